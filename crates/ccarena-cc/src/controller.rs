@@ -1,0 +1,246 @@
+//! The controller trait and the events it answers.
+
+use crate::types::{Bytes, Dur, Rate, Time};
+
+/// What the transport is doing about losses (Linux's `tcp_ca_state`, without Disorder and CWR).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecoveryState {
+    /// No loss is being repaired.
+    #[default]
+    Open,
+    /// Fast recovery: a loss was detected by acknowledgements. Window growth pauses.
+    Recovery,
+    /// After a retransmission timeout, until everything sent before it is acknowledged.
+    Loss,
+}
+
+/// A delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, Linux's `struct rate_sample`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RateSample {
+    /// Bytes delivered over `interval`.
+    pub delivered: Bytes,
+    /// The longer of the send and the acknowledgement phase.
+    pub interval: Dur,
+    /// The flow's total of delivered bytes when the sampled packet was sent.
+    pub prior_delivered: Bytes,
+    /// The sampled packet was sent while the application, not the window, was the limit.
+    pub app_limited: bool,
+}
+
+/// One acknowledgement has arrived and the transport has booked it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AckInfo {
+    /// The time of arrival.
+    pub now: Time,
+    /// Bytes that this acknowledgement reports as delivered for the first time, cumulatively or selectively.
+    pub acked: Bytes,
+    /// The same in segments (a short last segment counts as one).
+    pub acked_packets: u32,
+    /// RTT of the most recently sent segment that this acknowledgement covers (Linux's `rtt_us` for congestion
+    /// control); none if only retransmitted segments were acknowledged.
+    pub rtt: Option<Dur>,
+    /// Smallest RTT seen on the connection; [`Dur::MAX`] before the first sample.
+    pub min_rtt: Dur,
+    /// Smoothed RTT (RFC 6298); zero before the first sample.
+    pub srtt: Dur,
+    /// Bytes in flight before this acknowledgement.
+    pub prior_in_flight: Bytes,
+    /// Bytes in flight after it, losses that it revealed taken off.
+    pub in_flight: Bytes,
+    /// Total of delivered bytes, this acknowledgement included.
+    pub delivered: Bytes,
+    /// Bytes newly marked lost by this acknowledgement.
+    pub lost: Bytes,
+    /// Delivery-rate sample, if one could be taken.
+    pub rate: Option<RateSample>,
+    /// First byte not yet cumulatively acknowledged.
+    pub snd_una: u64,
+    /// First byte not yet sent.
+    pub snd_nxt: u64,
+    /// The window was what limited sending in the last round trip (Linux's `is_cwnd_limited`).
+    pub cwnd_limited: bool,
+    /// Loss recovery, after this acknowledgement.
+    pub recovery: RecoveryState,
+    /// Packets that this acknowledgement reports as ECN congestion-experienced.
+    pub ecn_ce: u32,
+    /// Rate that routers advertised to this flow, as echoed by the receiver.
+    pub advertised: Option<Rate>,
+}
+
+/// Segments have been marked lost.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LossInfo {
+    /// When.
+    pub now: Time,
+    /// Bytes newly marked lost.
+    pub lost: Bytes,
+    /// The same in segments.
+    pub lost_packets: u32,
+    /// Bytes in flight after the marking.
+    pub in_flight: Bytes,
+    /// This is the first loss of a recovery episode: the one that multiplicative decrease answers.
+    pub new_episode: bool,
+    /// Total of delivered bytes.
+    pub delivered: Bytes,
+    /// First byte not yet sent.
+    pub snd_nxt: u64,
+}
+
+/// A segment is being sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SentInfo {
+    /// When.
+    pub now: Time,
+    /// Its payload.
+    pub bytes: Bytes,
+    /// Bytes in flight before it.
+    pub prior_in_flight: Bytes,
+    /// First byte not yet sent, this segment excluded.
+    pub snd_nxt: u64,
+    /// The application, not the window, has limited sending: delivery-rate samples are marked.
+    pub app_limited: bool,
+    /// The same data was sent before.
+    pub retransmission: bool,
+}
+
+/// Turns acknowledgements, losses and time into a window and a pacing rate.
+///
+/// Order: the transport books an acknowledgement, calls [`on_loss`](Self::on_loss) if it marks segments lost, then
+/// [`on_ack`](Self::on_ack), then reads [`window`](Self::window) and [`pacing_rate`](Self::pacing_rate). During
+/// [`RecoveryState::Recovery`] a transport that does proportional rate reduction (RFC 6937) steers towards `window()`
+/// unless [`owns_recovery`](Self::owns_recovery).
+pub trait Controller: Send + Sync {
+    /// An acknowledgement has been booked.
+    fn on_ack(&mut self, ack: &AckInfo);
+
+    /// Segments have been marked lost, once per marking; `new_episode` tells the first of a recovery.
+    fn on_loss(&mut self, loss: &LossInfo);
+
+    /// The retransmission timer has expired; everything in flight counts as lost.
+    fn on_timeout(&mut self, loss: &LossInfo);
+
+    /// A segment leaves.
+    fn on_sent(&mut self, _sent: &SentInfo) {}
+
+    /// The last loss episode was spurious (Eifel, DSACK): what it reduced may be restored.
+    fn on_spurious_loss(&mut self, _now: Time) {}
+
+    /// Recovery, fast or after a timeout, has ended.
+    fn on_recovery_end(&mut self, _now: Time, _in_flight: Bytes) {}
+
+    /// Sending restarts after `idle` with nothing in flight, `rto` being the retransmission timeout (RFC 5681 §4.1).
+    fn on_idle_restart(&mut self, _now: Time, _idle: Dur, _rto: Dur) {}
+
+    /// The time that [`next_timer`](Self::next_timer) gave has come.
+    fn on_timer(&mut self, _now: Time) {}
+
+    /// When to call [`on_timer`](Self::on_timer) next; [`Time::NEVER`] if not at all.
+    fn next_timer(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// Bytes that may be in flight; never below one segment.
+    fn window(&self) -> Bytes;
+
+    /// The rate to pace at; none sends as the window allows.
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    /// Slow-start threshold, if the scheme has one.
+    fn slow_start_threshold(&self) -> Option<Bytes> {
+        None
+    }
+
+    /// The scheme steers the window through recovery itself (Linux's `cong_control`): no proportional rate reduction.
+    fn owns_recovery(&self) -> bool {
+        false
+    }
+
+    /// The rate that the application wants, written into packets for routers to lower; none if the scheme takes no
+    /// advertised rate.
+    fn desired_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    /// The application now wants `rate`.
+    fn set_desired_rate(&mut self, _rate: Rate) {}
+
+    /// The learned side, for schemes whose actions come from outside.
+    fn learned(&mut self) -> Option<&mut dyn LearnedController> {
+        None
+    }
+}
+
+/// What an agent answers at the end of a decision interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Action {
+    /// Index into the scheme's list of actions.
+    Discrete(u32),
+    /// A value within the scheme's bounds.
+    Continuous(f32),
+}
+
+/// An action that the scheme cannot take. The action in force stays.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ActionError {
+    /// Outside the action space.
+    #[error("action {got} is outside the action space: expected {expected}")]
+    OutOfRange {
+        /// What was given.
+        got: String,
+        /// What the scheme takes.
+        expected: String,
+    },
+    /// NaN or infinite.
+    #[error("action {0} is not a finite number")]
+    NotFinite(f32),
+    /// Discrete where continuous is expected, or the other way round.
+    #[error("the scheme takes {expected} actions")]
+    WrongKind {
+        /// "discrete" or "continuous".
+        expected: &'static str,
+    },
+}
+
+/// What a learned scheme observes, reports and takes: the contract between controller, environment and artifact.
+#[derive(Clone, Copy, Debug)]
+pub struct LearnedSpec {
+    /// Name and version of the observation layout, such as `acct-1`.
+    pub id: &'static str,
+    /// Length of the observation vector.
+    pub observation_len: usize,
+    /// Names of the observation's entries in order, a series as `name[length]`, oldest first.
+    pub observation: &'static [&'static str],
+    /// The discrete actions' values; empty if actions are continuous.
+    pub actions: &'static [f32],
+    /// Bounds of a continuous action.
+    pub bounds: (f32, f32),
+    /// Names of the report's entries, in order.
+    pub report: &'static [&'static str],
+}
+
+/// A controller whose actions come from an agent: it reports at the end of each decision interval and holds the last
+/// action until the next.
+pub trait LearnedController {
+    /// What it observes, reports and takes.
+    fn spec(&self) -> &'static LearnedSpec;
+
+    /// True once after each decision interval: an action is due.
+    fn take_decision(&mut self) -> bool;
+
+    /// Ends the interval at `now` with what it has measured so far: for an episode that is cut off.
+    fn end_interval(&mut self, now: Time);
+
+    /// Writes the observation (`spec().observation_len` values; a shorter `out` gets the first of them).
+    fn observe(&self, out: &mut [f32]);
+
+    /// Writes the last interval's report (`spec().report.len()` values).
+    fn report(&self, out: &mut [f32]);
+
+    /// Puts `action` in force at `now`.
+    ///
+    /// # Errors
+    /// If the action is outside the action space, not finite or of the wrong kind; the old one then stays in force.
+    fn act(&mut self, action: Action, now: Time) -> Result<(), ActionError>;
+}

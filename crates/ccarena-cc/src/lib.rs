@@ -1,0 +1,18 @@
+//! Congestion controllers as pure state machines.
+//!
+//! A controller turns acknowledgements, losses and time into a window and a pacing rate ([`Controller`]). It reads no
+//! clock, draws no randomness of its own and touches no socket, so the same code runs in the simulator, over a Linux
+//! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each.
+
+pub mod controller;
+pub mod policy;
+pub mod registry;
+pub mod schemes;
+pub mod types;
+
+pub use controller::{
+    AckInfo, Action, ActionError, Controller, LearnedController, LearnedSpec, LossInfo, RateSample, RecoveryState,
+    SentInfo,
+};
+pub use registry::{BuildError, Config, Scheme, build, find, schemes as all_schemes};
+pub use types::{Bytes, Dur, Rate, Time};

@@ -1,0 +1,205 @@
+//! The list of schemes. Adding one costs a file in [`crate::schemes`] and a line here; names, parameters, docs tables,
+//! conformance tests and command-line choices all read this list.
+
+use std::collections::BTreeMap;
+
+use crate::controller::Controller;
+use crate::schemes;
+use crate::types::Rate;
+
+/// A parameter of a scheme.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Its name in a scenario.
+    pub name: &'static str,
+    /// Its value if none is given.
+    pub default: f64,
+    /// Smallest allowed value.
+    pub min: f64,
+    /// Largest allowed value.
+    pub max: f64,
+    /// What it is, with unit and source.
+    pub doc: &'static str,
+}
+
+/// A registered scheme.
+#[derive(Clone, Copy)]
+pub struct Scheme {
+    /// Its name in scenarios and on the command line.
+    pub name: &'static str,
+    /// One line: what it is and its source.
+    pub summary: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Actions come from an agent or a policy artifact.
+    pub learned: bool,
+    /// Builds one; `config.params` are complete and within bounds.
+    pub build: fn(&Config) -> Box<dyn Controller>,
+}
+
+/// What every controller is built from.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// Initial window in segments.
+    pub initial_window: u32,
+    /// Start in slow start (or the scheme's equivalent).
+    pub slow_start: bool,
+    /// Seed for schemes that randomise.
+    pub seed: u64,
+    /// Rate that the application wants, for schemes that signal it.
+    pub desired_rate: Rate,
+    /// Bytes of header on the wire per segment, for schemes that compare windows with link rates.
+    pub header_bytes: u32,
+    /// Scheme parameters by name.
+    pub params: BTreeMap<String, f64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mss: 1448,
+            initial_window: 10,
+            slow_start: true,
+            seed: 0,
+            desired_rate: Rate(10_000_000_000),
+            header_bytes: 52,
+            params: BTreeMap::new(),
+        }
+    }
+}
+
+impl Config {
+    /// The value of parameter `name`; zero if the scheme does not declare it ([`build`] fills in declared ones).
+    #[must_use]
+    pub fn param(&self, name: &str) -> f64 {
+        self.params.get(name).copied().unwrap_or(0.0)
+    }
+}
+
+/// A scheme that cannot be built as asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BuildError {
+    /// No scheme of that name.
+    #[error("unknown scheme {name:?}; {}", suggestion(.nearest, .known))]
+    UnknownScheme {
+        /// What was asked for.
+        name: String,
+        /// The nearest registered name.
+        nearest: Option<String>,
+        /// All names.
+        known: String,
+    },
+    /// No parameter of that name.
+    #[error("scheme {scheme:?} has no parameter {name:?}; {}", suggestion(.nearest, .known))]
+    UnknownParam {
+        /// The scheme.
+        scheme: &'static str,
+        /// What was given.
+        name: String,
+        /// The nearest parameter.
+        nearest: Option<String>,
+        /// All parameters.
+        known: String,
+    },
+    /// Outside the parameter's bounds, or not a number.
+    #[error("parameter {name:?} of scheme {scheme:?} is {value}; expected {min} to {max}")]
+    OutOfRange {
+        /// The scheme.
+        scheme: &'static str,
+        /// The parameter.
+        name: String,
+        /// What was given.
+        value: f64,
+        /// Smallest allowed.
+        min: f64,
+        /// Largest allowed.
+        max: f64,
+    },
+}
+
+fn suggestion(nearest: &Option<String>, known: &str) -> String {
+    match nearest {
+        Some(n) => format!("did you mean {n:?}?"),
+        None if known.is_empty() => "it takes none".into(),
+        None => format!("expected one of {known}"),
+    }
+}
+
+/// The name in `known` nearest to `name`, if any is near enough to be a slip.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|k| (strsim::jaro_winkler(name, k), k))
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, k)| k)
+}
+
+const SCHEMES: &[Scheme] = &[
+    schemes::acct::SCHEME,
+    schemes::bbr::SCHEME,
+    schemes::cubic::SCHEME,
+    schemes::fixed::SCHEME,
+    schemes::reno::SCHEME,
+];
+
+/// All registered schemes, by name.
+#[must_use]
+pub fn schemes() -> &'static [Scheme] {
+    SCHEMES
+}
+
+/// The scheme called `name`.
+///
+/// # Errors
+/// [`BuildError::UnknownScheme`] with the nearest name.
+pub fn find(name: &str) -> Result<&'static Scheme, BuildError> {
+    SCHEMES.iter().find(|s| s.name == name).ok_or_else(|| BuildError::UnknownScheme {
+        name: name.into(),
+        nearest: nearest(name, SCHEMES.iter().map(|s| s.name)).map(Into::into),
+        known: SCHEMES.iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Builds scheme `name` from `config`, missing parameters at their defaults.
+///
+/// # Errors
+/// If the scheme or a parameter is unknown, or a value is outside its bounds.
+pub fn build(name: &str, config: &Config) -> Result<Box<dyn Controller>, BuildError> {
+    let scheme = find(name)?;
+    let mut full = config.clone();
+    full.params = complete_params(scheme, &config.params)?;
+    Ok((scheme.build)(&full))
+}
+
+/// `given` checked against the scheme's parameters and completed with their defaults.
+///
+/// # Errors
+/// If a parameter is unknown or outside its bounds.
+pub fn complete_params(
+    scheme: &'static Scheme,
+    given: &BTreeMap<String, f64>,
+) -> Result<BTreeMap<String, f64>, BuildError> {
+    for (name, &value) in given {
+        let Some(p) = scheme.params.iter().find(|p| p.name == name) else {
+            return Err(BuildError::UnknownParam {
+                scheme: scheme.name,
+                name: name.clone(),
+                nearest: nearest(name, scheme.params.iter().map(|p| p.name)).map(Into::into),
+                known: scheme.params.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+            });
+        };
+        if !(p.min..=p.max).contains(&value) {
+            return Err(BuildError::OutOfRange {
+                scheme: scheme.name,
+                name: name.clone(),
+                value,
+                min: p.min,
+                max: p.max,
+            });
+        }
+    }
+    Ok(scheme.params.iter().map(|p| (p.name.to_string(), given.get(p.name).copied().unwrap_or(p.default))).collect())
+}

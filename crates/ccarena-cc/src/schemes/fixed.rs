@@ -1,0 +1,38 @@
+//! `fixed`: a constant window. The probe of the link model's golden test.
+
+use crate::controller::{AckInfo, Controller, LossInfo};
+use crate::registry::{Config, Param, Scheme};
+use crate::types::Bytes;
+
+/// Registry entry.
+pub const SCHEME: Scheme = Scheme {
+    name: "fixed",
+    summary: "a constant window that nothing changes",
+    params: &[Param { name: "window", default: 10.0, min: 1.0, max: 1e7, doc: "the window in segments" }],
+    learned: false,
+    build: |config| Box::new(Fixed::new(config)),
+};
+
+struct Fixed {
+    window: Bytes,
+}
+
+impl Fixed {
+    fn new(config: &Config) -> Self {
+        Self { window: Bytes(config.param("window") as u64 * u64::from(config.mss)) }
+    }
+}
+
+impl Controller for Fixed {
+    fn on_ack(&mut self, _ack: &AckInfo) {}
+    fn on_loss(&mut self, _loss: &LossInfo) {}
+    fn on_timeout(&mut self, _loss: &LossInfo) {}
+
+    fn window(&self) -> Bytes {
+        self.window
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+}

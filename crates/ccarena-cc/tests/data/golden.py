@@ -1,0 +1,42 @@
+"""Writes golden.safetensors, a policy with seeded random weights, and golden.json, what PyTorch makes of it.
+
+Run from the repository's root after a change of the artifact's format: `python crates/ccarena-cc/tests/data/golden.py`.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.networks import ActorCritic, Architecture
+
+HERE = Path(__file__).parent
+ROWS = 6
+
+
+def main() -> None:
+    """Writes both files."""
+    torch.manual_seed(7)
+    network = ActorCritic(Architecture(filters=3, hidden=12))
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.5)
+        # About the range of each entry, and one row far outside it, where the normalisation clips.
+        ranges = torch.tensor([30.0] * 8 + [6.0] * 8 + [1.0] * 32 + [3.0] * 8 + [300.0, 100.0])
+        observations = torch.rand(ROWS, len(ranges)) * ranges
+        observations[0] = 0.0
+        observations[-1] = observations[-1] * 100.0 - 50.0
+        logits, values = network(observations)
+    results = {
+        "observations": observations.tolist(),
+        "logits": logits.tolist(),
+        "values": values.tolist(),
+        "actions": logits.argmax(1).tolist(),
+    }
+    Artifact.of(network, {"name": "golden"}, 7).save(HERE / "golden.safetensors")
+    (HERE / "golden.json").write_text(json.dumps(results, separators=(",", ":")))
+
+
+if __name__ == "__main__":
+    main()
