@@ -1,0 +1,19 @@
+//! What a packet meets on its way: queues, link services, traces, ACCT's network agent; and the scenario document.
+//!
+//! Everything here is pure: time is an argument, randomness comes from counter-based streams ([`rng`]), and the one
+//! function that touches a file is [`trace::load`].
+
+pub mod agent;
+pub mod cellular;
+pub mod log;
+pub mod queues;
+pub mod rng;
+pub mod scenario;
+pub mod service;
+pub mod trace;
+
+pub use agent::NetworkAgent;
+pub use queues::{Item, Queue, QueueSpec};
+pub use scenario::{Scenario, ScenarioError};
+pub use service::{Service, ServiceError, ServiceSpec};
+pub use trace::{Trace, TraceError};

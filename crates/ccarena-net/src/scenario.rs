@@ -1,0 +1,295 @@
+//! The scenario: links, queues, flows, applications and seeds as one typed document, validated once for every backend.
+//!
+//! [`Scenario::from_json`] refuses what it does not know, naming the path, the value, what was expected and the nearest
+//! right name; [`Scenario::to_json`] writes the normalised document, every default spelled out, which reads back equal.
+
+mod error;
+mod read;
+mod reader;
+mod write;
+
+use std::collections::BTreeMap;
+
+use ccarena_cc::types::{Dur, Rate, Time};
+use serde_json::Value;
+
+use crate::agent;
+use crate::queues::QueueSpec;
+use crate::service::ServiceSpec;
+
+pub use error::{Problem, ScenarioError};
+
+/// The version of the document that this crate reads and writes.
+pub const VERSION: u64 = 1;
+
+/// A run: what is on the way, who sends, for how long, with what seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// How long the run lasts.
+    pub duration: Dur,
+    /// Seed of every random stream of the run.
+    pub seed: u64,
+    /// The links, at least one.
+    pub links: Vec<Link>,
+    /// The flows, at least one.
+    pub flows: Vec<Flow>,
+    /// What is recorded beyond summaries.
+    pub record: Record,
+}
+
+/// A queue, a server behind it, and a wire behind that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// Unique name.
+    pub name: String,
+    /// How fast it serves.
+    pub service: ServiceSpec,
+    /// What waits and what is dropped.
+    pub queue: QueueSpec,
+    /// One-way propagation delay, after the queue.
+    pub delay: Dur,
+    /// Probability that a packet is lost before the queue, independent of others.
+    pub loss: f64,
+    /// ACCT's network agent, if it has one.
+    pub agent: Option<AgentSpec>,
+}
+
+/// Parameters of a [`NetworkAgent`](crate::NetworkAgent).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AgentSpec {
+    /// How long a flow counts after its last packet.
+    pub idle: Dur,
+    /// Share of the capacity that is offered.
+    pub headroom: f64,
+}
+
+/// A sender, its path and its application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Unique name.
+    pub name: String,
+    /// A scheme in [`ccarena_cc::registry`].
+    pub scheme: String,
+    /// The scheme's parameters; those that are missing have their defaults.
+    pub params: BTreeMap<String, f64>,
+    /// When it starts.
+    pub start: Time,
+    /// When it stops, if before the end of the run.
+    pub stop: Option<Time>,
+    /// Indices of the links that its data crosses, in order; at least one.
+    pub path: Vec<usize>,
+    /// Indices of the links that its acknowledgements cross; none is pure delay.
+    pub return_path: Vec<usize>,
+    /// Total two-way propagation delay; see [`Scenario::base_rtt`].
+    pub base_rtt: Option<Dur>,
+    /// What it sends.
+    pub app: App,
+    /// Who decides for a learned scheme; none leaves it to the environment.
+    pub policy: Option<PolicySpec>,
+    /// What Hercules is to reach.
+    pub requirement: Option<Requirement>,
+    /// Weight in the WCC family.
+    pub weight: f64,
+    /// The rate that the application asks ACCT's routers for, from each time on; the first at time zero.
+    pub desired: Vec<(Time, Rate)>,
+    /// Selective acknowledgements; cumulative ones otherwise.
+    pub sack: bool,
+    /// Start in slow start.
+    pub slow_start: bool,
+    /// Delayed acknowledgements.
+    pub delayed_ack: bool,
+    /// Initial window in segments.
+    pub initial_window: u32,
+    /// Payload of a full segment.
+    pub mss_bytes: u32,
+    /// IP and transport headers of a data packet.
+    pub header_bytes: u32,
+    /// IP bytes of an acknowledgement.
+    pub ack_bytes: u32,
+}
+
+/// What a flow sends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum App {
+    /// As much as the controller allows.
+    #[default]
+    Bulk,
+    /// A constant bit rate of payload.
+    Cbr {
+        /// Payload per time.
+        rate: Rate,
+    },
+    /// A constant bit rate in turns with silence, sending first.
+    OnOff {
+        /// Payload per time while on.
+        rate: Rate,
+        /// How long it sends.
+        on: Dur,
+        /// How long it is silent.
+        off: Dur,
+    },
+    /// One transfer after the other, whose completion times are recorded.
+    Transfers {
+        /// Payload of each.
+        sizes_bytes: Vec<u64>,
+        /// From the end of one to the start of the next.
+        gap: Dur,
+    },
+}
+
+/// Who decides for a learned scheme.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PolicySpec {
+    /// The policy artifact in this file.
+    Artifact(String),
+    /// This action at every decision: an index into discrete actions, or a continuous value.
+    Constant(f64),
+}
+
+/// Hercules' requirement (a, b).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Requirement {
+    /// a: the rate below which the application is not served.
+    pub min: Rate,
+    /// b > a: the rate above which more is of no use.
+    pub max: Rate,
+}
+
+/// What is recorded beyond summaries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// Every packet's arrival and departure at every link.
+    pub packets: bool,
+    /// The reports of learned schemes.
+    pub reports: bool,
+    /// Bin width of time series.
+    pub bin: Dur,
+}
+
+impl Default for Scenario {
+    /// One CUBIC flow over one link for 30 s.
+    fn default() -> Self {
+        Self {
+            duration: Dur::from_millis(30_000),
+            seed: 1,
+            links: vec![Link::default()],
+            flows: vec![Flow::default()],
+            record: Record::default(),
+        }
+    }
+}
+
+impl Default for Link {
+    /// 48 Mbit/s, 10 ms one way, 1 BDP of drop-tail queue.
+    fn default() -> Self {
+        Self {
+            name: "link0".into(),
+            service: ServiceSpec::default(),
+            queue: QueueSpec::default(),
+            delay: Dur::from_millis(10),
+            loss: 0.0,
+            agent: None,
+        }
+    }
+}
+
+impl Default for AgentSpec {
+    fn default() -> Self {
+        Self { idle: agent::DEFAULT_IDLE, headroom: 1.0 }
+    }
+}
+
+impl Default for Flow {
+    /// Bulk data by CUBIC over the first link. Sizes are those of TCP over IPv4 on Ethernet with timestamps.
+    fn default() -> Self {
+        Self {
+            name: "flow0".into(),
+            scheme: "cubic".into(),
+            params: BTreeMap::new(),
+            start: Time::ZERO,
+            stop: None,
+            path: vec![0],
+            return_path: Vec::new(),
+            base_rtt: None,
+            app: App::Bulk,
+            policy: None,
+            requirement: None,
+            weight: 1.0,
+            desired: vec![(Time::ZERO, Rate(10_000_000_000))],
+            sack: true,
+            slow_start: true,
+            delayed_ack: true,
+            initial_window: 10,
+            mss_bytes: 1448,
+            header_bytes: 52,
+            ack_bytes: 52,
+        }
+    }
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self { packets: false, reports: false, bin: Dur::from_millis(10) }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario from JSON text.
+    ///
+    /// # Errors
+    /// If the text is not JSON or the document is not a scenario.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let document = serde_json::from_str(text).map_err(|e: serde_json::Error| ScenarioError {
+            path: String::new(),
+            problem: Problem::Syntax(e.to_string()),
+        })?;
+        Self::from_json(&document)
+    }
+
+    /// Reads a scenario from a JSON document, with defaults for what is missing or null. `count` replicates a flow, and
+    /// base RTTs and parameters of schemes are filled in.
+    ///
+    /// # Errors
+    /// The first field at fault.
+    pub fn from_json(document: &Value) -> Result<Self, ScenarioError> {
+        read::scenario(document)
+    }
+
+    /// The normalised document: every field, defaults included.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        write::scenario(self)
+    }
+
+    /// `flow`'s total two-way propagation delay: as given, else that of its path and return path, a pure-delay return
+    /// taking as long as the path.
+    #[must_use]
+    pub fn base_rtt(&self, flow: &Flow) -> Dur {
+        let forth = self.delay(&flow.path);
+        let back = if flow.return_path.is_empty() { forth } else { self.delay(&flow.return_path) };
+        flow.base_rtt.unwrap_or(forth + back)
+    }
+
+    /// What `flow`'s acknowledgements are delayed besides the links of its return path, so that its base RTT results.
+    #[must_use]
+    pub fn return_delay(&self, flow: &Flow) -> Dur {
+        self.base_rtt(flow) - self.delay(&flow.path) - self.delay(&flow.return_path)
+    }
+
+    /// The bandwidth-delay product that a queue limit of link number `link` multiplies: `mean` (from
+    /// [`Service::mean_rate`](crate::Service::mean_rate)) times the largest base RTT of the flows that cross the link.
+    #[must_use]
+    pub fn bdp_bytes(&self, link: usize, mean: Rate) -> u64 {
+        let crosses = |f: &&Flow| f.path.contains(&link) || f.return_path.contains(&link);
+        let rtt = self.flows.iter().filter(crosses).map(|f| self.base_rtt(f)).max();
+        let own = || self.links.get(link).map_or(Dur::ZERO, |l| l.delay * 2);
+        mean.bytes_in(rtt.unwrap_or_else(own)).0
+    }
+
+    fn delay(&self, path: &[usize]) -> Dur {
+        path.iter().filter_map(|&l| self.links.get(l)).fold(Dur::ZERO, |sum, l| sum + l.delay)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What can be wrong with a scenario.
+
+use std::fmt;
+
+/// A field that cannot be taken, and why.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct ScenarioError {
+    /// The field, as `flows[2].scheme`; empty for the whole document.
+    pub path: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// The text is not JSON.
+    Syntax(String),
+    /// The field must be given.
+    Missing {
+        /// What it must be.
+        expected: String,
+    },
+    /// A name that is not on the list.
+    Unknown {
+        /// What it would name: "field", "scheme", "link".
+        what: &'static str,
+        /// The name.
+        value: String,
+        /// The nearest right one, if it looks like a slip.
+        nearest: Option<String>,
+        /// All right ones.
+        known: String,
+    },
+    /// Of the wrong type, outside its bounds or at odds with another field.
+    Invalid {
+        /// The value, shortened.
+        value: String,
+        /// What was expected.
+        expected: String,
+    },
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = if self.path.is_empty() { "scenario" } else { &self.path };
+        match &self.problem {
+            Problem::Syntax(error) => write!(f, "{path}: not JSON: {error}; expected one JSON object"),
+            Problem::Missing { expected } => write!(f, "{path}: missing; expected {expected}"),
+            Problem::Invalid { value, expected } => write!(f, "{path}: got {value}; expected {expected}"),
+            Problem::Unknown { what, value, nearest: Some(nearest), .. } => {
+                write!(f, "{path}: unknown {what} {value:?}; did you mean {nearest:?}?")
+            }
+            Problem::Unknown { what, value, known, .. } if known.is_empty() => {
+                write!(f, "{path}: unknown {what} {value:?}; expected none")
+            }
+            Problem::Unknown { what, value, known, .. } => {
+                write!(f, "{path}: unknown {what} {value:?}; expected one of {known}")
+            }
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Reads and checks the document.
+
+use std::collections::{BTreeMap, HashSet};
+
+use ccarena_cc::registry::{self, BuildError};
+use ccarena_cc::types::{Dur, Rate, Time};
+use serde_json::Value;
+
+use super::reader::{At, MIN_MBPS, Object, Result, unknown};
+use super::{AgentSpec, App, Flow, Link, PolicySpec, Record, Requirement, Scenario, ScenarioError, VERSION};
+use crate::cellular;
+use crate::queues::{self, Limit, QueueSpec};
+use crate::service::ServiceSpec;
+
+/// No scenario has more links, nor more flows.
+const MAX_COUNT: usize = 100_000;
+const MAX_DELAY_MS: f64 = 100_000.0;
+
+pub fn scenario(document: &Value) -> Result<Scenario> {
+    let root = At { value: document, path: String::new() };
+    let o = root.object(&["version", "duration_s", "seed", "links", "flows", "record"])?;
+    let version = o.or("version", VERSION, |at| at.whole(0, u64::MAX))?;
+    if version != VERSION {
+        return o.require("version", "")?.fail(format!("{VERSION}, the version that this program reads"));
+    }
+    let default = Scenario::default();
+    let links = links(&o.require("links", "a list of links")?)?;
+    let flows = flows(&o.require("flows", "a list of flows")?, &links)?;
+    Ok(Scenario {
+        duration: o.or("duration_s", default.duration, |at| at.seconds(0.001))?,
+        seed: o.or("seed", default.seed, |at| at.whole(0, u64::MAX))?,
+        links,
+        flows,
+        record: o.or("record", default.record, record)?,
+    })
+}
+
+fn links(at: &At<'_>) -> Result<Vec<Link>> {
+    let expected = format!("a list of 1 to {MAX_COUNT} links");
+    let items = at.list(&expected)?;
+    if items.is_empty() || items.len() > MAX_COUNT {
+        return at.fail(expected);
+    }
+    let mut names = HashSet::new();
+    let mut links = Vec::with_capacity(items.len());
+    for (i, item) in items.iter().enumerate() {
+        let link = link(item, i)?;
+        if !names.insert(link.name.clone()) {
+            return item.fail(format!("a name that no other link has, not {:?} again", link.name));
+        }
+        links.push(link);
+    }
+    Ok(links)
+}
+
+fn link(at: &At<'_>, index: usize) -> Result<Link> {
+    let o = at.object(&["name", "service", "queue", "delay_ms", "loss", "agent"])?;
+    let default = Link::default();
+    Ok(Link {
+        name: o.or("name", format!("link{index}"), name)?,
+        service: service(&o.require("service", "the link's service, such as {type: constant, rate_mbps: 48}")?)?,
+        queue: o.or("queue", default.queue, queue)?,
+        delay: o.or("delay_ms", default.delay, |at| at.millis(0.0, MAX_DELAY_MS))?,
+        loss: o.or("loss", default.loss, |at| at.number(0.0, 1.0))?,
+        agent: o.or("agent", default.agent, agent)?,
+    })
+}
+
+fn name(at: &At<'_>) -> Result<String> {
+    Ok(at.text("a name: text without control characters")?.into())
+}
+
+fn service(at: &At<'_>) -> Result<ServiceSpec> {
+    let fields = |kind: &str| match kind {
+        "constant" => vec!["rate_mbps"],
+        "steps" => vec!["steps"],
+        "random_steps" => vec!["min_mbps", "max_mbps", "period_s"],
+        "trace" => vec!["file", "offset_ms"],
+        _ => vec!["preset", "seed", "offset_ms"],
+    };
+    let (kind, o) = at.tagged("service", &["constant", "steps", "random_steps", "trace", "cellular"], fields)?;
+    let offset = |o: &Object<'_>| o.or("offset_ms", Dur::ZERO, |at| at.millis(0.0, 1e10));
+    Ok(match kind {
+        "constant" => ServiceSpec::Constant(o.require("rate_mbps", "a rate in Mbit/s")?.mbps(MIN_MBPS)?),
+        "steps" => ServiceSpec::Steps(o.require("steps", "a list of {at_s, rate_mbps}")?.steps("rate_mbps")?),
+        "random_steps" => {
+            let min = o.require("min_mbps", "the lowest rate in Mbit/s")?.mbps(MIN_MBPS)?;
+            let highest = o.require("max_mbps", "the highest rate in Mbit/s")?;
+            let max = highest.mbps(MIN_MBPS)?;
+            if max < min {
+                return highest.fail(format!("at least min_mbps, which is {}", min.as_mbps()));
+            }
+            let period = o.require("period_s", "seconds that a rate holds")?.seconds(0.001)?;
+            ServiceSpec::RandomSteps { min, max, period }
+        }
+        "trace" => ServiceSpec::Trace {
+            file: o.require("file", "the path of a mahimahi trace")?.text("the path of a mahimahi trace")?.into(),
+            offset: offset(&o)?,
+        },
+        _ => {
+            let presets: Vec<&str> = cellular::PRESETS.iter().map(|p| p.name).collect();
+            ServiceSpec::Cellular {
+                preset: o.require("preset", "the name of a cellular preset")?.choice("preset", &presets)?.into(),
+                seed: o.maybe("seed", |at| at.whole(0, u64::MAX))?,
+                offset: offset(&o)?,
+            }
+        }
+    })
+}
+
+fn queue(at: &At<'_>) -> Result<QueueSpec> {
+    let names: Vec<&str> = queues::all().iter().map(|d| d.name).collect();
+    let params = |name: &str| queues::all().iter().find(|d| d.name == name).map_or(&[][..], |d| d.params);
+    let (kind, o) = at.tagged("queue discipline", &names, |name| params(name).iter().map(|p| p.name).collect())?;
+    if kind == "infinite" {
+        return Ok(QueueSpec::Infinite);
+    }
+    let mut limits = Vec::new();
+    for p in params(kind) {
+        if let Some(at) = o.get(p.name) {
+            limits.push(match p.name {
+                "packets" => Limit::Packets(at.small(p.min as u32, p.max as u32)?),
+                "bytes" => Limit::Bytes(at.whole(p.min as u64, p.max as u64)?),
+                _ => Limit::Bdp(at.number(p.min, p.max)?),
+            });
+        }
+    }
+    match limits[..] {
+        [limit] => Ok(QueueSpec::DropTail(limit)),
+        _ => at.fail("exactly one limit: packets, bytes or bdp"),
+    }
+}
+
+fn agent(at: &At<'_>) -> Result<Option<AgentSpec>> {
+    if let Value::Bool(on) = at.value {
+        return Ok(on.then(AgentSpec::default));
+    }
+    if !at.value.is_object() {
+        return at.fail("true, false or {idle_ms, headroom, mode}");
+    }
+    let o = at.object(&["idle_ms", "headroom", "mode"])?;
+    let default = AgentSpec::default();
+    o.or("mode", "equal", |at| at.choice("mode", &["equal"]))?;
+    Ok(Some(AgentSpec {
+        idle: o.or("idle_ms", default.idle, |at| at.millis(1.0, 1e6))?,
+        headroom: o.or("headroom", default.headroom, |at| at.number(0.01, 10.0))?,
+    }))
+}
+
+fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
+    let expected = format!("a list of 1 to {MAX_COUNT} flows, copies included");
+    let by_name: BTreeMap<&str, usize> = links.iter().enumerate().map(|(i, l)| (l.name.as_str(), i)).collect();
+    let mut names = HashSet::new();
+    let mut flows = Vec::new();
+    for (i, item) in at.list(&expected)?.iter().enumerate() {
+        let (flow, count) = flow(item, i, links, &by_name)?;
+        if flows.len() + count > MAX_COUNT {
+            return at.fail(expected);
+        }
+        for copy in 0..count {
+            let name = if count == 1 { flow.name.clone() } else { format!("{}-{copy}", flow.name) };
+            if !names.insert(name.clone()) {
+                return item.fail(format!("a name that no other flow has, not {name:?} again"));
+            }
+            flows.push(Flow { name, ..flow.clone() });
+        }
+    }
+    if flows.is_empty() { at.fail(expected) } else { Ok(flows) }
+}
+
+#[rustfmt::skip]
+const FLOW_FIELDS: &[&str] = &[
+    "name", "scheme", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
+    "requirement", "weight", "desired_mbps", "sack", "slow_start", "delayed_ack", "initial_window", "mss_bytes",
+    "header_bytes", "ack_bytes", "count",
+];
+
+fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usize>) -> Result<(Flow, usize)> {
+    let o = at.object(FLOW_FIELDS)?;
+    let default = Flow::default();
+    let (scheme, params) = scheme(&o)?;
+    let start = o.or("start_s", default.start, |at| Ok(Time::ZERO + at.seconds(0.0)?))?;
+    let stop = o.maybe("stop_s", |at| match Time::ZERO + at.seconds(0.0)? {
+        stop if stop <= start => at.fail(format!("more than start_s, which is {}", start.as_secs_f64())),
+        stop => Ok(stop),
+    })?;
+    let path = o.or("path", (0..links.len()).collect(), |at| match path_of(at, by_name)? {
+        path if path.is_empty() => at.fail("at least one link"),
+        path => Ok(path),
+    })?;
+    let mut flow = Flow {
+        name: o.or("name", format!("flow{index}"), name)?,
+        scheme: scheme.name.into(),
+        params,
+        start,
+        stop,
+        path,
+        return_path: o.or("return_path", Vec::new(), |at| path_of(at, by_name))?,
+        base_rtt: None,
+        app: o.or("app", default.app, app)?,
+        policy: o.maybe("policy", |at| policy(at, scheme))?,
+        requirement: o.maybe("requirement", requirement)?,
+        weight: o.or("weight", default.weight, |at| at.number(0.001, 1000.0))?,
+        desired: o.or("desired_mbps", default.desired, desired)?,
+        sack: o.or("sack", default.sack, At::boolean)?,
+        slow_start: o.or("slow_start", default.slow_start, At::boolean)?,
+        delayed_ack: o.or("delayed_ack", default.delayed_ack, At::boolean)?,
+        initial_window: o.or("initial_window", default.initial_window, |at| at.small(1, 100_000))?,
+        mss_bytes: o.or("mss_bytes", default.mss_bytes, |at| at.small(1, 65_000))?,
+        header_bytes: o.or("header_bytes", default.header_bytes, |at| at.small(0, 500))?,
+        ack_bytes: o.or("ack_bytes", default.ack_bytes, |at| at.small(1, 65_000))?,
+    };
+    flow.base_rtt = Some(base_rtt(&o, &flow, links)?);
+    let count = o.or("count", 1, |at| at.whole(1, MAX_COUNT as u64))?;
+    Ok((flow, count as usize))
+}
+
+fn scheme(o: &Object<'_>) -> Result<(&'static registry::Scheme, BTreeMap<String, f64>)> {
+    let names: Vec<&str> = registry::schemes().iter().map(|s| s.name).collect();
+    let at = o.require("scheme", &format!("one of {}", names.join(", ")))?;
+    let name = at.text("the name of a scheme")?;
+    let Some(scheme) = registry::schemes().iter().find(|s| s.name == name) else {
+        return Err(unknown(at.path, "scheme", name, &names));
+    };
+    let mut given = BTreeMap::new();
+    if let Some(at) = o.get("params") {
+        let known: Vec<&str> = scheme.params.iter().map(|p| p.name).collect();
+        let params = at.object(&known)?;
+        for p in scheme.params {
+            if let Some(value) = params.maybe(p.name, |at| at.number(p.min, p.max))? {
+                given.insert(p.name.to_string(), value);
+            }
+        }
+    }
+    let complete = registry::complete_params(scheme, &given).map_err(|e: BuildError| ScenarioError {
+        path: at.path.clone(),
+        problem: super::Problem::Invalid { value: name.into(), expected: e.to_string() },
+    })?;
+    Ok((scheme, complete))
+}
+
+fn path_of(at: &At<'_>, by_name: &BTreeMap<&str, usize>) -> Result<Vec<usize>> {
+    let mut path = Vec::new();
+    for item in at.list("a list of names of links")? {
+        let name = item.text("the name of a link")?;
+        let Some(&index) = by_name.get(name) else {
+            return Err(unknown(item.path, "link", name, &by_name.keys().copied().collect::<Vec<_>>()));
+        };
+        if path.contains(&index) {
+            return item.fail("each link once");
+        }
+        path.push(index);
+    }
+    Ok(path)
+}
+
+/// The base RTT as given, at least the delays of the links on the way; otherwise the default.
+fn base_rtt(o: &Object<'_>, flow: &Flow, links: &[Link]) -> Result<Dur> {
+    let sum = |path: &[usize]| path.iter().fold(Dur::ZERO, |sum, &l| sum + links[l].delay);
+    let (forth, back) = (sum(&flow.path), sum(&flow.return_path));
+    let default = if flow.return_path.is_empty() { forth * 2 } else { forth + back };
+    o.or("base_rtt_ms", default, |at| match at.millis(0.0, 2.0 * MAX_DELAY_MS)? {
+        rtt if rtt < forth + back => {
+            at.fail(format!("at least {} ms, the delay of the links on its way", (forth + back).as_millis_f64()))
+        }
+        rtt => Ok(rtt),
+    })
+}
+
+fn app(at: &At<'_>) -> Result<App> {
+    let fields = |kind: &str| match kind {
+        "cbr" => vec!["rate_mbps"],
+        "onoff" => vec!["rate_mbps", "on_s", "off_s"],
+        "transfers" => vec!["sizes_bytes", "gap_s"],
+        _ => vec![],
+    };
+    let (kind, o) = at.tagged("application", &["bulk", "cbr", "onoff", "transfers"], fields)?;
+    let rate = || -> Result<Rate> { o.require("rate_mbps", "a rate in Mbit/s")?.mbps(MIN_MBPS) };
+    Ok(match kind {
+        "cbr" => App::Cbr { rate: rate()? },
+        "onoff" => App::OnOff {
+            rate: rate()?,
+            on: o.require("on_s", "seconds that it sends")?.seconds(0.001)?,
+            off: o.require("off_s", "seconds that it is silent")?.seconds(0.0)?,
+        },
+        "transfers" => {
+            let sizes = o.require("sizes_bytes", "a list of sizes in bytes")?;
+            let items = sizes.list("a list of sizes in bytes")?;
+            if items.is_empty() {
+                return sizes.fail("at least one size in bytes");
+            }
+            let sizes_bytes = items.iter().map(|at| at.whole(1, 1_000_000_000_000)).collect::<Result<_>>()?;
+            App::Transfers { sizes_bytes, gap: o.or("gap_s", Dur::ZERO, |at| at.seconds(0.0))? }
+        }
+        _ => App::Bulk,
+    })
+}
+
+fn policy(at: &At<'_>, scheme: &registry::Scheme) -> Result<PolicySpec> {
+    if !scheme.learned {
+        return at.fail(format!("null, because scheme {:?} takes no policy", scheme.name));
+    }
+    if at.value.is_object() {
+        let action = at.object(&["constant"])?.require("constant", "an action")?;
+        return Ok(PolicySpec::Constant(action.number(-1e9, 1e9)?));
+    }
+    Ok(PolicySpec::Artifact(at.text("the path of a policy artifact, or {constant: ACTION}")?.into()))
+}
+
+fn requirement(at: &At<'_>) -> Result<Requirement> {
+    let o = at.object(&["min_mbps", "max_mbps"])?;
+    let min = o.require("min_mbps", "a rate in Mbit/s")?.mbps(0.0)?;
+    let highest = o.require("max_mbps", "a rate in Mbit/s")?;
+    match highest.mbps(0.0)? {
+        max if max <= min => highest.fail(format!("more than min_mbps, which is {}", min.as_mbps())),
+        max => Ok(Requirement { min, max }),
+    }
+}
+
+fn desired(at: &At<'_>) -> Result<Vec<(Time, Rate)>> {
+    if at.value.is_array() { at.steps("mbps") } else { Ok(vec![(Time::ZERO, at.mbps(0.0)?)]) }
+}
+
+fn record(at: &At<'_>) -> Result<Record> {
+    let o = at.object(&["packets", "reports", "bin_ms"])?;
+    let default = Record::default();
+    Ok(Record {
+        packets: o.or("packets", default.packets, At::boolean)?,
+        reports: o.or("reports", default.reports, At::boolean)?,
+        bin: o.or("bin_ms", default.bin, |at| at.millis(0.1, 1e6))?,
+    })
+}

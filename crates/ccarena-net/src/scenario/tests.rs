@@ -1,0 +1,226 @@
+use super::*;
+use crate::queues::Limit;
+use serde_json::json;
+
+fn minimal() -> Value {
+    json!({
+        "links": [{"service": {"type": "constant", "rate_mbps": 48}}],
+        "flows": [{"scheme": "cubic"}],
+    })
+}
+
+/// A document that uses every field.
+fn full() -> Value {
+    json!({
+        "version": 1, "duration_s": 12.5, "seed": 7,
+        "links": [
+            {"name": "a", "service": {"type": "constant", "rate_mbps": 48.5}, "queue": {"type": "droptail", "packets": 100},
+             "delay_ms": 12.25, "loss": 0.01, "agent": {"idle_ms": 100, "headroom": 0.9, "mode": "equal"}},
+            {"name": "b", "service": {"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 5}, {"at_s": 1.5, "rate_mbps": 0}]},
+             "queue": {"type": "droptail", "bytes": 30000}, "agent": true},
+            {"name": "c", "service": {"type": "random_steps", "min_mbps": 5, "max_mbps": 100, "period_s": 4},
+             "queue": {"type": "infinite"}, "agent": false},
+            {"name": "d", "service": {"type": "trace", "file": "x.down", "offset_ms": 10}},
+            {"service": {"type": "cellular", "preset": crate::cellular::PRESETS[0].name, "seed": 3}, "queue": {"type": "droptail", "bdp": 0.5}},
+        ],
+        "flows": [
+            {"name": "f", "scheme": "cubic", "params": {}, "start_s": 1, "stop_s": 5, "path": ["c", "a"],
+             "return_path": ["b"], "base_rtt_ms": 80, "app": {"type": "cbr", "rate_mbps": 2}, "weight": 2,
+             "requirement": {"min_mbps": 1, "max_mbps": 2}, "desired_mbps": [{"at_s": 0, "mbps": 5}, {"at_s": 1, "mbps": 9}],
+             "sack": false, "slow_start": false, "delayed_ack": false, "initial_window": 4, "mss_bytes": 1200,
+             "header_bytes": 40, "ack_bytes": 40, "count": 3},
+            {"scheme": "acct", "policy": {"constant": 3}, "app": {"type": "onoff", "rate_mbps": 1, "on_s": 2, "off_s": 1}},
+            {"scheme": "acct", "policy": "a.safetensors", "app": {"type": "transfers", "sizes_bytes": [1, 2000], "gap_s": 1}},
+        ],
+        "record": {"packets": true, "reports": true, "bin_ms": 50},
+    })
+}
+
+#[test]
+fn a_minimal_document_has_the_defaults() {
+    let s = Scenario::from_json(&minimal()).unwrap();
+    let flow = &s.flows[0];
+    assert_eq!(s.links, [Link::default()]);
+    assert_eq!(s.duration, Dur::from_millis(30_000));
+    assert_eq!(s.base_rtt(flow), Dur::from_millis(20));
+    assert_eq!(s.return_delay(flow), Dur::from_millis(10));
+    assert_eq!(s.bdp_bytes(0, Rate::from_mbps(48.0)), 120_000);
+    let filled = Flow { params: flow.params.clone(), base_rtt: flow.base_rtt, ..Flow::default() };
+    assert_eq!(*flow, filled);
+    assert_eq!(Scenario::default().base_rtt(&Flow::default()), Dur::from_millis(20));
+}
+
+#[test]
+fn a_full_document_is_read() {
+    let s = Scenario::from_json(&full()).unwrap();
+    let names: Vec<&str> = s.flows.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["f-0", "f-1", "f-2", "flow1", "flow2"]);
+    let f = &s.flows[1];
+    assert_eq!((f.path.as_slice(), f.return_path.as_slice()), ([2, 0].as_slice(), [1].as_slice()));
+    assert_eq!(s.return_delay(f), Dur(80_000_000 - 10_000_000 - 12_250_000 - 10_000_000));
+    assert_eq!(s.links[4].queue, QueueSpec::DropTail(Limit::Bdp(0.5)));
+    assert_eq!(s.links[0].agent, Some(AgentSpec { idle: Dur::from_millis(100), headroom: 0.9 }));
+    assert_eq!(s.links[1].agent, Some(AgentSpec::default()));
+    assert_eq!(f.desired[1], (Time(1_000_000_000), Rate::from_mbps(9.0)));
+    assert_eq!(s.flows[3].policy, Some(PolicySpec::Constant(3.0)));
+    assert_eq!(s.bdp_bytes(1, Rate::from_mbps(8.0)), 104_500, "the longest of 80 and 2 x 52.25 ms");
+}
+
+#[test]
+fn the_normalised_document_reads_back_equal() {
+    for document in [minimal(), full()] {
+        let s = Scenario::from_json(&document).unwrap();
+        let normal = s.to_json();
+        let again = Scenario::from_json(&normal).unwrap();
+        assert_eq!(again, s);
+        assert_eq!(again.to_json(), normal);
+        assert_eq!(Scenario::parse(&normal.to_string()).unwrap(), s);
+    }
+    assert_eq!(Scenario::from_json(&Scenario::default().to_json()).unwrap().to_json(), {
+        Scenario::from_json(&minimal()).unwrap().to_json()
+    });
+}
+
+/// The error after `value` has been put at `pointer` (RFC 6901), whose last part may be new.
+fn error(pointer: &str, value: Value) -> String {
+    let mut document = minimal();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    match document.pointer_mut(parent).unwrap() {
+        Value::Object(map) => drop(map.insert(key.into(), value)),
+        Value::Array(list) => match key.parse::<usize>().unwrap() {
+            i if i < list.len() => list[i] = value,
+            _ => list.push(value),
+        },
+        other => panic!("{other} has no fields"),
+    }
+    Scenario::from_json(&document).unwrap_err().to_string()
+}
+
+#[test]
+fn slips_get_the_nearest_name() {
+    let cases = [
+        ("/flows/0/scheme", json!("cubik"), r#"flows[0].scheme: unknown scheme "cubik"; did you mean "cubic"?"#),
+        ("/flws", json!([]), r#"flws: unknown field "flws"; did you mean "flows"?"#),
+        ("/links/0/delay_s", json!(1), r#"links[0].delay_s: unknown field "delay_s"; did you mean "delay_ms"?"#),
+        ("/flows/0/path", json!(["link1"]), r#"flows[0].path[0]: unknown link "link1"; did you mean "link0"?"#),
+        (
+            "/flows/0/return_path",
+            json!(["xyz"]),
+            r#"flows[0].return_path[0]: unknown link "xyz"; expected one of link0"#,
+        ),
+        (
+            "/links/0/service/type",
+            json!("constnat"),
+            r#"links[0].service.type: unknown service "constnat"; did you mean "constant"?"#,
+        ),
+        (
+            "/links/0/service/rate",
+            json!(3),
+            r#"links[0].service.rate: unknown field "rate"; did you mean "rate_mbps"?"#,
+        ),
+        (
+            "/links/0/queue",
+            json!({"type": "droptial", "packets": 5}),
+            r#"links[0].queue.type: unknown queue discipline "droptial"; did you mean "droptail"?"#,
+        ),
+        (
+            "/links/0/queue",
+            json!({"type": "infinite", "packets": 5}),
+            r#"links[0].queue.packets: unknown field "packets"; expected one of type"#,
+        ),
+        ("/flows/0/params", json!({"betta": 1}), r#"flows[0].params.betta: unknown field "betta""#),
+    ];
+    for (pointer, value, expected) in cases {
+        let got = error(pointer, value);
+        assert!(got.starts_with(expected), "{got}\nis not\n{expected}");
+    }
+}
+
+#[test]
+fn impossible_values_are_refused() {
+    let cases = [
+        ("/version", json!(2), "version: got 2; expected 1, "),
+        ("/duration_s", json!(0), "duration_s: got 0; expected a number from 0.001 to 1000000"),
+        ("/duration_s", json!(-1), "duration_s: got -1;"),
+        ("/duration_s", json!(1e300), "duration_s: got 1e+300;"),
+        ("/duration_s", json!("30"), "duration_s: got \"30\";"),
+        ("/seed", json!(-1), "seed: got -1; expected a whole number"),
+        ("/seed", json!(1.5), "seed: got 1.5;"),
+        ("/links", json!([]), "links: got []; expected a list of 1 to"),
+        ("/links", json!({}), "links: got {}; expected a list"),
+        ("/links/0", json!(5), "links[0]: got 5; expected an object"),
+        ("/links/1", json!({"name": "link0", "service": {"type": "constant", "rate_mbps": 1}}), "links[1]: got "),
+        ("/links/0/name", json!(""), "links[0].name: got \"\"; expected a name"),
+        ("/links/0/loss", json!(1.5), "links[0].loss: got 1.5; expected a number from 0 to 1"),
+        ("/links/0/loss", json!(-0.1), "links[0].loss: got -0.1;"),
+        ("/links/0/delay_ms", json!(-1), "links[0].delay_ms: got -1;"),
+        ("/links/0/agent", json!(1), "links[0].agent: got 1; expected true, false"),
+        ("/links/0/service", json!(null), "links[0].service: missing; expected"),
+        ("/links/0/service", json!({}), "links[0].service.type: missing; expected one of constant"),
+        ("/links/0/service/rate_mbps", json!(0), "links[0].service.rate_mbps: got 0;"),
+        ("/links/0/service/rate_mbps", json!(1e12), "links[0].service.rate_mbps: got 1"),
+        ("/links/0/service", json!({"type": "steps", "steps": []}), "links[0].service.steps: got []; expected a list"),
+        (
+            "/links/0/service",
+            json!({"type": "steps", "steps": [{"at_s": 1, "rate_mbps": 1}]}),
+            "links[0].service.steps[0].at_s: got 1; expected 0",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 1}, {"at_s": 0, "rate_mbps": 1}]}),
+            "links[0].service.steps[1].at_s: got 0; expected more than 0",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "random_steps", "min_mbps": 9, "max_mbps": 5, "period_s": 1}),
+            "links[0].service.max_mbps: got 5; expected at least min_mbps, which is 9",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "cellular", "preset": "x"}),
+            "links[0].service.preset: unknown preset \"x\"",
+        ),
+        (
+            "/links/0/queue",
+            json!({"type": "droptail"}),
+            "links[0].queue: got {\"type\":\"droptail\"}; expected exactly one",
+        ),
+        ("/links/0/queue", json!({"type": "droptail", "packets": 1, "bdp": 1}), "links[0].queue: got "),
+        ("/links/0/queue", json!({"type": "droptail", "packets": 0}), "links[0].queue.packets: got 0;"),
+        ("/flows", json!([]), "flows: got []; expected a list of 1 to"),
+        ("/flows/0/scheme", json!(null), "flows[0].scheme: missing; expected one of"),
+        ("/flows/0/path", json!([]), "flows[0].path: got []; expected at least one link"),
+        ("/flows/0/path", json!(["link0", "link0"]), "flows[0].path[1]: got \"link0\"; expected each link once"),
+        ("/flows/0/stop_s", json!(0), "flows[0].stop_s: got 0; expected more than start_s, which is 0"),
+        ("/flows/0/base_rtt_ms", json!(9), "flows[0].base_rtt_ms: got 9; expected at least 10 ms"),
+        ("/flows/0/app", json!({"type": "transfers", "sizes_bytes": []}), "flows[0].app.sizes_bytes: got [];"),
+        ("/flows/0/policy", json!("x"), "flows[0].policy: got \"x\"; expected null, because scheme \"cubic\""),
+        (
+            "/flows/0/requirement",
+            json!({"min_mbps": 2, "max_mbps": 2}),
+            "flows[0].requirement.max_mbps: got 2; expected more than min_mbps, which is 2",
+        ),
+        ("/flows/0/sack", json!(1), "flows[0].sack: got 1; expected true or false"),
+        ("/flows/0/count", json!(0), "flows[0].count: got 0;"),
+        ("/flows/0/count", json!(1_000_000), "flows[0].count: got 1000000;"),
+        ("/flows/0/mss_bytes", json!(4_294_967_297_u64), "flows[0].mss_bytes: got 4294967297;"),
+        ("/flows/1", json!({"scheme": "cubic", "name": "flow0"}), "flows[1]: got "),
+        ("/record", json!({"bin_ms": 0}), "record.bin_ms: got 0;"),
+    ];
+    for (pointer, value, expected) in cases {
+        let got = error(pointer, value);
+        assert!(got.starts_with(expected), "{got}\nis not\n{expected}");
+    }
+}
+
+#[test]
+fn not_a_number_is_not_json() {
+    for text in
+        ["", "{", "[1]", "null", r#"{"duration_s": NaN}"#, r#"{"duration_s": Infinity}"#, r#"{"duration_s": 1e999}"#]
+    {
+        let error = Scenario::parse(text).unwrap_err().to_string();
+        assert!(error.starts_with("scenario: "), "{error}");
+    }
+    let long = format!(r#"{{"links": "{}"}}"#, "x".repeat(10_000));
+    assert!(Scenario::parse(&long).unwrap_err().to_string().len() < 300, "long values are cut");
+}

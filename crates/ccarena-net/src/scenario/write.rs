@@ -1,0 +1,119 @@
+//! Writes the normalised document.
+
+use ccarena_cc::types::{Dur, Rate, Time};
+use serde_json::{Value, json};
+
+use super::{AgentSpec, App, Flow, Link, PolicySpec, Scenario, VERSION};
+use crate::queues::{Limit, QueueSpec};
+use crate::service::ServiceSpec;
+
+pub fn scenario(s: &Scenario) -> Value {
+    json!({
+        "version": VERSION,
+        "duration_s": s.duration.as_secs_f64(),
+        "seed": s.seed,
+        "links": s.links.iter().map(link).collect::<Vec<_>>(),
+        "flows": s.flows.iter().map(|f| flow(f, s)).collect::<Vec<_>>(),
+        "record": {
+            "packets": s.record.packets,
+            "reports": s.record.reports,
+            "bin_ms": s.record.bin.as_millis_f64(),
+        },
+    })
+}
+
+fn link(l: &Link) -> Value {
+    let agent = |a: AgentSpec| json!({"idle_ms": a.idle.as_millis_f64(), "headroom": a.headroom, "mode": "equal"});
+    json!({
+        "name": l.name,
+        "service": service(&l.service),
+        "queue": queue(&l.queue),
+        "delay_ms": l.delay.as_millis_f64(),
+        "loss": l.loss,
+        "agent": l.agent.map_or(Value::Bool(false), agent),
+    })
+}
+
+fn service(s: &ServiceSpec) -> Value {
+    let ms = |d: &Dur| d.as_millis_f64();
+    match s {
+        ServiceSpec::Constant(rate) => json!({"type": "constant", "rate_mbps": rate.as_mbps()}),
+        ServiceSpec::Steps(list) => json!({"type": "steps", "steps": steps(list, "rate_mbps")}),
+        ServiceSpec::RandomSteps { min, max, period } => json!({
+            "type": "random_steps",
+            "min_mbps": min.as_mbps(),
+            "max_mbps": max.as_mbps(),
+            "period_s": period.as_secs_f64(),
+        }),
+        ServiceSpec::Trace { file, offset } => json!({"type": "trace", "file": file, "offset_ms": ms(offset)}),
+        ServiceSpec::Cellular { preset, seed, offset } => {
+            json!({"type": "cellular", "preset": preset, "seed": seed, "offset_ms": ms(offset)})
+        }
+    }
+}
+
+fn queue(q: &QueueSpec) -> Value {
+    let name = q.discipline().name;
+    match q {
+        QueueSpec::Infinite => json!({"type": name}),
+        QueueSpec::DropTail(Limit::Packets(n)) => json!({"type": name, "packets": n}),
+        QueueSpec::DropTail(Limit::Bytes(n)) => json!({"type": name, "bytes": n}),
+        QueueSpec::DropTail(Limit::Bdp(k)) => json!({"type": name, "bdp": k}),
+    }
+}
+
+fn steps(list: &[(Time, Rate)], rate: &str) -> Value {
+    list.iter().map(|(at, r)| json!({"at_s": at.as_secs_f64(), rate: r.as_mbps()})).collect()
+}
+
+fn flow(f: &Flow, s: &Scenario) -> Value {
+    let names = |path: &[usize]| -> Value {
+        path.iter().filter_map(|&l| s.links.get(l)).map(|l| Value::from(l.name.as_str())).collect()
+    };
+    json!({
+        "name": f.name,
+        "scheme": f.scheme,
+        "params": f.params,
+        "start_s": f.start.as_secs_f64(),
+        "stop_s": f.stop.map(Time::as_secs_f64),
+        "path": names(&f.path),
+        "return_path": names(&f.return_path),
+        "base_rtt_ms": s.base_rtt(f).as_millis_f64(),
+        "app": app(&f.app),
+        "policy": match &f.policy {
+            None => Value::Null,
+            Some(PolicySpec::Artifact(file)) => json!(file),
+            Some(PolicySpec::Constant(action)) => json!({"constant": action}),
+        },
+        "requirement": f.requirement.map(|r| json!({"min_mbps": r.min.as_mbps(), "max_mbps": r.max.as_mbps()})),
+        "weight": f.weight,
+        "desired_mbps": match f.desired.as_slice() {
+            [(Time::ZERO, rate)] => json!(rate.as_mbps()),
+            list => steps(list, "mbps"),
+        },
+        "sack": f.sack,
+        "slow_start": f.slow_start,
+        "delayed_ack": f.delayed_ack,
+        "initial_window": f.initial_window,
+        "mss_bytes": f.mss_bytes,
+        "header_bytes": f.header_bytes,
+        "ack_bytes": f.ack_bytes,
+        "count": 1,
+    })
+}
+
+fn app(a: &App) -> Value {
+    match a {
+        App::Bulk => json!({"type": "bulk"}),
+        App::Cbr { rate } => json!({"type": "cbr", "rate_mbps": rate.as_mbps()}),
+        App::OnOff { rate, on, off } => json!({
+            "type": "onoff",
+            "rate_mbps": rate.as_mbps(),
+            "on_s": on.as_secs_f64(),
+            "off_s": off.as_secs_f64(),
+        }),
+        App::Transfers { sizes_bytes, gap } => {
+            json!({"type": "transfers", "sizes_bytes": sizes_bytes, "gap_s": gap.as_secs_f64()})
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! How fast a link serves: at constant rate, in steps, in random steps, or by the delivery opportunities of a trace.
+
+mod levels;
+mod opportunities;
+
+use std::path::Path;
+
+use ccarena_cc::types::{Dur, Rate, Time};
+
+use crate::cellular;
+use crate::rng;
+use crate::trace::{Trace, TraceError};
+use levels::{Constant, Levels, RandomSteps, Steps};
+use opportunities::Opportunities;
+
+/// A link's service as a scenario describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ServiceSpec {
+    /// One rate, above zero.
+    Constant(Rate),
+    /// Each rate from its time on; the first at time zero, times increasing. Zero is an outage.
+    Steps(Vec<(Time, Rate)>),
+    /// A new rate every `period`, uniform between `min` and `max`.
+    RandomSteps {
+        /// Lowest rate, above zero.
+        min: Rate,
+        /// Highest rate.
+        max: Rate,
+        /// How long a rate holds.
+        period: Dur,
+    },
+    /// Delivery opportunities of a mahimahi trace.
+    Trace {
+        /// Its file, resolved by the loader that [`Service::new`] is given.
+        file: String,
+        /// Where in the trace the run starts.
+        offset: Dur,
+    },
+    /// A generated cellular trace.
+    Cellular {
+        /// Name of a preset in [`cellular`].
+        preset: String,
+        /// Seed of the generator; derived from the run's seed if none.
+        seed: Option<u64>,
+        /// Where in the trace the run starts.
+        offset: Dur,
+    },
+}
+
+impl Default for ServiceSpec {
+    fn default() -> Self {
+        Self::Constant(Rate(48_000_000))
+    }
+}
+
+/// A service that cannot be built from its description.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ServiceError {
+    /// The trace is missing or bad.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// No preset of that name.
+    #[error("{0}")]
+    Preset(String),
+}
+
+/// The service of one link.
+#[derive(Clone, Debug)]
+pub struct Service(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Constant(Levels<Constant>),
+    Steps(Levels<Steps>),
+    RandomSteps(Levels<RandomSteps>),
+    Trace(Opportunities),
+}
+
+/// Evaluates `$body` with `$s` bound to whatever kind of service `$kind` is.
+macro_rules! each {
+    ($kind:expr, $s:ident => $body:expr) => {
+        match $kind {
+            Kind::Constant($s) => $body,
+            Kind::Steps($s) => $body,
+            Kind::RandomSteps($s) => $body,
+            Kind::Trace($s) => $body,
+        }
+    };
+}
+
+impl Service {
+    /// Builds the service that `spec` describes.
+    ///
+    /// `seed` is this link's own ([`rng::derive`] with [`rng::Purpose::Service`] and the link's index). A generated trace
+    /// lasts `duration`. `load` finds the trace of a file name: [`crate::trace::load`], or a cache of it.
+    ///
+    /// # Errors
+    /// If the trace cannot be loaded or the preset is unknown.
+    pub fn new(
+        spec: &ServiceSpec,
+        seed: u64,
+        duration: Dur,
+        load: impl FnOnce(&Path) -> Result<Trace, TraceError>,
+    ) -> Result<Self, ServiceError> {
+        Ok(match spec {
+            ServiceSpec::Constant(rate) => Self::constant(*rate),
+            ServiceSpec::Steps(steps) => Self::steps(steps),
+            ServiceSpec::RandomSteps { min, max, period } => Self::random_steps(*min, *max, *period, seed),
+            ServiceSpec::Trace { file, offset } => Self::trace(&load(Path::new(file))?, *offset),
+            ServiceSpec::Cellular { preset, seed: own, offset } => {
+                let found = cellular::find_preset(preset).map_err(|e| ServiceError::Preset(e.to_string()))?;
+                let seed = own.unwrap_or_else(|| rng::derive(seed, rng::Purpose::Cellular, 0));
+                Self::trace(&Trace::from_ms(cellular::generate(found, duration, seed), preset)?, *offset)
+            }
+        })
+    }
+
+    /// `rate` for ever.
+    #[must_use]
+    pub fn constant(rate: Rate) -> Self {
+        Self(Kind::Constant(Levels::new(Constant(rate))))
+    }
+
+    /// Each rate from its time on; before the first time, and if there are none, the link stands still.
+    #[must_use]
+    pub fn steps(steps: &[(Time, Rate)]) -> Self {
+        Self(Kind::Steps(Levels::new(Steps::new(steps))))
+    }
+
+    /// A rate uniform in `min`..=`max`, redrawn every `period` (at least 1 µs) from time zero on.
+    #[must_use]
+    pub fn random_steps(min: Rate, max: Rate, period: Dur, seed: u64) -> Self {
+        Self(Kind::RandomSteps(Levels::new(RandomSteps::new(min, max, period, seed))))
+    }
+
+    /// The opportunities of `trace`, from `offset` into it on.
+    #[must_use]
+    pub fn trace(trace: &Trace, offset: Dur) -> Self {
+        Self(Kind::Trace(Opportunities::new(trace, offset)))
+    }
+
+    /// Served by delivery opportunities, which take a packet from the queue when they come, not when it starts.
+    #[must_use]
+    pub fn is_trace(&self) -> bool {
+        matches!(self.0, Kind::Trace(_))
+    }
+
+    /// When a packet of `bytes` IP bytes, whose service starts at `start`, has left; [`Time::NEVER`] if it never does.
+    ///
+    /// `backlogged`: the packet waited behind one that left at `start`, and may use the rest of that one's delivery
+    /// opportunity. Otherwise it arrived at `start` to an idle link, where a trace gives it only opportunities strictly
+    /// later. Called once per packet, in order of service.
+    #[inline]
+    pub fn departure(&mut self, start: Time, bytes: u32, backlogged: bool) -> Time {
+        match &mut self.0 {
+            Kind::Constant(s) => s.departure(start, bytes),
+            Kind::Trace(s) => s.departure(start, bytes, backlogged),
+            Kind::Steps(s) => s.departure(start, bytes),
+            Kind::RandomSteps(s) => s.departure(start, bytes),
+        }
+    }
+
+    /// Capacity as a router's agent sees it at `now`, which does not go back: the current rate, or for a trace the
+    /// opportunities of the last 100 ms.
+    #[inline]
+    pub fn rate(&mut self, now: Time) -> Rate {
+        each!(&mut self.0, s => s.rate(now))
+    }
+
+    /// Bytes that could have been delivered in [`from`, `to`), for utilisation: additive over adjoining intervals.
+    #[must_use]
+    pub fn capacity_bytes(&self, from: Time, to: Time) -> u64 {
+        if to <= from {
+            return 0;
+        }
+        each!(&self.0, s => s.capacity_bytes(from, to))
+    }
+
+    /// The time that `bytes` take at the rate in force at `now`: the part of a packet's delay that is not queueing. Zero
+    /// for a trace, and while the rate is zero.
+    #[must_use]
+    #[inline]
+    pub fn serialisation(&self, now: Time, bytes: u32) -> Dur {
+        match &self.0 {
+            Kind::Constant(s) => s.serialisation(now, bytes),
+            Kind::Steps(s) => s.serialisation(now, bytes),
+            Kind::RandomSteps(s) => s.serialisation(now, bytes),
+            Kind::Trace(_) => Dur::ZERO,
+        }
+    }
+
+    /// The mean rate that a limit in bandwidth-delay products refers to: of the whole trace, of the first `duration` of
+    /// steps, the expectation of random steps.
+    #[must_use]
+    pub fn mean_rate(&self, duration: Dur) -> Rate {
+        match &self.0 {
+            Kind::Constant(s) => s.source.0,
+            Kind::Steps(s) => Rate::of(s.capacity_bytes(Time::ZERO, Time::ZERO + duration), duration),
+            Kind::RandomSteps(s) => s.source.mean(),
+            Kind::Trace(s) => s.mean_rate(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
