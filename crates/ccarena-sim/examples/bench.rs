@@ -1,0 +1,125 @@
+//! The simulator's figures: packets per second and core, against a bare event loop with a binary heap.
+//!
+//! `cargo run --release -p ccarena-sim --example bench [-- NAME]`
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::Path;
+use std::time::Instant;
+
+use ccarena_cc::{Dur, Rate, Time};
+use ccarena_net::queues::{Limit, QueueSpec};
+use ccarena_net::scenario::{Flow, Link, Scenario};
+use ccarena_net::{ServiceSpec, Trace, TraceError};
+use ccarena_sim::{PolicyFn, Resources, Sim};
+
+struct NoFiles;
+
+impl Resources for NoFiles {
+    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError> {
+        ccarena_net::trace::load(file)
+    }
+
+    fn policy(&mut self, file: &str, _observation: &str) -> Result<PolicyFn, String> {
+        Err(format!("{file}: no policies here"))
+    }
+}
+
+fn scenario(service: ServiceSpec, queue: Limit, delay_ms: u64, flows: usize, scheme: &str) -> Scenario {
+    Scenario {
+        duration: Dur::from_millis(3_600_000),
+        links: vec![Link {
+            service,
+            queue: QueueSpec::DropTail(queue),
+            delay: Dur::from_millis(delay_ms),
+            ..Link::default()
+        }],
+        flows: (0..flows)
+            .map(|i| Flow { name: format!("flow{i}"), scheme: scheme.into(), ..Flow::default() })
+            .collect(),
+        ..Scenario::default()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Million packets per second: the best of five runs of `packets` packets each, since the machine may be shared.
+fn measure(scenario: &Scenario, packets: u64) -> Result<f64, Box<dyn std::error::Error>> {
+    let mut best = 0.0_f64;
+    for _ in 0..5 {
+        let mut sim = Sim::new(scenario, &mut NoFiles, false)?;
+        let start = now();
+        let mut end = Time::ZERO;
+        while sim.data_packets < packets {
+            end = end + Dur::from_millis(500);
+            sim.run_until(end);
+        }
+        best = best.max(sim.data_packets as f64 / start.elapsed().as_secs_f64() / 1e6);
+    }
+    Ok(best)
+}
+
+/// Three events per packet (arrival, departure, acknowledgement) of one flow with a fixed window over one bottleneck,
+/// in one binary heap: what a simulator costs before it simulates anything.
+fn heap_loop(packets: u64) -> f64 {
+    const WINDOW: u64 = 333;
+    const SERVICE_NS: u64 = 120_000;
+    const PROPAGATION_NS: u64 = 10_000_000;
+    let mut best = 0.0_f64;
+    for _ in 0..5 {
+        let start = now();
+        let mut heap = BinaryHeap::with_capacity(2048);
+        for seq in 0..WINDOW {
+            heap.push(Reverse((0_u64, 0_u8, seq)));
+        }
+        let (mut free_at, mut done, mut next) = (0_u64, 0_u64, WINDOW);
+        while done < packets {
+            let Some(Reverse((at, kind, seq))) = heap.pop() else { break };
+            match kind {
+                0 => {
+                    free_at = free_at.max(at) + SERVICE_NS;
+                    heap.push(Reverse((free_at, 1, seq)));
+                }
+                1 => heap.push(Reverse((at + 2 * PROPAGATION_NS, 2, seq))),
+                _ => {
+                    done += 1;
+                    heap.push(Reverse((at, 0, next)));
+                    next += 1;
+                }
+            }
+        }
+        best = best.max(done as f64 / start.elapsed().as_secs_f64() / 1e6);
+    }
+    best
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let only = std::env::args().nth(1);
+    let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
+    let heap = heap_loop(3_000_000);
+    println!("{:<44} {heap:8.2} M packets/s", "bare event loop with a binary heap");
+    let constant = |mbps: f64| ServiceSpec::Constant(Rate::from_mbps(mbps));
+    let cellular = ServiceSpec::Cellular { preset: "lte-driving".into(), seed: Some(1), offset: Dur::ZERO };
+    let mut cases = vec![
+        ("1 cubic, 100 Mbit/s, 20 ms, 1 BDP", scenario(constant(100.0), Limit::Bdp(1.0), 10, 1, "cubic"), 10.0),
+        ("1 cubic, cellular trace, 100 packets", scenario(cellular, Limit::Packets(100), 20, 1, "cubic"), 8.0),
+        ("100 cubic, 1 Gbit/s, 20 ms, 1 BDP", scenario(constant(1000.0), Limit::Bdp(1.0), 10, 100, "cubic"), 8.0),
+    ];
+    for scheme in ["reno", "bbr"] {
+        let name =
+            if scheme == "reno" { "1 reno, 100 Mbit/s, 20 ms, 1 BDP" } else { "1 bbr, 100 Mbit/s, 20 ms, 1 BDP" };
+        cases.push((name, scenario(constant(100.0), Limit::Bdp(1.0), 10, 1, scheme), 0.0));
+    }
+    for (name, case, target) in cases {
+        if !wanted(name) {
+            continue;
+        }
+        let rate = measure(&case, 3_000_000)?;
+        let goal = if target > 0.0 { format!("(target {target:.0})") } else { String::new() };
+        println!("{name:<44} {rate:8.2} M packets/s   {:5.2} of the heap loop {goal}", rate / heap);
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! From a scenario to a running simulation.
+
+use std::path::Path;
+
+use ccarena_cc::registry::{self, BuildError, Config};
+use ccarena_cc::{Action, Dur, Rate, Time};
+use ccarena_net::rng::{Purpose, Stream, derive};
+use ccarena_net::scenario::{self, PolicySpec, Scenario};
+use ccarena_net::{NetworkAgent, Service, ServiceError, Trace, TraceError, queues};
+
+use crate::app::{App, AppState};
+use crate::link::{Link, PacketLog};
+use crate::receiver::Receiver;
+use crate::sender::{Sender, SenderOptions};
+use crate::sim::{Decider, Flow, Sim};
+
+/// A policy as a function from observation to the index of an action.
+pub type PolicyFn = Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>;
+
+/// A scenario that cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// A link's service: its trace or preset.
+    #[error("links[{link}].service: {source}")]
+    Service {
+        /// The link.
+        link: usize,
+        /// Why.
+        source: ServiceError,
+    },
+    /// A flow's scheme or its parameters.
+    #[error("flows[{flow}].scheme: {source}")]
+    Scheme {
+        /// The flow.
+        flow: usize,
+        /// Why.
+        source: BuildError,
+    },
+    /// A flow's policy.
+    #[error("flows[{flow}].policy: {message}")]
+    Policy {
+        /// The flow.
+        flow: usize,
+        /// Why.
+        message: String,
+    },
+}
+
+/// Where traces and policies come from: the simulator itself reads no file.
+pub trait Resources {
+    /// The trace called `file`.
+    ///
+    /// # Errors
+    /// If it is missing or bad.
+    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError>;
+
+    /// The policy artifact `file`, for a scheme that observes `observation` (such as `acct-1`).
+    ///
+    /// # Errors
+    /// A complete message.
+    fn policy(&mut self, file: &str, observation: &str) -> Result<PolicyFn, String>;
+}
+
+impl Sim {
+    /// Builds the simulation of `scenario`. A learned flow without a policy is the environment's to decide for if
+    /// `environment`, else an error.
+    ///
+    /// # Errors
+    /// If a trace, a scheme or a policy cannot be had.
+    pub fn new(scenario: &Scenario, resources: &mut dyn Resources, environment: bool) -> Result<Self, SimError> {
+        let mut links = Vec::with_capacity(scenario.links.len());
+        for (index, spec) in scenario.links.iter().enumerate() {
+            links.push(build_link(scenario, index, spec, resources)?);
+        }
+        let mut flows = Vec::with_capacity(scenario.flows.len());
+        for (index, spec) in scenario.flows.iter().enumerate() {
+            flows.push(build_flow(scenario, index, spec, resources, environment)?);
+        }
+        Ok(Self::from_parts(links, flows))
+    }
+}
+
+fn build_link(
+    scenario: &Scenario,
+    index: usize,
+    spec: &scenario::Link,
+    resources: &mut dyn Resources,
+) -> Result<Link, SimError> {
+    let seed = derive(scenario.seed, Purpose::Service, index as u64);
+    let service = Service::new(&spec.service, seed, scenario.duration, |file| resources.trace(file))
+        .map_err(|source| SimError::Service { link: index, source })?;
+    let queue = queues::build(&spec.queue, scenario.bdp_bytes(index, service.mean_rate(scenario.duration)));
+    let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
+    let loss_stream = Stream::new(scenario.seed, Purpose::Loss, index as u64);
+    let mut link = Link::new(queue, service, spec.delay, spec.loss, loss_stream, agent);
+    link.log = scenario.record.packets.then(PacketLog::default);
+    Ok(link)
+}
+
+fn build_flow(
+    scenario: &Scenario,
+    index: usize,
+    spec: &scenario::Flow,
+    resources: &mut dyn Resources,
+    environment: bool,
+) -> Result<Flow, SimError> {
+    let config = Config {
+        mss: spec.mss_bytes,
+        initial_window: spec.initial_window,
+        slow_start: spec.slow_start,
+        seed: derive(scenario.seed, Purpose::Controller, index as u64),
+        desired_rate: spec.desired.first().map_or(Rate(10_000_000_000), |d| d.1),
+        header_bytes: spec.header_bytes,
+        params: spec.params.clone(),
+    };
+    let mut controller =
+        registry::build(&spec.scheme, &config).map_err(|source| SimError::Scheme { flow: index, source })?;
+    let decider = match controller.learned() {
+        Some(learned) => Some(
+            build_decider(spec, learned, resources, environment)
+                .map_err(|message| SimError::Policy { flow: index, message })?,
+        ),
+        None => None,
+    };
+    let app = AppState::new(build_app(&spec.app), spec.start, spec.mss_bytes);
+    let options = SenderOptions { mss: spec.mss_bytes, sack: spec.sack, receive_window: u32::MAX };
+    let mut flow = Flow::new(Sender::new(controller, app, options), Receiver::new(spec.sack, spec.delayed_ack));
+    flow.path = spec.path.iter().map(|&l| l as u32).collect();
+    flow.return_path = spec.return_path.iter().map(|&l| l as u32).collect();
+    flow.return_delay = scenario.return_delay(spec);
+    flow.header_bytes = spec.header_bytes;
+    flow.ack_bytes = spec.ack_bytes;
+    flow.start = spec.start;
+    flow.stop = spec.stop.unwrap_or(Time::NEVER);
+    flow.desired = spec.desired.iter().skip(1).rev().copied().collect();
+    flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
+    flow.decider = decider;
+    Ok(flow)
+}
+
+fn build_app(spec: &scenario::App) -> App {
+    match spec {
+        scenario::App::Bulk => App::Bulk,
+        &scenario::App::Cbr { rate } => App::Stream { rate, on: Dur::from_millis(1000), off: Dur::ZERO },
+        &scenario::App::OnOff { rate, on, off } => App::Stream { rate, on, off },
+        scenario::App::Transfers { sizes_bytes, gap } => App::Transfers { sizes: sizes_bytes.clone(), gap: *gap },
+    }
+}
+
+fn build_decider(
+    spec: &scenario::Flow,
+    learned: &mut dyn ccarena_cc::LearnedController,
+    resources: &mut dyn Resources,
+    environment: bool,
+) -> Result<Decider, String> {
+    match &spec.policy {
+        Some(PolicySpec::Artifact(file)) => Ok(Decider::Policy(resources.policy(file, learned.spec().id)?)),
+        Some(PolicySpec::Constant(value)) => {
+            let action = if learned.spec().actions.is_empty() {
+                Action::Continuous(*value as f32)
+            } else {
+                Action::Discrete(*value as u32)
+            };
+            learned.act(action, Time::ZERO).map_err(|e| e.to_string())?;
+            Ok(Decider::Constant(action))
+        }
+        None if environment => Ok(Decider::Environment),
+        None => Err(format!(
+            "missing; scheme {:?} is learned: expected the path of a policy artifact or {{constant: ACTION}}",
+            spec.scheme
+        )),
+    }
+}

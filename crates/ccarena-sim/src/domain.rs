@@ -1,0 +1,245 @@
+//! Domain randomisation: a distribution over scenarios, from which every training episode draws one.
+//!
+//! Rates, RTTs and buffers are drawn log-uniformly, so that each factor of two is equally common.
+
+use std::collections::BTreeMap;
+
+use ccarena_cc::{Dur, Rate, Time};
+use ccarena_net::ServiceSpec;
+use ccarena_net::queues::{Limit, QueueSpec};
+use ccarena_net::rng::{Purpose, Stream, derive};
+use ccarena_net::scenario::{AgentSpec, App, Flow, Link, Record, Scenario};
+use serde::Deserialize;
+
+/// A number or an interval to draw from.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Range {
+    /// Always this.
+    Fixed(f64),
+    /// From the first to the second.
+    Between(f64, f64),
+}
+
+impl Range {
+    fn bounds(self) -> (f64, f64) {
+        match self {
+            Self::Fixed(x) => (x, x),
+            Self::Between(low, high) => (low, high.max(low)),
+        }
+    }
+
+    fn uniform(self, stream: &mut Stream) -> f64 {
+        let (low, high) = self.bounds();
+        stream.uniform(low, high)
+    }
+
+    /// Log-uniform where the bounds are above zero, else uniform.
+    fn log_uniform(self, stream: &mut Stream) -> f64 {
+        let (low, high) = self.bounds();
+        if low > 0.0 { stream.uniform(low.ln(), high.ln()).exp() } else { stream.uniform(low, high) }
+    }
+}
+
+/// How often each kind of capacity is drawn; weights.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Kinds {
+    /// One rate.
+    pub constant: f64,
+    /// A new rate every few seconds.
+    pub random_steps: f64,
+    /// A generated cellular trace.
+    pub cellular: f64,
+    /// A recorded trace.
+    pub trace: f64,
+}
+
+/// The bottleneck's distribution.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkDomain {
+    /// Kinds of capacity.
+    pub kinds: Kinds,
+    /// Rates in Mbit/s, for constant and random steps.
+    pub rate_mbps: Range,
+    /// Seconds from one random step to the next.
+    pub step_s: Range,
+    /// Names of cellular presets.
+    pub presets: Vec<String>,
+    /// Trace files.
+    pub traces: Vec<String>,
+    /// Base RTT in ms.
+    pub rtt_ms: Range,
+    /// Drop-tail limit in bandwidth-delay products of the mean rate.
+    pub buffer_bdp: Option<Range>,
+    /// Drop-tail limit in packets; takes precedence.
+    pub buffer_packets: Option<Range>,
+    /// Probability of independent packet loss.
+    pub loss: Range,
+    /// Probability that the bottleneck has a network agent.
+    pub signal: f64,
+    /// Share of capacity that the agent offers.
+    pub agent_headroom: f64,
+}
+
+/// Competing flows.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CrossTraffic {
+    /// Probability that an episode has some.
+    pub probability: f64,
+    /// Schemes to draw from.
+    pub schemes: Vec<String>,
+    /// Number of flows, inclusive.
+    pub flows: Option<(u32, u32)>,
+}
+
+/// The flows that learn.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Learner {
+    /// A learned scheme.
+    pub scheme: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: BTreeMap<String, f64>,
+    /// How many of them share the bottleneck.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Rate that their applications ask for.
+    pub desired_mbps: f64,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// A distribution over scenarios.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Length of an episode in seconds.
+    pub episode_s: Range,
+    /// The bottleneck.
+    pub link: LinkDomain,
+    /// Competitors.
+    #[serde(default)]
+    pub cross_traffic: CrossTraffic,
+    /// The learners; they come first among the flows.
+    pub learner: Learner,
+}
+
+/// Fewest packets of a buffer that is given in bandwidth-delay products.
+const LEAST_BUFFER_PACKETS: u64 = 10;
+
+impl Domain {
+    /// The scenario of `episode` in world `world` of a run seeded with `seed`.
+    #[must_use]
+    pub fn draw(&self, seed: u64, world: u64, episode: u64) -> Scenario {
+        let key = derive(derive(seed, Purpose::Domain, world), Purpose::Domain, episode);
+        let stream = &mut Stream::keyed(key);
+        let duration = Dur::from_secs_f64(self.episode_s.uniform(stream));
+        let rtt = Dur::from_secs_f64(self.link.rtt_ms.log_uniform(stream) / 1e3);
+        let (service, mean) = self.service(stream);
+        let link = Link {
+            service,
+            queue: self.queue(stream, mean, rtt),
+            delay: rtt / 2,
+            loss: self.link.loss.uniform(stream),
+            agent: stream
+                .chance(self.link.signal)
+                .then(|| AgentSpec { headroom: self.link.agent_headroom, ..AgentSpec::default() }),
+            ..Link::default()
+        };
+        let desired = vec![(Time::ZERO, Rate::from_mbps(self.learner.desired_mbps))];
+        let mut flows: Vec<Flow> = (0..self.learner.count)
+            .map(|i| Flow {
+                name: format!("learner{i}"),
+                scheme: self.learner.scheme.clone(),
+                params: self.learner.params.clone(),
+                desired: desired.clone(),
+                ..Flow::default()
+            })
+            .collect();
+        flows.extend(self.competitors(stream, duration));
+        Scenario {
+            duration,
+            seed: stream.next_u64(),
+            links: vec![link],
+            flows,
+            record: Record { packets: false, reports: false, ..Record::default() },
+        }
+    }
+
+    /// A capacity and its mean (of a trace: a typical LTE rate, which only sizes the buffer).
+    fn service(&self, stream: &mut Stream) -> (ServiceSpec, Rate) {
+        const TYPICAL: Rate = Rate(10_000_000);
+        let Kinds { constant, random_steps, cellular, trace } = self.link.kinds;
+        let cellular = if self.link.presets.is_empty() { 0.0 } else { cellular };
+        let trace = if self.link.traces.is_empty() { 0.0 } else { trace };
+        let mut x = stream.next_f64() * (constant + random_steps + cellular + trace);
+        let (low, high) = self.link.rate_mbps.bounds();
+        x -= random_steps;
+        if x < 0.0 {
+            let period = Dur::from_secs_f64(self.link.step_s.uniform(stream));
+            let (min, max) = (Rate::from_mbps(low), Rate::from_mbps(high));
+            return (ServiceSpec::RandomSteps { min, max, period }, Rate::from_mbps((low + high) / 2.0));
+        }
+        x -= cellular;
+        if x < 0.0 {
+            let preset = self.link.presets[stream.below(self.link.presets.len() as u64) as usize].clone();
+            return (ServiceSpec::Cellular { preset, seed: Some(stream.next_u64()), offset: Dur::ZERO }, TYPICAL);
+        }
+        x -= trace;
+        if x < 0.0 {
+            let file = self.link.traces[stream.below(self.link.traces.len() as u64) as usize].clone();
+            // Any offset is within the trace: it repeats.
+            let offset = Dur::from_secs_f64(stream.uniform(0.0, 1000.0));
+            return (ServiceSpec::Trace { file, offset }, TYPICAL);
+        }
+        let rate = Rate::from_mbps(self.link.rate_mbps.log_uniform(stream));
+        (ServiceSpec::Constant(rate), rate)
+    }
+
+    fn queue(&self, stream: &mut Stream, mean: Rate, rtt: Dur) -> QueueSpec {
+        if let Some(packets) = self.link.buffer_packets {
+            return QueueSpec::DropTail(Limit::Packets(packets.log_uniform(stream).round().max(1.0) as u32));
+        }
+        match self.link.buffer_bdp {
+            Some(bdp) => {
+                let bytes = mean.bytes_in(rtt).0 as f64 * bdp.log_uniform(stream);
+                let packets = (bytes as u64 / 1500).max(LEAST_BUFFER_PACKETS);
+                QueueSpec::DropTail(Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)))
+            }
+            None => QueueSpec::Infinite,
+        }
+    }
+
+    /// Competitors start somewhere in the first half of the episode, bulk or on and off.
+    fn competitors(&self, stream: &mut Stream, duration: Dur) -> Vec<Flow> {
+        let CrossTraffic { probability, schemes, flows } = &self.cross_traffic;
+        if schemes.is_empty() || !stream.chance(*probability) {
+            return Vec::new();
+        }
+        let (low, high) = flows.unwrap_or((1, 1));
+        let count = u64::from(low) + stream.below(u64::from(high.saturating_sub(low)) + 1);
+        (0..count)
+            .map(|i| {
+                let start = Time::from_secs_f64(stream.uniform(0.0, duration.as_secs_f64() / 2.0));
+                let app = if stream.chance(0.5) {
+                    App::Bulk
+                } else {
+                    let seconds = |s: f64| Dur::from_secs_f64(s);
+                    App::OnOff {
+                        rate: Rate::from_mbps(self.link.rate_mbps.log_uniform(stream) / 2.0),
+                        on: seconds(stream.uniform(0.5, 3.0)),
+                        off: seconds(stream.uniform(0.5, 3.0)),
+                    }
+                };
+                let scheme = schemes[stream.below(schemes.len() as u64) as usize].clone();
+                Flow { name: format!("cross{i}"), scheme, start, app, ..Flow::default() }
+            })
+            .collect()
+    }
+}

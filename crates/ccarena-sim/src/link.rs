@@ -1,0 +1,214 @@
+//! A link: loss, a queue, a service, an optional network agent, and a pipe of packets in propagation.
+
+use std::collections::VecDeque;
+
+use ccarena_cc::{Dur, Rate, Time};
+use ccarena_net::rng::Stream;
+use ccarena_net::{NetworkAgent, Queue, Service};
+
+use crate::packet::Packet;
+
+/// One delivered packet, for the packet log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// When it reached the queue.
+    pub arrival: Time,
+    /// When it had left the link.
+    pub departure: Time,
+    /// How long its own transmission took (zero on a trace).
+    pub serialisation: Dur,
+    /// Its flow.
+    pub flow: u32,
+    /// IP bytes.
+    pub bytes: u32,
+}
+
+/// Everything a link recorded packet by packet.
+#[derive(Clone, Debug, Default)]
+pub struct PacketLog {
+    /// Delivered packets, in the order of departure.
+    pub delivered: Vec<Delivered>,
+    /// Dropped packets: when and whose.
+    pub dropped: Vec<(Time, u32)>,
+}
+
+/// Counters of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets that reached it.
+    pub arrived_packets: u64,
+    /// Packets that left it.
+    pub delivered_packets: u64,
+    /// IP bytes that left it.
+    pub delivered_bytes: u64,
+    /// Packets dropped by the queue.
+    pub dropped_packets: u64,
+    /// Packets lost at random.
+    pub lost_packets: u64,
+}
+
+/// A link and what is on it.
+pub struct Link {
+    queue: Box<dyn Queue<Packet>>,
+    service: Service,
+    /// Propagation delay after the queue.
+    pub delay: Dur,
+    loss: f64,
+    loss_stream: Stream,
+    agent: Option<NetworkAgent>,
+    /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
+    serves_from_queue: bool,
+
+    /// The packet in transmission, on links that take it from the queue.
+    transmitting: Option<Packet>,
+    /// When the packet in service will have left; never if there is none.
+    departs: Time,
+    serialisation: Dur,
+    /// Packets in propagation towards a further link.
+    pub pipe: VecDeque<(Time, Packet)>,
+    drops: Vec<Packet>,
+
+    /// Counters.
+    pub stats: LinkStats,
+    /// The packet log, if one is kept.
+    pub log: Option<PacketLog>,
+}
+
+impl Link {
+    /// An idle link.
+    #[must_use]
+    pub fn new(
+        queue: Box<dyn Queue<Packet>>,
+        service: Service,
+        delay: Dur,
+        loss: f64,
+        loss_stream: Stream,
+        agent: Option<NetworkAgent>,
+    ) -> Self {
+        let serves_from_queue = service.is_trace();
+        Self {
+            queue,
+            service,
+            delay,
+            loss,
+            loss_stream,
+            agent,
+            serves_from_queue,
+            transmitting: None,
+            departs: Time::NEVER,
+            serialisation: Dur::ZERO,
+            pipe: VecDeque::new(),
+            drops: Vec::new(),
+            stats: LinkStats::default(),
+            log: None,
+        }
+    }
+
+    /// When something happens here next.
+    #[inline]
+    #[must_use]
+    pub fn next_time(&self) -> Time {
+        self.pipe.front().map_or(self.departs, |head| head.0.min(self.departs))
+    }
+
+    /// When the packet in service will have left.
+    #[inline]
+    #[must_use]
+    pub fn departs(&self) -> Time {
+        self.departs
+    }
+
+    /// Capacity in bytes between two times.
+    #[must_use]
+    pub fn capacity_bytes(&self, from: Time, to: Time) -> u64 {
+        self.service.capacity_bytes(from, to)
+    }
+
+    /// Packets that wait or are in transmission.
+    #[must_use]
+    pub fn backlog_packets(&self) -> usize {
+        self.queue.len_packets() + usize::from(self.transmitting.is_some())
+    }
+
+    /// A packet arrives.
+    #[inline]
+    pub fn arrive(&mut self, mut packet: Packet, now: Time) {
+        self.stats.arrived_packets += 1;
+        if let Some(agent) = &mut self.agent {
+            agent.on_packet(packet.flow, now);
+        }
+        if self.loss > 0.0 && self.loss_stream.chance(self.loss) {
+            self.stats.lost_packets += 1;
+            return;
+        }
+        packet.arrival = now;
+        self.queue.enqueue(packet, now, &mut self.drops);
+        if !self.drops.is_empty() {
+            self.count_drops(now);
+        }
+        if self.departs == Time::NEVER && self.transmitting.is_none() {
+            self.begin(now, false);
+        }
+    }
+
+    #[cold]
+    fn count_drops(&mut self, now: Time) {
+        for packet in self.drops.drain(..) {
+            self.stats.dropped_packets += 1;
+            if let Some(log) = &mut self.log {
+                log.dropped.push((now, packet.flow));
+            }
+        }
+    }
+
+    /// Takes the next packet into service.
+    #[inline]
+    fn begin(&mut self, now: Time, backlogged: bool) {
+        let bytes = if self.serves_from_queue {
+            self.queue.head_bytes()
+        } else {
+            self.transmitting = self.queue.dequeue(now, &mut self.drops);
+            if !self.drops.is_empty() {
+                self.count_drops(now);
+            }
+            self.transmitting.as_ref().map(|p| p.bytes)
+        };
+        self.departs = bytes.map_or(Time::NEVER, |b| self.service.departure(now, b, backlogged));
+        self.serialisation =
+            if self.serves_from_queue || bytes.is_none() { Dur::ZERO } else { self.departs.since(now) };
+    }
+
+    /// The packet in service has left; the next one begins. None if the queue dropped what was to leave.
+    #[inline]
+    pub fn depart(&mut self, now: Time) -> Option<Packet> {
+        let packet = if self.serves_from_queue {
+            let packet = self.queue.dequeue(now, &mut self.drops);
+            if !self.drops.is_empty() {
+                self.count_drops(now);
+            }
+            packet
+        } else {
+            self.transmitting.take()
+        };
+        let serialisation = self.serialisation;
+        self.begin(now, true);
+        let mut packet = packet?;
+        self.stats.delivered_packets += 1;
+        self.stats.delivered_bytes += u64::from(packet.bytes);
+        if let Some(agent) = &mut self.agent {
+            // The offer is written as the packet leaves, so that it does not age in the queue that it is about.
+            let offer = agent.offer(self.service.rate(now), now);
+            packet.advertised = packet.advertised.min(offer.max(Rate(1)));
+        }
+        if let Some(log) = &mut self.log {
+            log.delivered.push(Delivered {
+                arrival: packet.arrival,
+                departure: now,
+                serialisation,
+                flow: packet.flow,
+                bytes: packet.bytes,
+            });
+        }
+        Some(packet)
+    }
+}

@@ -1,0 +1,53 @@
+//! What travels: data segments and acknowledgements.
+
+use ccarena_cc::{Rate, Time};
+use ccarena_net::queues::Item;
+
+/// Selectively acknowledged blocks that fit beside timestamps (RFC 2018 §3 with RFC 7323).
+pub const SACK_BLOCKS: usize = 3;
+
+/// A half-open range of segment numbers.
+pub type Block = (u32, u32);
+
+/// A packet in a queue or on a wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// When it reached the queue it is in.
+    pub arrival: Time,
+    /// When the sender sent it (the timestamp option of data).
+    pub sent: Time,
+    /// Rate that routers let the flow have so far ("no limit" is the largest value).
+    pub advertised: Rate,
+    /// The flow it belongs to.
+    pub flow: u32,
+    /// Segment number of data; index into the flow's acknowledgements under way otherwise.
+    pub seq: u32,
+    /// IP bytes.
+    pub bytes: u32,
+    /// Position on the path.
+    pub hop: u8,
+    /// An acknowledgement on the return path.
+    pub is_ack: bool,
+}
+
+impl Item for Packet {
+    #[inline]
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// Next segment expected.
+    pub cumulative: u32,
+    /// Number of valid `blocks`.
+    pub sacked: u8,
+    /// Selectively acknowledged blocks, the most recent first.
+    pub blocks: [Block; SACK_BLOCKS],
+    /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).
+    pub echo: Time,
+    /// Rate that routers advertised in the newest data segment.
+    pub advertised: Rate,
+}

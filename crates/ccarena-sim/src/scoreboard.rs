@@ -1,0 +1,457 @@
+//! The sender's scoreboard: one record per segment under way, and the counts that make up "in flight".
+
+use std::collections::VecDeque;
+
+use ccarena_cc::{Dur, Time};
+
+use crate::packet::Block;
+
+/// The segment is selectively acknowledged.
+const SACKED: u8 = 1;
+/// It is marked lost.
+const LOST: u8 = 2;
+/// Its retransmission is under way.
+const RETRANSMITTED: u8 = 4;
+/// It was retransmitted at least once: RTT samples would be ambiguous (Karn).
+const EVER_RETRANSMITTED: u8 = 8;
+/// It was sent while the application was the limit.
+const APP_LIMITED: u8 = 16;
+
+/// What the sender remembers of a segment: its last transmission, and the delivery state at that time
+/// (Linux's `tcp_skb_cb.tx`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Segment {
+    /// When it was last sent.
+    pub sent: Time,
+    /// Send time of the segment that opened the flight it was sent in.
+    pub first_sent: Time,
+    /// When the delivered count last moved before it was sent.
+    pub delivered_at: Time,
+    /// Delivered count when it was sent, in segments.
+    pub delivered: u32,
+    flags: u8,
+}
+
+impl Segment {
+    /// A first transmission.
+    #[must_use]
+    #[inline]
+    pub fn new(sent: Time, first_sent: Time, delivered_at: Time, delivered: u32, app_limited: bool) -> Self {
+        Self { sent, first_sent, delivered_at, delivered, flags: if app_limited { APP_LIMITED } else { 0 } }
+    }
+
+    /// It was sent while the application was the limit.
+    #[must_use]
+    #[inline]
+    pub fn app_limited(&self) -> bool {
+        self.flags & APP_LIMITED != 0
+    }
+
+    /// It was retransmitted at least once.
+    #[must_use]
+    #[inline]
+    pub fn ever_retransmitted(&self) -> bool {
+        self.flags & EVER_RETRANSMITTED != 0
+    }
+}
+
+/// Segments from `una` (the first unacknowledged) to `nxt` (the next to send).
+#[derive(Debug)]
+pub struct Scoreboard {
+    ring: Vec<Segment>,
+    una: u32,
+    nxt: u32,
+    sacked: u32,
+    lost: u32,
+    retransmitted: u32,
+    /// Selectively acknowledged blocks in order, disjoint and not adjacent.
+    blocks: Vec<Block>,
+    /// Segments to retransmit, in the order of their marking; stale entries are skipped.
+    to_retransmit: VecDeque<u32>,
+    /// Retransmissions in the order of sending, for loss detection by time.
+    retransmissions: VecDeque<(u32, Time)>,
+    /// First transmissions before this segment are resolved: acknowledged or marked lost.
+    resolved: u32,
+    /// Segments before this one may have been retransmitted.
+    clean_from: u32,
+}
+
+impl Default for Scoreboard {
+    fn default() -> Self {
+        Self {
+            ring: vec![Segment::default(); 64],
+            una: 0,
+            nxt: 0,
+            sacked: 0,
+            lost: 0,
+            retransmitted: 0,
+            blocks: Vec::new(),
+            to_retransmit: VecDeque::new(),
+            retransmissions: VecDeque::new(),
+            resolved: 0,
+            clean_from: 0,
+        }
+    }
+}
+
+impl Scoreboard {
+    /// First unacknowledged segment.
+    #[must_use]
+    #[inline]
+    pub fn una(&self) -> u32 {
+        self.una
+    }
+
+    /// Next segment to send for the first time.
+    #[must_use]
+    #[inline]
+    pub fn nxt(&self) -> u32 {
+        self.nxt
+    }
+
+    /// Segments sent and not cumulatively acknowledged (`packets_out`).
+    #[must_use]
+    #[inline]
+    pub fn outstanding(&self) -> u32 {
+        self.nxt - self.una
+    }
+
+    /// Segments selectively acknowledged (`sacked_out`).
+    #[must_use]
+    #[inline]
+    pub fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    /// Segments marked lost (`lost_out`).
+    #[must_use]
+    #[inline]
+    pub fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// `tcp_packets_in_flight`: outstanding − sacked − lost + retransmitted.
+    #[must_use]
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        (self.outstanding() + self.retransmitted).saturating_sub(self.sacked + self.lost)
+    }
+
+    /// Nothing sacked, lost or retransmitted before `cumulative`: its acknowledgement needs no look at each segment.
+    #[must_use]
+    #[inline]
+    pub fn clean(&self) -> bool {
+        self.sacked | self.lost | self.retransmitted == 0 && self.una >= self.clean_from
+    }
+
+    /// Segment `seq`, which is outstanding.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, seq: u32) -> Segment {
+        self.ring[seq as usize & (self.ring.len() - 1)]
+    }
+
+    #[inline]
+    fn at(&mut self, seq: u32) -> &mut Segment {
+        let mask = self.ring.len() - 1;
+        &mut self.ring[seq as usize & mask]
+    }
+
+    /// Books a first transmission of segment `nxt`.
+    #[inline]
+    pub fn push(&mut self, segment: Segment) {
+        if self.outstanding() as usize == self.ring.len() {
+            self.grow();
+        }
+        let seq = self.nxt;
+        *self.at(seq) = segment;
+        self.nxt += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = vec![Segment::default(); self.ring.len() * 2];
+        let mask = larger.len() - 1;
+        for seq in self.una..self.nxt {
+            larger[seq as usize & mask] = self.get(seq);
+        }
+        self.ring = larger;
+    }
+
+    /// Advances `una` without a look at the segments; only if [`clean`](Self::clean).
+    #[inline]
+    pub fn acknowledge_clean(&mut self, cumulative: u32) {
+        self.una = cumulative;
+    }
+
+    /// Advances `una` and hands every segment that was not delivered before to `delivered`.
+    pub fn acknowledge(&mut self, cumulative: u32, mut delivered: impl FnMut(u32, &Segment)) {
+        for seq in self.una..cumulative {
+            let segment = self.get(seq);
+            if segment.flags & SACKED != 0 {
+                self.sacked -= 1;
+            } else {
+                self.forget_loss(seq);
+                delivered(seq, &segment);
+            }
+        }
+        self.una = cumulative;
+        let keep = self.blocks.partition_point(|b| b.1 <= cumulative);
+        self.blocks.drain(..keep);
+        if let Some(first) = self.blocks.first_mut() {
+            first.0 = first.0.max(cumulative);
+        }
+        self.resolved = self.resolved.max(cumulative);
+    }
+
+    fn forget_loss(&mut self, seq: u32) {
+        let segment = self.at(seq);
+        let flags = segment.flags;
+        segment.flags &= !(LOST | RETRANSMITTED);
+        self.lost -= u32::from(flags & LOST != 0);
+        self.retransmitted -= u32::from(flags & RETRANSMITTED != 0);
+    }
+
+    /// Books a selectively acknowledged block and hands the newly delivered segments to `delivered`.
+    pub fn sack(&mut self, block: Block, mut delivered: impl FnMut(u32, &Segment)) {
+        let (start, end) = (block.0.max(self.una), block.1.min(self.nxt));
+        if start >= end {
+            return;
+        }
+        // Known blocks that the new one touches are merged; only the gaps between them are news.
+        let first = self.blocks.partition_point(|b| b.1 < start);
+        let last = self.blocks.partition_point(|b| b.0 <= end);
+        let (mut low, mut high, mut from) = (start, end, start);
+        for i in first..last {
+            let known = self.blocks[i];
+            for seq in from..known.0.min(end) {
+                self.deliver(seq, &mut delivered);
+            }
+            from = from.max(known.1);
+            low = low.min(known.0);
+            high = high.max(known.1);
+        }
+        for seq in from..end {
+            self.deliver(seq, &mut delivered);
+        }
+        self.blocks.splice(first..last, [(low, high)]);
+    }
+
+    fn deliver(&mut self, seq: u32, delivered: &mut impl FnMut(u32, &Segment)) {
+        let segment = self.get(seq);
+        self.forget_loss(seq);
+        self.at(seq).flags |= SACKED;
+        self.sacked += 1;
+        delivered(seq, &segment);
+    }
+
+    /// A duplicate acknowledgement of a receiver without SACK: some later segment has arrived (`tcp_add_reno_sack`).
+    pub fn count_duplicate(&mut self) -> bool {
+        let room = self.sacked + self.lost < self.outstanding();
+        self.sacked += u32::from(room);
+        room
+    }
+
+    /// Without SACK: `acked` segments left, of which all but the first were counted as duplicates before
+    /// (`tcp_remove_reno_sacks`).
+    pub fn acknowledge_without_sack(&mut self, cumulative: u32, mut delivered: impl FnMut(u32, &Segment)) {
+        let acked = cumulative - self.una;
+        for seq in self.una..cumulative {
+            let segment = self.get(seq);
+            self.forget_loss(seq);
+            delivered(seq, &segment);
+        }
+        self.una = cumulative;
+        self.sacked = self.sacked.saturating_sub(acked.saturating_sub(1));
+        self.resolved = self.resolved.max(cumulative);
+    }
+
+    /// Without SACK: forgets the counted duplicates.
+    pub fn reset_duplicates(&mut self) {
+        self.sacked = 0;
+    }
+
+    /// Marks `seq` lost, also if it was a retransmission (`tcp_mark_skb_lost`). Returns whether anything changed.
+    pub fn mark_lost(&mut self, seq: u32) -> bool {
+        let segment = self.at(seq);
+        let flags = segment.flags;
+        if flags & SACKED != 0 || flags & (LOST | RETRANSMITTED) == LOST {
+            return false;
+        }
+        segment.flags = (flags | LOST) & !RETRANSMITTED;
+        self.lost += u32::from(flags & LOST == 0);
+        self.retransmitted -= u32::from(flags & RETRANSMITTED != 0);
+        self.to_retransmit.push_back(seq);
+        true
+    }
+
+    /// The next segment to retransmit.
+    #[inline]
+    pub fn next_retransmission(&mut self) -> Option<u32> {
+        if self.lost == 0 {
+            return None;
+        }
+        while let Some(&seq) = self.to_retransmit.front() {
+            if seq >= self.una && self.get(seq).flags & (SACKED | LOST | RETRANSMITTED) == LOST {
+                return Some(seq);
+            }
+            self.to_retransmit.pop_front();
+        }
+        None
+    }
+
+    /// Books the retransmission of `seq`.
+    pub fn retransmit(&mut self, seq: u32, transmission: Segment) {
+        let flags = self.get(seq).flags;
+        let counted = flags & RETRANSMITTED == 0;
+        *self.at(seq) = Segment {
+            flags: (flags & !APP_LIMITED) | transmission.flags | RETRANSMITTED | EVER_RETRANSMITTED,
+            ..transmission
+        };
+        self.retransmitted += u32::from(counted);
+        self.clean_from = self.clean_from.max(self.nxt);
+        self.retransmissions.push_back((seq, transmission.sent));
+    }
+
+    /// RACK (RFC 8985 §6.2, `tcp_rack_detect_loss`): marks lost what was sent before `newest` (the latest delivered
+    /// transmission) and longer than `window` ago. Returns the number marked and when to look again.
+    pub fn detect_losses(&mut self, newest: (Time, u32), window: Dur, now: Time) -> (u32, Time) {
+        let mut marked = 0;
+        let mut again = Time::NEVER;
+        self.resolved = self.resolved.max(self.una);
+        while self.resolved < self.nxt {
+            let segment = self.get(self.resolved);
+            if segment.flags & (SACKED | LOST | EVER_RETRANSMITTED) == 0 {
+                if (segment.sent, self.resolved) >= newest {
+                    break;
+                }
+                let due = segment.sent + window;
+                if due > now {
+                    again = due;
+                    break;
+                }
+                marked += u32::from(self.mark_lost(self.resolved));
+            }
+            self.resolved += 1;
+        }
+        while let Some(&(seq, sent)) = self.retransmissions.front() {
+            let current = seq >= self.una && {
+                let segment = self.get(seq);
+                segment.flags & (SACKED | RETRANSMITTED) == RETRANSMITTED && segment.sent == sent
+            };
+            if current {
+                if (sent, seq) >= newest {
+                    break;
+                }
+                let due = sent + window;
+                if due > now {
+                    again = again.min(due);
+                    break;
+                }
+                marked += u32::from(self.mark_lost(seq));
+            }
+            self.retransmissions.pop_front();
+        }
+        (marked, again)
+    }
+
+    /// After a timeout: everything outstanding and older than `recent` is lost (`tcp_timeout_mark_lost`).
+    pub fn mark_all_lost(&mut self, recent: Time) -> u32 {
+        let mut marked = 0;
+        self.to_retransmit.clear();
+        for seq in self.una..self.nxt {
+            let segment = self.get(seq);
+            if segment.flags & SACKED != 0 {
+                continue;
+            }
+            if segment.flags & (LOST | RETRANSMITTED) == LOST {
+                self.to_retransmit.push_back(seq);
+            } else if seq == self.una || segment.sent <= recent {
+                marked += u32::from(self.mark_lost(seq));
+            }
+        }
+        marked
+    }
+
+    /// The losses were spurious: nothing is marked any more (`tcp_undo_cwnd_reduction` with `unmark_loss`).
+    pub fn unmark_losses(&mut self) {
+        for seq in self.una..self.nxt {
+            self.at(seq).flags &= !LOST;
+        }
+        self.lost = 0;
+        self.to_retransmit.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Send(u32),
+        Acknowledge(u32),
+        Sack(u32, u32),
+        Detect(u32),
+        Retransmit,
+        Timeout,
+        Unmark,
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        prop::collection::vec(
+            prop_oneof![
+                (1u32..40).prop_map(Op::Send),
+                (0u32..30).prop_map(Op::Acknowledge),
+                (0u32..60, 1u32..20).prop_map(|(a, n)| Op::Sack(a, n)),
+                (0u32..60).prop_map(Op::Detect),
+                Just(Op::Retransmit),
+                Just(Op::Timeout),
+                Just(Op::Unmark),
+            ],
+            1..120,
+        )
+    }
+
+    proptest! {
+        /// Counts equal what the flags say, and every segment is delivered exactly once.
+        #[test]
+        fn counts_agree_with_flags(ops in ops()) {
+            let mut board = Scoreboard::default();
+            let mut delivered = std::collections::BTreeSet::new();
+            let mut now = Time(0);
+            for op in ops {
+                now = now + Dur(1000);
+                let fresh = |board: &Scoreboard| Segment::new(now, now, now, board.nxt(), false);
+                match op {
+                    Op::Send(n) => for _ in 0..n { board.push(fresh(&board)); },
+                    Op::Acknowledge(n) => {
+                        let to = (board.una() + n).min(board.nxt());
+                        board.acknowledge(to, |seq, _| assert!(delivered.insert(seq)));
+                    }
+                    Op::Sack(a, n) => {
+                        let start = board.una() + 1 + a;
+                        board.sack((start, start + n), |seq, _| assert!(delivered.insert(seq)));
+                    }
+                    Op::Detect(a) => {
+                        let seq = (board.una() + a).min(board.nxt());
+                        board.detect_losses((now, seq), Dur(1500), now);
+                    }
+                    Op::Retransmit => if let Some(seq) = board.next_retransmission() {
+                        board.retransmit(seq, fresh(&board));
+                    },
+                    Op::Timeout => { board.mark_all_lost(now); }
+                    Op::Unmark => board.unmark_losses(),
+                }
+                let count = |mask: u8| (board.una..board.nxt).filter(|&s| board.get(s).flags & mask != 0).count() as u32;
+                prop_assert_eq!(board.sacked, count(SACKED));
+                prop_assert_eq!(board.lost, count(LOST));
+                prop_assert_eq!(board.retransmitted, count(RETRANSMITTED));
+                prop_assert_eq!(board.blocks.iter().map(|b| b.1 - b.0).sum::<u32>(), board.sacked);
+                prop_assert!(board.blocks.windows(2).all(|w| w[0].1 < w[1].0));
+                prop_assert_eq!(delivered.len() as u32, board.una + board.sacked);
+            }
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The event loop: one scenario in virtual time.
+//!
+//! Nodes are links and flows; [`Schedule`] knows which acts next. A packet's way: sender → queue of its first link →
+//! propagation → … → receiver → acknowledgement (a pure delay, or a queue on each link of the return path) → sender.
+
+use std::collections::VecDeque;
+
+use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Time};
+
+use crate::link::Link;
+use crate::packet::{Ack, Packet};
+use crate::receiver::Receiver;
+use crate::schedule::Schedule;
+use crate::sender::{Emission, Sender};
+
+/// Who decides for a learned flow.
+pub enum Decider {
+    /// The caller: [`Sim::run_until`] stops at each decision.
+    Environment,
+    /// Always the same action.
+    Constant(Action),
+    /// A policy: gives the index of its action for an observation.
+    Policy(Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>),
+}
+
+/// Why [`Sim::run_until`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The time is reached.
+    Time,
+    /// This flow's decision interval has ended: an action is due.
+    Decision(usize),
+}
+
+/// A flow and what is on its way outside links.
+pub struct Flow {
+    /// Its sender.
+    pub sender: Sender,
+    /// Its receiver.
+    pub receiver: Receiver,
+    pub(crate) path: Vec<u32>,
+    pub(crate) return_path: Vec<u32>,
+    /// From the last link to the receiver, beyond the link's own propagation.
+    pub(crate) forward_delay: Dur,
+    /// From the receiver to the sender, or to the first link of the return path.
+    pub(crate) return_delay: Dur,
+    pub(crate) header_bytes: u32,
+    pub(crate) ack_bytes: u32,
+    /// When the application starts and stops.
+    pub(crate) start: Time,
+    pub(crate) stop: Time,
+    started: bool,
+    data: VecDeque<(Time, Packet)>,
+    acks: VecDeque<(Time, Ack)>,
+    /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
+    acks_returning: VecDeque<Ack>,
+    first_ack: u32,
+    /// Acknowledgements on their way to the first link of the return path.
+    returning: VecDeque<(Time, Packet)>,
+    /// Changes of the application's desired rate, the next one last.
+    pub(crate) desired: Vec<(Time, Rate)>,
+
+    pub(crate) decider: Option<Decider>,
+    /// Decisions made so far.
+    pub decisions: u64,
+    /// One row per decision, if recorded.
+    pub reports: Option<Vec<f32>>,
+    observation: Vec<f32>,
+    /// IP bytes that reached the receiver.
+    pub wire_bytes: u64,
+    /// When the first and the last data segment reached the receiver.
+    pub first_arrival: Time,
+    /// When the last data segment reached the receiver.
+    pub last_arrival: Time,
+}
+
+impl Flow {
+    /// A flow that has not started; everything else is set by the builder.
+    pub(crate) fn new(sender: Sender, receiver: Receiver) -> Self {
+        Self {
+            sender,
+            receiver,
+            path: Vec::new(),
+            return_path: Vec::new(),
+            forward_delay: Dur::ZERO,
+            return_delay: Dur::ZERO,
+            header_bytes: 52,
+            ack_bytes: 52,
+            start: Time::ZERO,
+            stop: Time::NEVER,
+            started: false,
+            data: VecDeque::new(),
+            acks: VecDeque::new(),
+            acks_returning: VecDeque::new(),
+            first_ack: 0,
+            returning: VecDeque::new(),
+            desired: Vec::new(),
+            decider: None,
+            decisions: 0,
+            reports: None,
+            observation: Vec::new(),
+            wire_bytes: 0,
+            first_arrival: Time::NEVER,
+            last_arrival: Time::ZERO,
+        }
+    }
+
+    #[inline]
+    fn next_time(&self) -> Time {
+        let head = |q: Option<&(Time, Packet)>| q.map_or(Time::NEVER, |h| h.0);
+        let mut next = self.acks.front().map_or(Time::NEVER, |h| h.0).min(head(self.data.front()));
+        if self.started {
+            next = next.min(self.sender.next_timer());
+        } else {
+            next = next.min(self.start);
+        }
+        next = next.min(self.receiver.ack_due);
+        if !self.return_path.is_empty() {
+            next = next.min(head(self.returning.front()));
+        }
+        if let Some(change) = self.desired.last() {
+            next = next.min(change.0);
+        }
+        next
+    }
+}
+
+/// A running scenario.
+pub struct Sim {
+    now: Time,
+    schedule: Schedule,
+    pub(crate) links: Vec<Link>,
+    pub(crate) flows: Vec<Flow>,
+    /// Data packets that reached their receivers, for throughput figures of the simulator itself.
+    pub data_packets: u64,
+    decision: Option<usize>,
+    /// A flow that waits for an action before it sends.
+    unsent: Option<usize>,
+}
+
+impl Sim {
+    pub(crate) fn from_parts(links: Vec<Link>, flows: Vec<Flow>) -> Self {
+        let mut schedule = Schedule::new(links.len() + flows.len());
+        for (i, flow) in flows.iter().enumerate() {
+            schedule.set(links.len() + i, flow.next_time());
+        }
+        Self { now: Time::ZERO, schedule, links, flows, data_packets: 0, decision: None, unsent: None }
+    }
+
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// The flows.
+    #[must_use]
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// A flow, to read its controller or put an action in force.
+    pub fn flow_mut(&mut self, flow: usize) -> Option<&mut Flow> {
+        self.flows.get_mut(flow)
+    }
+
+    /// The links.
+    #[must_use]
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The flows whose decisions are the environment's.
+    #[must_use]
+    pub fn learners(&self) -> Vec<usize> {
+        let environments = |f: &Flow| matches!(f.decider, Some(Decider::Environment));
+        self.flows.iter().enumerate().filter(|(_, f)| environments(f)).map(|(i, _)| i).collect()
+    }
+
+    fn learned(&mut self, flow: usize) -> Option<&mut dyn LearnedController> {
+        self.flows.get_mut(flow)?.sender.controller().learned()
+    }
+
+    /// What a learned flow observes, reports and takes.
+    pub fn spec(&mut self, flow: usize) -> Option<&'static LearnedSpec> {
+        self.learned(flow).map(|l| l.spec())
+    }
+
+    /// Writes what a learned flow observes.
+    pub fn observe(&mut self, flow: usize, out: &mut [f32]) {
+        if let Some(learned) = self.learned(flow) {
+            learned.observe(out);
+        }
+    }
+
+    /// Writes a learned flow's last report.
+    pub fn report(&mut self, flow: usize, out: &mut [f32]) {
+        if let Some(learned) = self.learned(flow) {
+            learned.report(out);
+        }
+    }
+
+    /// Puts an action in force for a learned flow. Takes effect before anything else happens.
+    ///
+    /// # Errors
+    /// If the action is refused; the one before stays in force.
+    pub fn act(&mut self, flow: usize, action: Action) -> Result<(), ActionError> {
+        let now = self.now;
+        self.learned(flow).map_or(Ok(()), |learned| learned.act(action, now))
+    }
+
+    /// Ends a learned flow's decision interval with what it has measured so far.
+    pub fn end_interval(&mut self, flow: usize) {
+        let now = self.now;
+        if let Some(learned) = self.learned(flow) {
+            learned.end_interval(now);
+        }
+    }
+
+    /// Takes the packet log of a link, if one was kept.
+    pub fn take_log(&mut self, link: usize) -> Option<crate::link::PacketLog> {
+        self.links.get_mut(link)?.log.take()
+    }
+
+    /// Runs until `end` (events at `end` itself excluded) or until an environment's decision is due.
+    pub fn run_until(&mut self, end: Time) -> Stop {
+        if let Some(flow) = self.unsent.take() {
+            self.flows[flow].sender.read_controller();
+            self.send(flow);
+            self.schedule.set(self.links.len() + flow, self.flows[flow].next_time());
+        }
+        loop {
+            let (node, at) = self.schedule.next();
+            if at >= end {
+                self.now = self.now.max(end);
+                return Stop::Time;
+            }
+            self.now = at;
+            if node < self.links.len() {
+                self.run_link(node);
+            } else {
+                self.run_flow(node - self.links.len());
+                if let Some(flow) = self.decision.take() {
+                    return Stop::Decision(flow);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn run_link(&mut self, index: usize) {
+        let now = self.now;
+        if self.links[index].departs() <= now {
+            if let Some(packet) = self.links[index].depart(now) {
+                self.forward(index, packet);
+            }
+        }
+        while let Some(&(at, packet)) = self.links[index].pipe.front() {
+            if at > now {
+                break;
+            }
+            self.links[index].pipe.pop_front();
+            self.enter(packet);
+        }
+        self.schedule.set(index, self.links[index].next_time());
+    }
+
+    /// A packet has left `link`: on to the next link, the receiver or the sender.
+    #[inline]
+    fn forward(&mut self, link: usize, mut packet: Packet) {
+        let flow = &mut self.flows[packet.flow as usize];
+        let delay = self.links[link].delay;
+        packet.hop += 1;
+        let path = if packet.is_ack { &flow.return_path } else { &flow.path };
+        if usize::from(packet.hop) < path.len() {
+            self.links[link].pipe.push_back((self.now + delay, packet));
+            return;
+        }
+        let node = self.links.len() + packet.flow as usize;
+        let at = if packet.is_ack {
+            let at = self.now + delay;
+            // Those before it were dropped on the way.
+            let skipped = packet.seq.wrapping_sub(flow.first_ack) as usize;
+            flow.acks_returning.drain(..skipped.min(flow.acks_returning.len()));
+            flow.first_ack = packet.seq.wrapping_add(1);
+            if let Some(ack) = flow.acks_returning.pop_front() {
+                flow.acks.push_back((at, ack));
+            }
+            at
+        } else {
+            let at = self.now + delay + flow.forward_delay;
+            flow.data.push_back((at, packet));
+            at
+        };
+        if at < self.schedule.time(node) {
+            self.schedule.set(node, at);
+        }
+    }
+
+    /// A packet reaches the queue of the link at its hop.
+    #[inline]
+    fn enter(&mut self, packet: Packet) {
+        let flow = &self.flows[packet.flow as usize];
+        let path = if packet.is_ack { &flow.return_path } else { &flow.path };
+        let link = path[usize::from(packet.hop)] as usize;
+        self.links[link].arrive(packet, self.now);
+        self.schedule.set(link, self.links[link].next_time());
+    }
+
+    fn run_flow(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        if !flow.started && flow.start <= now {
+            self.start(index);
+        }
+        let flow = &mut self.flows[index];
+        if flow.desired.last().is_some_and(|d| d.0 <= now) {
+            if let Some((_, rate)) = flow.desired.pop() {
+                flow.sender.controller().set_desired_rate(rate);
+            }
+        }
+        while let Some(&(at, packet)) = flow.data.front() {
+            if at > now {
+                break;
+            }
+            flow.data.pop_front();
+            self.data_packets += 1;
+            flow.wire_bytes += u64::from(packet.bytes);
+            if flow.first_arrival == Time::NEVER {
+                flow.first_arrival = now;
+            }
+            flow.last_arrival = now;
+            let payload = packet.bytes - flow.header_bytes;
+            if let Some(ack) = flow.receiver.on_data(&packet, payload, now) {
+                send_ack(flow, index, ack, now);
+            }
+        }
+        if flow.receiver.ack_due <= now {
+            let ack = flow.receiver.on_timer();
+            send_ack(flow, index, ack, now);
+        }
+        while self.flows[index].acks.front().is_some_and(|h| h.0 <= now) {
+            let flow = &mut self.flows[index];
+            if let Some((_, ack)) = flow.acks.pop_front() {
+                flow.sender.on_ack(&ack, now);
+            }
+            if flow.decider.is_some() && self.decide(index) {
+                // What this acknowledgement allows is sent once the action is known.
+                self.unsent = Some(index);
+                break;
+            }
+            self.send(index);
+        }
+        while let Some(&(at, packet)) = self.flows[index].returning.front() {
+            if at > now {
+                break;
+            }
+            self.flows[index].returning.pop_front();
+            self.enter(packet);
+        }
+        if self.flows[index].started && self.flows[index].sender.next_timer() <= now && self.unsent.is_none() {
+            self.timers(index);
+        }
+        let node = self.links.len() + index;
+        self.schedule.set(node, self.flows[index].next_time());
+    }
+
+    fn start(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        flow.started = true;
+        flow.sender.on_app(now);
+        if let Some(learned) = flow.sender.controller().learned() {
+            flow.observation = vec![0.0; learned.spec().observation_len];
+        }
+        // The first action precedes the first packet; an environment gives its own before the run begins.
+        if !matches!(flow.decider, None | Some(Decider::Environment)) {
+            self.answer(index);
+        }
+        self.send(index);
+    }
+
+    /// True if an environment has to decide.
+    #[inline]
+    fn decide(&mut self, index: usize) -> bool {
+        let flow = &mut self.flows[index];
+        let due = flow.sender.controller().learned().is_some_and(|l| l.take_decision());
+        if !due {
+            return false;
+        }
+        flow.decisions += 1;
+        if let Some(rows) = &mut flow.reports {
+            if let Some(learned) = flow.sender.controller().learned() {
+                let at = rows.len();
+                rows.resize(at + learned.spec().report.len(), 0.0);
+                learned.report(&mut rows[at..]);
+            }
+        }
+        // The interval's end may have changed the window.
+        flow.sender.read_controller();
+        if matches!(flow.decider, Some(Decider::Environment)) {
+            self.decision = Some(index);
+            return true;
+        }
+        self.answer(index);
+        false
+    }
+
+    /// Asks the flow's policy or constant.
+    fn answer(&mut self, index: usize) {
+        let now = self.now;
+        let Flow { sender, decider, observation, .. } = &mut self.flows[index];
+        let Some(learned) = sender.controller().learned() else { return };
+        let action = match decider {
+            Some(Decider::Constant(action)) => *action,
+            Some(Decider::Policy(policy)) => {
+                learned.observe(observation);
+                Action::Discrete(policy(observation))
+            }
+            _ => return,
+        };
+        // Checked when the scenario was built: constants against the action space, policies against the scheme.
+        let accepted = learned.act(action, now);
+        debug_assert!(accepted.is_ok(), "{accepted:?}");
+        sender.read_controller();
+    }
+
+    #[inline]
+    fn send(&mut self, index: usize) {
+        let Self { flows, links, schedule, now, .. } = self;
+        let flow = &mut flows[index];
+        if flow.stop <= *now {
+            // A stopped flow sends nothing more; what is under way drains.
+            flow.sender.stop();
+            return;
+        }
+        let first = flow.path[0] as usize;
+        flow.sender.send(*now, emitter(&mut links[first], index, flow.header_bytes, *now));
+        schedule.set(first, links[first].next_time());
+    }
+
+    fn timers(&mut self, index: usize) {
+        let Self { flows, links, schedule, now, .. } = self;
+        let flow = &mut flows[index];
+        if flow.stop <= *now {
+            flow.sender.stop();
+            return;
+        }
+        let first = flow.path[0] as usize;
+        flow.sender.on_timer(*now, emitter(&mut links[first], index, flow.header_bytes, *now));
+        schedule.set(first, links[first].next_time());
+    }
+}
+
+/// What a sender emits enters the first link of its path.
+#[inline]
+fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl FnMut(Emission) {
+    move |e: Emission| {
+        let packet = Packet {
+            arrival: now,
+            sent: now,
+            advertised: e.desired,
+            flow: flow as u32,
+            seq: e.seq,
+            bytes: e.payload + header_bytes,
+            hop: 0,
+            is_ack: false,
+        };
+        link.arrive(packet, now);
+    }
+}
+
+/// The receiver's acknowledgement starts its way back.
+#[inline]
+fn send_ack(flow: &mut Flow, index: usize, ack: Ack, now: Time) {
+    let at = now + flow.return_delay;
+    if flow.return_path.is_empty() {
+        flow.acks.push_back((at, ack));
+        return;
+    }
+    let slot = flow.first_ack.wrapping_add(flow.acks_returning.len() as u32);
+    flow.acks_returning.push_back(ack);
+    // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
+    let blocks = u32::from(ack.sacked);
+    let bytes = flow.ack_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 };
+    let packet = Packet {
+        arrival: now,
+        sent: now,
+        advertised: Rate(u64::MAX),
+        flow: index as u32,
+        seq: slot,
+        bytes,
+        hop: 0,
+        is_ack: true,
+    };
+    flow.returning.push_back((at, packet));
+}

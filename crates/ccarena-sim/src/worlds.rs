@@ -1,0 +1,435 @@
+//! Worlds for training: many simulations side by side, each running from one decision of its learners to the next.
+//!
+//! A world's state is its episode's number and the actions since the episode began: that is all a checkpoint needs,
+//! and replaying it restores the world exactly.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use ccarena_cc::{Action, ActionError, Dur, LearnedSpec, Time};
+use ccarena_net::rng::{Purpose, derive};
+use ccarena_net::{Scenario, Trace, TraceError};
+use rayon::prelude::*;
+
+use crate::build::{PolicyFn, Resources, SimError};
+use crate::domain::Domain;
+use crate::sim::{Sim, Stop};
+
+/// Where a world's episodes come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Each episode draws a scenario.
+    Domain(Box<Domain>),
+    /// Every episode runs this one, with its own seed.
+    Scenario(Box<Scenario>),
+}
+
+impl Source {
+    fn scenario(&self, seed: u64, world: u64, episode: u64) -> Scenario {
+        match self {
+            Self::Domain(domain) => domain.draw(seed, world, episode),
+            Self::Scenario(scenario) => {
+                let mut scenario = (**scenario).clone();
+                let own = derive(derive(seed, Purpose::Domain, world), Purpose::Domain, episode);
+                scenario.seed = derive(own, Purpose::Domain, scenario.seed);
+                scenario
+            }
+        }
+    }
+}
+
+/// Traces shared by all worlds, loaded once.
+#[derive(Clone, Default)]
+struct TraceCache(Arc<Mutex<HashMap<PathBuf, Trace>>>);
+
+impl Resources for TraceCache {
+    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError> {
+        let mut cache = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(trace) = cache.get(file) {
+            return Ok(trace.clone());
+        }
+        let trace = ccarena_net::trace::load(file)?;
+        cache.insert(file.into(), trace.clone());
+        Ok(trace)
+    }
+
+    fn policy(&mut self, file: &str, _observation: &str) -> Result<PolicyFn, String> {
+        Err(format!("{file}: in an environment the environment decides; expected no policy"))
+    }
+}
+
+/// Why worlds cannot be made, stepped or restored.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// A scenario cannot be simulated.
+    #[error(transparent)]
+    Sim(#[from] SimError),
+    /// An action is refused; no world has moved.
+    #[error("actions[{index}]: {source}")]
+    Action {
+        /// Which.
+        index: usize,
+        /// Why.
+        source: ActionError,
+    },
+    /// No learned flow, or more than the caller handles.
+    #[error("the scenario has {found} flows whose scheme is learned and has no policy; expected {expected}")]
+    Learners {
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: &'static str,
+    },
+    /// A saved state that does not fit.
+    #[error("saved environment state: {0}")]
+    State(String),
+    /// Threads could not be started.
+    #[error("could not start {threads} threads: {message}")]
+    Threads {
+        /// How many.
+        threads: usize,
+        /// Why.
+        message: String,
+    },
+}
+
+/// How long past its horizon an episode waits for the decision interval to end: a stalled flow reports what it has.
+const GRACE: Dur = Dur::from_millis(1000);
+
+/// One simulation and its episodes.
+pub struct World {
+    source: Arc<Source>,
+    traces: TraceCache,
+    seed: u64,
+    index: u64,
+    episode: u64,
+    actions: Vec<f32>,
+    sim: Sim,
+    learners: Vec<usize>,
+    horizon: Time,
+}
+
+impl World {
+    /// World `index` of a run seeded with `seed`, at the start of its first episode.
+    ///
+    /// # Errors
+    /// If its scenario cannot be simulated or has no learner.
+    pub fn new(source: Arc<Source>, seed: u64, index: u64) -> Result<Self, WorldError> {
+        Self::build(source, TraceCache::default(), seed, index)
+    }
+
+    fn build(source: Arc<Source>, mut traces: TraceCache, seed: u64, index: u64) -> Result<Self, WorldError> {
+        let scenario = source.scenario(seed, index, 0);
+        let sim = Sim::new(&scenario, &mut traces, true)?;
+        let learners = sim.learners();
+        if learners.is_empty() {
+            return Err(WorldError::Learners { found: 0, expected: "at least one" });
+        }
+        let horizon = Time(scenario.duration.0);
+        Ok(Self { source, traces, seed, index, episode: 0, actions: Vec::new(), sim, learners, horizon })
+    }
+
+    /// Starts episode number `episode`.
+    ///
+    /// # Errors
+    /// If its scenario cannot be simulated.
+    pub fn reset(&mut self, episode: u64) -> Result<(), WorldError> {
+        let scenario = self.source.scenario(self.seed, self.index, episode);
+        self.sim = Sim::new(&scenario, &mut self.traces, true)?;
+        self.learners = self.sim.learners();
+        self.horizon = Time(scenario.duration.0);
+        self.episode = episode;
+        self.actions.clear();
+        Ok(())
+    }
+
+    /// The flows that learn.
+    #[must_use]
+    pub fn learners(&self) -> &[usize] {
+        &self.learners
+    }
+
+    /// The simulation.
+    #[must_use]
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// What the learners observe, report and take.
+    pub fn spec(&mut self) -> &'static LearnedSpec {
+        self.sim.spec(self.learners[0]).unwrap_or(&ccarena_cc::schemes::acct::SPEC)
+    }
+
+    /// Puts `action` in force for learner number `learner` (0 is the first) and runs to its next decision. Returns
+    /// whether the episode is over.
+    ///
+    /// # Errors
+    /// If the action is refused; the world then has not moved.
+    pub fn step(&mut self, action: f32) -> Result<bool, ActionError> {
+        let flow = self.learners[0];
+        let checked = to_action(self.sim.spec(flow), action)?;
+        self.sim.act(flow, checked)?;
+        self.actions.push(action);
+        loop {
+            match self.sim.run_until(self.horizon + GRACE) {
+                Stop::Decision(decided) if decided == flow => return Ok(self.sim.now() >= self.horizon),
+                Stop::Decision(_) => {}
+                Stop::Time => {
+                    self.sim.end_interval(flow);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// Several learners: puts an action in force for each and runs until every one of them has decided at least once;
+    /// one that decides more often keeps its action. `on_report` gets each finished interval's learner and report.
+    ///
+    /// # Errors
+    /// If an action is refused; the world then has not moved.
+    pub fn step_all(
+        &mut self,
+        actions: &[f32],
+        mut on_report: impl FnMut(usize, &[f32]),
+    ) -> Result<bool, (usize, ActionError)> {
+        let mut checked = Vec::with_capacity(actions.len());
+        for (i, &flow) in self.learners.iter().enumerate() {
+            let value = actions.get(i).copied().unwrap_or(f32::NAN);
+            checked.push((flow, to_action(self.sim.spec(flow), value).map_err(|e| (i, e))?));
+        }
+        for (i, (flow, action)) in checked.into_iter().enumerate() {
+            self.sim.act(flow, action).map_err(|e| (i, e))?;
+        }
+        self.actions.extend_from_slice(actions);
+        let mut waiting: Vec<bool> = vec![true; self.learners.len()];
+        let mut report = vec![0.0; self.spec().report.len()];
+        while waiting.iter().any(|&w| w) {
+            match self.sim.run_until(self.horizon + GRACE) {
+                Stop::Decision(flow) => {
+                    if let Some(i) = self.learners.iter().position(|&l| l == flow) {
+                        waiting[i] = false;
+                        self.sim.report(flow, &mut report);
+                        on_report(i, &report);
+                    }
+                }
+                Stop::Time => {
+                    for (i, still) in waiting.iter_mut().enumerate() {
+                        if std::mem::take(still) {
+                            self.sim.end_interval(self.learners[i]);
+                            self.sim.report(self.learners[i], &mut report);
+                            on_report(i, &report);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(self.sim.now() >= self.horizon)
+    }
+
+    /// Writes what learner number `learner` observes.
+    pub fn observe(&mut self, learner: usize, out: &mut [f32]) {
+        self.sim.observe(self.learners[learner], out);
+    }
+
+    /// Writes the last report of learner number `learner`.
+    pub fn report(&mut self, learner: usize, out: &mut [f32]) {
+        self.sim.report(self.learners[learner], out);
+    }
+}
+
+fn to_action(spec: Option<&LearnedSpec>, value: f32) -> Result<Action, ActionError> {
+    if !value.is_finite() {
+        return Err(ActionError::NotFinite(value));
+    }
+    match spec {
+        Some(s) if s.actions.is_empty() => Ok(Action::Continuous(value)),
+        Some(s) if value < 0.0 || value.fract() != 0.0 || value >= s.actions.len() as f32 => {
+            Err(ActionError::OutOfRange {
+                got: value.to_string(),
+                expected: format!("an index from 0 to {}", s.actions.len() - 1),
+            })
+        }
+        _ => Ok(Action::Discrete(value as u32)),
+    }
+}
+
+/// Arrays that a step fills, one row per world.
+pub struct StepOut<'a> {
+    /// Observations, after an automatic reset those of the new episode; `[worlds, observation_len]`.
+    pub observations: &'a mut [f32],
+    /// Reports of the finished intervals; `[worlds, report_len]`.
+    pub reports: &'a mut [f32],
+    /// The episode is over; `[worlds]`.
+    pub truncated: &'a mut [bool],
+    /// Last observations of finished episodes, elsewhere untouched; `[worlds, observation_len]`.
+    pub final_observations: &'a mut [f32],
+}
+
+/// Many worlds with one learner each, stepped by a pool of threads.
+pub struct Worlds {
+    worlds: Vec<World>,
+    pool: rayon::ThreadPool,
+    spec: &'static LearnedSpec,
+}
+
+impl Worlds {
+    /// `count` worlds on `threads` threads, each at the start of its first episode.
+    ///
+    /// # Errors
+    /// If a scenario cannot be simulated, has not exactly one learner, or threads cannot be started.
+    pub fn new(source: Source, count: usize, seed: u64, threads: usize) -> Result<Self, WorldError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.max(1))
+            .thread_name(|i| format!("worlds-{i}"))
+            .build()
+            .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
+        let (source, traces) = (Arc::new(source), TraceCache::default());
+        let mut worlds: Vec<World> = pool.install(|| {
+            (0..count.max(1))
+                .into_par_iter()
+                .map(|i| World::build(source.clone(), traces.clone(), seed, i as u64))
+                .collect::<Result<_, _>>()
+        })?;
+        if worlds[0].learners.len() != 1 {
+            return Err(WorldError::Learners { found: worlds[0].learners.len(), expected: "exactly one" });
+        }
+        let spec = worlds[0].spec();
+        Ok(Self { worlds, pool, spec })
+    }
+
+    /// What the learners observe, report and take.
+    #[must_use]
+    pub fn spec(&self) -> &'static LearnedSpec {
+        self.spec
+    }
+
+    /// Number of worlds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.worlds.len()
+    }
+
+    /// False: there is at least one world.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.worlds.is_empty()
+    }
+
+    /// Data packets delivered in the current episodes, for figures of speed.
+    #[must_use]
+    pub fn data_packets(&self) -> Vec<u64> {
+        self.worlds.iter().map(|w| w.sim.data_packets).collect()
+    }
+
+    /// Starts every world anew from its first episode; with `seed`, of a run seeded with it.
+    ///
+    /// # Errors
+    /// If a scenario cannot be simulated.
+    pub fn reset(&mut self, seed: Option<u64>, observations: &mut [f32]) -> Result<(), WorldError> {
+        let width = self.spec.observation_len;
+        let Self { worlds, pool, .. } = self;
+        pool.install(|| {
+            worlds.par_iter_mut().zip(observations.par_chunks_mut(width)).try_for_each(|(world, out)| {
+                world.seed = seed.unwrap_or(world.seed);
+                world.reset(0)?;
+                world.observe(0, out);
+                Ok(())
+            })
+        })
+    }
+
+    /// Steps every world to its next decision; one whose episode is over starts the next one at once.
+    ///
+    /// # Errors
+    /// If an action is refused (checked before any world moves) or a new episode's scenario cannot be simulated.
+    pub fn step(&mut self, actions: &[f32], out: StepOut<'_>) -> Result<(), WorldError> {
+        for (index, &action) in actions.iter().enumerate() {
+            to_action(Some(self.spec), action).map_err(|source| WorldError::Action { index, source })?;
+        }
+        let (width, report_width) = (self.spec.observation_len, self.spec.report.len());
+        let Self { worlds, pool, .. } = self;
+        pool.install(|| {
+            worlds
+                .par_iter_mut()
+                .zip(actions.par_iter())
+                .zip(out.observations.par_chunks_mut(width))
+                .zip(out.reports.par_chunks_mut(report_width))
+                .zip(out.truncated.par_iter_mut())
+                .zip(out.final_observations.par_chunks_mut(width))
+                .enumerate()
+                .try_for_each(|(index, (((((world, &action), observation), report), truncated), last))| {
+                    *truncated = world.step(action).map_err(|source| WorldError::Action { index, source })?;
+                    world.report(0, report);
+                    if *truncated {
+                        world.observe(0, last);
+                        world.reset(world.episode + 1)?;
+                    }
+                    world.observe(0, observation);
+                    Ok(())
+                })
+        })
+    }
+
+    /// The state of all worlds: per world the seed, the episode's number, and the actions since it began.
+    #[must_use]
+    pub fn state(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for world in &self.worlds {
+            bytes.extend(world.seed.to_le_bytes());
+            bytes.extend(world.episode.to_le_bytes());
+            bytes.extend((world.actions.len() as u64).to_le_bytes());
+            bytes.extend(world.actions.iter().flat_map(|a| a.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// Restores what [`state`](Self::state) gave by replaying it, and writes the observations.
+    ///
+    /// # Errors
+    /// If the state is not one of as many worlds of the same kind.
+    pub fn restore(&mut self, state: &[u8], observations: &mut [f32]) -> Result<(), WorldError> {
+        let mut rest = state;
+        let mut saved = Vec::with_capacity(self.worlds.len());
+        for _ in 0..self.worlds.len() {
+            let (seed, episode, count) = (take_u64(&mut rest)?, take_u64(&mut rest)?, take_u64(&mut rest)?);
+            let bytes = usize::try_from(count).ok().and_then(|c| c.checked_mul(4)).filter(|&b| b <= rest.len());
+            let (head, tail) = rest.split_at(bytes.ok_or_else(truncated_state)?);
+            rest = tail;
+            let actions: Vec<f32> =
+                head.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+            saved.push((seed, episode, actions));
+        }
+        if !rest.is_empty() {
+            return Err(WorldError::State(format!("{} bytes too many: of more worlds?", rest.len())));
+        }
+        let width = self.spec.observation_len;
+        let Self { worlds, pool, .. } = self;
+        pool.install(|| {
+            worlds.par_iter_mut().zip(saved).zip(observations.par_chunks_mut(width)).enumerate().try_for_each(
+                |(index, ((world, (seed, episode, actions)), out))| {
+                    world.seed = seed;
+                    world.reset(episode)?;
+                    for action in actions {
+                        let over = world.step(action).map_err(|source| WorldError::Action { index, source })?;
+                        if over {
+                            return Err(WorldError::State(format!("world {index}'s episode ended during replay")));
+                        }
+                    }
+                    world.observe(0, out);
+                    Ok(())
+                },
+            )
+        })
+    }
+}
+
+fn truncated_state() -> WorldError {
+    WorldError::State("truncated".into())
+}
+
+fn take_u64(bytes: &mut &[u8]) -> Result<u64, WorldError> {
+    let (head, tail) = bytes.split_first_chunk::<8>().ok_or_else(truncated_state)?;
+    *bytes = tail;
+    Ok(u64::from_le_bytes(*head))
+}
