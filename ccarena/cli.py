@@ -1,0 +1,98 @@
+"""The `ccarena` command line: finds the command, runs it, and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from ccarena import __version__
+from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+
+COMMANDS = {
+    # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
+    "train": ("ccarena.agents.command", "train an agent, evaluate it and write the run's report"),
+    "eval": ("ccarena.eval.command", "evaluate a policy beside heuristics on links"),
+    "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
+    "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
+}
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code (see [`ccarena.errors`])."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    try:
+        code = _run([word for word in words if word != "--debug"])
+        sys.stdout.flush()  # here, where a closed pipe can still be handled
+        return code
+    except BrokenPipeError:
+        # The reader (`| head`) has gone, which is its right. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return _fail("interrupted", INTERRUPTED, debug)
+    except CcarenaError as error:
+        return _fail(str(error), error.exit_code, debug)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", 1, debug)
+    except Exception as error:
+        message, code = _unexpected(error)
+        return _fail(message, code, debug)
+
+
+def _run(words: list[str]) -> int:
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    if chosen is not None and chosen not in COMMANDS:
+        raise ConfigError(f'unknown command "{chosen}"{did_you_mean(chosen, COMMANDS)}')
+    parser = argparse.ArgumentParser(
+        prog="ccarena",
+        description="An arena for congestion control.",
+        epilog="--debug, anywhere, shows the traceback of an error.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"ccarena {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, (module, summary) in COMMANDS.items():
+        if name == chosen:  # the only one to import: torch and the like must not slow down the others
+            command = importlib.import_module(module)
+            command.add_parser(commands, help=summary, description=summary, allow_abbrev=False)
+        else:
+            commands.add_parser(name, help=summary)
+    args, rest = parser.parse_known_args(words)
+    if chosen is None:
+        parser.print_help()
+        return 0
+    if hasattr(args, "overrides"):
+        args.overrides = rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return command.run(args) or 0
+
+
+def _unexpected(error: Exception) -> tuple[str, int]:
+    """Message and exit code for an exception of another library: an incomplete installation, else a bug."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "ccarena._core":
+        message = "the native extension (ccarena._core) is not built: run `make setup`; if that fails, `ccarena doctor`"
+        return message, MissingDependencyError.exit_code
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] != "ccarena":
+        message = f'the Python package "{error.name}" is not installed here: run `make setup` and use .venv/bin/ccarena'
+        return message, MissingDependencyError.exit_code
+    return f"internal error: {type(error).__name__}: {error}; this is a bug in ccarena (--debug shows where)", 1
+
+
+def _fail(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What each configuration key expects, in words: from the schema, for messages, `--help` and the documentation."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from ccarena.configs.schema import Range, TrainConfig
+
+_NOUNS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+
+
+@dataclass(frozen=True)
+class Key:
+    """One leaf of the configuration."""
+
+    path: str
+    """Dotted, such as `env.link.rate_mbps`."""
+    expected: str
+    """Type and allowed values in words."""
+    default: Any
+    """Its default as plain data (numbers, text, lists, mappings, None)."""
+    doc: str
+    """What it means, with its unit."""
+
+
+def keys() -> list[Key]:
+    """Every leaf of the configuration, in the schema's order."""
+    return list(_leaves(TrainConfig, "", TrainConfig().model_dump(mode="json")))
+
+
+def plain(value: Any) -> str:
+    """`value` as one line of YAML: what to write in a file or on the command line."""
+    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000).removesuffix("...\n").strip()
+
+
+def _leaves(model: type[BaseModel], prefix: str, defaults: dict[str, Any]) -> Iterator[Key]:
+    for name, field in model.model_fields.items():
+        section = section_of(field)
+        if section is None:
+            yield Key(prefix + name, expected(field), defaults[name], field.description or "")
+        else:
+            yield from _leaves(section, f"{prefix}{name}.", defaults[name])
+
+
+def section_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The model behind `field`, if it is a section and no leaf."""
+    annotation = field.annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def expected(field: FieldInfo) -> str:
+    """The values that `field` takes, in words: `a whole number, 1 to 1024`."""
+    if section_of(field):
+        return "a mapping"
+    text = _describe(field.annotation, field.metadata)
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    limits = " and ".join(f"{words[b]} {getattr(m, b)}" for m in field.metadata for b in words if hasattr(m, b))
+    pattern = next((m.pattern for m in field.metadata if getattr(m, "pattern", None)), None)
+    return text + (f", {limits}" if limits else "") + (f" matching {pattern}" if pattern else "")
+
+
+def _describe(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> str:
+    if ranged := next((m for m in metadata if isinstance(m, Range)), None):
+        return str(ranged)
+    origin, args = get_origin(annotation), get_args(annotation)
+    if annotation in _NOUNS:
+        return _NOUNS[annotation]
+    if hasattr(annotation, "__metadata__"):
+        return _describe(args[0], annotation.__metadata__)
+    if origin is Literal:
+        return args[0] if len(args) == 1 else "one of " + ", ".join(args)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_describe(arg) for arg in args)
+    if origin is list:
+        return f"a list, each item {_describe(args[0])}"
+    if origin is tuple:
+        return f"a list of {len(args)}, each item {_describe(args[0])}"
+    if origin is dict:
+        return f"a mapping, each value {_describe(args[1])}"
+    raise TypeError(f"no words for the type {annotation}: teach ccarena.configs.keys about it")

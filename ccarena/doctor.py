@@ -1,0 +1,278 @@
+"""`ccarena doctor`: what this machine can run, what was found, and how to get what is missing."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ccarena.traces.files import available, search_path
+
+State = Literal["ok", "limited", "missing"]
+
+# The smallest simulation that exercises link, transport and controller.
+TINY_SCENARIO = {
+    "version": 1,
+    "duration_s": 1,
+    "seed": 1,
+    "links": [
+        {
+            "name": "bottleneck",
+            "service": {"type": "constant", "rate_mbps": 10},
+            "queue": {"type": "droptail", "packets": 50},
+            "delay_ms": 10,
+        }
+    ],
+    "flows": [{"scheme": "cubic"}],
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report."""
+
+    capability: str
+    state: State
+    found: str
+    """What is there, or why it does not work."""
+    advice: str = ""
+    """How to get what is missing; empty if nothing is."""
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command."""
+    parser = subparsers.add_parser("doctor", **kwargs)
+    parser.add_argument("--json", action="store_true", help="print the findings as a JSON list")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the findings; returns 0 if the simulator works, else 1."""
+    findings = examine()
+    if args.json:
+        print(json.dumps([asdict(f) for f in findings], indent=2))
+    else:
+        _print(findings)
+    return 0 if findings[0].state == "ok" else 1
+
+
+def examine() -> list[Finding]:
+    """All findings, the simulator first. Nothing on the machine is changed, and nothing is loaded into its kernel."""
+    checks: list[Callable[[], Finding]] = [
+        simulator,
+        training,
+        ray,
+        gpu,
+        kernel_bridge,
+        emulator,
+        mahimahi,
+        public_traces,
+        memory_and_disk,
+        cores,
+    ]
+    return [check() for check in checks]
+
+
+def simulator() -> Finding:
+    """Whether the native extension loads and simulates a second of one flow."""
+    rebuild = "build it: `make setup` (needs a Rust toolchain from https://rustup.rs and a C compiler)"
+    try:
+        core = importlib.import_module("ccarena._core")
+    except ImportError as error:
+        return Finding("simulator", "missing", f"the native extension ccarena._core does not load: {error}", rebuild)
+    try:
+        delivered_bytes = core.simulate(json.dumps(TINY_SCENARIO))["flows"][0]["delivered_bytes"]
+    except Exception as error:  # whatever it is, it is what the user wants to know
+        return Finding("simulator", "missing", f"a tiny simulation fails: {type(error).__name__}: {error}", rebuild)
+    return Finding("simulator", "ok", f"a tiny simulation delivered {delivered_bytes / 1e6:.2f} MB")
+
+
+def training() -> Finding:
+    """Versions of the training stack."""
+    packages = ["torch", "gymnasium", "stable-baselines3", "pettingzoo", "tensorboard"]
+    found = {name: version for name in packages if (version := _version(name))}
+    lacking = [name for name in packages if name not in found]
+    state: State = "ok" if not lacking else "limited" if "torch" in found and "gymnasium" in found else "missing"
+    text = ", ".join(f"{name} {version}" for name, version in found.items()) or "none of its packages"
+    if lacking:
+        return Finding("training", state, f"{text}; lacks {', '.join(lacking)}", 'pip install "ccarena[train]"')
+    return Finding("training", state, text)
+
+
+def ray() -> Finding:
+    """Whether `--executor ray` is possible."""
+    if version := _version("ray"):
+        return Finding("Ray", "ok", f"ray {version}")
+    return Finding("Ray", "missing", "not installed; training runs with --executor local", 'pip install "ccarena[ray]"')
+
+
+def gpu() -> Finding:
+    """Whether torch sees a GPU."""
+    if not _version("torch"):
+        return Finding("GPU", "missing", "torch is not installed", 'pip install "ccarena[train]"')
+    try:
+        cuda = importlib.import_module("torch").cuda
+        if cuda.is_available():
+            names = ", ".join(cuda.get_device_name(i) for i in range(cuda.device_count()))
+            return Finding("GPU", "ok", f"{names}; small networks are still fastest on the CPU")
+    except (ImportError, OSError, RuntimeError) as error:
+        return Finding("GPU", "missing", f"torch fails: {error}", "reinstall torch")
+    return Finding("GPU", "missing", "torch sees none; it is not needed for ACCT", "a CUDA device and its driver")
+
+
+def kernel_bridge() -> Finding:
+    """What controllers over real TCP sockets need: the right to load BPF, BTF, struct_ops, cgroup 2."""
+    lacking = []
+    if not sys.platform.startswith("linux"):
+        return Finding("kernel bridge", "missing", f"{platform.system()}", "Linux 6.4 or newer")
+    if _kernel() < (6, 4):  # the first with links for struct_ops, so that a crashed loader leaves nothing behind
+        lacking.append(("kernel older than 6.4", "Linux 6.4 or newer"))
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        lacking.append(("no /sys/kernel/btf/vmlinux", "a kernel with CONFIG_DEBUG_INFO_BTF=y"))
+    if not (_capable("CAP_BPF") and _capable("CAP_NET_ADMIN")):
+        lacking.append(("no right to load BPF", "root (CAP_BPF and CAP_NET_ADMIN)"))
+    if "cgroup2" not in _mounted():
+        lacking.append(("cgroup 2 is not mounted", "mount -t cgroup2 none /sys/fs/cgroup"))
+    if "bpf" not in _mounted():
+        lacking.append(("the BPF file system is not mounted", "mount -t bpf bpf /sys/fs/bpf"))
+    return _planned("kernel bridge", f"Linux {platform.release()}, BTF, cgroup 2, BPF file system, rights", lacking)
+
+
+def emulator() -> Finding:
+    """What the real-time link emulator needs: TUN devices and network namespaces."""
+    lacking = []
+    if not Path("/dev/net/tun").exists():
+        lacking.append(("no /dev/net/tun", "modprobe tun, or a container with --device /dev/net/tun"))
+    if not Path("/proc/self/ns/net").exists():
+        lacking.append(("no network namespaces", "a Linux kernel with CONFIG_NET_NS=y"))
+    if not _capable("CAP_NET_ADMIN") and not _user_namespaces():
+        lacking.append(("neither CAP_NET_ADMIN nor user namespaces", "root, or sysctl user.max_user_namespaces=10000"))
+    return _planned("emulator", "TUN, network namespaces, rights", lacking)
+
+
+def mahimahi() -> Finding:
+    """Whether mahimahi's shells are on PATH."""
+    if path := shutil.which("mm-link"):
+        return Finding("mahimahi", "ok", path)
+    advice = "apt install mahimahi, or build https://github.com/ravinet/mahimahi; nothing here needs it"
+    return Finding("mahimahi", "missing", "mm-link is not on PATH", advice)
+
+
+def public_traces() -> Finding:
+    """Recorded traces found in the trace folders."""
+    count, looked = len(available()), ", ".join(str(folder) for folder in search_path())
+    if count:
+        return Finding("public traces", "ok", f"{count} along {looked}")
+    advice = "`ccarena traces fetch SET`, or set CCARENA_TRACE_DIR to a folder that has some; generated links need none"
+    return Finding("public traces", "missing", f"none along {looked}", advice)
+
+
+def memory_and_disk() -> Finding:
+    """Free memory and disk space here."""
+    disk_gb = shutil.disk_usage(".").free / 1e9
+    memory_gb = _available_memory_bytes() / 1e9
+    low = [text for text, is_low in (("memory", 0 < memory_gb < 2), ("disk space", disk_gb < 1)) if is_low]
+    found = f"{memory_gb:.1f} GB of memory available, {disk_gb:.1f} GB of disk free in {Path.cwd()}"
+    advice = f"{' and '.join(low)} may not suffice: training takes up to 2 GB of memory and 0.1 GB of disk"
+    return Finding("memory, disk", "limited" if low else "ok", found, advice if low else "")
+
+
+def cores() -> Finding:
+    """Cores that this process may use, and the thread setting that small networks need."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    setting = os.environ.get("OMP_NUM_THREADS")
+    found = f"{count} of {os.cpu_count()} cores usable; OMP_NUM_THREADS is {setting or 'not set'}"
+    if setting == "1":
+        return Finding("cores", "ok", found)
+    advice = (
+        "`ccarena train` sets OMP_NUM_THREADS=1 for itself; set it for scripts, which it makes several times faster"
+    )
+    return Finding("cores", "ok", found, advice)
+
+
+def _planned(capability: str, found: str, lacking: list[tuple[str, str]]) -> Finding:
+    """A capability that this version of ccarena has no command for: never `ok`, but says what the machine could do."""
+    not_yet = f"this version of ccarena has no {capability} yet"
+    if lacking:
+        could_not = ", ".join(what for what, _ in lacking)
+        return Finding(
+            capability,
+            "missing",
+            f"{not_yet}; this machine could not run it: {could_not}",
+            "; ".join(how for _, how in lacking),
+        )
+    return Finding(capability, "limited", f"{not_yet}; this machine could run it: {found}")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _kernel() -> tuple[int, int]:
+    """Major and minor version of the running kernel."""
+    major, minor = [*platform.release().split("."), "0"][:2]
+    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+
+
+_CAPABILITY_BITS = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}  # linux/capability.h
+
+
+def _capable(name: str) -> bool:
+    """Whether this process has capability `name`; CAP_SYS_ADMIN includes CAP_BPF (capabilities(7))."""
+    for line in _lines("/proc/self/status"):
+        if line.startswith("CapEff:"):
+            effective = int(line.split()[1], 16)
+            names = [name, "CAP_SYS_ADMIN"] if name == "CAP_BPF" else [name]
+            return any(effective >> _CAPABILITY_BITS[n] & 1 for n in names)
+    return False
+
+
+def _mounted() -> set[str]:
+    """Types of the file systems that are mounted."""
+    return {line.split()[2] for line in _lines("/proc/mounts")}
+
+
+def _user_namespaces() -> bool:
+    limit = _lines("/proc/sys/user/max_user_namespaces")
+    clone = _lines("/proc/sys/kernel/unprivileged_userns_clone")  # Debian's switch; absent elsewhere
+    return bool(limit) and int(limit[0]) > 0 and (not clone or clone[0].strip() == "1")
+
+
+def _available_memory_bytes() -> int:
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _lines(path: str) -> list[str]:
+    """Lines of a file under /proc; none if it does not exist here."""
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    colours: dict[State, str] = {"ok": "green", "limited": "yellow", "missing": "red"}
+    table = Table("capability", "state", "what was found", "how to get it", expand=False)
+    for f in findings:
+        # As Text, because `ccarena[train]` would be read as markup.
+        table.add_row(f.capability, Text(f.state, colours[f.state]), Text(f.found), Text(f.advice))
+    # A log file has no width; rich would squeeze the table into 80 columns there.
+    Console(width=None if sys.stdout.isatty() else 160).print(table)

@@ -1,0 +1,12 @@
+"""Registers the environments with Gymnasium, which finds this module through the entry point `gymnasium.envs`."""
+
+from gymnasium.envs.registration import register as _register
+
+
+def register() -> None:
+    """Registers every environment; entry points are strings, so that listing is not importing."""
+    _register(
+        id="ccarena/Acct-v0",
+        entry_point="ccarena.envs.acct:AcctEnv",
+        vector_entry_point="ccarena.envs.vector:AcctVectorEnv",
+    )

@@ -1,0 +1,133 @@
+"""The native vector environment: N worlds stepped in Rust threads, observations written into preallocated arrays."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from ccarena import _core
+from ccarena.acct.rewards import RewardParams, rewards
+from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
+from ccarena.configs.schema import AcctEnvConfig
+from ccarena.envs.domain import domain_json
+from ccarena.errors import ActionError, ConfigError
+
+
+class AcctVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]):
+    """Many worlds with one ACCT flow each; the environment of training.
+
+    Spaces, rewards and episodes are those of `ccarena.envs.AcctEnv`. A world whose episode is over starts the next
+    one within the same step (`AutoresetMode.SAME_STEP`): the observation returned is the new episode's first, and
+    `infos["final_obs"]` holds the old one's last in the rows where `truncated` is true. `infos["reports"]` holds the
+    interval's report of every world, `float32[N, len(REPORT_FIELDS)]`. Arrays are reused from step to step unless `copy`.
+
+    Arguments:
+        num_envs: number of worlds; `config.worlds` if None.
+        config: distribution of links and competitors; the defaults of `AcctEnvConfig` if None.
+        scenario: a scenario document instead, in which exactly one flow has a learned scheme and no policy.
+        seed: of the run; episodes follow from seed, world and episode number alone.
+        threads: threads that simulate; results do not depend on it.
+        reward: parameters of the rewards.
+        copy: return fresh arrays from every step.
+    """
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(
+        self,
+        num_envs: int | None = None,
+        config: AcctEnvConfig | None = None,
+        scenario: dict[str, Any] | None = None,
+        seed: int = 0,
+        threads: int = 2,
+        reward: RewardParams | None = None,
+        copy: bool = True,
+    ) -> None:
+        if config is not None and scenario is not None:
+            raise ConfigError("a vector environment takes a config or a scenario, not both")
+        config = config or AcctEnvConfig()
+        self.num_envs = config.worlds if num_envs is None else num_envs
+        self._worlds = _core.VecWorlds(
+            domain_json=domain_json(config) if scenario is None else None,
+            scenario_json=None if scenario is None else json.dumps(scenario),
+            worlds=self.num_envs,
+            seed=seed,
+            threads=threads,
+        )
+        self.single_observation_space = gym.spaces.Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
+        self.single_action_space = gym.spaces.Discrete(len(ACTIONS))
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._reward = reward or RewardParams()
+        self._copy = copy
+        n = self.num_envs
+        self._observations = np.zeros((n, OBSERVATION_SIZE), np.float32)
+        self._final = np.zeros((n, OBSERVATION_SIZE), np.float32)
+        self._reports = np.zeros((n, len(REPORT_FIELDS)), np.float32)
+        self._truncated = np.zeros(n, np.bool_)
+        self._terminated = np.zeros(n, np.bool_)
+        self._actions = np.zeros(n, np.float32)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Starts every world anew from its first episode; `seed` replaces the run's."""
+        if isinstance(seed, list):
+            raise ConfigError("one seed for all worlds is expected: each world's own follows from it")
+        self._worlds.reset(self._observations, seed)
+        return self._out(self._observations), {}
+
+    def step(
+        self, actions: ArrayLike
+    ) -> tuple[
+        NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
+    ]:
+        """Every world to its next decision. `actions`: indices into ACTIONS, `[N]`.
+
+        Raises:
+            ActionError: an action is not a number or not an index; no world has moved.
+        """
+        given = np.asarray(actions)
+        if given.shape != (self.num_envs,):
+            raise ActionError(f"actions have shape {given.shape}; expected ({self.num_envs},)")
+        self._actions[:] = given
+        self._worlds.step(self._actions, self._observations, self._reports, self._truncated, self._final)
+        reward = rewards(self._reports, self._reward)
+        infos: dict[str, Any] = {"reports": self._out(self._reports)}
+        if self._truncated.any():
+            infos["final_obs"] = self._out(self._final)
+            infos["_final_obs"] = self._truncated.copy()
+        return (
+            self._out(self._observations),
+            reward,
+            self._terminated.copy(),
+            self._truncated.copy(),
+            infos,
+        )
+
+    def get_state(self) -> bytes:
+        """All that `set_state` needs to go on exactly here: per world its episode and the actions in it so far."""
+        return bytes(self._worlds.state())
+
+    def set_state(self, state: bytes) -> NDArray[np.float32]:
+        """Restores `get_state`'s result by replaying it; returns the observations.
+
+        Raises:
+            CheckpointError: the state is not one of as many worlds.
+        """
+        self._worlds.restore(state, self._observations)
+        return self._out(self._observations)
+
+    @property
+    def data_packets(self) -> int:
+        """Packets delivered so far in the current episodes, over all worlds."""
+        return int(self._worlds.data_packets().sum())
+
+    def _out(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
+        return array.copy() if self._copy else array

@@ -1,0 +1,109 @@
+"""Every error that ccarena raises on purpose: one tree, so that a caller can catch all of it or one kind.
+
+`str(error)` is the complete message: what was wrong, where, what was expected, what to do next. The command line prints
+`error: MESSAGE` to stderr, without a traceback, and exits with the class's `exit_code`:
+
+| code | meaning                                                            |
+|------|--------------------------------------------------------------------|
+| 0    | success                                                            |
+| 1    | it ran and failed                                                  |
+| 2    | the command, the configuration or the scenario is wrong            |
+| 3    | an input file (trace, policy, checkpoint) cannot be used           |
+| 4    | this machine lacks something (a package, the native extension)     |
+| 5    | a download failed                                                  |
+| 130  | interrupted (Ctrl-C)                                               |
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ActionError",
+    "CcarenaError",
+    "CheckpointError",
+    "ConfigError",
+    "DownloadError",
+    "MissingDependencyError",
+    "PolicyError",
+    "ScenarioError",
+    "TraceError",
+    "TrainingError",
+    "did_you_mean",
+]
+
+
+class CcarenaError(Exception):
+    """Root of the tree. Takes one argument, the complete message, so that it survives pickling between processes."""
+
+    exit_code = 1
+
+
+class ConfigError(CcarenaError, ValueError):
+    """A configuration file, key or value that cannot be used; nothing was started."""
+
+    exit_code = 2
+
+
+class ScenarioError(CcarenaError, ValueError):
+    """A scenario document that does not describe a possible experiment."""
+
+    exit_code = 2
+
+
+class ActionError(CcarenaError, ValueError):
+    """An action outside the action space, not finite, or of the wrong shape."""
+
+
+class TrainingError(CcarenaError):
+    """Training cannot go on: a worker was lost, or losses or weights are no longer finite."""
+
+
+class TraceError(CcarenaError, ValueError):
+    """A capacity trace that is missing, empty or malformed; the message names file and line."""
+
+    exit_code = 3
+
+
+class PolicyError(CcarenaError, ValueError):
+    """A policy artifact that is missing, truncated, of another version, not finite, or not a policy."""
+
+    exit_code = 3
+
+
+class CheckpointError(CcarenaError, ValueError):
+    """A training checkpoint that is missing, damaged or of another configuration."""
+
+    exit_code = 3
+
+
+class MissingDependencyError(CcarenaError, ImportError):
+    """Something optional is needed and not installed; the message says how to get it."""
+
+    exit_code = 4
+
+    @classmethod
+    def for_extra(cls, package: str, extra: str, purpose: str) -> MissingDependencyError:
+        """The error for a Python `package` that comes with ccarena's `extra` and that `purpose` needs."""
+        return cls(
+            f'{purpose} needs the Python package "{package}", which is not installed: pip install "ccarena[{extra}]"'
+        )
+
+
+class DownloadError(CcarenaError):
+    """A file could not be fetched, or its checksum differs from the manifest's."""
+
+    exit_code = 5
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The tail of an "unknown NAME" message: `; did you mean "cubic"?`, else the list of what is known.
+
+    Returns an empty string if nothing is known.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f'; did you mean "{near[0]}"?'
+    return f"; known: {', '.join(names)}" if names else ""

@@ -1,0 +1,55 @@
+//! Errors of the Rust side as the exceptions of `ccarena.errors`.
+
+use pyo3::prelude::*;
+
+/// `ccarena.errors.NAME(message)`.
+fn raise(name: &str, message: String) -> PyErr {
+    Python::attach(|py| {
+        py.import("ccarena.errors")
+            .and_then(|errors| errors.getattr(name))
+            .and_then(|class| class.call1((message,)))
+            .map_or_else(|e| e, |exception| PyErr::from_value(exception))
+    })
+}
+
+/// A scenario that is refused or cannot be simulated.
+pub fn scenario(error: impl std::fmt::Display) -> PyErr {
+    raise("ScenarioError", error.to_string())
+}
+
+/// A trace that cannot be used.
+pub fn trace(error: impl std::fmt::Display) -> PyErr {
+    raise("TraceError", error.to_string())
+}
+
+/// A policy artifact that cannot be used.
+pub fn policy(error: impl std::fmt::Display) -> PyErr {
+    raise("PolicyError", error.to_string())
+}
+
+/// An action that is refused.
+pub fn action(error: impl std::fmt::Display) -> PyErr {
+    raise("ActionError", error.to_string())
+}
+
+/// Why a simulation cannot be built: the exception of its cause.
+pub fn sim(error: &ccarena_sim::SimError) -> PyErr {
+    use ccarena_net::ServiceError;
+    use ccarena_sim::SimError;
+    match error {
+        SimError::Service { source: ServiceError::Trace(_), .. } => trace(error),
+        SimError::Policy { .. } => policy(error),
+        _ => scenario(error),
+    }
+}
+
+/// Why worlds cannot be made or stepped.
+pub fn world(error: &ccarena_sim::WorldError) -> PyErr {
+    use ccarena_sim::WorldError;
+    match error {
+        WorldError::Sim(e) => sim(e),
+        WorldError::Action { .. } => action(error),
+        WorldError::State(_) => raise("CheckpointError", error.to_string()),
+        _ => scenario(error),
+    }
+}

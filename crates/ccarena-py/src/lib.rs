@@ -1,0 +1,18 @@
+//! `ccarena._core`: the simulator for Python. Converts types, nothing else.
+
+mod errors;
+mod policy;
+mod simulate;
+mod traces;
+mod worlds;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    simulate::register(module)?;
+    traces::register(module)?;
+    policy::register(module)?;
+    worlds::register(module)
+}

@@ -1,0 +1,158 @@
+//! Worlds for training, over arrays that the caller owns.
+
+use std::sync::Arc;
+
+use ccarena_net::Scenario;
+use ccarena_sim::{Domain, Source, StepOut, World, Worlds};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyReadwriteArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors;
+
+/// A domain or a scenario from JSON; exactly one is given.
+fn source(domain_json: Option<&str>, scenario_json: Option<&str>) -> PyResult<Source> {
+    match (domain_json, scenario_json) {
+        (Some(text), None) => serde_json::from_str::<Domain>(text)
+            .map(|d| Source::Domain(Box::new(d)))
+            .map_err(|e| errors::scenario(format!("domain: {e}"))),
+        (None, Some(text)) => Scenario::parse(text).map(|s| Source::Scenario(Box::new(s))).map_err(errors::scenario),
+        _ => Err(errors::scenario("expected a domain or a scenario, not both")),
+    }
+}
+
+/// VecWorlds(domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1): many worlds, one learner each.
+#[pyclass(module = "ccarena._core")]
+struct VecWorlds(Worlds);
+
+#[pymethods]
+impl VecWorlds {
+    #[new]
+    #[pyo3(signature = (domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1))]
+    fn new(
+        py: Python<'_>,
+        domain_json: Option<&str>,
+        scenario_json: Option<&str>,
+        worlds: usize,
+        seed: u64,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let source = source(domain_json, scenario_json)?;
+        py.detach(|| Worlds::new(source, worlds, seed, threads)).map(Self).map_err(|e| errors::world(&e))
+    }
+
+    /// reset(observations: float32[n, len], seed=None): every world anew, from its first episode.
+    #[pyo3(signature = (observations, seed=None))]
+    fn reset(
+        &mut self,
+        py: Python<'_>,
+        mut observations: PyReadwriteArray2<'_, f32>,
+        seed: Option<u64>,
+    ) -> PyResult<()> {
+        let out = observations.as_slice_mut()?;
+        py.detach(|| self.0.reset(seed, out)).map_err(|e| errors::world(&e))
+    }
+
+    /// step(actions: float32[n], observations, reports, truncated, final_observations): to the next decision of every
+    /// world; fills the arrays. The GIL is released meanwhile.
+    fn step(
+        &mut self,
+        py: Python<'_>,
+        actions: PyReadonlyArray1<'_, f32>,
+        mut observations: PyReadwriteArray2<'_, f32>,
+        mut reports: PyReadwriteArray2<'_, f32>,
+        mut truncated: PyReadwriteArray1<'_, bool>,
+        mut final_observations: PyReadwriteArray2<'_, f32>,
+    ) -> PyResult<()> {
+        let actions = actions.as_slice()?;
+        let out = StepOut {
+            observations: observations.as_slice_mut()?,
+            reports: reports.as_slice_mut()?,
+            truncated: truncated.as_slice_mut()?,
+            final_observations: final_observations.as_slice_mut()?,
+        };
+        py.detach(|| self.0.step(actions, out)).map_err(|e| errors::world(&e))
+    }
+
+    /// state() -> bytes: all that restore needs.
+    fn state<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.state())
+    }
+
+    /// restore(state, observations): replays `state`, exactly.
+    fn restore(&mut self, py: Python<'_>, state: &[u8], mut observations: PyReadwriteArray2<'_, f32>) -> PyResult<()> {
+        let out = observations.as_slice_mut()?;
+        py.detach(|| self.0.restore(state, out)).map_err(|e| errors::world(&e))
+    }
+
+    /// data_packets() -> uint64[n]: packets delivered in each world's current episode.
+    fn data_packets<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+        PyArray1::from_vec(py, self.0.data_packets())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// SharedWorld(domain_json=None, scenario_json=None, seed=0): one world with several learners on one bottleneck.
+#[pyclass(module = "ccarena._core")]
+struct SharedWorld(World);
+
+#[pymethods]
+impl SharedWorld {
+    #[new]
+    #[pyo3(signature = (domain_json=None, scenario_json=None, seed=0))]
+    fn new(domain_json: Option<&str>, scenario_json: Option<&str>, seed: u64) -> PyResult<Self> {
+        World::new(Arc::new(source(domain_json, scenario_json)?), seed, 0).map(Self).map_err(|e| errors::world(&e))
+    }
+
+    /// Number of learners.
+    #[getter]
+    fn learners(&self) -> usize {
+        self.0.learners().len()
+    }
+
+    /// reset(episode)
+    fn reset(&mut self, episode: u64) -> PyResult<()> {
+        self.0.reset(episode).map_err(|e| errors::world(&e))
+    }
+
+    /// observe(learner) -> float32[len]
+    fn observe<'py>(&mut self, py: Python<'py>, learner: usize) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        if learner >= self.0.learners().len() {
+            return Err(errors::action(format!("learner {learner} of {}", self.0.learners().len())));
+        }
+        let mut out = vec![0.0; self.0.spec().observation_len];
+        self.0.observe(learner, &mut out);
+        Ok(PyArray1::from_vec(py, out))
+    }
+
+    /// step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], over: bool)
+    #[expect(clippy::type_complexity, reason = "a list of arrays and a flag")]
+    fn step<'py>(
+        &mut self,
+        py: Python<'py>,
+        actions: PyReadonlyArray1<'py, f32>,
+    ) -> PyResult<(Vec<Bound<'py, PyArray2<f32>>>, bool)> {
+        let actions = actions.as_slice()?;
+        let width = self.0.spec().report.len();
+        let mut rows = vec![Vec::new(); self.0.learners().len()];
+        let over = py
+            .detach(|| self.0.step_all(actions, |learner, report| rows[learner].extend_from_slice(report)))
+            .map_err(|(index, e)| errors::action(format!("actions[{index}]: {e}")))?;
+        let reports = rows
+            .into_iter()
+            .map(|r| {
+                let count = r.len() / width;
+                PyArray1::from_vec(py, r).reshape([count, width])
+            })
+            .collect::<PyResult<_>>()?;
+        Ok((reports, over))
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<VecWorlds>()?;
+    module.add_class::<SharedWorld>()
+}
