@@ -147,6 +147,11 @@ pub trait Controller: Send + Sync {
         None
     }
 
+    /// Fewest segments that a paced sender sends at once (Linux's `min_tso_segs`).
+    fn min_burst_segments(&self) -> u32 {
+        2
+    }
+
     /// Slow-start threshold, if the scheme has one.
     fn slow_start_threshold(&self) -> Option<Bytes> {
         None

@@ -764,12 +764,12 @@ impl Sender {
         }
     }
 
-    /// A burst is what one segmentation-offload packet would carry: about 1 ms at the pacing rate, at least two
-    /// segments (`tcp_tso_autosize` with `sk_pacing_shift` 10).
+    /// A burst is what one segmentation-offload packet would carry: about 1 ms at the pacing rate
+    /// (`tcp_tso_autosize` with `sk_pacing_shift` 10).
     fn start_burst(&mut self) {
         let rate = self.pacing.map_or(0, |r| r.0 / 8);
         let segments = (rate >> 10) / u64::from(self.options.mss);
-        self.burst = u32::try_from(segments).unwrap_or(u32::MAX).clamp(2, 44);
+        self.burst = u32::try_from(segments).unwrap_or(u32::MAX).clamp(self.controller.min_burst_segments().clamp(1, 44), 44);
     }
 
     /// `tcp_update_skb_after_send`: the next burst waits as long as this one takes, less half of it at most for having

@@ -27,7 +27,7 @@ pub const SCHEME: Scheme = Scheme {
         },
         Param {
             name: "reduce_at",
-            default: 1.0,
+            default: 0.2,
             min: 0.05,
             max: 10.0,
             doc: "fraction of the budget at which the window is reset to the target (the paper: 1)",
@@ -39,12 +39,35 @@ pub const SCHEME: Scheme = Scheme {
             max: 100.0,
             doc: "smallest window in segments (not in the paper)",
         },
+        Param {
+            name: "slack",
+            default: 0.75,
+            min: 0.0,
+            max: 100.0,
+            doc: "segments beyond the target that a reduction within the budget leaves (the paper: 0)",
+        },
+        Param {
+            name: "jitter_slack",
+            default: 5.0,
+            min: 0.0,
+            max: 100.0,
+            doc: "segments beyond the target that a reduction over the budget leaves (the paper: 0)",
+        },
+        Param {
+            name: "pacing_gain",
+            default: 1.1,
+            min: 0.0,
+            max: 10.0,
+            doc: "pacing rate in windows per smoothed RTT; 0 sends as acknowledgements come (the paper)",
+        },
         Param { name: "initial_alpha", default: 1.0, min: 1.0, max: 100.0, doc: "α until the first action" },
     ],
     learned: true,
     build: |config| Box::new(Acct::new(config)),
 };
 
+/// Intervals over the budget after which a reduction leaves no jitter slack, to see whether the delay is the flow's own.
+const PATIENCE: u32 = 8;
 /// Length of the time series in the observation.
 const HISTORY: usize = 8;
 const ZONES: usize = 4;
@@ -131,6 +154,12 @@ struct Acct {
     budget: Dur,
     reduce_at: Dur,
     min_window: f64,
+    slack: f64,
+    jitter_slack: f64,
+    /// Intervals over the budget in a row, modulo [`PATIENCE`].
+    over_budget: u32,
+    pacing_gain: f64,
+    srtt: Dur,
     desired: Rate,
 
     /// Congestion and target window in segments.
@@ -164,6 +193,11 @@ impl Acct {
             budget: Dur::from_secs_f64(budget_s),
             reduce_at: Dur::from_secs_f64(budget_s * config.param("reduce_at")),
             min_window: config.param("min_window"),
+            slack: config.param("slack"),
+            jitter_slack: config.param("jitter_slack"),
+            over_budget: 0,
+            pacing_gain: config.param("pacing_gain"),
+            srtt: Dur::ZERO,
             desired: config.desired_rate,
             cwnd: f64::from(config.initial_window.max(1)),
             twnd: f64::MAX,
@@ -229,8 +263,11 @@ impl Acct {
             now.as_secs_f64() as f32,
         ];
         // Periodic window reduction (§II-B). Never below the target (Blue), where the reset would raise the window.
-        if self.cwnd >= self.twnd && delay >= self.reduce_at {
-            self.cwnd = self.twnd.max(self.min_window);
+        self.over_budget = if delay < self.budget { 0 } else { self.over_budget % PATIENCE + 1 };
+        let patience = f64::from(self.over_budget.saturating_sub(1)).min(self.jitter_slack);
+        let target = (self.twnd + self.slack + patience).max(self.min_window);
+        if self.cwnd >= target && delay >= self.reduce_at {
+            self.cwnd = target;
         }
         self.previous_alpha = self.alpha;
         self.interval = Interval { start: now, ..Interval::default() };
@@ -255,6 +292,7 @@ impl Controller for Acct {
             self.advertised = rate.clamp(Rate(1), self.desired);
         }
         self.rtt_min = ack.min_rtt;
+        self.srtt = ack.srtt;
         self.update_target();
         self.interval.acked += ack.acked;
         self.interval.acked_packets += ack.acked_packets;
@@ -284,6 +322,18 @@ impl Controller for Acct {
 
     fn window(&self) -> Bytes {
         Bytes(self.cwnd.max(1.0) as u64 * self.mss)
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        let paced = self.over_budget == 0 && self.pacing_gain > 0.0 && self.srtt > Dur::ZERO;
+        paced.then(|| {
+            let bits = self.pacing_gain * self.cwnd.max(1.0) * self.mss as f64 * 8.0;
+            Rate((bits / self.srtt.as_secs_f64()) as u64).max(Rate(1))
+        })
+    }
+
+    fn min_burst_segments(&self) -> u32 {
+        1
     }
 
     fn desired_rate(&self) -> Option<Rate> {

@@ -1,0 +1,295 @@
+"""Asynchronous advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783), independent of who executes it.
+
+A `Worker` has its own worlds and its own copy of the weights: it collects a rollout, turns it into one gradient and
+hands that over. The `Learner` owns the shared weights and applies gradients in the order in which the executor delivers
+them. A worker then starts over from the weights that its gradient led to.
+
+Departures from the paper: a worker steps all of its worlds together, with one network evaluation for them; gradients
+are means over a rollout, not sums; RMSProp's state starts from the first gradient; learning rates stay constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ccarena.acct import spec
+from ccarena.configs.schema import A3CConfig
+from ccarena.errors import TrainingError
+from ccarena.policies.networks import ActorCritic, Architecture, bind_flat
+
+FloatArray = NDArray[np.float32]
+Stats = dict[str, float]
+"""Sums over decisions (and episodes), so that adding two of them merges them."""
+EnvFactory = Callable[[int, int], gym.vector.VectorEnv]
+"""`(worker, threads)` to that worker's worlds: a vector environment with autoreset in the same step."""
+
+
+def n_step_returns(
+    rewards: FloatArray,
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+    final_values: FloatArray,
+    last_values: FloatArray,
+    gamma: float,
+) -> FloatArray:
+    """Discounted returns `[T, N]` of every decision, up to the rollout's end or the episode's, whichever is first.
+
+    `final_values[t]` are the values of the observations in which episodes were truncated at t, read where `truncated`
+    is set; `last_values[N]` those of the observations after the rollout. A truncated episode would have gone on, so its
+    return is completed by that value; a terminated one is over; nothing passes from the next episode to either.
+    """
+    returns = np.empty_like(rewards)
+    following = last_values
+    for t in range(len(rewards) - 1, -1, -1):
+        following = np.where(truncated[t], final_values[t], following)
+        following = np.where(terminated[t], np.float32(0), following)
+        returns[t] = following = rewards[t] + np.float32(gamma) * following
+    return returns
+
+
+def seeds(seed: int, worker: int, generation: int = 0) -> tuple[int, int]:
+    """Seeds of a worker's worlds and of its action sampling; `generation` counts the worker's restarts."""
+    state = np.random.SeedSequence((seed, worker, generation)).generate_state(2, np.uint64)
+    return int(state[0] >> np.uint64(1)), int(state[1])
+
+
+@dataclass
+class Update:
+    """What a worker hands over."""
+
+    gradient: FloatArray
+    """Of the loss by the flat weights, actor first, clipped per network."""
+    stats: Stats
+    """Of the rollout that it came from."""
+
+
+class Worker:
+    """Collects rollouts of `rollout_length` decisions in each of its worlds and computes their gradients."""
+
+    def __init__(
+        self,
+        envs: gym.vector.VectorEnv,
+        config: A3CConfig,
+        architecture: Architecture,
+        env_seed: int,
+        sampling_seed: int,
+        device: str = "cpu",
+    ) -> None:
+        self._envs = envs
+        self._config = config
+        self._device = torch.device(device)
+        self._network = ActorCritic(architecture).to(self._device)
+        self._weights, self._gradient = bind_flat(self._network)
+        self._actor_size = sum(p.numel() for p in self._network.actor.parameters())
+        self._rng = np.random.Generator(np.random.PCG64(sampling_seed))
+
+        steps, worlds = config.rollout_length, envs.num_envs
+        self._observations = np.empty((steps, worlds, spec.OBSERVATION_SIZE), dtype=np.float32)
+        self._actions = np.empty((steps, worlds), dtype=np.int64)
+        self._rewards = np.empty((steps, worlds), dtype=np.float32)
+        self._terminated = np.empty((steps, worlds), dtype=np.bool_)
+        self._truncated = np.empty((steps, worlds), dtype=np.bool_)
+        self._reports = np.empty((steps, worlds, len(spec.REPORT_FIELDS)), dtype=np.float32)
+        self._episode_return = np.zeros(worlds)
+        self._episode_decisions = np.zeros(worlds)
+        self._observation, _ = envs.reset(seed=env_seed)
+
+    def run(self, weights: FloatArray, entropy_weight: float) -> Update:
+        """One rollout with `weights` and its gradient at the same weights."""
+        with torch.no_grad():
+            self._weights.copy_(torch.from_numpy(weights))
+        finals, stats = self._collect()
+        stats.update(self._differentiate(finals, entropy_weight))
+        return Update(self._gradient.cpu().numpy().copy(), stats)
+
+    def _collect(self) -> tuple[list[tuple[int, NDArray[np.intp], FloatArray]], Stats]:
+        """Fills the buffers. Returns the observations in which episodes were truncated, as (step, worlds, [k, ...])."""
+        finals: list[tuple[int, NDArray[np.intp], FloatArray]] = []
+        episodes = return_sum = length_sum = 0.0
+        has_reports = False
+        # Gumbel noise: argmax(logits + noise) is a sample of softmax(logits).
+        waits = self._rng.standard_exponential((*self._actions.shape, len(spec.ACTIONS)), dtype=np.float32)
+        noise = -np.log(waits + np.float32(1e-20))
+        for t in range(len(self._actions)):
+            self._observations[t] = self._observation
+            with torch.inference_mode():
+                logits = self._network.logits(torch.from_numpy(self._observations[t]).to(self._device)).cpu().numpy()
+            actions = self._actions[t]
+            np.argmax(logits + noise[t], axis=1, out=actions)
+            self._observation, reward, terminated, truncated, infos = self._envs.step(actions)
+            self._rewards[t], self._terminated[t], self._truncated[t] = reward, terminated, truncated
+            if (report := infos.get("reports")) is not None:
+                self._reports[t] = report
+                has_reports = True
+            self._episode_return += self._rewards[t]
+            self._episode_decisions += 1
+            done = self._terminated[t] | self._truncated[t]
+            if done.any():
+                (ended,) = np.nonzero(done)
+                episodes += len(ended)
+                return_sum += float(self._episode_return[ended].sum())
+                length_sum += float(self._episode_decisions[ended].sum())
+                self._episode_return[ended] = self._episode_decisions[ended] = 0
+                (cut,) = np.nonzero(self._truncated[t] & ~self._terminated[t])
+                if len(cut):
+                    finals.append((t, cut, np.stack([infos["final_obs"][world] for world in cut])))
+
+        stats: Stats = {
+            "decisions": float(self._actions.size),
+            "reward": float(self._rewards.sum(dtype=np.float64)),
+            "episodes": episodes,
+            "return": return_sum,
+            "episode_decisions": length_sum,
+        }
+        if has_reports:
+            flat = self._reports.reshape(-1, len(spec.REPORT_FIELDS))
+            counts = np.bincount(flat[:, spec.REPORT.zone].astype(np.intp), minlength=len(spec.Zone))
+            stats |= {f"zone_{zone.name.lower()}": float(counts[zone]) for zone in spec.Zone}
+            for name in ("alpha", "throughput_mbps", "queueing_delay_ms", "lost_packets"):
+                stats[name] = float(flat[:, getattr(spec.REPORT, name)].sum(dtype=np.float64))
+        return finals, stats
+
+    def _differentiate(self, finals: list[tuple[int, NDArray[np.intp], FloatArray]], entropy_weight: float) -> Stats:
+        """Puts the gradient of the rollout's loss into `_gradient`."""
+        worlds = self._actions.shape[1]
+        tail = np.concatenate([np.asarray(self._observation, dtype=np.float32), *(final for _, _, final in finals)])
+        with torch.inference_mode():
+            tail_values = self._network.value(torch.from_numpy(tail).to(self._device)).cpu().numpy()
+        final_values = np.zeros_like(self._rewards)
+        start = worlds
+        for t, cut, _ in finals:
+            final_values[t, cut] = tail_values[start : start + len(cut)]
+            start += len(cut)
+        returns = torch.from_numpy(
+            n_step_returns(
+                self._rewards * np.float32(self._config.reward_scale),
+                self._terminated,
+                self._truncated,
+                final_values,
+                tail_values[:worlds],
+                self._config.gamma,
+            )
+        )
+        returns = returns.flatten().to(self._device)
+        actions = torch.from_numpy(self._actions).flatten().to(self._device)
+        observations = torch.from_numpy(self._observations).flatten(0, 1).to(self._device)
+
+        self._gradient.zero_()
+        logits, values = self._network(observations)
+        log_probabilities = torch.log_softmax(logits, dim=1)
+        entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=1).mean()
+        advantage = returns - values.detach()
+        policy_loss = -(log_probabilities.gather(1, actions.unsqueeze(1)).squeeze(1) * advantage).mean()
+        value_loss = 0.5 * (returns - values).square().mean()
+        # Actor and critic share no weights, so the sum needs no balance between the two.
+        (policy_loss - entropy_weight * entropy + value_loss).backward()
+        for part in (self._gradient[: self._actor_size], self._gradient[self._actor_size :]):
+            if self._config.max_grad_norm is not None:
+                part.mul_(torch.clamp(self._config.max_grad_norm / (part.norm() + 1e-6), max=1.0))
+
+        count = float(self._actions.size)
+        return {
+            "entropy": float(entropy.detach()) * count,
+            "policy_loss": float(policy_loss.detach()) * count,
+            "value_loss": float(value_loss.detach()) * count,
+        }
+
+    def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """Everything that the next `run` depends on besides its arguments, as arrays and as JSON."""
+        arrays: dict[str, NDArray] = {
+            "environment": np.frombuffer(self._envs.get_state(), dtype=np.uint8),  # type: ignore[attr-defined]
+            "observation": np.array(self._observation, dtype=np.float32),
+            "episode_return": self._episode_return.copy(),
+            "episode_decisions": self._episode_decisions.copy(),
+        }
+        return arrays, {"rng": self._rng.bit_generator.state}
+
+    def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
+        """Back to a `state()`."""
+        self._envs.set_state(arrays["environment"].tobytes())  # type: ignore[attr-defined]
+        self._observation = arrays["observation"].copy()
+        self._episode_return = arrays["episode_return"].copy()
+        self._episode_decisions = arrays["episode_decisions"].copy()
+        self._rng.bit_generator.state = rest["rng"]
+
+    def close(self) -> None:
+        """Closes the worlds."""
+        self._envs.close()
+
+
+class Learner:
+    """The shared weights and their RMSProp, the statistics of which all workers share (Mnih et al., §4)."""
+
+    def __init__(self, config: A3CConfig, architecture: Architecture, total_decisions: int, seed: int) -> None:
+        self._config = config
+        self._architecture = architecture
+        self._total_decisions = total_decisions
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = ActorCritic(architecture)
+        self.weights: FloatArray = bind_flat(network)[0].numpy()
+        actor_size = sum(p.numel() for p in network.actor.parameters())
+        self._rates = np.full_like(self.weights, config.critic_lr)
+        self._rates[:actor_size] = config.actor_lr
+        self._mean_square = np.zeros_like(self.weights)
+        self.decisions = 0
+        self.updates = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether training has seen as many decisions as it was to."""
+        return self.decisions >= self._total_decisions
+
+    @property
+    def entropy_weight(self) -> float:
+        """Weight of the entropy bonus now."""
+        start, end = self._config.entropy
+        share = min(1.0, self.decisions / (self._config.entropy_decay_fraction * self._total_decisions))
+        return start + (end - start) * share
+
+    def apply(self, update: Update) -> None:
+        """One RMSProp step. Raises TrainingError if the gradient is not finite; weights then stay as they are."""
+        gradient = update.gradient
+        if not np.isfinite(gradient).all():
+            raise TrainingError(
+                f"update {self.updates + 1}, after {self.decisions} decisions: the gradient is not finite; "
+                "lower agent.actor_lr and agent.critic_lr or set agent.max_grad_norm, and resume from the checkpoint"
+            )
+        square = np.square(gradient)
+        if self.updates == 0:
+            self._mean_square[:] = square
+        else:
+            decay = np.float32(self._config.rms_decay)
+            self._mean_square *= decay
+            self._mean_square += (np.float32(1) - decay) * square
+        step = self._rates * gradient / (np.sqrt(self._mean_square) + np.float32(self._config.rms_epsilon))
+        # A new array: workers may still be reading the old one.
+        self.weights = self.weights - step
+        self.decisions += int(update.stats["decisions"])
+        self.updates += 1
+
+    def network(self) -> ActorCritic:
+        """The policy as it is now."""
+        network = ActorCritic(self._architecture)
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(self.weights.copy()), network.parameters())
+        return network
+
+    def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """Everything that the next `apply` depends on, as arrays and as JSON."""
+        arrays: dict[str, NDArray] = {"weights": self.weights, "mean_square": self._mean_square.copy()}
+        return arrays, {"decisions": self.decisions, "updates": self.updates}
+
+    def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
+        """Back to a `state()`. Raises ValueError if it is of networks of another size."""
+        if arrays["weights"].shape != self.weights.shape:
+            raise ValueError(f"{len(arrays['weights'])} weights, expected {len(self.weights)}")
+        self.weights = arrays["weights"].astype(np.float32)
+        self._mean_square = arrays["mean_square"].astype(np.float32)
+        self.decisions, self.updates = int(rest["decisions"]), int(rest["updates"])

@@ -1,0 +1,171 @@
+"""What a training run records and shows: learning curve (`progress.jsonl`, TensorBoard), progress on the terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from ccarena.acct.spec import Zone
+from ccarena.agents.a3c import Stats
+from ccarena.errors import MissingDependencyError
+
+FILE = "progress.jsonl"
+ROWS = 400
+"""Rows of the learning curve, spread evenly over the training."""
+_PLAIN_EVERY_S = 5.0
+_ZONES = tuple(f"zone_{zone.name.lower()}" for zone in Zone)
+_REPORTED = ("alpha", "throughput_mbps", "queueing_delay_ms", "lost_packets")
+_LEARNING = ("entropy", "policy_loss", "value_loss")
+
+
+def merge(total: Stats, part: Stats) -> None:
+    """Adds `part` to `total`."""
+    for name, value in part.items():
+        total[name] = total.get(name, 0.0) + value
+
+
+def summarise(stats: Stats) -> dict[str, float | None]:
+    """Means per decision (returns and lengths: per episode, None if none ended) and zone shares."""
+    decisions, episodes = max(stats["decisions"], 1.0), stats.get("episodes", 0.0)
+    row: dict[str, float | None] = {"reward_mean": stats["reward"] / decisions}
+    row["return_mean"] = stats["return"] / episodes if episodes else None
+    row["episode_decisions_mean"] = stats["episode_decisions"] / episodes if episodes else None
+    return row | {name: stats[name] / decisions for name in (*_ZONES, *_REPORTED, *_LEARNING) if name in stats}
+
+
+class Recorder:
+    """Collects statistics and writes a row of the learning curve every `total_decisions / ROWS` decisions."""
+
+    def __init__(self, directory: Path, total_decisions: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise MissingDependencyError.for_extra("tensorboard", "train", "logging of training") from error
+        self._every = max(total_decisions // ROWS, 1)
+        self._stats: Stats = {}
+        self._row = 0
+        self._path = directory / FILE
+        self._board_directory = directory / "tensorboard"
+        self._writer_class = SummaryWriter
+        self._board: Any = None
+        self._file: IO[str] | None = None
+
+    def add(self, stats: Stats, **now: float) -> dict[str, Any] | None:
+        """Books an update's `stats`; returns the row if one was due. `now` (with `decisions`) goes into it as it is."""
+        merge(self._stats, stats)
+        if now["decisions"] < (self._row + 1) * self._every:
+            return None
+        row = now | summarise(self._stats)
+        self._row = int(now["decisions"]) // self._every
+        self._stats = {}
+        if self._file is None:
+            self._file = open(self._path, "a", encoding="utf-8")
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+        if self._board is None:
+            self._board = self._writer_class(str(self._board_directory), purge_step=int(now["decisions"]))
+        for name, value in row.items():
+            if value is not None and name != "decisions":
+                group = "zones" if name in _ZONES else "time" if name.endswith("_s") else "train"
+                self._board.add_scalar(f"{group}/{name}", value, int(now["decisions"]))
+        return row
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` needs."""
+        size = self._path.stat().st_size if self._path.exists() else 0
+        return {"stats": self._stats, "row": self._row, "bytes": size}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Back to a `state()`: rows that were written after it are dropped."""
+        self._stats, self._row = state["stats"], state["row"]
+        if self._path.exists():
+            os.truncate(self._path, min(state["bytes"], self._path.stat().st_size))
+
+    def close(self) -> None:
+        """Flushes everything."""
+        if self._file is not None:
+            self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+class _Bar(Progress):
+    """A progress bar with a line of figures below it."""
+
+    line = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, then the line."""
+        yield from super().get_renderables()
+        yield Text(self.line, no_wrap=True, overflow="ellipsis")
+
+
+class Display:
+    """A progress bar on a terminal, a line every few seconds elsewhere; on stderr."""
+
+    def __init__(self, total_decisions: int, done: int) -> None:
+        self._total = total_decisions
+        self._began_s, self._done_before = time.monotonic(), done
+        self._shown_s = -math.inf
+        self._decisions = done
+        self._recent: Stats = {}
+        console = Console(stderr=True)
+        self._bar: _Bar | None = None
+        if console.is_terminal:
+            figures = (
+                TextColumn("training"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f}%"),
+                TimeRemainingColumn(),
+            )
+            self._bar = _Bar(*figures, console=console, refresh_per_second=4)
+            self._task = self._bar.add_task("training", total=total_decisions, completed=done)
+            self._bar.start()
+
+    def update(self, decisions: int, stats: Stats) -> None:
+        """Shows the state after an update with `stats`, unless the last one has only just been shown."""
+        self._decisions = decisions
+        for name in self._recent:
+            self._recent[name] *= 0.95
+        merge(self._recent, stats)
+        if time.monotonic() - self._shown_s >= (0.25 if self._bar else _PLAIN_EVERY_S):
+            self._show()
+
+    def _show(self) -> None:
+        self._shown_s = time.monotonic()
+        rate = (self._decisions - self._done_before) / max(self._shown_s - self._began_s, 1e-9)
+        line = self._line(rate)
+        if self._bar:
+            self._bar.line = line
+            self._bar.update(self._task, completed=self._decisions)
+        else:
+            share, left_s = self._decisions / self._total, max(self._total - self._decisions, 0) / max(rate, 1e-9)
+            print(f"training {share:4.0%}  {line}  {left_s:.0f} s left", file=sys.stderr, flush=True)
+
+    def _line(self, rate: float) -> str:
+        row = summarise(self._recent)
+        shown = [f"{self._decisions:,} decisions", f"{rate:,.0f}/s", f"reward {row['reward_mean']:.1f}"]
+        if row["return_mean"] is not None:
+            shown.append(f"return {row['return_mean']:,.0f}")
+        if _ZONES[0] in row:
+            shares = "/".join(f"{100 * (row[name] or 0):.0f}" for name in _ZONES)
+            shown.append(f"zones G/Y/R/B {shares} %")
+        shown.append(f"entropy {row['entropy']:.2f}")
+        return "  ".join(shown)
+
+    def close(self) -> None:
+        """Shows the last state and leaves the terminal as it was."""
+        if self._recent:
+            self._show()
+        if self._bar:
+            self._bar.stop()

@@ -1,0 +1,411 @@
+"""Every reported figure: one function each, with its definition and its source, over a link's packet log.
+
+`FIGURES` lists them for tables and reports; `summarise` computes the row of one flow. All functions are pure and work
+on arrays. 1 Mbit/s = 10^6 bit/s, and bytes are IP bytes on the wire unless a name says payload.
+
+Conventions, the same for every scheme and every backend:
+
+* A packet's queueing delay is departure - arrival - own serialisation: the time it stood behind others (and, over a
+  trace, waited for its delivery opportunity, as mahimahi counts it). Propagation is outside.
+* A percentile is mahimahi's (`mm-throughput-graph`): the element at index floor(q n) of the n sorted values.
+* The log holds packets that left the link within the run. What was still queued at the end is in no figure, so that a
+  scheme with a standing queue looks slightly better than it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "FIGURES",
+    "Figure",
+    "Interval",
+    "PacketLog",
+    "bin_capacity_mbps",
+    "bin_queueing_delay_ms",
+    "bin_throughput_mbps",
+    "confidence_interval",
+    "convergence_time_s",
+    "jain_index",
+    "loss_share",
+    "omniscient_signal_delay_ms",
+    "percentile",
+    "power",
+    "queue_cdf",
+    "queueing_delay_ms",
+    "satisfaction",
+    "share_within_delay",
+    "share_within_packets",
+    "signal_delay_ms",
+    "summarise",
+    "throughput_mbps",
+    "time_in_queue_length_ns",
+    "utilisation",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PacketLog:
+    """The packets that one link delivered, in departure order: equally long arrays of int64.
+
+    `arrival_ns`, `departure_ns`: entering the queue, last bit sent. `flow`: index of the flow. `bytes`: IP bytes.
+    `serialisation_ns`: own transmission time, 0 on a trace-driven link.
+    """
+
+    arrival_ns: Ints
+    departure_ns: Ints
+    flow: Ints
+    bytes: Ints
+    serialisation_ns: Ints
+
+    @classmethod
+    def from_arrays(cls, log: Mapping[str, ArrayLike]) -> PacketLog:
+        """From the simulator's `links[i]["log"]`, whose arrays are unsigned: differences of those would wrap."""
+        return cls(**{name: np.asarray(log[name]).astype(np.int64) for name in cls.__dataclass_fields__})
+
+    def __len__(self) -> int:
+        return len(self.arrival_ns)
+
+    def of_flow(self, flow: int) -> PacketLog:
+        """Only the packets of `flow`."""
+        mine = self.flow == flow
+        if mine.all():
+            return self
+        return PacketLog(**{name: getattr(self, name)[mine] for name in self.__dataclass_fields__})
+
+
+def percentile(values: ArrayLike, q: float) -> float:
+    """The element at index floor(q n) of the n sorted values, NaN if there are none (mm-throughput-graph)."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.size == 0:
+        return math.nan
+    index = min(int(q * array.size), array.size - 1)
+    return float(np.partition(array, index)[index])
+
+
+def throughput_mbps(log: PacketLog, start_s: float, end_s: float) -> float:
+    """Bytes that left the link in (start, end], over that time (mahimahi: departed bits / duration)."""
+    left = (log.departure_ns > start_s * 1e9) & (log.departure_ns <= end_s * 1e9)
+    return float(log.bytes[left].sum()) * 8e-6 / (end_s - start_s) if end_s > start_s else math.nan
+
+
+def utilisation(delivered_bytes: float, capacity_bytes: float) -> float:
+    """Delivered over deliverable bytes, in [0, 1].
+
+    A trace's opportunities are 1504 bytes and a full packet has 1500, so that 0.997 is the most a trace allows.
+    """
+    return delivered_bytes / capacity_bytes if capacity_bytes > 0 else math.nan
+
+
+def queueing_delay_ms(log: PacketLog) -> Floats:
+    """Each packet's queueing delay, in log order: departure - arrival - own serialisation."""
+    return (log.departure_ns - log.arrival_ns - log.serialisation_ns) / 1e6
+
+
+def share_within_delay(log: PacketLog, budget_ms: float, start_s: float, end_s: float) -> float:
+    """Share of the time in [start, end) at which the queue held at most `budget_ms` of work (ACCT §III, Fig. 5b).
+
+    The work at t is the virtual waiting time of queueing theory: how long a packet that arrived at t would wait until
+    all that arrived before it had left. Unlike a share of packets it counts idle time and does not favour fast phases.
+    """
+    start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
+    if end_ns <= start_ns:
+        return math.nan
+    order = np.argsort(log.arrival_ns, kind="stable")
+    arrival = log.arrival_ns[order]
+    empty_at = np.maximum.accumulate(log.departure_ns[order])
+    next_arrival = np.append(arrival[1:], np.iinfo(np.int64).max)
+    # Between two arrivals the work falls by 1 s/s, so that it is over the budget first and within it afterwards.
+    over_from = np.clip(arrival, start_ns, end_ns)
+    over_to = np.clip(np.minimum(next_arrival, empty_at - round(budget_ms * 1e6)), start_ns, end_ns)
+    return 1.0 - float(np.maximum(over_to - over_from, 0).sum()) / (end_ns - start_ns)
+
+
+def time_in_queue_length_ns(log: PacketLog, start_s: float, end_s: float) -> Ints:
+    """How long, within [start, end), exactly k packets were queued, for k = 0, 1, ...
+
+    A packet is queued from its arrival until its own transmission starts; the one on the wire is not in the queue (as
+    ns-3 and Linux count it). On a trace-driven link it is queued until it departs.
+    """
+    start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
+    enter = log.arrival_ns
+    leave = np.maximum(log.departure_ns - log.serialisation_ns, enter)
+    # Lengths between events do not depend on the order of simultaneous events: those last 0 ns.
+    times = np.concatenate(([start_ns], enter, leave, [end_ns]))
+    steps = np.concatenate(([0], np.ones(len(log), np.int64), -np.ones(len(log), np.int64), [0]))
+    order = np.argsort(times, kind="stable")
+    times = np.clip(times[order], start_ns, max(start_ns, end_ns))
+    # Within one instant -1 may come before +1 and dip below zero, for 0 ns.
+    length = np.maximum(np.cumsum(steps[order])[:-1], 0)
+    spent = np.diff(times)
+    present = spent > 0
+    size = int(length[present].max()) + 1 if present.any() else 1
+    total = np.zeros(size, np.int64)
+    np.add.at(total, length[present], spent[present])
+    return total
+
+
+def queue_cdf(log: PacketLog, start_s: float, end_s: float) -> tuple[Ints, Floats]:
+    """(k, share of the time with at most k packets queued): ACCT's Fig. 5(a)."""
+    spent = time_in_queue_length_ns(log, start_s, end_s)
+    total = spent.sum()
+    return np.arange(len(spent)), np.cumsum(spent) / total if total else np.ones(len(spent))
+
+
+def share_within_packets(log: PacketLog, packets: int, start_s: float, end_s: float) -> float:
+    """Share of the time with at most `packets` packets queued (ACCT §III: 5 packets, 80 % of the time)."""
+    _, share = queue_cdf(log, start_s, end_s)
+    return float(share[min(packets, len(share) - 1)])
+
+
+def signal_delay_ms(log: PacketLog) -> Floats:
+    """For each millisecond from the first to the last arrival: the least time in which news of then could get across.
+
+    mahimahi's definition, in whole milliseconds as mahimahi's: a message created at t crosses the queue with the first
+    packet that arrives at t or later, so that the delay grows by 1 ms per ms in which nothing arrives. Queue only.
+    """
+    if len(log) == 0:
+        return np.empty(0)
+    arrival_ms, departure_ms = log.arrival_ns // 1_000_000, log.departure_ns // 1_000_000
+    first = arrival_ms.min()
+    earliest = np.full(arrival_ms.max() - first + 1, np.iinfo(np.int64).max)
+    np.minimum.at(earliest, arrival_ms - first, departure_ms)
+    earliest = np.minimum.accumulate(earliest[::-1])[::-1]
+    return (earliest - first - np.arange(len(earliest))).astype(np.float64)
+
+
+def omniscient_signal_delay_ms(
+    opportunities_ms: ArrayLike, start_ms: int | None = None, end_ms: int | None = None, q: float = 0.95
+) -> float:
+    """The signal delay's q-quantile of a sender whose packets arrive exactly at each delivery opportunity of a trace.
+
+    Over the milliseconds from `start_ms` to `end_ms`, by default those of the first and the last opportunity.
+    Subtracting it from a scheme's gives Sprout's self-inflicted delay (Winstein et al., NSDI 2013, §5.1), provided that
+    both are over the same time: one long outage more or less decides a percentile. NaN if no opportunity follows.
+    """
+    times = np.asarray(opportunities_ms, dtype=np.int64)
+    if times.size == 0:
+        return math.nan
+    every_ms = np.arange(times[0] if start_ms is None else start_ms, (times[-1] if end_ms is None else end_ms) + 1)
+    every_ms = every_ms[every_ms <= times[-1]]
+    return percentile(times[np.searchsorted(times, every_ms)] - every_ms, q)
+
+
+def power(throughput: float, signal_delay_p95: float) -> float:
+    """Throughput (Mbit/s) over p95 signal delay (s), MIT 6.829 and Stanford CS244's contest figure; NaN at no delay."""
+    return throughput / (signal_delay_p95 / 1e3) if signal_delay_p95 > 0 else math.nan
+
+
+def loss_share(dropped_packets: float, delivered_packets: float) -> float:
+    """Packets dropped at the link over those that came to it (Pantheon: 1 - egress / ingress)."""
+    offered = dropped_packets + delivered_packets
+    return dropped_packets / offered if offered else 0.0
+
+
+def jain_index(rates: ArrayLike) -> float:
+    """(sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has all (Jain, Chiu, Hawe, DEC-TR-301, 1984)."""
+    x = np.asarray(rates, dtype=np.float64)
+    squares = float((x * x).sum())
+    return float(x.sum()) ** 2 / (x.size * squares) if squares > 0 else math.nan
+
+
+def convergence_time_s(
+    rates_mbps: ArrayLike, target_mbps: ArrayLike, bin_s: float = 1.0, hold_s: float = 5.0, tolerance: float = 0.25
+) -> float:
+    """The smallest t from which every bin of the next `hold_s` is within `tolerance` of its target; NaN if none is.
+
+    PCC's forward-looking rule (Dong et al., NSDI 2015): 1 s bins, 5 s, 25 % of the ideal equal rate. `rates_mbps`
+    starts at the event (arrival or change); `target_mbps` is a number or one per bin.
+    """
+    rates = np.asarray(rates_mbps, dtype=np.float64)
+    target = np.broadcast_to(np.asarray(target_mbps, dtype=np.float64), rates.shape)
+    near = np.abs(rates - target) <= tolerance * target
+    hold = max(1, round(hold_s / bin_s))
+    if rates.size < hold:
+        return math.nan
+    runs = np.lib.stride_tricks.sliding_window_view(near, hold).all(axis=1)
+    return float(np.argmax(runs)) * bin_s if runs.any() else math.nan
+
+
+def satisfaction(rate_mbps: float, required_mbps: float) -> float:
+    """x / a: a flow's rate over the least rate that it requires (Hercules, worst-case satisfaction, Fig. 5)."""
+    return rate_mbps / required_mbps if required_mbps > 0 else math.nan
+
+
+def bin_throughput_mbps(log: PacketLog, duration_s: float, bin_s: float) -> Floats:
+    """Rate of departures in each bin of `bin_s`, of the whole run: float64[ceil(duration / bin)]."""
+    bins = max(1, math.ceil(duration_s / bin_s - 1e-9))
+    index = np.minimum(log.departure_ns // round(bin_s * 1e9), bins - 1)
+    sent = np.bincount(index, weights=log.bytes, minlength=bins)
+    return sent.astype(np.float64) * 8e-6 / bin_s
+
+
+def bin_queueing_delay_ms(log: PacketLog, duration_s: float, bin_s: float) -> Floats:
+    """The largest queueing delay among the packets that left in each bin, NaN where none did."""
+    bins = max(1, math.ceil(duration_s / bin_s - 1e-9))
+    index = np.minimum(log.departure_ns // round(bin_s * 1e9), bins - 1)
+    worst = np.full(bins, -np.inf)
+    np.maximum.at(worst, index, queueing_delay_ms(log))
+    return np.where(np.isfinite(worst), worst, np.nan)
+
+
+def bin_capacity_mbps(capacity_mbps: ArrayLike, per_bin: int) -> Floats:
+    """Means over `per_bin` consecutive bins; the last may be shorter."""
+    capacity = np.asarray(capacity_mbps, dtype=np.float64)
+    starts = np.arange(0, capacity.size, per_bin)
+    return np.add.reduceat(capacity, starts) / np.diff(np.append(starts, capacity.size)) if capacity.size else capacity
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over repetitions and its two-sided confidence interval [low, high] from `n` of them."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+# Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
+_T_95 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+
+
+def confidence_interval(values: Sequence[float] | Floats) -> Interval:
+    """Student's t interval (95 %) of the mean over seeds; NaN values are left out, and one value has no width known.
+
+    Not the bootstrap: with three seeds its interval is the range of the three, far too narrow.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    x = x[np.isfinite(x)]
+    if x.size == 0:
+        return Interval(math.nan, math.nan, math.nan, 0)
+    mean = float(x.mean())
+    if x.size == 1:
+        return Interval(mean, math.nan, math.nan, 1)
+    z, df = 1.959964, x.size - 1
+    # Above the table: Cornish-Fisher (Abramowitz and Stegun 26.7.5), good to 1e-4 there.
+    t = _T_95[df - 1] if df <= len(_T_95) else z + (z**3 + z) / (4 * df)
+    half = t * float(x.std(ddof=1)) / math.sqrt(x.size)
+    return Interval(mean, mean - half, mean + half, int(x.size))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How a figure is shown: its heading, unit, digits after the point and definition with source."""
+
+    title: str
+    unit: str
+    digits: int
+    definition: str
+
+
+FIGURES: dict[str, Figure] = {
+    "throughput_mbps": Figure(
+        "Throughput", "Mbit/s", 2, "The flow's IP bytes that left the link, over the flow's time (mahimahi)."
+    ),
+    "goodput_mbps": Figure("Goodput", "Mbit/s", 2, "Payload delivered to the receiver, over the flow's time."),
+    "utilisation": Figure("Utilisation", "share", 3, "Bytes that left the link over those that it could have carried."),
+    "queueing_delay_mean_ms": Figure(
+        "Mean queueing delay", "ms", 2, "Of the packets: departure - arrival - own sending."
+    ),
+    "queueing_delay_p50_ms": Figure("Median queueing delay", "ms", 2, "Of the packets' queueing delays."),
+    "queueing_delay_p95_ms": Figure("p95 queueing delay", "ms", 2, "Of the packets' queueing delays."),
+    "queueing_delay_p99_ms": Figure("p99 queueing delay", "ms", 2, "Of the packets' queueing delays."),
+    "one_way_delay_mean_ms": Figure(
+        "Mean one-way delay", "ms", 2, "Per packet: from the queue's entry to the far end."
+    ),
+    "one_way_delay_p95_ms": Figure("p95 one-way delay", "ms", 2, "Of the packets' one-way delays (Pantheon)."),
+    "share_within_budget": Figure(
+        "Time within budget",
+        "share",
+        4,
+        "Share of the time with at most 5 ms of work queued (virtual waiting time).",
+    ),
+    "share_within_5_packets": Figure(
+        "Time with at most 5 queued", "share", 4, "Share of the time with at most 5 packets queued (ACCT Fig. 5a)."
+    ),
+    "queue_p80_packets": Figure("Queue, p80", "packets", 0, "Not exceeded for 80 % of the time (ACCT Fig. 5a)."),
+    "signal_delay_p95_ms": Figure(
+        "p95 signal delay",
+        "ms",
+        1,
+        "For each ms, the least time until news of then has left the queue (mahimahi).",
+    ),
+    "self_inflicted_delay_ms": Figure(
+        "Self-inflicted delay",
+        "ms",
+        1,
+        "p95 signal delay minus an omniscient sender's on the same trace (Sprout).",
+    ),
+    "power": Figure("Power", "Mbit/s/s", 1, "Throughput over p95 signal delay (MIT 6.829, Stanford CS244)."),
+    "loss_share": Figure("Loss", "share", 5, "Packets that the queue dropped over those that came to it (Pantheon)."),
+    "satisfaction": Figure("Satisfaction", "x/a", 3, "Goodput over the least rate that the flow requires (Hercules)."),
+    "jain_index": Figure("Jain's index", "1/n to 1", 4, "(sum x)^2 / (n sum x^2) of the flows' goodputs."),
+    "convergence_time_s": Figure("Convergence time", "s", 1, "Until 5 s within 25 % of the fair rate begin (PCC)."),
+}
+
+
+def summarise(
+    result: Mapping[str, Any],
+    *,
+    flow: int = 0,
+    link: int = 0,
+    delay_ms: float = 0.0,
+    budget_ms: float = 5.0,
+    opportunities_ms: ArrayLike | None = None,
+) -> dict[str, float]:
+    """The figures of one flow on one link of a simulation whose packets were recorded, by their names in `FIGURES`.
+
+    `result` is `ccarena._core.simulate`'s. Throughput, delays and loss are the flow's; utilisation and the queue
+    are the link's. `delay_ms` is the link's propagation delay; `opportunities_ms` the trace, where there is one, for
+    the self-inflicted delay (NaN otherwise).
+    """
+    record, of_flow = result["links"][link], result["flows"][flow]
+    end_s = float(result["duration_s"])
+    whole = PacketLog.from_arrays(record["log"])
+    mine = whole.of_flow(flow)
+    delay = queueing_delay_ms(mine)
+    one_way = (mine.departure_ns - mine.arrival_ns) / 1e6 + delay_ms
+    lengths, share = queue_cdf(whole, 0.0, end_s)
+    signal = percentile(signal_delay_ms(mine), 0.95)
+    begin_s, stop_s = float(of_flow.get("start_s", 0.0)), of_flow.get("stop_s")
+    until_s = end_s if stop_s is None else min(float(stop_s), end_s)
+    rate = throughput_mbps(mine, begin_s, until_s)
+    omniscient = math.nan
+    if opportunities_ms is not None and len(mine):
+        first_ms, last_ms = (int(edge) // 1_000_000 for edge in (mine.arrival_ns.min(), mine.arrival_ns.max()))
+        omniscient = omniscient_signal_delay_ms(opportunities_ms, first_ms, last_ms)
+    drops = int(np.count_nonzero(np.asarray(record["drops"]["flow"]) == flow))
+    active_s = until_s - begin_s
+    mean: Callable[[Floats], float] = lambda x: float(x.mean()) if x.size else math.nan  # noqa: E731
+    return {
+        "throughput_mbps": rate,
+        "goodput_mbps": float(of_flow["delivered_bytes"]) * 8e-6 / active_s if active_s > 0 else math.nan,
+        "utilisation": utilisation(float(whole.bytes.sum()), float(record["capacity_bytes"])),
+        "queueing_delay_mean_ms": mean(delay),
+        "queueing_delay_p50_ms": percentile(delay, 0.50),
+        "queueing_delay_p95_ms": percentile(delay, 0.95),
+        "queueing_delay_p99_ms": percentile(delay, 0.99),
+        "one_way_delay_mean_ms": mean(one_way),
+        "one_way_delay_p95_ms": percentile(one_way, 0.95),
+        "share_within_budget": share_within_delay(whole, budget_ms, 0.0, end_s),
+        "share_within_5_packets": float(share[min(5, len(share) - 1)]),
+        "queue_p80_packets": float(lengths[np.searchsorted(share, 0.8 - 1e-12)]),
+        "signal_delay_p95_ms": signal,
+        "self_inflicted_delay_ms": signal - omniscient,
+        "power": power(rate, signal),
+        "loss_share": loss_share(drops, len(mine)),
+    }

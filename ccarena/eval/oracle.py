@@ -1,0 +1,141 @@
+"""What a controller that knew capacity one RTT late would reach: the part of a result that is physics, not learning.
+
+No end-to-end sender can know more about a link than what a message from it tells one round trip later, so that a change
+of capacity costs every scheme a round trip of queue (capacity fell) or of idleness (it rose). The oracle is the sender
+that knows everything else: at each moment it has the link's capacity and the fate of its own packets, both exactly one
+base RTT old, and it does the obvious thing, to keep one bandwidth-delay product in flight, paced:
+
+    a(t) = clip(S(t - RTT) + L(t - RTT) + g c(t - RTT) RTT - A(t), 0, g c(t - RTT) dt)
+
+with A sent, S served and L lost so far, c the capacity (its mean over `average_ms`, as a network agent that counts a
+trace's delivery opportunities sees it), and g = 1. The queue is fluid, FIFO, with a tail-drop limit:
+
+    q(t + dt) = min(q(t) + a(t), limit) - served,  served = min(q(t) + a(t), c(t) dt)
+
+It is the bound for senders that trust the last capacity they heard of. Where capacity never stands still, throughput is
+traded for delay: `gain` g above 1 keeps more in flight, and a set of gains draws the curve that such a sender cannot
+cross. One that predicts capacity is outside the bound. Packets are not modelled, so that a real scheme also pays their
+rounding (2.4 ms at 5 Mbit/s).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Bound", "one_rtt_late"]
+
+Floats = NDArray[np.float64]
+_PACKET_BYTES = 1500
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the oracle reaches on a link; figures named and defined as in `metrics.FIGURES`, delays byte-weighted."""
+
+    throughput_mbps: float
+    utilisation: float
+    queueing_delay_mean_ms: float
+    queueing_delay_p95_ms: float
+    share_within_budget: float
+    share_within_5_packets: float
+    queue_p80_packets: float
+    loss_share: float
+    rate_mbps: Floats
+    queueing_delay_ms: Floats
+
+    def figures(self) -> dict[str, float]:
+        """The scalar figures, by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, float)}
+
+
+def one_rtt_late(
+    capacity_mbps: ArrayLike,
+    slot_ms: float,
+    base_rtt_ms: float,
+    limit_bytes: float = math.inf,
+    *,
+    gain: float = 1.0,
+    average_ms: float = 0.0,
+    budget_ms: float = 5.0,
+) -> Bound:
+    """Run the oracle over `capacity_mbps`, one value per slot of `slot_ms`.
+
+    `base_rtt_ms` is rounded to whole slots, at least one. `limit_bytes` is the queue's. `gain` is what is kept in
+    flight, in bandwidth-delay products. `average_ms` is the window over which capacity is seen (0: exactly). The result
+    has `rate_mbps` and `queueing_delay_ms` per slot. Raises ValueError without capacity, slot or RTT.
+    """
+    capacity = np.asarray(capacity_mbps, dtype=np.float64)
+    if capacity.size == 0 or slot_ms <= 0 or base_rtt_ms <= 0:
+        raise ValueError(
+            f"an oracle needs capacity, slot and RTT above 0, got {capacity.size} slots, {slot_ms=}, {base_rtt_ms=}"
+        )
+    slots = capacity.size
+    served_most = capacity * slot_ms * 125.0
+    window = max(1, round(average_ms / slot_ms))
+    known = _trailing_mean(served_most, window)
+    late = max(1, round(base_rtt_ms / slot_ms))
+
+    sent, served, lost, queue = np.zeros(slots + 1), np.zeros(slots + 1), np.zeros(slots + 1), np.zeros(slots + 1)
+    # Plain floats: element access of an array in a loop costs ten times as much.
+    total_sent = total_served = total_lost = queued = 0.0
+    for t in range(slots):
+        offered = 0.0
+        if t >= late:
+            heard = gain * float(known[t - late])
+            # Entry k of the totals is what had happened before slot k.
+            allowed = served[t - late + 1] + lost[t - late + 1] + heard * late - total_sent
+            offered = min(max(float(allowed), 0.0), heard)
+        total_sent += offered
+        # Within a slot fluid leaves as it comes: what is served now needs no place in the queue.
+        leaving = min(queued + offered, float(served_most[t]))
+        left = queued + offered - leaving
+        dropped = max(left - limit_bytes, 0.0)
+        queued = left - dropped
+        total_served += leaving
+        total_lost += dropped
+        sent[t + 1], served[t + 1], lost[t + 1], queue[t + 1] = total_sent, total_served, total_lost, queued
+
+    delay = _waiting_ms(sent - lost, served, slot_ms)
+    weight = np.diff(sent - lost)
+    offered_bytes = float(sent[-1])
+    packets = np.floor(queue[1:] / _PACKET_BYTES + 1e-9)
+    return Bound(
+        throughput_mbps=float(served[-1]) / (slots * slot_ms * 125.0),
+        utilisation=float(served[-1] / served_most.sum()) if served_most.sum() > 0 else math.nan,
+        queueing_delay_mean_ms=float(np.average(delay, weights=weight)) if weight.sum() > 0 else math.nan,
+        queueing_delay_p95_ms=_weighted_quantile(delay, weight, 0.95),
+        share_within_budget=float(np.mean(delay <= budget_ms)),
+        share_within_5_packets=float(np.mean(packets <= 5)),
+        queue_p80_packets=float(np.sort(packets)[min(int(0.8 * slots), slots - 1)]),
+        loss_share=float(lost[-1]) / offered_bytes if offered_bytes > 0 else 0.0,
+        rate_mbps=np.diff(served) / (slot_ms * 125.0),
+        queueing_delay_ms=delay,
+    )
+
+
+def _trailing_mean(values: Floats, window: int) -> Floats:
+    """Mean over the last `window` values, fewer at the start."""
+    total = np.concatenate(([0.0], np.cumsum(values)))
+    end = np.arange(1, values.size + 1)
+    start = np.maximum(end - window, 0)
+    return (total[end] - total[start]) / (end - start)
+
+
+def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
+    """How long what is accepted in each slot waits until it is served; to the end of the run if it never is."""
+    # A millionth of a byte absorbs the rounding of two sums that are equal in exact arithmetic.
+    done = np.searchsorted(served, accepted[1:] - 1e-6, side="left")
+    slot = np.arange(1, accepted.size)
+    return np.maximum(np.minimum(done, served.size - 1) - slot, 0) * slot_ms
+
+
+def _weighted_quantile(values: Floats, weight: Floats, q: float) -> float:
+    if weight.sum() <= 0:
+        return math.nan
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(weight[order]) / weight.sum()
+    return float(values[order][min(int(np.searchsorted(share, q, side="right")), values.size - 1)])

@@ -1,0 +1,84 @@
+"""Safetensors files, written atomically and with the same bytes for the same content.
+
+The library orders metadata by a randomly seeded hash, so writing, which is a length, a JSON header and the bytes, is
+done here; reading, which must stand any input, is the library's.
+Format: https://huggingface.co/docs/safetensors/index#format
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+_NAMES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
+
+
+class TensorFileError(ValueError):
+    """The bytes are no usable safetensors file; the message says why, without the path."""
+
+
+def encode(tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> bytes:
+    """The file's bytes. Tensors may be float32, float64, int64, int32, uint8 or bool; order is that of the names."""
+    header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
+    chunks, offset = [], 0
+    # Wider types first keep every tensor aligned to its size, which some readers map directly.
+    for name, array in sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
+        data = np.ascontiguousarray(array).tobytes()
+        kind = _NAMES[array.dtype.name]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [offset, offset + len(data)]}
+        chunks.append(data)
+        offset += len(data)
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join((len(text).to_bytes(8, "little"), text, *chunks))
+
+
+def write(path: Path, tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> None:
+    """Writes the file atomically: whoever reads `path`, at any time, finds the old file or the new one, whole.
+
+    Raises OSError (disk full, no permission), after which the old file is still there.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(encode(tensors, metadata))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes renames in `directory` durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path) -> tuple[dict[str, NDArray], dict[str, str]]:
+    """Tensors and metadata of the file at `path`.
+
+    Raises TensorFileError if it is no safetensors file or is truncated, OSError if it cannot be read.
+    """
+    with open(path, "rb") as file:
+        start = file.read(4)
+    if start[:2] == b"PK" or start[:1] == b"\x80":
+        raise TensorFileError("it is a pickle or a zip archive such as torch.save writes, which is never loaded")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
+    except (SafetensorError, TypeError, ValueError) as error:
+        raise TensorFileError(f"it is truncated or no safetensors file ({error})") from error

@@ -1,0 +1,200 @@
+"""Returns, gradients and the learner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccarena.agents.a3c import Learner, Update, Worker, n_step_returns, seeds
+from ccarena.agents.local import LocalExecutor
+from ccarena.configs.schema import A3CConfig
+from ccarena.errors import TrainingError
+from ccarena.policies.networks import ActorCritic, Architecture
+from tests.agents.toy import ToyEnvs
+
+SMALL = Architecture(filters=4, hidden=32)
+
+
+def config(**changes: object) -> A3CConfig:
+    defaults = {
+        "workers": 2,
+        "rollout_length": 16,
+        "gamma": 0.9,
+        "actor_lr": 2e-3,
+        "critic_lr": 4e-3,
+        "entropy": (0.1, 0.01),
+    }
+    return A3CConfig(**(defaults | changes))
+
+
+def executor(settings: A3CConfig, total: int, threads: int = 2, seed: int = 1) -> tuple[Learner, LocalExecutor]:
+    learner = Learner(settings, SMALL, total, seed)
+    workers = [Worker(ToyEnvs(), settings, SMALL, *seeds(seed, index)) for index in range(settings.workers)]
+    return learner, LocalExecutor(learner, workers, threads)
+
+
+def slow_return(t: int, world: int, rewards, terminated, truncated, final_values, last_values, gamma: float) -> float:
+    """The definition, one decision at a time and forwards: Σ γ^k r, completed by a value where the sum was cut."""
+    total, discount = 0.0, 1.0
+    for k in range(t, len(rewards)):
+        total += discount * float(rewards[k, world])
+        discount *= gamma
+        if terminated[k, world]:
+            return total
+        if truncated[k, world]:
+            return total + discount * float(final_values[k, world])
+    return total + discount * float(last_values[world])
+
+
+@given(steps=st.integers(1, 12), worlds=st.integers(1, 4), gamma=st.floats(0, 0.999), seed=st.integers(0, 2**32))
+def test_returns_equal_the_definition(steps: int, worlds: int, gamma: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rewards, finals = rng.normal(size=(2, steps, worlds)).astype(np.float32)
+    terminated, truncated = rng.random((2, steps, worlds)) < 0.2
+    last = rng.normal(size=worlds).astype(np.float32)
+    arguments = (rewards, terminated, truncated, finals, last, gamma)
+    expected = [[slow_return(t, world, *arguments) for world in range(worlds)] for t in range(steps)]
+    np.testing.assert_allclose(n_step_returns(*arguments), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_passes_between_episodes() -> None:
+    """What follows an episode's end, however large, leaves returns before it as they are."""
+    rewards = np.ones((4, 1), dtype=np.float32)
+    finals = np.full((4, 1), 50, dtype=np.float32)
+    none = np.zeros((4, 1), dtype=np.bool_)
+    end = none.copy()
+    end[1] = True
+    for terminated, truncated, expected in ((end, none, 1.5), (none, end, 1.5 + 0.25 * 50), (end, end, 1.5)):
+        for beyond in (0.0, 1e6):
+            rewards[2:] = beyond
+            last = np.full(1, beyond, dtype=np.float32)
+            assert n_step_returns(rewards, terminated, truncated, finals, last, 0.5)[0, 0] == expected
+
+
+def test_gradient_is_that_of_the_loss() -> None:
+    """Against the loss written down separately, on the rollout that the worker has collected."""
+    settings = config(max_grad_norm=None)
+    worker = Worker(ToyEnvs(8), settings, SMALL, 1, 2)
+    learner = Learner(settings, SMALL, 1000, 5)
+    gradient = worker.run(learner.weights, entropy_weight=0.3).gradient
+
+    network = learner.network()
+    logits, values = network(torch.from_numpy(worker._observations).flatten(0, 1))
+    chosen = torch.distributions.Categorical(logits=logits)
+    finals = np.zeros_like(worker._rewards)
+    assert worker._truncated.any()
+    replay = ToyEnvs(8)
+    replay.reset(seed=1)
+    for t in range(settings.rollout_length):
+        _, _, _, truncated, infos = replay.step(worker._actions[t])
+        for world in np.flatnonzero(truncated):
+            finals[t, world] = network.value(torch.from_numpy(infos["final_obs"][world : world + 1])).item()
+    last = network.value(torch.from_numpy(replay._observation)).detach().numpy()
+    returns = n_step_returns(
+        worker._rewards * np.float32(0.01), worker._terminated, worker._truncated, finals, last, 0.9
+    )
+    target = torch.from_numpy(returns).flatten()
+    gain = (chosen.log_prob(torch.from_numpy(worker._actions).flatten()) * (target - values.detach())).mean()
+    loss = -gain - 0.3 * chosen.entropy().mean() + 0.5 * (target - values).pow(2).mean()
+    loss.backward()
+    expected = torch.cat([p.grad.flatten() for p in network.parameters()])
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_clips_each_network() -> None:
+    worker = Worker(ToyEnvs(8), config(max_grad_norm=1e-4), SMALL, 1, 2)
+    gradient = worker.run(Learner(config(), SMALL, 1000, 5).weights, 1.0).gradient
+    actor_size = sum(p.numel() for p in ActorCritic(SMALL).actor.parameters())
+    assert np.linalg.norm(gradient[:actor_size]) <= 1.01e-4
+    assert np.linalg.norm(gradient[actor_size:]) <= 1.01e-4
+
+
+def test_samples_follow_the_policy() -> None:
+    """Actions come with the policy's probabilities (chi-squared, 14 degrees of freedom, p = 1e-6)."""
+    settings = config(rollout_length=256)
+    worker = Worker(ToyEnvs(32), settings, SMALL, 1, 2)
+    network = ActorCritic(SMALL)
+    with torch.no_grad():
+        network.actor.out.weight.zero_()
+        network.actor.out.bias.copy_(torch.linspace(-1, 1, 15))
+    weights = torch.cat([p.detach().flatten() for p in network.parameters()]).numpy()
+    worker.run(weights, 0.0)
+    expected = torch.softmax(network.actor.out.bias, 0).detach().numpy() * worker._actions.size
+    found = np.bincount(worker._actions.ravel(), minlength=15)
+    assert ((found - expected) ** 2 / expected).sum() < 56
+
+
+def test_rmsprop_step() -> None:
+    learner = Learner(config(actor_lr=0.1, critic_lr=0.2, rms_decay=0.75, rms_epsilon=1e-5), SMALL, 1000, 0)
+    start = learner.weights.copy()
+    for value in (2.0, 4.0):
+        learner.apply(Update(np.full_like(start, value), {"decisions": 10.0}))
+    # Mean squares 4, then 0.75 · 4 + 0.25 · 16 = 7.
+    step = 2 / (2 + 1e-5) + 4 / (np.sqrt(7) + 1e-5)
+    np.testing.assert_allclose(start[0] - learner.weights[0], 0.1 * step, rtol=1e-4)
+    np.testing.assert_allclose(start[-1] - learner.weights[-1], 0.2 * step, rtol=1e-4)
+    assert (learner.decisions, learner.updates) == (20, 2)
+
+
+def test_entropy_weight_decays_linearly() -> None:
+    learner = Learner(config(entropy=(1, 0.1), entropy_decay_fraction=0.5), SMALL, 1000, 0)
+    weights = []
+    for learner.decisions in (0, 250, 500, 1000):
+        weights.append(learner.entropy_weight)
+    assert weights == pytest.approx([1, 0.55, 0.1, 0.1])
+
+
+def test_a_gradient_that_is_not_finite_stops_training() -> None:
+    learner = Learner(config(), SMALL, 1000, 0)
+    before = learner.weights.copy()
+    with pytest.raises(TrainingError, match="not finite"):
+        learner.apply(Update(np.full_like(before, np.nan), {"decisions": 1.0}))
+    assert np.array_equal(learner.weights, before)
+
+
+def test_solves_the_toy_problem() -> None:
+    """At least 80 % of the optimum, 40 times what uniform actions get, with sampled actions."""
+    learner, run = executor(config(), 120_000)
+    reward = decisions = 0.0
+    while not learner.done:
+        stats = run.step().stats
+        if learner.decisions > 100_000:
+            reward, decisions = reward + stats["reward"], decisions + stats["decisions"]
+    run.close()
+    assert reward / decisions > 0.8 * ToyEnvs.OPTIMUM
+
+
+def weights_after(threads: int, workers: int = 3, seed: int = 1) -> bytes:
+    learner, run = executor(config(workers=workers), 12_000, threads, seed)
+    while not learner.done:
+        run.step()
+    run.close()
+    return learner.weights.tobytes()
+
+
+def test_same_seed_same_bytes_on_any_number_of_threads() -> None:
+    assert weights_after(threads=1) == weights_after(threads=3) == weights_after(threads=2)
+    assert weights_after(threads=1) != weights_after(threads=1, seed=2)
+
+
+@pytest.mark.parametrize("updates", [0, 1, 5])
+def test_executor_state_resumes_exactly(updates: int) -> None:
+    def advance(run: LocalExecutor, count: int) -> None:
+        for _ in range(count):
+            run.step()
+
+    learner, run = executor(config(workers=3), 10_000)
+    advance(run, updates)
+    learner_state, run_state = learner.state(), run.state()
+    advance(run, 7)
+    run.close()
+
+    again, resumed = executor(config(workers=3), 10_000, seed=9)
+    again.restore(*learner_state)
+    resumed.restore(*run_state)
+    advance(resumed, 7)
+    resumed.close()
+    assert again.weights.tobytes() == learner.weights.tobytes()

@@ -1,0 +1,60 @@
+"""Checkpoints survive damage, full disks and each other."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ccarena.agents.checkpoint import NAME, PREVIOUS, Checkpoint, load, save
+from ccarena.errors import CheckpointError
+from ccarena.policies import tensorfile
+
+
+def state(number: int) -> Checkpoint:
+    arrays = {
+        "learner.weights": np.full(5, number, np.float32),
+        "executor.0.environment": np.frombuffer(b"abc", np.uint8),
+    }
+    return Checkpoint(arrays, {"number": number, "rng": {"state": 2**127 + number}, "sum": 0.1 + 0.2})
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    save(tmp_path, state(3))
+    back = load(tmp_path)
+    assert back.rest == state(3).rest
+    assert back.part("learner")["weights"].tolist() == [3] * 5
+    assert back.part("executor")["0.environment"].tobytes() == b"abc"
+
+
+def test_a_damaged_last_one_falls_back_to_the_previous(tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        save(tmp_path, state(number))
+    (tmp_path / NAME).write_bytes((tmp_path / NAME).read_bytes()[:-1])
+    assert load(tmp_path).rest["number"] == 2
+    (tmp_path / PREVIOUS).unlink()
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors: .*previous\.safetensors: not there"):
+        load(tmp_path)
+
+
+def test_a_full_disk_keeps_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, state(1))
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(CheckpointError, match="No space left on device"):
+            save(tmp_path, state(2))
+    assert load(tmp_path).rest["number"] == 1
+    save(tmp_path, state(3))
+    assert load(tmp_path).rest["number"] == 3
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    tensorfile.write(tmp_path / NAME, {"a": np.zeros(1)}, {"ccarena_checkpoint": "0", "state": "{}"})
+    with pytest.raises(CheckpointError, match='format "0", expected "1"'):
+        load(tmp_path)

@@ -1,0 +1,64 @@
+"""What a run shows and records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ccarena.agents.progress import FILE, Display, Recorder, summarise
+
+STATS = {
+    "decisions": 100.0,
+    "reward": 9000.0,
+    "episodes": 2.0,
+    "return": 5000.0,
+    "episode_decisions": 60.0,
+    "zone_green": 10.0,
+    "zone_yellow": 80.0,
+    "zone_red": 10.0,
+    "zone_blue": 0.0,
+    "entropy": 150.0,
+}
+
+
+def test_summary_is_per_decision_and_per_episode() -> None:
+    row = summarise(STATS)
+    assert (row["reward_mean"], row["return_mean"], row["episode_decisions_mean"]) == (90, 2500, 30)
+    assert (row["zone_yellow"], row["entropy"]) == (0.8, 1.5)
+    assert summarise(STATS | {"episodes": 0.0})["return_mean"] is None
+
+
+def test_rows_come_evenly_and_are_taken_back(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, total_decisions=100_000)  # a row every 250 decisions
+    written = [recorder.add(STATS, decisions=decisions) for decisions in range(100, 1001, 100)]
+    assert [row["decisions"] for row in written if row] == [300, 500, 800, 1000]
+    state = recorder.state()
+    for decisions in (1100, 1200, 1300):
+        recorder.add(STATS, decisions=decisions)
+    recorder.close()
+
+    again = Recorder(tmp_path, total_decisions=100_000)
+    again.restore(json.loads(json.dumps(state)))
+    again.add(STATS, decisions=1250)
+    again.close()
+    rows = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+    assert [row["decisions"] for row in rows] == [300, 500, 800, 1000, 1250]
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_display(terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1") if terminal else monkeypatch.delenv("FORCE_COLOR", raising=False)
+    display = Display(1000, 0)
+    display.update(100, STATS)
+    display.update(500, STATS)
+    display.close()
+    shown = capsys.readouterr().err
+    assert "500 decisions" in shown
+    assert "reward 90.0  return 2,500  zones G/Y/R/B 10/80/10/0 %  entropy 1.50" in shown
+    assert "50%" in shown
+    assert ("\x1b[" in shown) == terminal

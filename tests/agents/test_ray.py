@@ -1,0 +1,109 @@
+"""The Ray executor on a cluster of two nodes, both on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ccarena.agents.a3c import Learner
+from ccarena.configs.schema import A3CConfig
+from ccarena.errors import MissingDependencyError, TrainingError
+from ccarena.policies.networks import Architecture
+from tests.agents.toy import ToyEnvs
+
+SMALL = Architecture(filters=4, hidden=32)
+CONFIG = A3CConfig(workers=2, rollout_length=16, gamma=0.9, actor_lr=2e-3, critic_lr=4e-3, entropy=(0.1, 0.01))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[object]:
+    ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
+    from ray.cluster_utils import Cluster
+
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+    cluster.shutdown()
+
+
+class DyingEnvs(ToyEnvs):
+    """Notes its node in the folder, and kills its process at the 40th step of whoever is the first to get there."""
+
+    def __init__(self, folder: Path) -> None:
+        import ray
+
+        super().__init__()
+        self._folder = folder
+        self._steps = 0
+        (folder / f"node-{ray.get_runtime_context().get_node_id()}").touch()
+
+    def step(self, actions: np.ndarray) -> tuple:
+        self._steps += 1
+        if self._steps == 40:
+            with contextlib.suppress(FileExistsError):
+                (self._folder / "died").touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(actions)
+
+
+def dying(folder: Path, worker: int, threads: int) -> ToyEnvs:
+    return DyingEnvs(folder)
+
+
+class BrokenEnvs(ToyEnvs):
+    def step(self, actions: np.ndarray) -> tuple:
+        raise ValueError("the world has ended")
+
+
+def broken(worker: int, threads: int) -> ToyEnvs:
+    return BrokenEnvs()
+
+
+def test_learns_across_nodes_and_survives_a_death(
+    cluster: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from ccarena.agents.ray import RayExecutor
+
+    learner = Learner(CONFIG, SMALL, 120_000, 1)
+    executor = RayExecutor(learner, functools.partial(dying, tmp_path), CONFIG, SMALL, seed=1)
+    reward = decisions = 0.0
+    # The second actor may be up only after the first one has done all of it.
+    while not learner.done or len(list(tmp_path.glob("node-*"))) < 2:
+        update = executor.step()
+        if update and learner.decisions > 100_000:
+            reward, decisions = reward + update.stats["reward"], decisions + update.stats["decisions"]
+    assert executor.restarts == 1
+    executor.close()
+    assert "died" in caplog.text
+    assert reward / decisions > 0.8 * ToyEnvs.OPTIMUM
+    # One CPU per node and per actor: two workers need both.
+    assert len(list(tmp_path.glob("node-*"))) == 2
+
+
+def test_an_error_in_a_worker_is_reported(cluster: object) -> None:
+    from ccarena.agents.ray import RayExecutor
+
+    executor = RayExecutor(Learner(CONFIG, SMALL, 1000, 1), broken, CONFIG, SMALL, seed=1)
+    with pytest.raises(TrainingError, match="the world has ended"):
+        while True:
+            executor.step()
+    executor.close()
+
+
+def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ccarena.agents.ray import RayExecutor
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependencyError, match=r'pip install "ccarena\[ray\]"'):
+        RayExecutor(Learner(CONFIG, SMALL, 1000, 1), broken, CONFIG, SMALL, seed=1)

@@ -1,0 +1,189 @@
+"""The training run: files, determinism, resuming, interruption, refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ccarena.agents import checkpoint
+from ccarena.agents import train as training
+from ccarena.agents.local import LocalExecutor
+from ccarena.configs import TrainConfig, load_config
+from ccarena.errors import CheckpointError, ConfigError, TrainingError
+from ccarena.policies.artifact import load
+from tests.agents.toy import make_toy
+
+ROOT = Path(__file__).parents[2]
+
+
+def configuration(out: Path, **changes: object) -> TrainConfig:
+    settings = {
+        "total_decisions": 8192,
+        "agent.workers": 2,
+        "agent.rollout_length": 8,
+        "network.hidden": 16,
+        "network.filters": 2,
+        "eval.suites": [],
+        "checkpoint_every_s": 1000.0,
+        "out": str(out),
+    }
+    return load_config("acct", settings | {name.replace("__", "."): value for name, value in changes.items()})
+
+
+def rows(out: Path) -> list[dict]:
+    return [json.loads(line) for line in (out / "progress.jsonl").read_text().splitlines()]
+
+
+def without_times(row: dict) -> dict:
+    return {name: value for name, value in row.items() if not name.endswith("_s")}
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, updates: int, number: int = signal.SIGINT) -> None:
+    """Sends this process a signal during the given update."""
+    step, count = LocalExecutor.step, 0
+
+    def counted(self: LocalExecutor) -> object:
+        nonlocal count
+        count += 1
+        if count == updates:
+            os.kill(os.getpid(), number)
+        return step(self)
+
+    monkeypatch.setattr(LocalExecutor, "step", counted)
+
+
+def test_a_run_leaves_its_files(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert training.train(configuration(out), make_envs=make_toy) == 0
+    names = {path.name for path in out.iterdir()}
+    assert names >= {"config.yaml", "policy.safetensors", "progress.jsonl", "checkpoint.safetensors", "tensorboard"}
+    assert not [name for name in names if name.endswith(".tmp")]
+    artifact = load(out / "policy.safetensors")
+    assert artifact.training["agent"]["rollout_length"] == 8
+    assert load_config(out / "config.yaml") == configuration(out)
+
+    curve = rows(out)
+    assert curve[-1]["decisions"] == 8192
+    assert sum(share for name, share in curve[-1].items() if name.startswith("zone_")) == pytest.approx(1)
+    assert [row["decisions"] for row in curve] == sorted({row["decisions"] for row in curve})
+
+
+def test_same_seed_same_policy(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        training.train(configuration(tmp_path / name), make_envs=make_toy)
+    a, b = (load(tmp_path / name / "policy.safetensors").tensors for name in ("a", "b"))
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+    assert [without_times(r) for r in rows(tmp_path / "a")] == [without_times(r) for r in rows(tmp_path / "b")]
+
+
+@pytest.mark.parametrize(("updates", "number"), [(1, signal.SIGINT), (5, signal.SIGTERM), (6, signal.SIGINT)])
+def test_interrupted_and_resumed_equals_uninterrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], updates: int, number: int
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    training.train(configuration(whole), make_envs=make_toy)
+    with monkeypatch.context() as patch:
+        stop_after(patch, updates, number)
+        assert training.train(configuration(parts), make_envs=make_toy) == 130
+    assert f"--out {parts} --resume" in capsys.readouterr().err
+    assert not (parts / "policy.safetensors").exists()
+    # What a killed process wrote after its last checkpoint is dropped again.
+    with open(parts / "progress.jsonl", "a") as file:
+        file.write('{"decisions": 1e9}\n')
+    assert training.train(configuration(parts), resume=True, make_envs=make_toy) == 0
+
+    a, b = (load(out / "policy.safetensors").tensors for out in (whole, parts))
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+    assert [without_times(row) for row in rows(whole)] == [without_times(row) for row in rows(parts)]
+
+
+def test_checkpoints_do_not_change_the_result(tmp_path: Path) -> None:
+    for name, every in (("often", 1e-9), ("never", 1e9)):
+        training.train(configuration(tmp_path / name, checkpoint_every_s=every), make_envs=make_toy)
+    a, b = (load(tmp_path / name / "policy.safetensors").tensors for name in ("often", "never"))
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
+    """SIGKILL at an arbitrary moment, with a checkpoint after every update."""
+    out = tmp_path / "run"
+    script = f"""
+from tests.agents.test_train import configuration
+from tests.agents.toy import make_toy
+from ccarena.agents.train import train
+from pathlib import Path
+train(configuration(Path({str(out)!r}), total_decisions=100_000_000, checkpoint_every_s=1e-9), make_envs=make_toy)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 60
+    while not (out / checkpoint.PREVIOUS).exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    _, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, errors.decode()
+
+    decisions = checkpoint.load(out).rest["learner"]["decisions"]
+    assert decisions > 0
+    total = decisions + 4096
+    assert training.train(configuration(out, total_decisions=total), resume=True, make_envs=make_toy) == 0
+    assert rows(out)[-1]["decisions"] >= total - total // 400 - 512
+
+
+def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
+    training.train(configuration(tmp_path / "run"), make_envs=make_toy)
+    with pytest.raises(ConfigError, match="--resume"):
+        training.train(configuration(tmp_path / "run"), make_envs=make_toy)
+
+
+def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no usable checkpoint"):
+        training.train(configuration(tmp_path / "none"), resume=True, make_envs=make_toy)
+    training.train(configuration(tmp_path / "run"), make_envs=make_toy)
+    with pytest.raises(CheckpointError, match=r"other values of agent\.gamma, seed"):
+        changed = configuration(tmp_path / "run", agent__gamma=0.5, seed=2)
+        training.train(changed, resume=True, make_envs=make_toy)
+    # A finished run may be given more to do.
+    longer = configuration(tmp_path / "run", total_decisions=10_000)
+    assert training.train(longer, resume=True, make_envs=make_toy) == 0
+
+
+def test_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save, calls = checkpoint.save, []
+
+    def sometimes(directory: Path, state: checkpoint.Checkpoint) -> None:
+        calls.append(state)
+        if len(calls) == 2:
+            raise CheckpointError("No space left on device")
+        save(directory, state)
+
+    monkeypatch.setattr(checkpoint, "save", sometimes)
+    assert training.train(configuration(tmp_path / "run", checkpoint_every_s=1e-9), make_envs=make_toy) == 0
+    assert len(calls) > 2
+
+
+def test_a_failing_environment_ends_the_run_with_its_error(tmp_path: Path) -> None:
+    class Broken(type(make_toy(0, 1))):
+        def step(self, actions: np.ndarray) -> object:
+            raise TrainingError("the world has ended")
+
+    with pytest.raises(TrainingError, match="the world has ended"):
+        training.train(configuration(tmp_path / "run"), make_envs=lambda worker, threads: Broken(4))
+
+
+def test_no_gpu_is_said_at_once(tmp_path: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("THIS MACHINE HAS A GPU: its absence cannot be tested")
+    with pytest.raises(ConfigError, match="finds no CUDA GPU"):
+        training.train(configuration(tmp_path / "run", device="cuda"), make_envs=make_toy)

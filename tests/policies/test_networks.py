@@ -1,0 +1,59 @@
+"""Actor and critic compute what their definition says."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from ccarena.acct import spec
+from ccarena.policies.networks import ActorCritic, Architecture, bind_flat
+
+
+def observations(count: int, seed: int = 0) -> torch.Tensor:
+    """Raw observations in the usual ranges and beyond."""
+    generator = torch.Generator().manual_seed(seed)
+    return 20 * torch.rand(count, spec.OBSERVATION_SIZE, generator=generator) ** 3
+
+
+def test_equals_textbook_convolutions() -> None:
+    torch.manual_seed(1)
+    network = ActorCritic(Architecture(filters=5, hidden=16))
+    raw = observations(32)
+    x = network.normalisation(raw)
+    for tower, result in zip((network.actor, network.critic), network(raw), strict=True):
+        features = [
+            functional.conv1d(
+                x[:, spec.SERIES_SLICES[name]].view(-1, channels, spec.HISTORY),
+                tower.conv[name].weight,
+                tower.conv[name].bias,
+            ).flatten(1)
+            for name, channels in spec.SERIES.items()
+        ]
+        joined = torch.cat([torch.relu(torch.cat(features, 1)), x[:, spec.SCALAR_SLICE]], 1)
+        expected = tower.out(torch.relu(tower.hidden(joined)))
+        torch.testing.assert_close(result.view_as(expected), expected)
+
+
+def test_normalisation_bounds_every_input() -> None:
+    normalise = ActorCritic().normalisation
+    huge = normalise(torch.full((1, spec.OBSERVATION_SIZE), 1e9))
+    assert float(huge.max()) == 5
+    assert float(normalise(-torch.ones(1, spec.OBSERVATION_SIZE)).min()) == 0
+
+
+def test_starts_close_to_uniform() -> None:
+    probabilities = torch.softmax(ActorCritic().logits(observations(64)), dim=1).detach()
+    assert float((probabilities - 1 / len(spec.ACTIONS)).abs().max()) < 0.02
+
+
+def test_flat_weights_are_the_parameters() -> None:
+    network = ActorCritic()
+    weights, gradient = bind_flat(network)
+    raw = observations(8)
+    network(raw)[1].sum().backward()
+    actor_size = sum(p.numel() for p in network.actor.parameters())
+    assert torch.all(gradient[:actor_size] == 0)
+    assert torch.any(gradient[actor_size:] != 0)
+    with torch.no_grad():
+        weights.zero_()
+    assert torch.all(network.logits(raw) == 0)

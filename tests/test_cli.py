@@ -1,0 +1,185 @@
+"""The command line as a user meets it: exit codes, one-line errors, tracebacks only when asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ccarena import __version__, cli
+from ccarena.agents.command import free_folder, newest_run
+from ccarena.configs import TrainConfig, load_config, save_config
+from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch):
+    """Makes `ccarena doctor` raise what the test gives."""
+
+    def install(error: BaseException) -> None:
+        def run(args: object) -> int:
+            raise error
+
+        monkeypatch.setattr("ccarena.doctor.run", run)
+
+    return install
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"ccarena {__version__}\n"
+
+
+def test_no_command_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main([name, "--help"])
+    assert caught.value.code == 0
+    assert f"ccarena {name}" in capsys.readouterr().out
+
+
+def test_unknown_command_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["trian"]) == 2
+    assert capsys.readouterr().err == 'error: unknown command "trian"; did you mean "train"?\n'
+
+
+def test_unknown_option_of_a_command_without_overrides() -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["doctor", "--jsn"])
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (ConfigError("a: b"), 2, "error: a: b\n"),
+        (MissingDependencyError.for_extra("ray", "ray", "executor ray"), 4, 'pip install "ccarena[ray]"'),
+        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+        (OSError(28, "No space left on device", "runs/x"), 1, "error: runs/x: No space left on device\n"),
+        (
+            ModuleNotFoundError("no", name="ccarena._core"),
+            4,
+            "the native extension (ccarena._core) is not built: run `make",
+        ),
+        (ModuleNotFoundError("no", name="torch.nn"), 4, 'the Python package "torch.nn" is not installed here'),
+        (ZeroDivisionError("oh"), 1, "error: internal error: ZeroDivisionError: oh"),
+    ],
+)
+def test_errors_are_one_line_and_an_exit_code(error, code, message, failing, capsys) -> None:
+    failing(error)
+    assert cli.main(["doctor"]) == code
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_debug_shows_the_traceback(failing, capsys) -> None:
+    failing(ConfigError("a: b"))
+    assert cli.main(["doctor", "--debug"]) == 2
+    captured = capsys.readouterr()
+    assert "Traceback" in captured.err
+    assert captured.err.endswith("error: a: b\n")
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m ccarena.cli train --help | true; exit ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.stderr == ""
+    assert result.returncode == 0
+
+
+def test_print_config_goes_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", "--print-config", "--env.link.rate_mbps", "48"]) == 0
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed)["env"]["link"]["rate_mbps"] == [48.0, 48.0]
+    path = tmp_path / "again.yaml"
+    path.write_text(printed)
+    assert cli.main(["train", "--config", str(path), "--print-config"]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_a_wrong_configuration_starts_nothing(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", "--env.link.rat_mbps", "48"]) == 2
+    assert 'did you mean "env.link.rate_mbps"' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_train_py_is_the_train_command() -> None:
+    result = subprocess.run(
+        [sys.executable, "train.py", "--config", "acct", "--print-config", "--seed", "5"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    assert yaml.safe_load(result.stdout)["seed"] == 5
+
+
+def test_a_new_run_never_lands_on_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load_config("acct")
+    for expected in ("runs/acct", "runs/acct-2", "runs/acct-3"):
+        assert free_folder(config) == Path(expected)
+        save_config(config, Path(expected) / "config.yaml")
+        assert newest_run("acct") == Path(expected)
+    with pytest.raises(ConfigError, match="holds a run already"):
+        free_folder(config.model_copy(update={"out": "runs/acct-2"}))
+
+
+def test_resume_reads_the_run_s_own_configuration(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", "--resume"]) == 2
+    assert "runs/acct holds no run" in capsys.readouterr().err
+    save_config(load_config("acct", {"seed": 77}), tmp_path / "runs" / "acct" / "config.yaml")
+    assert cli.main(["train", "--config", "acct", "--resume", "--total-decisions", "9", "--print-config"]) == 0
+    resumed = TrainConfig.model_validate(yaml.safe_load(capsys.readouterr().out))
+    assert (resumed.seed, resumed.total_decisions, resumed.out) == (77, 9, "runs/acct")
+
+
+def test_importing_the_command_line_is_cheap() -> None:
+    code = (
+        "import sys, ccarena.cli; print(sorted({'torch', 'ray', 'numpy', 'gymnasium', 'pydantic'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.stdout == "[]\n", result.stderr
+
+
+def test_every_error_survives_pickling() -> None:
+    import pickle
+
+    def tree(kind: type[CcarenaError]) -> list[type[CcarenaError]]:
+        return [kind, *(k for sub in kind.__subclasses__() for k in tree(sub))]
+
+    for kind in tree(CcarenaError):
+        again = pickle.loads(pickle.dumps(kind("what: where")))
+        assert (type(again), str(again)) == (kind, "what: where")
+
+
+def test_no_permission_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if os.geteuid() == 0:
+        path = tmp_path / "a-file"
+        path.write_text("")
+        target = path / "below.yaml"  # not a folder: an error that root gets as well
+    else:
+        tmp_path.chmod(0)
+        target = tmp_path / "config.yaml"
+    assert cli.main(["train", "--config", str(target)]) == 2
+    assert capsys.readouterr().err.startswith("error: ")

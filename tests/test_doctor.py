@@ -1,0 +1,101 @@
+"""The doctor tells the truth about this machine, also when something is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import pytest
+
+from ccarena import cli, doctor
+
+
+def by_name() -> dict[str, doctor.Finding]:
+    return {f.capability: f for f in doctor.examine()}
+
+
+def with_core(monkeypatch: pytest.MonkeyPatch, simulate) -> None:
+    core = types.ModuleType("ccarena._core")
+    core.simulate = simulate
+    monkeypatch.setitem(sys.modules, "ccarena._core", core)
+
+
+def test_exit_code_is_the_simulator_s(monkeypatch, capsys) -> None:
+    with_core(
+        monkeypatch, lambda scenario: {"flows": [{"delivered_bytes": json.loads(scenario)["duration_s"] * 10**6}]}
+    )
+    assert cli.main(["doctor"]) == 0
+    assert "delivered 1.00 MB" in capsys.readouterr().out
+
+
+def test_a_broken_simulator_is_reported_not_raised(monkeypatch, capsys) -> None:
+    def fails(scenario: str) -> None:
+        raise RuntimeError("worn out")
+
+    with_core(monkeypatch, fails)
+    assert cli.main(["doctor", "--json"]) == 1
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first["state"] == "missing"
+    assert "worn out" in first["found"]
+    assert "make setup" in first["advice"]
+
+
+def test_no_native_extension(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ccarena._core", None)  # makes its import fail
+    finding = doctor.simulator()
+    assert finding.state == "missing"
+    assert "does not load" in finding.found
+
+
+def test_json_and_table_have_every_capability(capsys) -> None:
+    cli.main(["doctor", "--json"])
+    findings = json.loads(capsys.readouterr().out)
+    cli.main(["doctor"])
+    table = capsys.readouterr().out
+    assert len(findings) == 10
+    for finding in findings:
+        assert set(finding) == {"capability", "state", "found", "advice"}
+        assert finding["state"] in ("ok", "limited", "missing")
+        assert finding["capability"] in table
+        assert finding["advice"] or finding["state"] != "missing", "what is missing comes with a way to get it"
+
+
+def test_what_does_not_exist_yet_is_never_ok(monkeypatch) -> None:
+    monkeypatch.setattr(doctor, "_capable", lambda name: False)
+    monkeypatch.setattr(doctor, "_user_namespaces", lambda: False)
+    findings = by_name()
+    for name in ("kernel bridge", "emulator"):
+        assert findings[name].state == "missing"
+        assert "not in this version" in findings[name].found or "no " + name + " yet" in findings[name].found
+    assert "root" in findings["kernel bridge"].advice
+
+
+def test_missing_packages_say_which_extra(monkeypatch) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda package: None)
+    findings = by_name()
+    assert findings["training"].state == "missing"
+    assert "ccarena[train]" in findings["training"].advice
+    assert "ccarena[ray]" in findings["Ray"].advice
+    assert findings["GPU"].state == "missing"
+
+
+def test_traces_are_counted(monkeypatch, tmp_path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "good.down").write_text("1\n2\n")
+    (tmp_path / "set" / "README").write_text("not a trace\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("CCARENA_TRACE_DIR", str(tmp_path))
+    finding = doctor.public_traces()
+    assert (finding.state, finding.found.split()[0]) == ("ok", "1")
+    monkeypatch.delenv("CCARENA_TRACE_DIR")
+    assert doctor.public_traces().state == "missing"
+    assert "ccarena traces fetch" in doctor.public_traces().advice
+
+
+def test_advice_with_brackets_is_printed_as_it_is(monkeypatch, capsys) -> None:
+    doctor._print([doctor.Finding("x", "missing", "[bold]", 'pip install "ccarena[train]"')])
+    out = capsys.readouterr().out
+    assert "ccarena[train]" in out
+    assert "[bold]" in out
