@@ -5,7 +5,9 @@ hands that over. The `Learner` owns the shared weights and applies gradients in 
 them. A worker then starts over from the weights that its gradient led to.
 
 Departures from the paper: a worker steps all of its worlds together, with one network evaluation for them; gradients
-are means over a rollout, not sums; RMSProp's state starts from the first gradient; learning rates stay constant.
+are means over a rollout, not sums; RMSProp's state starts from the first gradient. Learning rates fall linearly to
+zero, as in the paper (§5.1). Rewards may be clipped from below for learning (`reward_floor`): one overflowing buffer
+costs as much as minutes of good driving, and the critic would spend itself on guessing when.
 """
 
 from __future__ import annotations
@@ -169,7 +171,7 @@ class Worker:
             start += len(cut)
         returns = torch.from_numpy(
             n_step_returns(
-                self._rewards * np.float32(self._config.reward_scale),
+                self._learned_rewards(),
                 self._terminated,
                 self._truncated,
                 final_values,
@@ -200,6 +202,12 @@ class Worker:
             "policy_loss": float(policy_loss.detach()) * count,
             "value_loss": float(value_loss.detach()) * count,
         }
+
+    def _learned_rewards(self) -> FloatArray:
+        """Rewards as they are learned from: floored, then scaled."""
+        floor = self._config.reward_floor
+        rewards = self._rewards if floor is None else np.maximum(self._rewards, np.float32(floor))
+        return rewards * np.float32(self._config.reward_scale)
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """Everything that the next `run` depends on besides its arguments, as arrays and as JSON."""
@@ -269,7 +277,13 @@ class Learner:
             decay = np.float32(self._config.rms_decay)
             self._mean_square *= decay
             self._mean_square += (np.float32(1) - decay) * square
-        step = self._rates * gradient / (np.sqrt(self._mean_square) + np.float32(self._config.rms_epsilon))
+        left = max(0.0, 1.0 - self.decisions / self._total_decisions)
+        step = (
+            np.float32(left)
+            * self._rates
+            * gradient
+            / (np.sqrt(self._mean_square) + np.float32(self._config.rms_epsilon))
+        )
         # A new array: workers may still be reading the old one.
         self.weights = self.weights - step
         self.decisions += int(update.stats["decisions"])

@@ -11,6 +11,7 @@ from typing import Any
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.keys import keys, plain
 from ccarena.configs.load import shipped
+from ccarena.envs.domain import name_traces
 from ccarena.errors import ConfigError, MissingDependencyError
 
 CONFIG_FILE = "config.yaml"
@@ -52,8 +53,11 @@ def run(args: argparse.Namespace) -> int:
     if args.print_config:
         print(dump_config(config), end="")
         return 0
+    _check_names(config)
     if not args.resume:
-        config = config.model_copy(update={"out": str(free_folder(config))})
+        config = config.model_copy(update={"out": str(free_folder(config)), "env": name_traces(config.env)})
+        if config.env.link.kinds.trace > 0 and config.env.link.traces == "auto":
+            print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
     # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
     os.environ["OMP_NUM_THREADS"] = "1"
     try:
@@ -63,6 +67,14 @@ def run(args: argparse.Namespace) -> int:
     from ccarena.agents.train import train
 
     return train(config, resume=args.resume) or 0
+
+
+def _check_names(config: TrainConfig) -> None:
+    """Raises ConfigError for a preset, trace or scheme that does not exist: now, not after the training."""
+    from ccarena.envs.domain import domain_json, heuristics
+
+    domain_json(config.env)
+    heuristics("eval.schemes", config.eval.schemes)
 
 
 def newest_run(name: str) -> Path:

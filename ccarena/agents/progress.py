@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +19,7 @@ from rich.text import Text
 
 from ccarena.acct.spec import Zone
 from ccarena.agents.a3c import Stats
-from ccarena.errors import MissingDependencyError
+from ccarena.errors import MissingDependencyError, TrainingError
 
 FILE = "progress.jsonl"
 ROWS = 400
@@ -59,26 +61,45 @@ class Recorder:
         self._writer_class = SummaryWriter
         self._board: Any = None
         self._file: IO[str] | None = None
+        self._excepthook = threading.excepthook
 
     def add(self, stats: Stats, **now: float) -> dict[str, Any] | None:
-        """Books an update's `stats`; returns the row if one was due. `now` (with `decisions`) goes into it as it is."""
+        """Books an update's `stats`; returns the row if one was due. `now` (with `decisions`) goes into it as it is.
+
+        Raises TrainingError if the row cannot be written.
+        """
         merge(self._stats, stats)
         if now["decisions"] < (self._row + 1) * self._every:
             return None
         row = now | summarise(self._stats)
         self._row = int(now["decisions"]) // self._every
         self._stats = {}
+        try:
+            self._write(row, int(now["decisions"]))
+        except OSError as error:
+            raise TrainingError(
+                f"{self._path.parent}: cannot write the learning curve: {error.strerror or error}; the last checkpoint "
+                "is kept; free some space, then go on with --resume"
+            ) from error
+        return row
+
+    def _write(self, row: dict[str, Any], decisions: int) -> None:
         if self._file is None:
             self._file = open(self._path, "a", encoding="utf-8")
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
         if self._board is None:
-            self._board = self._writer_class(str(self._board_directory), purge_step=int(now["decisions"]))
+            self._board = self._writer_class(str(self._board_directory), purge_step=decisions)
+            threading.excepthook = self._on_thread_error
         for name, value in row.items():
             if value is not None and name != "decisions":
                 group = "zones" if name in _ZONES else "time" if name.endswith("_s") else "train"
-                self._board.add_scalar(f"{group}/{name}", value, int(now["decisions"]))
-        return row
+                self._board.add_scalar(f"{group}/{name}", value, decisions)
+
+    def _on_thread_error(self, args: Any) -> None:
+        """TensorBoard writes in a thread and hands its errors over at the next call; no traceback besides."""
+        if not isinstance(args.exc_value, OSError):
+            self._excepthook(args)
 
     def state(self) -> dict[str, Any]:
         """What `restore` needs."""
@@ -93,10 +114,13 @@ class Recorder:
 
     def close(self) -> None:
         """Flushes everything."""
-        if self._file is not None:
-            self._file.close()
-        if self._board is not None:
-            self._board.close()
+        threading.excepthook = self._excepthook
+        # What could not be written has been reported when it was.
+        with contextlib.suppress(OSError):
+            if self._file is not None:
+                self._file.close()
+            if self._board is not None:
+                self._board.close()
 
 
 class _Bar(Progress):

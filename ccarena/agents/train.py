@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 import logging
 import shlex
@@ -24,7 +25,7 @@ from ccarena.agents.a3c import EnvFactory, Learner, Update, Worker, seeds
 from ccarena.agents.local import LocalExecutor
 from ccarena.agents.progress import Display, Recorder
 from ccarena.configs import TrainConfig, save_config
-from ccarena.errors import CheckpointError, ConfigError
+from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import ActorCritic, Architecture
 
@@ -64,6 +65,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: EnvFactory | Non
     TrainingError if learning breaks down.
     """
     out = Path(config.out or Path("runs", config.name))
+    _check_machine(config)
     start = _resumable(config, out) if resume else None
     if start is None:
         if (out / CONFIG).exists():
@@ -88,6 +90,14 @@ def _make_envs(config: TrainConfig, worker: int, threads: int) -> gym.vector.Vec
 
     # Without copies: a worker puts what it keeps into its own buffers.
     return AcctVectorEnv(config.env.worlds // config.agent.workers, config.env, threads=threads, copy=False)
+
+
+def _check_machine(config: TrainConfig) -> None:
+    """Raises ConfigError or MissingDependencyError for what the configuration asks of this machine in vain."""
+    if config.device != "cpu" and not torch.cuda.is_available():
+        raise ConfigError(f"device = {config.device}: PyTorch finds no CUDA GPU on this machine; expected cpu")
+    if config.executor == "ray" and importlib.util.find_spec("ray") is None:
+        raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
 
 
 def _learn(config: TrainConfig, out: Path, start: checkpoint.Checkpoint | None, make_envs: EnvFactory) -> Learner:
@@ -156,8 +166,6 @@ def _learn(config: TrainConfig, out: Path, start: checkpoint.Checkpoint | None, 
 
 
 def _executor(config: TrainConfig, learner: Learner, architecture: Architecture, make_envs: EnvFactory) -> Executor:
-    if config.device != "cpu" and not torch.cuda.is_available():
-        raise ConfigError(f"device = {config.device}: PyTorch finds no CUDA GPU on this machine; expected cpu")
     if config.executor == "ray":
         from ccarena.agents.ray import RayExecutor
 
@@ -185,10 +193,11 @@ def _finish(config: TrainConfig, out: Path, network: ActorCritic) -> None:
         return
     from ccarena.eval.evaluate import evaluate_run
 
-    evaluate_run(out, config)
+    verdict = evaluate_run(out, config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
         Artifact.of(network, artifact.training, config.seed, figures).save(out / POLICY)
+    print(verdict)
 
 
 def _resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint:

@@ -101,9 +101,10 @@ class LinkConfig(Section):
     step_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 6.0)
     """Time between two steps, s."""
     presets: Literal["auto"] | list[str] = "auto"
-    """Names of synthetic cellular presets (`ccarena traces presets` lists them); `auto` is all of them."""
+    """Names of synthetic cellular presets (`ccarena traces list` shows them); `auto` is all of them."""
     traces: Literal["auto"] | list[str] = "auto"
-    """Names or files of recorded traces; `auto` is every one in CCARENA_TRACE_DIR and the other trace folders."""
+    """Names or files of recorded traces; `auto` is every one in CCARENA_TRACE_DIR and the other trace folders but those
+    that the evaluation holds out. If that leaves none, such links are not drawn."""
     rtt_ms: Annotated[Pair, Range(0.1, 10_000)] = (10.0, 100.0)
     """Round-trip propagation delay, ms."""
     buffer_bdp: Annotated[Pair, Range(0.01, 1000)] = (0.5, 4.0)
@@ -162,7 +163,7 @@ class NetworkConfig(Section):
 
     filters: int = Field(8, ge=1, le=1024)
     """Convolution filters per series. 8 suits the kernel; 128 is the size of Pensieve's network."""
-    hidden: int = Field(128, ge=1, le=8192)
+    hidden: int = Field(128, ge=1, le=4096)
     """Units of the hidden layer."""
 
 
@@ -176,9 +177,9 @@ class A3CConfig(Section):
     gamma: float = Field(0.99, ge=0, lt=1)
     """Discount per decision."""
     actor_lr: float = Field(1e-4, gt=0, le=1)
-    """Learning rate of the actor."""
+    """Learning rate of the actor at the start; it falls linearly to zero."""
     critic_lr: float = Field(1e-3, gt=0, le=1)
-    """Learning rate of the critic."""
+    """Learning rate of the critic at the start; it falls linearly to zero."""
     entropy: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = Field((1.0, 0.1), strict=False)
     """Weight of the entropy bonus at the start and after its decay: `[start, end]`."""
     entropy_decay_fraction: float = Field(0.5, gt=0, le=1)
@@ -189,6 +190,8 @@ class A3CConfig(Section):
     """Added to RMSProp's root mean square."""
     max_grad_norm: float | None = Field(0.5, gt=0)
     """Gradients are clipped to this norm; null leaves them alone."""
+    reward_floor: float | None = Field(-30.0, le=0)
+    """Rewards below this count as this in learning; null leaves them alone. Reported rewards are as they were."""
     reward_scale: float = Field(0.01, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsInt
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.acct.rewards import RewardParams
-from ccarena.acct.spec import REPORT_FIELDS
+from ccarena import _core
+from ccarena.acct.rewards import RewardParams, rewards
+from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
 from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs.vector import AcctVectorEnv
+from ccarena.envs.actions import as_actions
+from ccarena.envs.domain import documents
+from ccarena.errors import ScenarioError
 
 
-class AcctEnv(gym.Env[NDArray[np.float32], np.int64]):
+class AcctEnv(gym.Env[NDArray[np.float32], SupportsInt]):
     """ACCT's sender on packet-level TCP: once per window of data the agent chooses the aggressiveness α.
 
     ## Action Space
@@ -43,33 +46,45 @@ class AcctEnv(gym.Env[NDArray[np.float32], np.int64]):
     - v0: first version.
     """
 
-    metadata = {"render_modes": []}
-
     def __init__(
         self,
         config: AcctEnvConfig | None = None,
         scenario: dict[str, Any] | None = None,
         reward: RewardParams | None = None,
     ) -> None:
-        self._vector = AcctVectorEnv(1, config=config, scenario=scenario, threads=1, reward=reward)
-        self.observation_space = self._vector.single_observation_space
-        self.action_space = self._vector.single_action_space
-        self._observation: NDArray[np.float32] | None = None
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
+        self.action_space = gym.spaces.Discrete(len(ACTIONS))
+        self._reward = reward or RewardParams()
+        self._documents = documents(config, scenario)
+        self._start(seed=0)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Starts an episode: the first of the run seeded with `seed`, else the one after the last."""
         super().reset(seed=seed)
-        if seed is not None or self._observation is None:
-            observations, _ = self._vector.reset(seed=seed)
-            self._observation = observations[0]
-        return self._observation, {}
+        if seed is not None:
+            self._start(seed)
+        self._world.reset(self._episode)
+        self._episode += 1
+        return self._world.observe(0), {}
 
-    def step(self, action: np.int64) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Puts α in force and runs to the end of the next decision interval."""
-        observations, reward, _, truncated, infos = self._vector.step(np.asarray([action]))
-        self._observation = observations[0]
-        report = dict(zip(REPORT_FIELDS, infos["reports"][0].tolist(), strict=True))
-        over = bool(truncated[0])
-        return infos["final_obs"][0] if over else self._observation, float(reward[0]), False, over, report
+    def step(self, action: SupportsInt) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Puts α in force and runs to the end of the next decision interval; the info is its report, by name.
+
+        Raises:
+            ActionError: the action is not an index; nothing has moved.
+        """
+        (report,), over = self._world.step(as_actions(action, ()).reshape(1))
+        info = dict(zip(REPORT_FIELDS, report[0].tolist(), strict=True))
+        return self._world.observe(0), float(rewards(report, self._reward)[0]), False, over, info
+
+    def _start(self, seed: int) -> None:
+        """A run from its first episode."""
+        self._world = _core.SharedWorld(*self._documents, seed=seed)
+        self._episode = 0
+        if self._world.learners != 1:
+            raise ScenarioError(
+                f"the scenario has {self._world.learners} flows whose scheme is learned and has no policy; expected "
+                "exactly one (ccarena.envs.multi.AcctParallelEnv takes several)"
+            )

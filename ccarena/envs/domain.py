@@ -3,21 +3,74 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from ccarena import _core
 from ccarena.configs.schema import AcctEnvConfig
-from ccarena.errors import ConfigError, TraceError, did_you_mean
+from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.traces import available, find
+from ccarena.traces.held_out import HELD_OUT
+
+
+def documents(
+    config: AcctEnvConfig | None, scenario: Mapping[str, Any] | None, learners: int = 1
+) -> tuple[str | None, str | None]:
+    """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
+
+    Neither is the default configuration's domain. Raises ConfigError for both, and what `domain_json` raises.
+    """
+    if scenario is None:
+        return domain_json(config or AcctEnvConfig(), learners), None
+    if config is not None:
+        raise ConfigError("an environment takes a config or a scenario, not both")
+    return None, scenario_json(scenario)
+
+
+def name_traces(config: AcctEnvConfig) -> AcctEnvConfig:
+    """`config` with `traces: auto` replaced by the names of what is there now, so that a run keeps what it saw."""
+    if config.link.traces != "auto" or config.link.kinds.trace == 0:
+        return config
+    names = [Path(path).name for path in _traces("auto")]
+    link = config.link.model_copy(update={"traces": names or "auto"})
+    return config.model_copy(update={"link": link})
+
+
+def scenario_json(document: Mapping[str, Any]) -> str:
+    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON has no word for."""
+    try:
+        return json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError):
+        path, value = next(_unspeakable(document, ""), ("scenario", document))
+        raise ScenarioError(f"{path}: got {value!r}; expected a finite number, text, a list or a mapping") from None
+
+
+def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from _unspeakable(child, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, child in enumerate(value):
+            yield from _unspeakable(child, f"{path}[{index}]")
+    elif not isinstance(value, (str, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
+        yield path, value
 
 
 def domain_json(config: AcctEnvConfig, learners: int = 1) -> str:
     """The domain of `config` as JSON for `ccarena._core`: names of presets checked, traces found as files.
 
     Raises:
-        ConfigError: a preset, scheme or trace is unknown, or `trace` links are wanted and no trace is there.
+        ConfigError: a preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there are none.
     """
     link = config.link
+    traces = _traces(link.traces) if link.kinds.trace > 0 else []
+    if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
+        raise ConfigError(
+            "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
+            "fetch nyc-lte`, name a folder in CCARENA_TRACE_DIR, or give another kind some weight"
+        )
     document = {
         "episode_s": config.episode_s,
         "link": {
@@ -25,7 +78,7 @@ def domain_json(config: AcctEnvConfig, learners: int = 1) -> str:
             "rate_mbps": link.rate_mbps,
             "step_s": link.step_s,
             "presets": _presets(link.presets) if link.kinds.cellular > 0 else [],
-            "traces": _traces(link.traces) if link.kinds.trace > 0 else [],
+            "traces": traces,
             "rtt_ms": link.rtt_ms,
             "buffer_bdp": None if link.buffer_packets else link.buffer_bdp,
             "buffer_packets": link.buffer_packets,
@@ -35,7 +88,7 @@ def domain_json(config: AcctEnvConfig, learners: int = 1) -> str:
         },
         "cross_traffic": {
             "probability": config.cross_traffic.probability,
-            "schemes": _schemes(config.cross_traffic.schemes),
+            "schemes": heuristics("env.cross_traffic.schemes", config.cross_traffic.schemes),
             "flows": config.cross_traffic.flows,
         },
         "learner": {
@@ -53,9 +106,10 @@ def _presets(names: str | list[str]) -> list[str]:
     return known if isinstance(names, str) else [_known("env.link.presets", "preset", n, known) for n in names]
 
 
-def _schemes(names: list[str]) -> list[str]:
+def heuristics(key: str, names: list[str]) -> list[str]:
+    """`names`, if each is a scheme that nobody has to train; otherwise ConfigError, which calls them by `key`."""
     known = [scheme["name"] for scheme in _core.schemes() if not scheme["learned"]]
-    return [_known("env.cross_traffic.schemes", "scheme", name, known) for name in names]
+    return [_known(key, "scheme", name, known) for name in names]
 
 
 def _params(scheme: str, given: dict[str, float]) -> dict[str, float]:
@@ -78,13 +132,7 @@ def _known(key: str, what: str, name: str, known: list[str]) -> str:
 def _traces(names: str | list[str]) -> list[str]:
     if not isinstance(names, str):
         return [str(_trace(name)) for name in names]
-    found = [str(path) for path in available().values()]
-    if not found:
-        raise ConfigError(
-            "env.link.kinds.trace is above 0 and no recorded trace was found; fetch some with `ccarena traces fetch "
-            "mahimahi`, name a folder in CCARENA_TRACE_DIR, or set env.link.kinds.trace to 0"
-        )
-    return found
+    return [str(path) for name, path in sorted(available().items()) if name not in HELD_OUT]
 
 
 def _trace(name: str) -> Path:

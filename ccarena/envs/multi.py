@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gymnasium as gym
@@ -14,8 +13,9 @@ from ccarena import _core
 from ccarena.acct.rewards import RewardParams, rewards
 from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
 from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs.domain import domain_json
-from ccarena.errors import ActionError
+from ccarena.envs.actions import as_actions
+from ccarena.envs.domain import documents
+from ccarena.errors import ActionError, ConfigError
 
 
 class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
@@ -32,8 +32,6 @@ class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
         reward: parameters of the rewards.
     """
 
-    metadata = {"render_modes": [], "name": "ccarena_acct_parallel_v0"}
-
     def __init__(
         self,
         learners: int = 2,
@@ -41,12 +39,11 @@ class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
         scenario: dict[str, Any] | None = None,
         reward: RewardParams | None = None,
     ) -> None:
-        domain = None if scenario is not None else domain_json(config or AcctEnvConfig(), learners)
-        self._documents = {
-            "domain_json": domain,
-            "scenario_json": None if scenario is None else json.dumps(scenario),
-        }
-        self._world = _core.SharedWorld(seed=0, **self._documents)
+        if learners < 1:
+            raise ConfigError(f"learners = {learners}: expected at least 1")
+        self.metadata = {"render_modes": [], "name": "ccarena_acct_parallel_v0"}
+        self._documents = documents(config, scenario, learners)
+        self._world = _core.SharedWorld(*self._documents, seed=0)
         self._reward = reward or RewardParams()
         self._episode = 0
         self.possible_agents = [f"learner{i}" for i in range(self._world.learners)]
@@ -68,7 +65,7 @@ class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
     ) -> tuple[dict[str, NDArray[np.float32]], dict[str, dict[str, Any]]]:
         """Starts an episode: the first of the run seeded with `seed`, else the next one."""
         if seed is not None:
-            self._world = _core.SharedWorld(seed=seed, **self._documents)
+            self._world = _core.SharedWorld(*self._documents, seed=seed)
             self._episode = 0
         self._world.reset(self._episode)
         self._episode += 1
@@ -87,12 +84,14 @@ class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
         """Puts everybody's α in force and runs until each has finished an interval.
 
         Raises:
-            ActionError: an action is missing or not an index; nothing has moved.
+            ActionError: an action is missing or not an index, or the episode is over; nothing has moved.
         """
+        if not self.agents:
+            raise ActionError("no episode is going on; call reset() to start one")
         missing = [agent for agent in self.agents if agent not in actions]
         if missing:
             raise ActionError(f"no action for {', '.join(missing)}; every learner needs one in each step")
-        given = np.asarray([actions[agent] for agent in self.possible_agents], np.float32)
+        given = as_actions([actions[agent] for agent in self.agents], (len(self.agents),))
         rows, over = self._world.step(given)
         agents = self.agents
         reports = dict(zip(agents, rows, strict=True))

@@ -1,4 +1,4 @@
-"""Registers the environments with Gymnasium, which finds this module through the entry point `gymnasium.envs`."""
+"""Registers the environments with Gymnasium, which since its version 1.0 knows only those of imported packages."""
 
 from gymnasium.envs.registration import register as _register
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gymnasium as gym
@@ -15,17 +14,18 @@ from ccarena import _core
 from ccarena.acct.rewards import RewardParams, rewards
 from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
 from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs.domain import domain_json
-from ccarena.errors import ActionError, ConfigError
+from ccarena.envs.actions import as_actions
+from ccarena.envs.domain import documents
+from ccarena.errors import ConfigError
 
 
-class AcctVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32]]):
+class AcctVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
     """Many worlds with one ACCT flow each; the environment of training.
 
     Spaces, rewards and episodes are those of `ccarena.envs.AcctEnv`. A world whose episode is over starts the next
     one within the same step (`AutoresetMode.SAME_STEP`): the observation returned is the new episode's first, and
     `infos["final_obs"]` holds the old one's last in the rows where `truncated` is true. `infos["reports"]` holds the
-    interval's report of every world, `float32[N, len(REPORT_FIELDS)]`. Arrays are reused from step to step unless `copy`.
+    interval's report of every world, `float32[N, len(REPORT_FIELDS)]`. Without `copy`, arrays are reused at every step.
 
     Arguments:
         num_envs: number of worlds; `config.worlds` if None.
@@ -37,8 +37,6 @@ class AcctVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[np
         copy: return fresh arrays from every step.
     """
 
-    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
-
     def __init__(
         self,
         num_envs: int | None = None,
@@ -49,17 +47,12 @@ class AcctVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[np
         reward: RewardParams | None = None,
         copy: bool = True,
     ) -> None:
-        if config is not None and scenario is not None:
-            raise ConfigError("a vector environment takes a config or a scenario, not both")
-        config = config or AcctEnvConfig()
-        self.num_envs = config.worlds if num_envs is None else num_envs
-        self._worlds = _core.VecWorlds(
-            domain_json=domain_json(config) if scenario is None else None,
-            scenario_json=None if scenario is None else json.dumps(scenario),
-            worlds=self.num_envs,
-            seed=seed,
-            threads=threads,
-        )
+        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.num_envs = (config or AcctEnvConfig()).worlds if num_envs is None else num_envs
+        if self.num_envs < 1:
+            raise ConfigError(f"num_envs = {num_envs}: expected at least 1")
+        domain, document = documents(config, scenario)
+        self._worlds = _core.VecWorlds(domain, document, worlds=self.num_envs, seed=seed, threads=threads)
         self.single_observation_space = gym.spaces.Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
         self.single_action_space = gym.spaces.Discrete(len(ACTIONS))
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -72,7 +65,6 @@ class AcctVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[np
         self._reports = np.zeros((n, len(REPORT_FIELDS)), np.float32)
         self._truncated = np.zeros(n, np.bool_)
         self._terminated = np.zeros(n, np.bool_)
-        self._actions = np.zeros(n, np.float32)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -80,36 +72,26 @@ class AcctVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[np
         """Starts every world anew from its first episode; `seed` replaces the run's."""
         if isinstance(seed, list):
             raise ConfigError("one seed for all worlds is expected: each world's own follows from it")
+        super().reset(seed=seed)
         self._worlds.reset(self._observations, seed)
         return self._out(self._observations), {}
 
     def step(
         self, actions: ArrayLike
-    ) -> tuple[
-        NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
-    ]:
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Every world to its next decision. `actions`: indices into ACTIONS, `[N]`.
 
         Raises:
             ActionError: an action is not a number or not an index; no world has moved.
         """
-        given = np.asarray(actions)
-        if given.shape != (self.num_envs,):
-            raise ActionError(f"actions have shape {given.shape}; expected ({self.num_envs},)")
-        self._actions[:] = given
-        self._worlds.step(self._actions, self._observations, self._reports, self._truncated, self._final)
+        given = as_actions(actions, (self.num_envs,))
+        self._worlds.step(given, self._observations, self._reports, self._truncated, self._final)
         reward = rewards(self._reports, self._reward)
         infos: dict[str, Any] = {"reports": self._out(self._reports)}
         if self._truncated.any():
             infos["final_obs"] = self._out(self._final)
             infos["_final_obs"] = self._truncated.copy()
-        return (
-            self._out(self._observations),
-            reward,
-            self._terminated.copy(),
-            self._truncated.copy(),
-            infos,
-        )
+        return self._out(self._observations), reward, self._terminated.copy(), self._truncated.copy(), infos
 
     def get_state(self) -> bytes:
         """All that `set_state` needs to go on exactly here: per world its episode and the actions in it so far."""

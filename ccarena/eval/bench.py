@@ -142,7 +142,7 @@ def _draw(config: TrainConfig, rng: np.random.Generator, seed: int) -> dict[str,
     kinds = {"constant": link.kinds.constant, "random_steps": link.kinds.random_steps, "cellular": link.kinds.cellular}
     weights = np.array(list(kinds.values()))
     kind = str(rng.choice(list(kinds), p=weights / weights.sum()))
-    rate, rtt = float(rng.uniform(*link.rate_mbps)), float(rng.uniform(*link.rtt_ms))
+    rate, rtt, bdp = (_log_uniform(rng, ends) for ends in (link.rate_mbps, link.rtt_ms, link.buffer_bdp))
     services: dict[str, dict[str, Any]] = {
         "constant": {"type": "constant", "rate_mbps": rate},
         "random_steps": {
@@ -153,7 +153,7 @@ def _draw(config: TrainConfig, rng: np.random.Generator, seed: int) -> dict[str,
         },
         "cellular": {"type": "cellular", "preset": str(rng.choice(_presets(link.presets)))},
     }
-    packets = bdp_packets(rate * float(rng.uniform(*link.buffer_bdp)), rtt)
+    packets = bdp_packets(rate * bdp, rtt)
     flow = {"scheme": "acct", "policy": {"constant": int(rng.integers(0, len(spec.ACTIONS)))}, "base_rtt_ms": rtt}
     return {
         "version": 1,
@@ -169,6 +169,10 @@ def _draw(config: TrainConfig, rng: np.random.Generator, seed: int) -> dict[str,
         ],
         "flows": [flow],
     }
+
+
+def _log_uniform(rng: np.random.Generator, ends: tuple[float, float]) -> float:
+    return float(np.exp(rng.uniform(*np.log(ends))))
 
 
 def _presets(names: str | Sequence[str]) -> list[str]:

@@ -26,6 +26,7 @@ from ccarena.eval import links as held_out
 from ccarena.eval import metrics
 from ccarena.eval.links import Link, Scheme
 from ccarena.eval.oracle import one_rtt_late
+from ccarena.traces.held_out import HELD_OUT
 
 if TYPE_CHECKING:
     from ccarena.configs import TrainConfig
@@ -119,7 +120,9 @@ def evaluate(
         from ccarena.policies import artifact
 
         trained = artifact.load(policy)
-        lineup.insert(0, held_out.learned(policy.resolve()))
+        env = trained.training.get("env")
+        params = env.get("acct", {}) if isinstance(env, dict) else {}
+        lineup.insert(0, held_out.learned(policy.resolve(), params))
         meta |= {"policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
     meta["versions"] = _versions()
 
@@ -185,7 +188,8 @@ def _not_held_out(config: TrainConfig) -> list[str]:
     link = config.env.link
     if link.kinds.trace <= 0:
         return []
-    seen = [name for name in held_out.HELD_OUT_TRACES if link.traces == "auto" or name in map(_file_name, link.traces)]
+    names = [] if link.traces == "auto" else map(_file_name, link.traces)
+    seen = sorted(set(HELD_OUT).intersection(names))
     return [f"not held out: training saw the traces {', '.join(seen)}"] if seen else []
 
 
@@ -201,8 +205,10 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
         raise MissingDependencyError(
             "the native extension ccarena._core is not built; run `make setup`, or `pip install .`"
         ) from error
+    from ccarena.envs.domain import scenario_json
+
     try:
-        return dict(core.simulate(json.dumps(document)))
+        return dict(core.simulate(scenario_json(document)))
     except CcarenaError:
         raise
     except ValueError as error:
@@ -348,7 +354,7 @@ def _warnings(chosen: Sequence[Link]) -> list[str]:
             "traces is not tested. Run `ccarena traces fetch mahimahi`, or set CCARENA_TRACE_DIR to its folder."
         ]
     cellular = {link.name.split(",")[0] for link in chosen if link.suite == "cellular"}
-    missing = [name for name in held_out.HELD_OUT_TRACES if name not in cellular]
+    missing = [name for name in HELD_OUT if name not in cellular]
     return (
         [f"recorded traces that were not found and are left out: {', '.join(missing)}"] if cellular and missing else []
     )

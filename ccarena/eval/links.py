@@ -15,7 +15,7 @@ their place, with seeds that training never draws, and each such link says so (`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,9 @@ import numpy as np
 from ccarena import traces
 from ccarena.acct import spec
 from ccarena.errors import ConfigError, TraceError, did_you_mean
+from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["HELD_OUT_TRACES", "SUITES", "Link", "Scheme", "build", "constant_alpha", "heuristic", "learned", "scenario"]
-
-HELD_OUT_TRACES = (
-    "Verizon-LTE-short.down",
-    "Verizon-LTE-short.up",
-    "ATT-LTE-driving.down",
-    "ATT-LTE-driving.up",
-    "TMobile-LTE-driving.down",
-    "Verizon-EVDO-driving.down",
-    "Verizon-EVDO-driving.up",
-)
-"""Recorded traces of the `cellular` suite (mahimahi's set). The default training uses no recorded trace."""
+__all__ = ["SUITES", "Link", "Scheme", "build", "constant_alpha", "heuristic", "learned", "scenario"]
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 HELD_OUT_SEED = 0x5EED_0000
@@ -97,9 +87,9 @@ def heuristic(name: str) -> Scheme:
     return Scheme(name, name)
 
 
-def learned(policy: Path) -> Scheme:
-    """ACCT with the artifact at `policy`."""
-    return Scheme("acct", "acct", str(policy))
+def learned(policy: Path, params: Mapping[str, float] | None = None) -> Scheme:
+    """ACCT with the artifact at `policy`, and the scheme's parameters that it was trained with."""
+    return Scheme("acct", "acct", str(policy), {"params": dict(params or {})})
 
 
 def constant_alpha(alpha: int) -> Scheme:
@@ -184,7 +174,7 @@ def _steps(seed: int, duration_s: float) -> list[Link]:
 
 def _cellular(seed: int, duration_s: float) -> list[Link]:
     services: list[tuple[str, dict[str, Any]]] = []
-    for index, name in enumerate(HELD_OUT_TRACES):
+    for index, name in enumerate(HELD_OUT):
         path = find_trace(name)
         if path is not None:
             offset_ms = _offset_ms(path, duration_s, seed, index)

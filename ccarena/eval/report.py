@@ -172,15 +172,24 @@ def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress]:
-    """A progress bar on stderr; what is yielded is `evaluate`'s `progress`."""
+    """A progress bar on stderr, from the first link on; what is yielded is `evaluate`'s `progress`."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("links"), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = Bar(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(title, total=None)
+
+    def update(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield update
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 def print_summary(result: Evaluation, verdict: Verdict | None, report: Path | None = None) -> None:

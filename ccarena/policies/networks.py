@@ -47,7 +47,7 @@ def default_normalisation() -> dict[str, np.ndarray]:
     scale = np.ones(size, dtype=np.float32)
     high = np.ones(size, dtype=np.float32)
     for where, factor, top in (
-        (spec.SERIES_SLICES["throughput"], 0.1, 4.0),  # MB/s: clipped at 320 Mbit/s
+        (spec.SERIES_SLICES["throughput"], 0.3, 4.0),  # MB/s: clipped at 107 Mbit/s
         (spec.SERIES_SLICES["delay"], 0.5, 5.0),  # budgets: clipped at 10
         (spec.SERIES_SLICES["zone"], 1.0, 1.0),
         (spec.SERIES_SLICES["window"], 1.0, 4.0),

@@ -23,8 +23,8 @@ def config(**changes: object) -> A3CConfig:
         "workers": 2,
         "rollout_length": 16,
         "gamma": 0.9,
-        "actor_lr": 2e-3,
-        "critic_lr": 4e-3,
+        "actor_lr": 4e-3,
+        "critic_lr": 8e-3,
         "entropy": (0.1, 0.01),
     }
     return A3CConfig(**(defaults | changes))
@@ -127,13 +127,21 @@ def test_samples_follow_the_policy() -> None:
     assert ((found - expected) ** 2 / expected).sum() < 56
 
 
+def test_rewards_are_floored_and_scaled_for_learning_alone() -> None:
+    for floor, expected in ((None, [-5.0, 0.2]), (-100.0, [-1.0, 0.2])):
+        worker = Worker(ToyEnvs(2), config(rollout_length=1, reward_floor=floor, reward_scale=0.01), SMALL, 1, 1)
+        worker._rewards[:] = [[-500, 20]]
+        np.testing.assert_allclose(worker._learned_rewards(), [expected], rtol=1e-6)
+        assert worker._rewards.tolist() == [[-500, 20]]
+
+
 def test_rmsprop_step() -> None:
     learner = Learner(config(actor_lr=0.1, critic_lr=0.2, rms_decay=0.75, rms_epsilon=1e-5), SMALL, 1000, 0)
     start = learner.weights.copy()
     for value in (2.0, 4.0):
         learner.apply(Update(np.full_like(start, value), {"decisions": 10.0}))
-    # Mean squares 4, then 0.75 · 4 + 0.25 · 16 = 7.
-    step = 2 / (2 + 1e-5) + 4 / (np.sqrt(7) + 1e-5)
+    # Mean squares 4, then 0.75 · 4 + 0.25 · 16 = 7; 10 of 1000 decisions take a hundredth off the rate.
+    step = 2 / (2 + 1e-5) + 0.99 * 4 / (np.sqrt(7) + 1e-5)
     np.testing.assert_allclose(start[0] - learner.weights[0], 0.1 * step, rtol=1e-4)
     np.testing.assert_allclose(start[-1] - learner.weights[-1], 0.2 * step, rtol=1e-4)
     assert (learner.decisions, learner.updates) == (20, 2)

@@ -20,7 +20,7 @@ from ccarena.policies.networks import Architecture
 from tests.agents.toy import ToyEnvs
 
 SMALL = Architecture(filters=4, hidden=32)
-CONFIG = A3CConfig(workers=2, rollout_length=16, gamma=0.9, actor_lr=2e-3, critic_lr=4e-3, entropy=(0.1, 0.01))
+CONFIG = A3CConfig(workers=2, rollout_length=16, gamma=0.9, actor_lr=4e-3, critic_lr=8e-3, entropy=(0.1, 0.01))
 
 
 @pytest.fixture(scope="module")

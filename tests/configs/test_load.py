@@ -111,7 +111,7 @@ def test_a_circle_of_bases_is_refused(tmp_path: Path) -> None:
         (["--env.link.presets", "3"], "env.link.presets = 3: expected auto or a list"),
         (["--env.link.kinds", "{trace: 0}"], "env.link.kinds: all weights are 0"),
         (["--env.link.traces", "[]", "--env.link.kinds.trace", "1"], 'env.link: "traces" is an empty list'),
-        (["--env.worlds", "63"], "env.worlds = 63 is not divisible by agent.workers = 4; try env.worlds = 64"),
+        (["--env.worlds", "63"], "env.worlds = 63 is not divisible by agent.workers ="),
         (["--executor", "rai"], "executor = rai: expected one of local, ray"),
         (["--device", "gpu"], "device = gpu: expected text matching"),
         (["--name", "../elsewhere"], "name = ../elsewhere: expected text matching"),

@@ -36,6 +36,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
     class Trained:
         seed = 7
         versions: dict[str, str] = {}  # noqa: RUF012
+        training: dict[str, Any] = {}  # noqa: RUF012
 
     monkeypatch.setattr(evaluate, "simulate", fake)
     monkeypatch.setattr("ccarena.policies.artifact.load", lambda path: Trained)

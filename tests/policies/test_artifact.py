@@ -141,3 +141,14 @@ def test_disk_full_keeps_the_old_file(artifact: Artifact, saved: Path, monkeypat
         replace(artifact, seed=8).save(saved)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_a_header_as_long_as_a_pickle_s_first_byte_is_no_pickle(tmp_path: Path) -> None:
+    path = tmp_path / "tensors"
+    for size in range(300):
+        tensorfile.write(path, {"x": np.zeros(2, np.float32)}, {"pad": "x" * size})
+        if path.read_bytes()[0] == 0x80:
+            break
+    assert path.read_bytes()[:1] == b"\x80"
+    tensors, metadata = tensorfile.read(path)
+    assert tensors["x"].shape == (2,) and len(metadata["pad"]) == size

@@ -22,6 +22,8 @@ pub enum Purpose {
     Domain = 6,
     /// A queue discipline that randomises.
     Queue = 7,
+    /// Lateness of packets on a link.
+    Jitter = 8,
 }
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -94,6 +96,11 @@ impl Stream {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
+    /// Exponentially distributed with mean `mean`.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -(1.0 - self.next_f64()).ln() * mean
+    }
+
     /// True with probability `p`.
     #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
@@ -151,6 +158,9 @@ mod tests {
         assert!(below.iter().all(|&c| (39_000..41_000).contains(&c)), "{below:?}");
         assert!((1_800..2_200).contains(&hits), "{hits}");
         assert_eq!(s.below(0), 0);
+        let late: Vec<f64> = (0..n).map(|_| s.exponential(2.0)).collect();
+        assert!((late.iter().sum::<f64>() / f64::from(n) - 2.0).abs() < 0.02);
+        assert!(late.iter().all(|&x| x.is_finite() && x >= 0.0));
     }
 
     #[test]

@@ -48,6 +48,9 @@ pub struct Link {
     pub queue: QueueSpec,
     /// One-way propagation delay, after the queue.
     pub delay: Dur,
+    /// Mean of what each packet is late beyond `delay`, exponentially distributed and in order: the timers of an
+    /// emulator's host.
+    pub jitter: Dur,
     /// Probability that a packet is lost before the queue, independent of others.
     pub loss: f64,
     /// ACCT's network agent, if it has one.
@@ -187,6 +190,7 @@ impl Default for Link {
             service: ServiceSpec::default(),
             queue: QueueSpec::default(),
             delay: Dur::from_millis(10),
+            jitter: Dur::ZERO,
             loss: 0.0,
             agent: None,
         }

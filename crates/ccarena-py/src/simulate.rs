@@ -177,7 +177,7 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .collect()
 }
 
-/// queues() -> list of dicts: every queue discipline with its parameters.
+/// queue_disciplines() -> list of dicts: every queue discipline with its parameters.
 #[pyfunction]
 fn queue_disciplines(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     queues::all()

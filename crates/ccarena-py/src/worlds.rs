@@ -129,7 +129,6 @@ impl SharedWorld {
     }
 
     /// step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], over: bool)
-    #[expect(clippy::type_complexity, reason = "a list of arrays and a flag")]
     fn step<'py>(
         &mut self,
         py: Python<'py>,

@@ -64,6 +64,7 @@ fn measure(scenario: &Scenario, packets: u64) -> Result<f64, Box<dyn std::error:
 
 /// Three events per packet (arrival, departure, acknowledgement) of one flow with a fixed window over one bottleneck,
 /// in one binary heap: what a simulator costs before it simulates anything.
+#[inline(never)]
 fn heap_loop(packets: u64) -> f64 {
     const WINDOW: u64 = 333;
     const SERVICE_NS: u64 = 120_000;

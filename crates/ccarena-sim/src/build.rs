@@ -76,7 +76,7 @@ impl Sim {
         for (index, spec) in scenario.flows.iter().enumerate() {
             flows.push(build_flow(scenario, index, spec, resources, environment)?);
         }
-        Ok(Self::from_parts(links, flows))
+        Ok(Self::from_parts(links, flows, Time(scenario.duration.0)))
     }
 }
 
@@ -93,6 +93,7 @@ fn build_link(
     let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
     let loss_stream = Stream::new(scenario.seed, Purpose::Loss, index as u64);
     let mut link = Link::new(queue, service, spec.delay, spec.loss, loss_stream, agent);
+    link.set_jitter(spec.jitter, Stream::new(scenario.seed, Purpose::Jitter, index as u64));
     link.log = scenario.record.packets.then(PacketLog::default);
     Ok(link)
 }
@@ -124,7 +125,8 @@ fn build_flow(
     };
     let app = AppState::new(build_app(&spec.app), spec.start, spec.mss_bytes);
     let options = SenderOptions { mss: spec.mss_bytes, sack: spec.sack, receive_window: u32::MAX };
-    let mut flow = Flow::new(Sender::new(controller, app, options), Receiver::new(spec.sack, spec.delayed_ack));
+    let mut flow =
+        Flow::new(Sender::new(controller, app, options), Receiver::new(spec.mss_bytes, spec.sack, spec.delayed_ack));
     flow.path = spec.path.iter().map(|&l| l as u32).collect();
     flow.return_path = spec.return_path.iter().map(|&l| l as u32).collect();
     flow.return_delay = scenario.return_delay(spec);

@@ -4,10 +4,13 @@
 
 pub mod app;
 pub mod build;
+mod delivery;
 pub mod domain;
 pub mod link;
+mod pacer;
 pub mod packet;
 pub mod receiver;
+mod reduction;
 mod rtt;
 pub mod schedule;
 pub mod scoreboard;

@@ -52,7 +52,9 @@ pub struct Link {
     queue: Box<dyn Queue<Packet>>,
     service: Service,
     /// Propagation delay after the queue.
-    pub delay: Dur,
+    delay: Dur,
+    /// Mean lateness in nanoseconds, and where it comes from.
+    jitter: Option<(f64, Stream)>,
     loss: f64,
     loss_stream: Stream,
     agent: Option<NetworkAgent>,
@@ -90,6 +92,7 @@ impl Link {
             queue,
             service,
             delay,
+            jitter: None,
             loss,
             loss_stream,
             agent,
@@ -101,6 +104,24 @@ impl Link {
             drops: Vec::new(),
             stats: LinkStats::default(),
             log: None,
+        }
+    }
+
+    /// Makes packets late by `mean` on average.
+    pub fn set_jitter(&mut self, mean: Dur, stream: Stream) {
+        self.jitter = (mean > Dur::ZERO).then_some((mean.0 as f64, stream));
+    }
+
+    /// When a packet that leaves at `now` reaches the other end, `previous` being when the one before it does.
+    #[inline]
+    pub fn arrival(&mut self, now: Time, previous: impl FnOnce() -> Option<Time>) -> Time {
+        let at = now + self.delay;
+        match &mut self.jitter {
+            None => at,
+            Some((mean, stream)) => {
+                let late = at + Dur(stream.exponential(*mean) as u64);
+                previous().map_or(late, |p| p.max(late))
+            }
         }
     }
 

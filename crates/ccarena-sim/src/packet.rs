@@ -44,6 +44,8 @@ pub struct Ack {
     pub cumulative: u32,
     /// Number of valid `blocks`.
     pub sacked: u8,
+    /// A segment had arrived before (D-SACK, RFC 2883).
+    pub duplicate: bool,
     /// Selectively acknowledged blocks, the most recent first.
     pub blocks: [Block; SACK_BLOCKS],
     /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).

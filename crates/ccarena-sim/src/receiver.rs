@@ -1,13 +1,70 @@
 //! The receiver: reassembly, selective acknowledgement and delayed acknowledgement as Linux does them.
+//!
+//! Departures: the receive window is followed for what its growth does to acknowledgements, but never limits the sender
+//! (auto-tuning keeps it ahead of the congestion window); RTTs, which a Linux receiver takes from echoed timestamps, are
+//! the sender's.
 
 use ccarena_cc::{Dur, Rate, Time};
 
 use crate::packet::{Ack, Block, Packet, SACK_BLOCKS};
+use crate::rtt::RttEstimator;
 
-/// Segments acknowledged at once when a connection starts (Linux's `TCP_MAX_QUICKACKS`).
+/// Segments acknowledged at once when a connection starts, after a duplicate and after a pause (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
-/// Longest delay of an acknowledgement (Linux's `TCP_DELACK_MIN`, which its timer starts from).
+/// Longest delay of an acknowledgement (`TCP_DELACK_MIN`, which its timer starts from).
 const DELAYED_ACK: Dur = Dur::from_millis(40);
+/// Acknowledgements without progress that are sent at once; further ones are compressed (`TCP_FASTRETRANS_THRESH`).
+const UNCOMPRESSED: u32 = 3;
+/// Longest delay of a compressed acknowledgement (`tcp_comp_sack_delay_ns`), if 5 % of the RTT are more.
+const COMPRESSED: Dur = Dur::from_millis(1);
+/// Most acknowledgements compressed into one (`tcp_comp_sack_nr`).
+const COMPRESSED_MOST: u32 = 44;
+/// A pause longer than the receiver's own timeout (RTT and this) asks for acknowledgements at once (`TCP_RTO_MIN`).
+const PAUSE: Dur = Dur::from_millis(200);
+
+/// The receive window and its auto-tuning (`tcp_grow_window`, `tcp_rcv_space_adjust`), in segments.
+#[derive(Debug)]
+struct Window {
+    /// What is advertised, and how far it may grow (`rcv_ssthresh`, `window_clamp`).
+    offered: u32,
+    clamp: u32,
+    /// Most segments received in a round trip so far (`rcvq_space.space`).
+    space: u32,
+    round_start: Time,
+    round_next: u32,
+}
+
+impl Window {
+    fn new(mss: u32) -> Self {
+        // Half of tcp_rmem[1] = 131072 bytes.
+        let initial = 65_535 / mss.max(1);
+        Self { offered: initial, clamp: initial, space: 10, round_start: Time::ZERO, round_next: 0 }
+    }
+
+    /// A segment has arrived; true if the window grows for it.
+    #[inline]
+    fn grow(&mut self) -> bool {
+        if self.offered >= self.clamp {
+            return false;
+        }
+        self.offered = (self.offered + 2).min(self.clamp);
+        true
+    }
+
+    /// Once per round trip: room for twice what arrived, and for a sender that doubles (`tcp_rcvbuf_grow`).
+    #[inline]
+    fn end_round(&mut self, now: Time, next: u32, beyond: u32) {
+        let received = next - self.round_next;
+        if received > self.space {
+            let growth = u64::from(received) * u64::from(received - self.space) * 4 / u64::from(self.space);
+            let wanted = u64::from(2 * received + beyond) + growth;
+            self.clamp = self.clamp.max(u32::try_from(wanted).unwrap_or(u32::MAX));
+            self.space = received;
+        }
+        self.round_start = now;
+        self.round_next = next;
+    }
+}
 
 /// Receiver state. Sequence numbers count segments.
 #[derive(Debug)]
@@ -21,6 +78,12 @@ pub struct Receiver {
     delayed: bool,
     quick: u32,
     unacknowledged: u32,
+    /// Acknowledgements since `next` last moved, and those of them held back.
+    repeated: u32,
+    compressed: u32,
+    duplicate: bool,
+    window: Window,
+    last_arrival: Time,
     /// Timestamp to echo: of the segment that last advanced the left edge of the acknowledged window.
     echo: Time,
     advertised: Rate,
@@ -33,9 +96,9 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that acknowledges selectively and with delay if asked to.
+    /// A receiver of segments of `mss` bytes that acknowledges selectively and with delay if asked to.
     #[must_use]
-    pub fn new(sack: bool, delayed: bool) -> Self {
+    pub fn new(mss: u32, sack: bool, delayed: bool) -> Self {
         Self {
             next: 0,
             beyond: Vec::new(),
@@ -44,6 +107,11 @@ impl Receiver {
             delayed,
             quick: QUICK_ACKS,
             unacknowledged: 0,
+            repeated: 0,
+            compressed: 0,
+            duplicate: false,
+            window: Window::new(mss),
+            last_arrival: Time::NEVER,
             echo: Time::ZERO,
             advertised: Rate(u64::MAX),
             ack_due: Time::NEVER,
@@ -54,22 +122,33 @@ impl Receiver {
 
     /// A data segment with `payload` bytes arrives; returns the acknowledgement if one leaves now.
     #[inline]
-    pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time) -> Option<Ack> {
+    pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> Option<Ack> {
         self.advertised = packet.advertised;
-        if packet.seq == self.next && self.beyond.is_empty() {
-            self.next += 1;
-            self.goodput_bytes += u64::from(payload);
-            if self.unacknowledged == 0 {
-                self.echo = packet.sent;
-            }
-            self.unacknowledged += 1;
-            if self.unacknowledged >= 2 || !self.delayed || self.quick > 0 {
-                return Some(self.acknowledge());
-            }
-            self.ack_due = now + DELAYED_ACK;
-            return None;
+        if self.window.grow() {
+            self.quick |= 1;
         }
-        self.on_out_of_order(packet, payload)
+        // `tcp_event_data_recv`
+        if now.since(self.last_arrival) > PAUSE && now.since(self.last_arrival) > PAUSE + rtt.smoothed() {
+            self.quick = QUICK_ACKS;
+        }
+        self.last_arrival = now;
+        if packet.seq != self.next || !self.beyond.is_empty() {
+            return self.on_out_of_order(packet, payload, now, rtt);
+        }
+        self.next += 1;
+        self.goodput_bytes += u64::from(payload);
+        if self.unacknowledged == 0 {
+            self.echo = packet.sent;
+        }
+        self.unacknowledged += 1;
+        if now.since(self.window.round_start) >= rtt.smoothed() {
+            self.window.end_round(now, self.next, 0);
+        }
+        if self.unacknowledged >= 2 || !self.delayed || self.quick > 0 {
+            return Some(self.acknowledge());
+        }
+        self.ack_due = now + DELAYED_ACK;
+        None
     }
 
     /// The delayed acknowledgement, when it is due.
@@ -77,14 +156,15 @@ impl Receiver {
         self.acknowledge()
     }
 
-    /// RFC 5681 §4.2: acknowledge at once what is out of order or fills a gap.
+    /// What is out of order, fills a gap or had arrived before (`tcp_data_queue`, `tcp_data_queue_ofo`).
     #[cold]
-    fn on_out_of_order(&mut self, packet: &Packet, payload: u32) -> Option<Ack> {
+    fn on_out_of_order(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> Option<Ack> {
         let seq = packet.seq;
         let at = self.beyond.partition_point(|b| b.1 <= seq);
         let known = self.beyond.get(at).is_some_and(|b| b.0 <= seq);
         if seq < self.next || known {
             self.duplicates += 1;
+            self.duplicate = true;
             self.quick = self.quick.max(QUICK_ACKS);
             return Some(self.acknowledge());
         }
@@ -94,14 +174,34 @@ impl Receiver {
                 self.echo = packet.sent;
             }
             self.next += 1;
+            self.repeated = 0;
             if self.beyond.first().is_some_and(|b| b.0 == self.next) {
                 self.next = self.beyond.remove(0).1;
             }
             self.recent.retain(|&s| s >= self.next);
+            let beyond = self.beyond.last().map_or(0, |b| b.1 - self.next);
+            if now.since(self.window.round_start) >= rtt.smoothed() {
+                self.window.end_round(now, self.next, beyond);
+            }
         } else {
             self.insert(at, seq);
         }
-        Some(self.acknowledge())
+        // RFC 5681 §4.2: at once if the last gap is filled; `__tcp_ack_snd_check` else.
+        let at_once = self.beyond.is_empty()
+            || !self.sack
+            || !self.delayed
+            || self.quick > 0
+            || self.repeated < UNCOMPRESSED
+            || self.compressed >= COMPRESSED_MOST;
+        if at_once {
+            self.repeated += 1;
+            return Some(self.acknowledge());
+        }
+        self.compressed += 1;
+        if self.ack_due == Time::NEVER {
+            self.ack_due = now + COMPRESSED.min(rtt.smoothed() / 20);
+        }
+        None
     }
 
     fn insert(&mut self, at: usize, seq: u32) {
@@ -133,17 +233,19 @@ impl Receiver {
 
     fn acknowledge(&mut self) -> Ack {
         self.unacknowledged = 0;
+        self.compressed = 0;
         self.ack_due = Time::NEVER;
         self.quick = self.quick.saturating_sub(1);
         let mut ack = Ack {
             cumulative: self.next,
             sacked: 0,
+            duplicate: std::mem::take(&mut self.duplicate) && self.sack,
             blocks: [(0, 0); SACK_BLOCKS],
             echo: self.echo,
             advertised: self.advertised,
         };
         if self.sack && !self.beyond.is_empty() {
-            for &seq in self.recent.iter().take(SACK_BLOCKS) {
+            for &seq in self.recent.iter().take(SACK_BLOCKS - usize::from(ack.duplicate)) {
                 let at = self.beyond.partition_point(|b| b.1 <= seq);
                 if let Some(&block) = self.beyond.get(at) {
                     ack.blocks[usize::from(ack.sacked)] = block;
@@ -178,28 +280,73 @@ mod tests {
         }
     }
 
+    fn receive(r: &mut Receiver, seq: u32, now: Time) -> Option<Ack> {
+        r.on_data(&packet(seq), 1448, now, &RttEstimator::default())
+    }
+
     #[test]
     fn acknowledges_every_second_segment_after_the_quick_ones() {
-        let mut r = Receiver::new(true, true);
-        let acks = (0..116).filter(|&s| r.on_data(&packet(s), 1448, Time(0)).is_some()).count();
+        let mut r = Receiver::new(1448, true, true);
+        let mut rtt = RttEstimator::default();
+        rtt.sample(Dur::from_millis(1000), Dur::from_millis(1000), 0, 1);
+        let acks = (0..116).filter(|&s| r.on_data(&packet(s), 1448, Time(0), &rtt).is_some()).count();
         assert_eq!(acks, 16 + 50);
-        assert!(r.on_data(&packet(116), 1448, Time(7)).is_none());
+        assert!(r.on_data(&packet(116), 1448, Time(7), &rtt).is_none());
         assert_eq!(r.ack_due, Time(7) + DELAYED_ACK);
         assert_eq!(r.on_timer().cumulative, 117);
     }
 
     #[test]
+    fn acknowledges_every_segment_while_the_window_grows() {
+        let mut r = Receiver::new(1448, true, true);
+        let mut rtt = RttEstimator::default();
+        rtt.sample(Dur::from_millis(10), Dur::from_millis(10), 0, 1);
+        let mut seq = 0;
+        let mut round = |n: u32, at_ms: u64| {
+            let now = Time(at_ms * 1_000_000);
+            (0..n)
+                .filter(|_| {
+                    seq += 1;
+                    r.on_data(&packet(seq - 1), 1448, now, &rtt).is_some()
+                })
+                .count()
+        };
+        // Twice as many segments in each round trip, then no more.
+        let segments = [10, 20, 40, 80, 80, 80, 80, 80];
+        let acks: Vec<usize> = segments.iter().zip(1..).map(|(&n, k)| round(n, 10 * k)).collect();
+        assert_eq!((acks[0], acks[1]), (10, 13), "16 quick ones");
+        assert!(acks[2] >= 36 && acks[3] >= 68 && acks[4] == 80, "{acks:?}");
+        assert_eq!(acks[7], 40, "the window has caught up");
+    }
+
+    #[test]
+    fn compresses_acknowledgements_without_progress() {
+        let mut r = Receiver::new(1448, true, true);
+        let mut rtt = RttEstimator::default();
+        rtt.sample(Dur::from_millis(100), Dur::from_millis(100), 0, 1);
+        for s in 0..100 {
+            r.on_data(&packet(s), 1448, Time(0), &rtt);
+        }
+        let acks = (101..111).filter(|&s| r.on_data(&packet(s), 1448, Time(9), &rtt).is_some()).count();
+        assert_eq!(acks, 3);
+        assert_eq!(r.ack_due, Time(9) + COMPRESSED);
+        assert_eq!(r.on_timer().blocks[0], (101, 111));
+        let ack = r.on_data(&packet(105), 1448, Time(10), &rtt).expect("a duplicate is acknowledged at once");
+        assert!(ack.duplicate);
+    }
+
+    #[test]
     fn reports_the_latest_blocks_first_and_closes_gaps() {
-        let mut r = Receiver::new(true, false);
+        let mut r = Receiver::new(1448, true, false);
         let mut last = None;
         for s in [0, 2, 4, 6, 8, 5] {
-            last = r.on_data(&packet(s), 1000, Time(0));
+            last = receive(&mut r, s, Time(0));
         }
         let ack = last.expect("out of order is acknowledged at once");
         assert_eq!((ack.cumulative, ack.sacked), (1, 3));
         assert_eq!(ack.blocks, [(4, 7), (8, 9), (2, 3)]);
-        let ack = r.on_data(&packet(1), 1000, Time(0)).expect("a filled gap is acknowledged at once");
+        let ack = receive(&mut r, 1, Time(0)).expect("a filled gap is acknowledged at once");
         assert_eq!((ack.cumulative, ack.sacked, ack.blocks[0]), (3, 2, (4, 7)));
-        assert_eq!(r.goodput_bytes, 7000);
+        assert_eq!(r.goodput_bytes, 7 * 1448);
     }
 }

@@ -2,47 +2,67 @@
 
 use ccarena_cc::Dur;
 
-/// Least retransmission timeout beyond the smoothed RTT (`TCP_RTO_MIN`).
+/// Least variation that the retransmission timeout adds to the smoothed RTT (`TCP_RTO_MIN`).
 const RTO_MIN: Dur = Dur::from_millis(200);
 /// The timeout before the first sample (RFC 6298 §2.1).
 const RTO_INITIAL: Dur = Dur::from_millis(1000);
 
-/// `tcp_rtt_estimator` and `__tcp_set_rto`.
+/// `tcp_rtt_estimator` and `__tcp_set_rto`: the timeout takes the largest mean deviation of the last round trips, where
+/// RFC 6298 takes the latest.
 #[derive(Clone, Copy, Debug)]
 pub struct RttEstimator {
-    smoothed: Dur,
-    variation: Dur,
+    /// Eight times the smoothed RTT in nanoseconds (`srtt_us`); zero before the first sample.
+    smoothed: u64,
+    /// Four times the mean deviation, its largest value in this round trip, and what the timeout uses.
+    deviation: u64,
+    deviation_max: u64,
+    variation: u64,
+    /// The round trip ends when this segment is acknowledged (`rtt_seq`).
+    round_end: u32,
     min: Dur,
 }
 
 impl Default for RttEstimator {
     fn default() -> Self {
-        Self { smoothed: Dur::ZERO, variation: Dur::ZERO, min: Dur::MAX }
+        Self { smoothed: 0, deviation: 0, deviation_max: 0, variation: 0, round_end: 0, min: Dur::MAX }
     }
 }
 
 impl RttEstimator {
-    /// Books a sample: `sequence` for the timeout, `congestion` (the newest segment's) for the minimum.
+    /// Books a sample: `sequence` for the timeout, `congestion` (the newest segment's) for the minimum; segments from
+    /// `una` to `nxt` are outstanding.
     #[inline]
-    pub fn sample(&mut self, sequence: Dur, congestion: Dur) {
+    pub fn sample(&mut self, sequence: Dur, congestion: Dur, una: u32, nxt: u32) {
         self.min = self.min.min(congestion);
-        if self.smoothed == Dur::ZERO {
-            self.smoothed = sequence;
-            self.variation = sequence / 2;
+        if self.smoothed == 0 {
+            self.smoothed = (sequence.0 << 3).max(1);
+            self.deviation = sequence.0 << 1;
+            self.variation = self.deviation.max(RTO_MIN.0);
+            self.deviation_max = self.variation;
+            self.round_end = nxt;
             return;
         }
-        let error = self.smoothed.0.abs_diff(sequence.0);
-        // RFC 6298 §2.3 with Linux's damping of the variation when the RTT falls below what was expected.
-        let gain = if sequence < self.smoothed && error > self.variation.0 { 32 } else { 4 };
-        self.variation = Dur(self.variation.0 - self.variation.0 / gain + error / gain);
-        self.smoothed = Dur(self.smoothed.0 - self.smoothed.0 / 8 + sequence.0 / 8);
+        let expected = self.smoothed >> 3;
+        let error = sequence.0.abs_diff(expected);
+        self.smoothed = self.smoothed - expected + sequence.0;
+        let old = self.deviation >> 2;
+        // A falling RTT hardly raises the deviation, so that the timeout does not grow when a queue drains.
+        let gain = if sequence.0 < expected && error > old { (error - old) >> 3 } else { error.saturating_sub(old) };
+        self.deviation = self.deviation - old.saturating_sub(error) + gain;
+        self.deviation_max = self.deviation_max.max(self.deviation);
+        self.variation = self.variation.max(self.deviation_max);
+        if una > self.round_end {
+            self.variation -= (self.variation - self.deviation_max) >> 2;
+            self.round_end = nxt;
+            self.deviation_max = RTO_MIN.0;
+        }
     }
 
     /// Smoothed RTT; zero before the first sample.
     #[must_use]
     #[inline]
     pub fn smoothed(&self) -> Dur {
-        self.smoothed
+        Dur(self.smoothed >> 3)
     }
 
     /// Smallest RTT; [`Dur::MAX`] before the first sample.
@@ -52,11 +72,11 @@ impl RttEstimator {
         self.min
     }
 
-    /// Retransmission timeout: the smoothed RTT and four times its variation, at least [`RTO_MIN`] of it.
+    /// Retransmission timeout, backoff not applied.
     #[must_use]
     #[inline]
     pub fn timeout(&self) -> Dur {
-        if self.smoothed == Dur::ZERO { RTO_INITIAL } else { self.smoothed + (self.variation * 4).max(RTO_MIN) }
+        if self.smoothed == 0 { RTO_INITIAL } else { Dur((self.smoothed >> 3) + self.variation) }
     }
 }
 
@@ -64,23 +84,29 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
+    fn after(samples_ms: impl Iterator<Item = u64>) -> RttEstimator {
+        let mut e = RttEstimator::default();
+        for (i, ms) in samples_ms.enumerate() {
+            // Ten segments per round trip.
+            e.sample(Dur::from_millis(ms), Dur::from_millis(ms), i as u32, i as u32 + 10);
+        }
+        e
+    }
+
     #[test]
     fn timeout_stays_200_ms_above_a_steady_rtt() {
-        let mut e = RttEstimator::default();
-        assert_eq!(e.timeout(), RTO_INITIAL);
-        for _ in 0..200 {
-            e.sample(Dur::from_millis(40), Dur::from_millis(40));
-        }
+        assert_eq!(after(std::iter::empty()).timeout(), RTO_INITIAL);
+        let e = after(std::iter::repeat_n(40, 200));
         assert!(e.timeout().0.abs_diff(Dur::from_millis(240).0) < 1_000_000, "{}", e.timeout());
         assert_eq!(e.min(), Dur::from_millis(40));
     }
 
     #[test]
-    fn variation_raises_the_timeout() {
-        let mut e = RttEstimator::default();
-        for k in 0..200 {
-            e.sample(Dur::from_millis(if k % 2 == 0 { 40 } else { 400 }), Dur::from_millis(40));
-        }
-        assert!(e.timeout() > Dur::from_millis(700));
+    fn variation_raises_the_timeout_and_decays_by_a_quarter_per_round_trip() {
+        let swinging = (0..200).map(|k| if k % 2 == 0 { 40 } else { 400 });
+        let high = after(swinging.clone()).timeout();
+        assert!(high > Dur::from_millis(700), "{high}");
+        let calm = after(swinging.chain(std::iter::repeat_n(400, 300)));
+        assert!(calm.timeout() < Dur::from_millis(620), "{}", calm.timeout());
     }
 }

@@ -1,6 +1,7 @@
 //! The sender's scoreboard: one record per segment under way, and the counts that make up "in flight".
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use ccarena_cc::{Dur, Time};
 
@@ -55,6 +56,17 @@ impl Segment {
     }
 }
 
+/// What a search for losses has found.
+#[derive(Clone, Copy, Debug)]
+pub struct Detection {
+    /// Segments newly marked lost.
+    pub marked: u32,
+    /// Retransmissions among them.
+    pub retransmissions: u32,
+    /// When all that is in doubt now will be decided; never if nothing is.
+    pub again: Time,
+}
+
 /// Segments from `una` (the first unacknowledged) to `nxt` (the next to send).
 #[derive(Debug)]
 pub struct Scoreboard {
@@ -66,8 +78,8 @@ pub struct Scoreboard {
     retransmitted: u32,
     /// Selectively acknowledged blocks in order, disjoint and not adjacent.
     blocks: Vec<Block>,
-    /// Segments to retransmit, in the order of their marking; stale entries are skipped.
-    to_retransmit: VecDeque<u32>,
+    /// Segments to retransmit, the first in sequence first; stale entries are skipped.
+    to_retransmit: BinaryHeap<Reverse<u32>>,
     /// Retransmissions in the order of sending, for loss detection by time.
     retransmissions: VecDeque<(u32, Time)>,
     /// First transmissions before this segment are resolved: acknowledged or marked lost.
@@ -86,7 +98,7 @@ impl Default for Scoreboard {
             lost: 0,
             retransmitted: 0,
             blocks: Vec::new(),
-            to_retransmit: VecDeque::new(),
+            to_retransmit: BinaryHeap::new(),
             retransmissions: VecDeque::new(),
             resolved: 0,
             clean_from: 0,
@@ -281,7 +293,7 @@ impl Scoreboard {
         segment.flags = (flags | LOST) & !RETRANSMITTED;
         self.lost += u32::from(flags & LOST == 0);
         self.retransmitted -= u32::from(flags & RETRANSMITTED != 0);
-        self.to_retransmit.push_back(seq);
+        self.to_retransmit.push(Reverse(seq));
         true
     }
 
@@ -291,11 +303,11 @@ impl Scoreboard {
         if self.lost == 0 {
             return None;
         }
-        while let Some(&seq) = self.to_retransmit.front() {
+        while let Some(&Reverse(seq)) = self.to_retransmit.peek() {
             if seq >= self.una && self.get(seq).flags & (SACKED | LOST | RETRANSMITTED) == LOST {
                 return Some(seq);
             }
-            self.to_retransmit.pop_front();
+            self.to_retransmit.pop();
         }
         None
     }
@@ -314,10 +326,9 @@ impl Scoreboard {
     }
 
     /// RACK (RFC 8985 §6.2, `tcp_rack_detect_loss`): marks lost what was sent before `newest` (the latest delivered
-    /// transmission) and longer than `window` ago. Returns the number marked and when to look again.
-    pub fn detect_losses(&mut self, newest: (Time, u32), window: Dur, now: Time) -> (u32, Time) {
-        let mut marked = 0;
-        let mut again = Time::NEVER;
+    /// transmission) and longer than `window` ago.
+    pub fn detect_losses(&mut self, newest: (Time, u32), window: Dur, now: Time) -> Detection {
+        let mut found = Detection { marked: 0, retransmissions: 0, again: Time::NEVER };
         self.resolved = self.resolved.max(self.una);
         while self.resolved < self.nxt {
             let segment = self.get(self.resolved);
@@ -325,12 +336,13 @@ impl Scoreboard {
                 if (segment.sent, self.resolved) >= newest {
                     break;
                 }
-                let due = segment.sent + window;
-                if due > now {
-                    again = due;
+                if segment.sent + window > now {
+                    // The last one that may be lost decides: it lies before the last block.
+                    let last = self.blocks.last().map_or(self.resolved, |b| b.0 - 1);
+                    found.again = self.get(last.max(self.resolved)).sent + window;
                     break;
                 }
-                marked += u32::from(self.mark_lost(self.resolved));
+                found.marked += u32::from(self.mark_lost(self.resolved));
             }
             self.resolved += 1;
         }
@@ -345,14 +357,15 @@ impl Scoreboard {
                 }
                 let due = sent + window;
                 if due > now {
-                    again = again.min(due);
+                    found.again = if found.again == Time::NEVER { due } else { found.again.max(due) };
                     break;
                 }
-                marked += u32::from(self.mark_lost(seq));
+                found.marked += u32::from(self.mark_lost(seq));
+                found.retransmissions += 1;
             }
             self.retransmissions.pop_front();
         }
-        (marked, again)
+        found
     }
 
     /// After a timeout: everything outstanding and older than `recent` is lost (`tcp_timeout_mark_lost`).
@@ -365,7 +378,7 @@ impl Scoreboard {
                 continue;
             }
             if segment.flags & (LOST | RETRANSMITTED) == LOST {
-                self.to_retransmit.push_back(seq);
+                self.to_retransmit.push(Reverse(seq));
             } else if seq == self.una || segment.sent <= recent {
                 marked += u32::from(self.mark_lost(seq));
             }
@@ -380,6 +393,7 @@ impl Scoreboard {
         }
         self.lost = 0;
         self.to_retransmit.clear();
+        self.resolved = self.una;
     }
 }
 

@@ -1,25 +1,27 @@
 //! The sender: loss detection, recovery, timers, pacing and delivery-rate samples as in Linux, around a controller.
 //!
-//! Follows `tcp_ack`, `tcp_fastretrans_alert`, `tcp_write_xmit` and `tcp_timer.c` of Linux 6.x. Sequence numbers count
-//! segments. Departures: no reordering estimate (paths here keep order, so the threshold stays at three), no CWR state,
-//! F-RTO only in its timestamp form (Eifel, RFC 3522), a tail-loss probe's repair is always taken as a loss.
+//! Follows `tcp_ack`, `tcp_fastretrans_alert`, `tcp_write_xmit` and `tcp_timer.c` of Linux 6.18. Sequence numbers count
+//! segments. Departures: no reordering estimate (paths here keep order, so the threshold stays at three) and so no
+//! D-SACK undo (D-SACK is heard by tail-loss probes only) and no undo by a partial acknowledgement in fast recovery; no
+//! CWR state; no send-buffer limit; timers are exact, not in ticks.
+
+mod timers;
 
 use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, SentInfo, Time};
 
 use crate::app::AppState;
+use crate::delivery::Delivery;
+use crate::pacer::Pacer;
 use crate::packet::{Ack, Block};
+use crate::reduction::Reduction;
 use crate::rtt::RttEstimator;
-use crate::scoreboard::{Scoreboard, Segment};
+use crate::scoreboard::{Detection, Scoreboard, Segment};
 
 /// Duplicate acknowledgements or sacked segments that mean loss at once (`tcp_reordering`).
 const REORDERING: u32 = 3;
-/// Least slack of a tail-loss probe: two ticks at HZ 250 (`TCP_TIMEOUT_MIN`).
-const PROBE_SLACK: Dur = Dur::from_millis(8);
-/// Slack of a probe for a lone segment, whose acknowledgement may be delayed (`tcp_rto_min`).
-const LONE_PROBE_SLACK: Dur = Dur::from_millis(200);
-/// Longest retransmission timeout (`TCP_RTO_MAX`).
-const RTO_MAX: Dur = Dur::from_millis(120_000);
+/// Ticks of the timestamp option (`TCP_TS_HZ`).
+const TIMESTAMP: u64 = 1_000_000;
 
 /// What a segment that the sender emits carries.
 #[derive(Clone, Copy, Debug)]
@@ -68,85 +70,6 @@ pub struct SenderStats {
     pub rtt_count: u64,
 }
 
-/// What one acknowledgement has delivered, gathered over its segments.
-#[derive(Clone, Copy, Debug)]
-struct Delivery {
-    now: Time,
-    packets: u32,
-    /// Send times of the first and the last never-retransmitted segment it covers cumulatively.
-    first_acked: Time,
-    last_acked: Time,
-    /// The same for selectively covered ones.
-    first_sacked: Time,
-    last_sacked: Time,
-    retransmitted_acked: bool,
-    /// The most recently sent segment it covers (`tcp_rate_skb_delivered`).
-    newest: Option<(Segment, u32)>,
-}
-
-impl Delivery {
-    fn new(now: Time) -> Self {
-        Self {
-            now,
-            packets: 0,
-            first_acked: Time::NEVER,
-            last_acked: Time::NEVER,
-            first_sacked: Time::NEVER,
-            last_sacked: Time::NEVER,
-            retransmitted_acked: false,
-            newest: None,
-        }
-    }
-
-    #[inline]
-    fn book(&mut self, seq: u32, segment: &Segment) {
-        self.packets += 1;
-        if self.newest.is_none_or(|(n, s)| (segment.sent, seq) > (n.sent, s)) {
-            self.newest = Some((*segment, seq));
-        }
-    }
-
-    #[inline]
-    fn acked(&mut self, seq: u32, segment: &Segment) {
-        self.book(seq, segment);
-        if segment.ever_retransmitted() {
-            self.retransmitted_acked = true;
-        } else {
-            self.last_acked = segment.sent;
-            if self.first_acked == Time::NEVER {
-                self.first_acked = segment.sent;
-            }
-        }
-    }
-
-    fn sacked(&mut self, seq: u32, segment: &Segment) {
-        self.book(seq, segment);
-        if !segment.ever_retransmitted() {
-            self.last_sacked = segment.sent;
-            if self.first_sacked == Time::NEVER {
-                self.first_sacked = segment.sent;
-            }
-        }
-    }
-
-    /// RTT for the timeout and RTT for congestion control (`tcp_clean_rtx_queue`, `tcp_ack_update_rtt`).
-    fn rtt(&self, echo: Time) -> Option<(Dur, Dur)> {
-        let since = |t: Time| (t != Time::NEVER).then(|| self.now.since(t));
-        let sequence = if self.retransmitted_acked { None } else { since(self.first_acked) };
-        let last = if self.retransmitted_acked { None } else { since(self.last_acked) };
-        let congestion = since(self.last_sacked).or(last);
-        match (sequence.or(since(self.first_sacked)), congestion) {
-            (Some(s), Some(c)) => Some((s, c)),
-            // Only retransmitted segments: the echoed timestamp tells which transmission was heard (RFC 7323 §4.1).
-            _ if self.retransmitted_acked && echo > Time::ZERO => {
-                let rtt = self.now.since(echo);
-                Some((rtt, rtt))
-            }
-            _ => None,
-        }
-    }
-}
-
 /// The sending side of a flow.
 pub struct Sender {
     board: Scoreboard,
@@ -154,7 +77,7 @@ pub struct Sender {
     /// The application that feeds it.
     pub app: AppState,
     options: SenderOptions,
-    rtt: RttEstimator,
+    pub(crate) rtt: RttEstimator,
     owns_recovery: bool,
     signals: bool,
 
@@ -164,15 +87,14 @@ pub struct Sender {
     /// First retransmission of the episode (`retrans_stamp`), for the Eifel test.
     episode_start: Time,
     undo_marker: bool,
+    /// The timeout may prove spurious by what arrives next (F-RTO, RFC 5682), and new data goes first to find out.
+    frto: bool,
+    new_data_first: bool,
 
     /// The controller's window and pacing, read after each of its events; window in segments.
     window: u32,
     pacing: Option<Rate>,
-    /// Proportional rate reduction (RFC 6937).
-    prr_delivered: u32,
-    prr_out: u32,
-    prior_window: u32,
-    prr_window: u32,
+    reduction: Reduction,
 
     delivered: u32,
     delivered_at: Time,
@@ -191,13 +113,14 @@ pub struct Sender {
 
     timer: Timer,
     timer_at: Time,
+    /// Doublings of the timeout, until there is an RTT sample; timeouts since `una` last moved.
     backoff: u32,
+    timeouts: u32,
     probe_high: Option<(u32, bool)>,
 
-    /// When the next burst may start, and the timer that is set while something waits for it.
-    pace_at: Time,
+    pacer: Pacer,
+    /// Set while something waits for the pacer.
     pace_timer: Time,
-    burst: u32,
     app_at: Time,
     stopped: bool,
 
@@ -223,12 +146,11 @@ impl Sender {
             high: 0,
             episode_start: Time::NEVER,
             undo_marker: false,
+            frto: false,
+            new_data_first: false,
             window: 0,
             pacing: None,
-            prr_delivered: 0,
-            prr_out: 0,
-            prior_window: 1,
-            prr_window: 0,
+            reduction: Reduction::default(),
             delivered: 0,
             delivered_at: Time::ZERO,
             first_sent: Time::ZERO,
@@ -242,10 +164,10 @@ impl Sender {
             timer: Timer::Off,
             timer_at: Time::NEVER,
             backoff: 0,
+            timeouts: 0,
             probe_high: None,
-            pace_at: Time::ZERO,
+            pacer: Pacer::default(),
             pace_timer: Time::NEVER,
-            burst: 0,
             app_at: Time::NEVER,
             stopped: false,
             stats: SenderStats::default(),
@@ -288,7 +210,11 @@ impl Sender {
     #[must_use]
     #[inline]
     pub fn window(&self) -> u32 {
-        if self.recovery == RecoveryState::Recovery && !self.owns_recovery { self.prr_window } else { self.window }
+        if self.recovery == RecoveryState::Recovery && !self.owns_recovery {
+            self.reduction.window()
+        } else {
+            self.window
+        }
     }
 
     /// Everything that was made available is acknowledged.
@@ -321,13 +247,7 @@ impl Sender {
                 Timer::Off => self.timer_at = Time::NEVER,
                 Timer::Retransmit => self.on_timeout(now),
                 Timer::Probe => self.on_probe(now, &mut emit),
-                Timer::Reorder => {
-                    self.timer_at = Time::NEVER;
-                    self.timer = Timer::Off;
-                    let lost = self.detect_losses(now);
-                    self.after_losses(now, lost, 0, false);
-                    self.rearm(now, true);
-                }
+                Timer::Reorder => self.on_reorder_timeout(now),
             }
         }
         self.send(now, emit);
@@ -347,7 +267,7 @@ impl Sender {
         }
         let advanced = ack.cumulative > una;
         let prior_in_flight = self.board.in_flight();
-        let mut delivery = Delivery::new(now);
+        let mut delivery = Delivery::new(now, self.high);
         let clean = advanced && ack.sacked == 0 && self.recovery == RecoveryState::Open && self.board.clean();
         if clean {
             delivery.packets = ack.cumulative - una;
@@ -360,33 +280,37 @@ impl Sender {
             self.book(ack, advanced, &mut delivery);
         }
         if advanced {
-            self.backoff = 0;
+            self.timeouts = 0;
             if self.app.waits_for_acknowledgements() && self.app.acknowledged(ack.cumulative, now) {
                 self.app_at = self.app.advance(now);
             }
         }
-        let rtt = delivery.rtt(ack.echo).map(|(sequence, congestion)| {
-            self.rtt.sample(sequence, congestion);
+        let rtt = delivery.rtt(ack.echo, advanced).map(|(sequence, congestion)| {
+            self.rtt.sample(sequence, congestion, self.board.una(), self.board.nxt());
+            self.backoff = 0;
             self.stats.rtt_sum += congestion;
             self.stats.rtt_count += 1;
             congestion
         });
         let rate = self.sample_rate(&delivery);
-        let mut lost = 0;
-        if !clean {
-            self.try_undo(ack, advanced, now);
-            if self.options.sack {
-                lost = self.detect_losses(now);
-            } else {
-                lost = self.detect_losses_without_sack(advanced);
-            }
-            self.after_losses(now, lost, delivery.packets, advanced);
+        let (mut lost, mut timer_set) = (0, false);
+        if self.probe_high.is_some() {
+            self.on_probe_acknowledged(ack, advanced, &delivery);
         }
-        self.on_probe_acknowledged(ack.cumulative, now);
-        if advanced {
-            self.rearm(now, true);
+        if !clean {
+            (lost, timer_set) = self.alert(ack, advanced, &delivery);
+        }
+        if !timer_set && (advanced || self.sacked_after_head(&delivery)) {
+            self.set_timer(now);
         }
         self.call_controller(&delivery, rtt, rate, ack, advanced, lost, prior_in_flight);
+    }
+
+    /// Segments sent after the first outstanding one was last sent have arrived: the timeout starts anew, though nothing
+    /// is acknowledged cumulatively (`tcp_clean_rtx_queue`).
+    #[inline]
+    fn sacked_after_head(&self, delivery: &Delivery) -> bool {
+        delivery.first_sacked != Time::NEVER && delivery.first_sacked < self.board.get(self.board.una()).sent
     }
 
     /// Books an acknowledgement that may carry news of losses.
@@ -441,73 +365,89 @@ impl Sender {
         })
     }
 
-    /// RACK (RFC 8985). Returns the number of segments newly marked lost.
-    fn detect_losses(&mut self, now: Time) -> u32 {
-        if self.rack.0 == Time::ZERO && self.rack.1 == 0 {
-            return 0;
+    /// RACK (RFC 8985, `tcp_rack_mark_lost`).
+    fn detect_losses(&mut self, now: Time) -> Detection {
+        if self.rack == (Time::ZERO, 0) {
+            return Detection { marked: 0, retransmissions: 0, again: Time::NEVER };
         }
         let at_once = self.recovery != RecoveryState::Open || self.board.sacked() >= REORDERING;
         // `tcp_rack_reo_wnd`
         let reordering = if at_once { Dur::ZERO } else { (self.rtt.min() / 4).min(self.rtt.smoothed()) };
-        let (marked, again) = self.board.detect_losses(self.rack, self.rack_rtt + reordering, now);
-        if again != Time::NEVER {
-            self.timer = Timer::Reorder;
-            self.timer_at = again;
-        }
-        marked
+        self.board.detect_losses(self.rack, self.rack_rtt + reordering, now)
     }
 
     /// NewReno (RFC 6582, `tcp_newreno_mark_lost`).
-    fn detect_losses_without_sack(&mut self, advanced: bool) -> u32 {
+    fn detect_losses_without_sack(&mut self, advanced: bool) -> Detection {
         let due = match self.recovery {
             RecoveryState::Open => self.board.sacked() >= REORDERING,
             RecoveryState::Recovery => advanced,
             RecoveryState::Loss => false,
         };
         let una = self.board.una();
-        u32::from(due && una < self.board.nxt() && self.board.mark_lost(una))
+        let marked = u32::from(due && una < self.board.nxt() && self.board.mark_lost(una));
+        Detection { marked, retransmissions: 0, again: Time::NEVER }
     }
 
-    /// The state machine of `tcp_fastretrans_alert`, after an acknowledgement or the reordering timer.
-    fn after_losses(&mut self, now: Time, lost: u32, delivered: u32, advanced: bool) {
-        self.stats.lost += u64::from(lost);
-        if self.recovery != RecoveryState::Open && self.board.una() >= self.high {
-            self.end_recovery(now);
+    /// `tcp_identify_packet_loss`. True if it has set the timer.
+    fn identify_losses(&mut self, now: Time, advanced: bool) -> (Detection, bool) {
+        let found = if self.options.sack { self.detect_losses(now) } else { self.detect_losses_without_sack(advanced) };
+        self.stats.lost += u64::from(found.marked);
+        if found.again != Time::NEVER {
+            self.timer = Timer::Reorder;
+            self.timer_at = found.again + timers::TIMEOUT_MIN;
         }
-        let starts = self.recovery == RecoveryState::Open && self.board.lost() > 0;
+        (found, found.again != Time::NEVER)
+    }
+
+    /// The state machine, at an acknowledgement that is not plain progress (`tcp_fastretrans_alert`). Returns the number
+    /// of segments newly marked lost, and whether a timer is set.
+    #[cold]
+    fn alert(&mut self, ack: &Ack, advanced: bool, delivery: &Delivery) -> (u32, bool) {
+        let now = delivery.now;
+        match self.recovery {
+            RecoveryState::Open => {}
+            RecoveryState::Recovery if self.board.una() >= self.high => {
+                if advanced && self.delayed(ack) {
+                    self.controller.on_spurious_loss(now);
+                }
+                self.end_recovery(now);
+            }
+            RecoveryState::Recovery => {}
+            RecoveryState::Loss => self.process_loss(ack, advanced, delivery),
+        }
+        let (found, timer_set) = self.identify_losses(now, advanced);
+        let starts = match self.recovery {
+            RecoveryState::Open => self.board.lost() > 0,
+            RecoveryState::Recovery => false,
+            RecoveryState::Loss => found.retransmissions > 0,
+        };
         if starts {
-            self.recovery = RecoveryState::Recovery;
-            self.high = self.board.nxt();
-            self.episode_start = Time::NEVER;
-            self.undo_marker = true;
-            self.probe_high = None;
-            self.prior_window = self.window.max(1);
-            self.prr_delivered = 0;
-            self.prr_out = 0;
-        }
-        if lost > 0 || starts {
-            let loss = self.loss_info(now, lost, starts);
+            self.enter_recovery(now, found.marked);
+        } else if found.marked > 0 {
+            let loss = self.loss_info(now, found.marked, false);
             self.controller.on_loss(&loss);
             self.read_controller();
         }
         if self.recovery == RecoveryState::Recovery {
-            self.reduce(delivered, lost, advanced);
+            let progress = advanced && found.marked == 0;
+            self.reduction.on_delivered(delivery.packets, self.board.in_flight(), self.window, progress);
         }
+        (found.marked, timer_set)
     }
 
-    /// Proportional rate reduction (RFC 6937, `tcp_cwnd_reduction`).
-    fn reduce(&mut self, delivered: u32, lost: u32, advanced: bool) {
-        let in_flight = self.board.in_flight();
-        self.prr_delivered += delivered;
-        let mut quota = if in_flight > self.window {
-            let due = (u64::from(self.window) * u64::from(self.prr_delivered)).div_ceil(u64::from(self.prior_window));
-            u32::try_from(due).unwrap_or(u32::MAX).saturating_sub(self.prr_out)
-        } else {
-            let more = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
-            (more + u32::from(advanced && lost == 0)).min(self.window - in_flight)
-        };
-        quota = quota.max(u32::from(self.prr_out == 0));
-        self.prr_window = in_flight + quota;
+    /// `tcp_enter_recovery`, `tcp_init_cwnd_reduction`.
+    fn enter_recovery(&mut self, now: Time, lost: u32) {
+        if self.recovery == RecoveryState::Open {
+            self.episode_start = Time::NEVER;
+        }
+        self.recovery = RecoveryState::Recovery;
+        self.high = self.board.nxt();
+        self.undo_marker = true;
+        self.probe_high = None;
+        self.reduction = Reduction::from_window(self.window);
+        let loss = self.loss_info(now, lost, true);
+        self.controller.on_loss(&loss);
+        self.read_controller();
     }
 
     fn end_recovery(&mut self, now: Time) {
@@ -521,17 +461,36 @@ impl Sender {
         self.read_controller();
     }
 
-    /// Eifel (RFC 3522, `tcp_try_undo_loss`, `tcp_try_undo_recovery`): the echoed timestamp is older than the first
-    /// retransmission, so the original had arrived.
-    fn try_undo(&mut self, ack: &Ack, advanced: bool, now: Time) {
-        if !(advanced && self.undo_marker && self.episode_start != Time::NEVER && ack.echo < self.episode_start) {
+    /// Eifel (RFC 3522, `tcp_packet_delayed`): the echoed timestamp is older than the first retransmission, so the
+    /// original had arrived.
+    fn delayed(&self, ack: &Ack) -> bool {
+        self.undo_marker
+            && self.episode_start != Time::NEVER
+            && ack.echo.0 / TIMESTAMP < self.episode_start.0 / TIMESTAMP
+    }
+
+    /// After a timeout (`tcp_process_loss`): was it spurious, and is everything repaired?
+    fn process_loss(&mut self, ack: &Ack, advanced: bool, delivery: &Delivery) {
+        let recovered = self.board.una() >= self.high;
+        if (advanced && self.delayed(ack)) || (self.frto && delivery.original) {
+            self.board.unmark_losses();
+            self.controller.on_spurious_loss(delivery.now);
+            self.timeouts = 0;
+            self.end_recovery(delivery.now);
             return;
         }
-        let recovered = self.board.una() >= self.high;
-        if self.recovery == RecoveryState::Loss || (self.recovery == RecoveryState::Recovery && recovered) {
-            self.board.unmark_losses();
-            self.controller.on_spurious_loss(now);
-            self.end_recovery(now);
+        if self.frto {
+            if self.board.nxt() > self.high {
+                self.frto = advanced && !delivery.sacked;
+            } else if advanced && !recovered {
+                // RFC 5682 §3.1 step 2b: new data tells whether what was sent before the timeout still arrives.
+                self.high = self.board.nxt();
+                self.new_data_first = self.may_send_new();
+                self.frto = self.new_data_first;
+            }
+        }
+        if recovered {
+            self.end_recovery(delivery.now);
         }
     }
 
@@ -596,110 +555,6 @@ impl Sender {
         }
     }
 
-    /// `tcp_retransmit_timer`, `tcp_enter_loss`.
-    fn on_timeout(&mut self, now: Time) {
-        if self.board.outstanding() == 0 {
-            self.timer = Timer::Off;
-            self.timer_at = Time::NEVER;
-            return;
-        }
-        self.stats.timeouts += 1;
-        if !self.options.sack {
-            self.board.reset_duplicates();
-        }
-        let lost = self.board.mark_all_lost(now - self.rack_rtt);
-        self.stats.lost += u64::from(lost);
-        // A timeout within an episode does not reduce again (`tcp_enter_loss`).
-        let new_episode = match self.recovery {
-            RecoveryState::Open => true,
-            RecoveryState::Recovery => self.board.una() >= self.high,
-            RecoveryState::Loss => self.board.una() >= self.high || self.backoff == 0,
-        };
-        if self.recovery == RecoveryState::Open {
-            self.episode_start = Time::NEVER;
-        }
-        self.undo_marker = true;
-        self.recovery = RecoveryState::Loss;
-        self.high = self.board.nxt();
-        self.probe_high = None;
-        let info = self.loss_info(now, lost, new_episode);
-        self.controller.on_timeout(&info);
-        self.read_controller();
-        self.backoff = (self.backoff + 1).min(16);
-        self.set_retransmit_timer(now);
-    }
-
-    /// `tcp_send_loss_probe` (RFC 8985 §7.3): new data if there is some, else the last segment again.
-    fn on_probe(&mut self, now: Time, emit: &mut impl FnMut(Emission)) {
-        if self.probe_high.is_none() && self.board.outstanding() > 0 {
-            let fresh = self.may_send_new();
-            if fresh {
-                self.transmit_new(now, emit);
-            } else {
-                let last = self.board.nxt() - 1;
-                self.retransmit(last, now, emit);
-            }
-            self.probe_high = Some((self.board.nxt(), !fresh));
-        }
-        self.set_retransmit_timer(now);
-    }
-
-    /// `tcp_process_tlp_ack`: a probe that repaired a loss hides it; one reduction is due.
-    #[inline]
-    fn on_probe_acknowledged(&mut self, cumulative: u32, now: Time) {
-        let Some((high, repeated)) = self.probe_high else { return };
-        if cumulative >= high {
-            self.probe_high = None;
-            if repeated && self.recovery == RecoveryState::Open {
-                let info = self.loss_info(now, 0, true);
-                self.controller.on_loss(&info);
-                self.controller.on_recovery_end(now, info.in_flight);
-                self.read_controller();
-            }
-        }
-    }
-
-    /// `tcp_set_xmit_timer`: a tail-loss probe if one is due, else the retransmission timer.
-    #[inline]
-    fn rearm(&mut self, now: Time, may_probe: bool) {
-        if self.timer == Timer::Reorder && self.timer_at != Time::NEVER {
-            return;
-        }
-        if self.board.outstanding() == 0 {
-            self.timer = Timer::Off;
-            self.timer_at = Time::NEVER;
-            return;
-        }
-        let rto = self.rto();
-        let probe = may_probe
-            && self.options.sack
-            && self.recovery == RecoveryState::Open
-            && self.probe_high.is_none()
-            && self.board.sacked() == 0;
-        if probe {
-            let slack = if self.board.outstanding() == 1 { LONE_PROBE_SLACK } else { PROBE_SLACK };
-            let timeout =
-                if self.rtt.smoothed() == Dur::ZERO { Dur::from_millis(1000) } else { self.rtt.smoothed() * 2 + slack };
-            if timeout < rto {
-                self.timer = Timer::Probe;
-                self.timer_at = now + timeout;
-                return;
-            }
-        }
-        self.timer = Timer::Retransmit;
-        self.timer_at = now + rto;
-    }
-
-    fn set_retransmit_timer(&mut self, now: Time) {
-        self.timer = Timer::Retransmit;
-        self.timer_at = now + self.rto();
-    }
-
-    #[inline]
-    fn rto(&self) -> Dur {
-        if self.backoff == 0 { self.rtt.timeout() } else { (self.rtt.timeout() * (1 << self.backoff)).min(RTO_MAX) }
-    }
-
     #[inline]
     fn may_send_new(&self) -> bool {
         self.board.nxt() < self.app.available() && self.board.outstanding() < self.options.receive_window
@@ -715,69 +570,67 @@ impl Sender {
                 self.read_controller();
             }
         }
-        let nxt = self.board.nxt();
-        let (mut limited, mut sent) = (false, 0);
+        let (nxt, mut limited) = (self.board.nxt(), false);
+        let new_data_first = std::mem::take(&mut self.new_data_first);
+        // Segments sent, those of them that the pacer has not counted yet, and what this burst may still hold.
+        let (mut sent, mut uncounted, mut burst) = (false, 0, 0);
         self.pace_timer = Time::NEVER;
         loop {
             if self.board.in_flight() >= self.window() {
                 limited = true;
                 break;
             }
-            if self.pacing.is_some() && self.burst == 0 {
-                if now < self.pace_at && (self.board.lost() > 0 || self.may_send_new()) {
-                    self.pace_timer = self.pace_at;
-                    break;
-                }
-                self.start_burst();
-            }
-            if let Some(seq) = self.board.next_retransmission() {
-                self.retransmit(seq, now, &mut emit);
-            } else if self.may_send_new() {
-                self.transmit_new(now, &mut emit);
-            } else {
+            let lost = if new_data_first { None } else { self.board.next_retransmission() };
+            if lost.is_none() && !self.may_send_new() {
                 break;
             }
-            sent += 1;
             if let Some(rate) = self.pacing {
-                self.burst -= 1;
-                if self.burst == 0 {
-                    self.pace(now, rate, sent);
-                    sent = 0;
+                if burst == 0 {
+                    self.count_burst(now, rate, std::mem::take(&mut uncounted));
+                    if now < self.pacer.next() {
+                        self.pace_timer = self.pacer.next();
+                        break;
+                    }
+                    burst = Pacer::burst(rate, self.options.mss, self.controller.min_burst_segments());
                 }
+                burst -= 1;
+                uncounted += 1;
+            }
+            sent = true;
+            match lost {
+                Some(seq) => self.retransmit_lost(seq, now, &mut emit),
+                None => self.transmit_new(now, &mut emit),
             }
         }
         if let Some(rate) = self.pacing {
-            if sent > 0 {
-                self.pace(now, rate, sent);
-            }
-            self.burst = 0;
+            self.count_burst(now, rate, uncounted);
         }
-        self.validate_window(limited);
+        if sent || limited {
+            self.validate_window(limited);
+        }
         if !limited && !self.may_send_new() && self.board.lost() == 0 {
             // `tcp_rate_check_app_limited`
             self.app_limited_until = (self.delivered + self.board.in_flight()).max(1);
         }
-        if self.board.nxt() > nxt && (self.timer_at == Time::NEVER || self.timer == Timer::Probe) {
-            self.rearm(now, true);
-        } else if self.timer_at == Time::NEVER && self.board.outstanding() > 0 {
-            self.set_retransmit_timer(now);
+        if self.board.nxt() > nxt {
+            self.on_new_data(now);
         }
     }
 
-    /// A burst is what one segmentation-offload packet would carry: about 1 ms at the pacing rate
-    /// (`tcp_tso_autosize` with `sk_pacing_shift` 10).
-    fn start_burst(&mut self) {
-        let rate = self.pacing.map_or(0, |r| r.0 / 8);
-        let segments = (rate >> 10) / u64::from(self.options.mss);
-        self.burst = u32::try_from(segments).unwrap_or(u32::MAX).clamp(self.controller.min_burst_segments().clamp(1, 44), 44);
+    /// `tcp_event_new_data_sent` and the end of `tcp_write_xmit`.
+    #[inline]
+    fn on_new_data(&mut self, now: Time) {
+        let timeout = self.until_timeout(now);
+        if !self.schedule_probe(now, timeout) && matches!(self.timer, Timer::Off | Timer::Probe) {
+            self.rearm(now);
+        }
     }
 
-    /// `tcp_update_skb_after_send`: the next burst waits as long as this one takes, less half of it at most for having
-    /// been late.
-    fn pace(&mut self, now: Time, rate: Rate, segments: u32) {
-        let length = rate.time_for(self.bytes(segments).0);
-        let credit = if self.pace_at == Time::ZERO { Dur::ZERO } else { now.since(self.pace_at) };
-        self.pace_at = now + (length - credit.min(length / 2));
+    #[inline]
+    fn count_burst(&mut self, now: Time, rate: Rate, segments: u32) {
+        if segments > 0 {
+            self.pacer.on_burst(now, rate, self.bytes(segments).0);
+        }
     }
 
     /// `tcp_cwnd_validate`.
@@ -805,6 +658,14 @@ impl Sender {
         let limited = self.app_limited_until > 0;
         self.board.push(Segment::new(now, self.first_sent, self.delivered_at, self.delivered, limited));
         self.emit(seq, now, emit);
+    }
+
+    /// A segment that is marked lost (`tcp_xmit_retransmit_queue`): with the first outstanding one the timer starts anew.
+    fn retransmit_lost(&mut self, seq: u32, now: Time, emit: &mut impl FnMut(Emission)) {
+        self.retransmit(seq, now, emit);
+        if seq == self.board.una() && self.timer != Timer::Reorder {
+            self.start_timer(Timer::Retransmit, now, self.rto());
+        }
     }
 
     fn retransmit(&mut self, seq: u32, now: Time, emit: &mut impl FnMut(Emission)) {
@@ -835,7 +696,7 @@ impl Sender {
         self.last_sent = now;
         self.stats.sent += 1;
         if self.recovery == RecoveryState::Recovery {
-            self.prr_out += 1;
+            self.reduction.on_sent();
         }
         let desired = if self.signals { self.controller.desired_rate() } else { None };
         emit(Emission { seq, payload: self.app.segment_bytes(seq), desired: desired.unwrap_or(Rate(u64::MAX)) });

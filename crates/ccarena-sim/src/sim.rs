@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Time};
 
+use crate::build::PolicyFn;
 use crate::link::Link;
 use crate::packet::{Ack, Packet};
 use crate::receiver::Receiver;
@@ -20,7 +21,7 @@ pub enum Decider {
     /// Always the same action.
     Constant(Action),
     /// A policy: gives the index of its action for an observation.
-    Policy(Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>),
+    Policy(PolicyFn),
 }
 
 /// Why [`Sim::run_until`] came back.
@@ -40,8 +41,6 @@ pub struct Flow {
     pub receiver: Receiver,
     pub(crate) path: Vec<u32>,
     pub(crate) return_path: Vec<u32>,
-    /// From the last link to the receiver, beyond the link's own propagation.
-    pub(crate) forward_delay: Dur,
     /// From the receiver to the sender, or to the first link of the return path.
     pub(crate) return_delay: Dur,
     pub(crate) header_bytes: u32,
@@ -50,7 +49,6 @@ pub struct Flow {
     pub(crate) start: Time,
     pub(crate) stop: Time,
     started: bool,
-    data: VecDeque<(Time, Packet)>,
     acks: VecDeque<(Time, Ack)>,
     /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
     acks_returning: VecDeque<Ack>,
@@ -68,10 +66,8 @@ pub struct Flow {
     observation: Vec<f32>,
     /// IP bytes that reached the receiver.
     pub wire_bytes: u64,
-    /// When the first and the last data segment reached the receiver.
-    pub first_arrival: Time,
-    /// When the last data segment reached the receiver.
-    pub last_arrival: Time,
+    /// When the last data segment reached, or will reach, the receiver.
+    last_arrival: Time,
 }
 
 impl Flow {
@@ -82,14 +78,12 @@ impl Flow {
             receiver,
             path: Vec::new(),
             return_path: Vec::new(),
-            forward_delay: Dur::ZERO,
             return_delay: Dur::ZERO,
             header_bytes: 52,
             ack_bytes: 52,
             start: Time::ZERO,
             stop: Time::NEVER,
             started: false,
-            data: VecDeque::new(),
             acks: VecDeque::new(),
             acks_returning: VecDeque::new(),
             first_ack: 0,
@@ -100,23 +94,80 @@ impl Flow {
             reports: None,
             observation: Vec::new(),
             wire_bytes: 0,
-            first_arrival: Time::NEVER,
             last_arrival: Time::ZERO,
         }
     }
 
+    /// A data packet has left the last link and will arrive at `at`. A receiver acts on arrivals and on its own timer
+    /// alone, so it takes the packet now, in its future; what arrives after the run's `end` is not in the results.
+    #[inline]
+    fn receive(&mut self, packet: &Packet, at: Time, end: Time) {
+        self.acknowledge_late(packet.flow as usize, at);
+        let mut payload = packet.bytes - self.header_bytes;
+        if at < end {
+            self.wire_bytes += u64::from(packet.bytes);
+        } else {
+            payload = 0;
+        }
+        self.last_arrival = at;
+        if let Some(ack) = self.receiver.on_data(packet, payload, at, &self.sender.rtt) {
+            self.send_ack(packet.flow as usize, ack, at);
+        }
+    }
+
+    /// A delayed acknowledgement leaves if it is due by `now`.
+    #[inline]
+    fn acknowledge_late(&mut self, index: usize, now: Time) {
+        let due = self.receiver.ack_due;
+        if due <= now {
+            let ack = self.receiver.on_timer();
+            self.send_ack(index, ack, due);
+        }
+    }
+
+    /// The receiver's acknowledgement starts its way back.
+    #[inline]
+    fn send_ack(&mut self, index: usize, ack: Ack, now: Time) {
+        let at = now + self.return_delay;
+        if self.return_path.is_empty() {
+            self.acks.push_back((at, ack));
+            return;
+        }
+        let slot = self.first_ack.wrapping_add(self.acks_returning.len() as u32);
+        self.acks_returning.push_back(ack);
+        // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
+        let blocks = u32::from(ack.sacked);
+        let bytes = self.ack_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 };
+        let packet = Packet {
+            arrival: now,
+            sent: now,
+            advertised: Rate(u64::MAX),
+            flow: index as u32,
+            seq: slot,
+            bytes,
+            hop: 0,
+            is_ack: true,
+        };
+        self.returning.push_back((at, packet));
+    }
+
+    /// When the next acknowledgement reaches the sender or the return path, or leaves the receiver.
+    #[inline]
+    fn answer_time(&self) -> Time {
+        let way = if self.return_path.is_empty() {
+            self.acks.front().map_or(Time::NEVER, |a| a.0)
+        } else {
+            self.returning.front().map_or(Time::NEVER, |p| p.0)
+        };
+        way.min(self.receiver.ack_due)
+    }
+
     #[inline]
     fn next_time(&self) -> Time {
-        let head = |q: Option<&(Time, Packet)>| q.map_or(Time::NEVER, |h| h.0);
-        let mut next = self.acks.front().map_or(Time::NEVER, |h| h.0).min(head(self.data.front()));
-        if self.started {
-            next = next.min(self.sender.next_timer());
-        } else {
-            next = next.min(self.start);
-        }
-        next = next.min(self.receiver.ack_due);
+        let own = if self.started { self.sender.next_timer() } else { self.start };
+        let mut next = own.min(self.answer_time());
         if !self.return_path.is_empty() {
-            next = next.min(head(self.returning.front()));
+            next = next.min(self.acks.front().map_or(Time::NEVER, |a| a.0));
         }
         if let Some(change) = self.desired.last() {
             next = next.min(change.0);
@@ -136,15 +187,17 @@ pub struct Sim {
     decision: Option<usize>,
     /// A flow that waits for an action before it sends.
     unsent: Option<usize>,
+    /// The end of the scenario.
+    end: Time,
 }
 
 impl Sim {
-    pub(crate) fn from_parts(links: Vec<Link>, flows: Vec<Flow>) -> Self {
+    pub(crate) fn from_parts(links: Vec<Link>, flows: Vec<Flow>, end: Time) -> Self {
         let mut schedule = Schedule::new(links.len() + flows.len());
         for (i, flow) in flows.iter().enumerate() {
             schedule.set(links.len() + i, flow.next_time());
         }
-        Self { now: Time::ZERO, schedule, links, flows, data_packets: 0, decision: None, unsent: None }
+        Self { now: Time::ZERO, schedule, links, flows, data_packets: 0, decision: None, unsent: None, end }
     }
 
     /// Virtual time.
@@ -269,16 +322,17 @@ impl Sim {
     #[inline]
     fn forward(&mut self, link: usize, mut packet: Packet) {
         let flow = &mut self.flows[packet.flow as usize];
-        let delay = self.links[link].delay;
+        let link = &mut self.links[link];
         packet.hop += 1;
         let path = if packet.is_ack { &flow.return_path } else { &flow.path };
         if usize::from(packet.hop) < path.len() {
-            self.links[link].pipe.push_back((self.now + delay, packet));
+            let previous = link.pipe.back().map(|p| p.0);
+            let at = link.arrival(self.now, || previous);
+            link.pipe.push_back((at, packet));
             return;
         }
-        let node = self.links.len() + packet.flow as usize;
         let at = if packet.is_ack {
-            let at = self.now + delay;
+            let at = link.arrival(self.now, || flow.acks.back().map(|a| a.0));
             // Those before it were dropped on the way.
             let skipped = packet.seq.wrapping_sub(flow.first_ack) as usize;
             flow.acks_returning.drain(..skipped.min(flow.acks_returning.len()));
@@ -288,10 +342,12 @@ impl Sim {
             }
             at
         } else {
-            let at = self.now + delay + flow.forward_delay;
-            flow.data.push_back((at, packet));
-            at
+            let at = link.arrival(self.now, || Some(flow.last_arrival));
+            self.data_packets += 1;
+            flow.receive(&packet, at, self.end);
+            flow.answer_time()
         };
+        let node = self.links.len() + packet.flow as usize;
         if at < self.schedule.time(node) {
             self.schedule.set(node, at);
         }
@@ -319,26 +375,7 @@ impl Sim {
                 flow.sender.controller().set_desired_rate(rate);
             }
         }
-        while let Some(&(at, packet)) = flow.data.front() {
-            if at > now {
-                break;
-            }
-            flow.data.pop_front();
-            self.data_packets += 1;
-            flow.wire_bytes += u64::from(packet.bytes);
-            if flow.first_arrival == Time::NEVER {
-                flow.first_arrival = now;
-            }
-            flow.last_arrival = now;
-            let payload = packet.bytes - flow.header_bytes;
-            if let Some(ack) = flow.receiver.on_data(&packet, payload, now) {
-                send_ack(flow, index, ack, now);
-            }
-        }
-        if flow.receiver.ack_due <= now {
-            let ack = flow.receiver.on_timer();
-            send_ack(flow, index, ack, now);
-        }
+        flow.acknowledge_late(index, now);
         while self.flows[index].acks.front().is_some_and(|h| h.0 <= now) {
             let flow = &mut self.flows[index];
             if let Some((_, ack)) = flow.acks.pop_front() {
@@ -468,30 +505,4 @@ fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl F
         };
         link.arrive(packet, now);
     }
-}
-
-/// The receiver's acknowledgement starts its way back.
-#[inline]
-fn send_ack(flow: &mut Flow, index: usize, ack: Ack, now: Time) {
-    let at = now + flow.return_delay;
-    if flow.return_path.is_empty() {
-        flow.acks.push_back((at, ack));
-        return;
-    }
-    let slot = flow.first_ack.wrapping_add(flow.acks_returning.len() as u32);
-    flow.acks_returning.push_back(ack);
-    // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
-    let blocks = u32::from(ack.sacked);
-    let bytes = flow.ack_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 };
-    let packet = Packet {
-        arrival: now,
-        sent: now,
-        advertised: Rate(u64::MAX),
-        flow: index as u32,
-        seq: slot,
-        bytes,
-        hop: 0,
-        is_ack: true,
-    };
-    flow.returning.push_back((at, packet));
 }

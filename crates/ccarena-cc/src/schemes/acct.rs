@@ -1,9 +1,16 @@
 //! `acct`: the sender of ACCT (Kheirkhah et al., "ACCT: An Intelligent Congestion Control Mechanism for Future
 //! Internet", §II-B and §II-C). Routers advertise a rate; a learned agent sets the aggressiveness α once per window.
 //!
-//! Departures from the paper, all parameters:
-//! - `reduce_at`: the periodic window reduction may act at a fraction of the budget. σ is a mean over a window that has
-//!   passed, so a reduction at the budget itself (the paper's, 1.0) comes about one round trip after it was exceeded.
+//! Departures from the paper. Each is a parameter; the paper's own rule is `reduce_at: 1, slack: 0, jitter_slack: 0,
+//! pacing_gain: 0, min_window: 1`. With it the delay stays within the budget four fifths of the time on constant links
+//! even at α = 1, because the delay must exceed the budget for a whole window before anything happens.
+//! - `reduce_at`: the window reduction acts at a fraction of the budget.
+//! - `slack`: it leaves part of a segment beyond the target: whole segments are sent, and a delayed ACK holds one back.
+//! - `jitter_slack`: delay that a reduction does not cure is not this flow's queue but the link's own jitter (a cellular
+//!   scheduler's, say). Each interval over the budget in a row leaves one segment more, up to this many; after
+//!   [`PATIENCE`] intervals a full reduction asks again whose delay it is.
+//! - `pacing_gain`: within the budget the window is spread over the round trip. Over it, where service comes in bursts,
+//!   ACK clocking uses opportunities that pacing would miss.
 //! - `min_window`: no reduction goes below two segments (RFC 5681's floor), below which delayed ACKs stall the flow.
 //! - the window grows only while it is what limits sending, as in Linux (`tcp_is_cwnd_limited`).
 
@@ -27,7 +34,7 @@ pub const SCHEME: Scheme = Scheme {
         },
         Param {
             name: "reduce_at",
-            default: 0.2,
+            default: 0.15,
             min: 0.05,
             max: 10.0,
             doc: "fraction of the budget at which the window is reset to the target (the paper: 1)",
@@ -44,21 +51,21 @@ pub const SCHEME: Scheme = Scheme {
             default: 0.75,
             min: 0.0,
             max: 100.0,
-            doc: "segments beyond the target that a reduction within the budget leaves (the paper: 0)",
+            doc: "segments beyond the target that a reduction leaves (the paper: 0)",
         },
         Param {
             name: "jitter_slack",
-            default: 5.0,
+            default: 8.0,
             min: 0.0,
             max: 100.0,
-            doc: "segments beyond the target that a reduction over the budget leaves (the paper: 0)",
+            doc: "most segments that intervals over the budget in a row add to the slack (the paper: 0)",
         },
         Param {
             name: "pacing_gain",
             default: 1.1,
             min: 0.0,
             max: 10.0,
-            doc: "pacing rate in windows per smoothed RTT; 0 sends as acknowledgements come (the paper)",
+            doc: "pacing rate within the budget, in windows per smoothed RTT; 0 is ACK clocking always (the paper)",
         },
         Param { name: "initial_alpha", default: 1.0, min: 1.0, max: 100.0, doc: "α until the first action" },
     ],
@@ -67,7 +74,8 @@ pub const SCHEME: Scheme = Scheme {
 };
 
 /// Intervals over the budget after which a reduction leaves no jitter slack, to see whether the delay is the flow's own.
-const PATIENCE: u32 = 8;
+const PATIENCE: u32 = 16;
+
 /// Length of the time series in the observation.
 const HISTORY: usize = 8;
 const ZONES: usize = 4;
@@ -289,7 +297,7 @@ impl Controller for Acct {
             self.interval.rtt_count += 1;
         }
         if let Some(rate) = ack.advertised {
-            self.advertised = rate.clamp(Rate(1), self.desired);
+            self.advertised = rate.min(self.desired).max(Rate(1));
         }
         self.rtt_min = ack.min_rtt;
         self.srtt = ack.srtt;

@@ -54,13 +54,14 @@ fn links(at: &At<'_>) -> Result<Vec<Link>> {
 }
 
 fn link(at: &At<'_>, index: usize) -> Result<Link> {
-    let o = at.object(&["name", "service", "queue", "delay_ms", "loss", "agent"])?;
+    let o = at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "loss", "agent"])?;
     let default = Link::default();
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
         service: service(&o.require("service", "the link's service, such as {type: constant, rate_mbps: 48}")?)?,
         queue: o.or("queue", default.queue, queue)?,
         delay: o.or("delay_ms", default.delay, |at| at.millis(0.0, MAX_DELAY_MS))?,
+        jitter: o.or("jitter_ms", default.jitter, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, |at| at.number(0.0, 1.0))?,
         agent: o.or("agent", default.agent, agent)?,
     })

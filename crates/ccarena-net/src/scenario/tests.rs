@@ -15,7 +15,7 @@ fn full() -> Value {
         "version": 1, "duration_s": 12.5, "seed": 7,
         "links": [
             {"name": "a", "service": {"type": "constant", "rate_mbps": 48.5}, "queue": {"type": "droptail", "packets": 100},
-             "delay_ms": 12.25, "loss": 0.01, "agent": {"idle_ms": 100, "headroom": 0.9, "mode": "equal"}},
+             "delay_ms": 12.25, "jitter_ms": 0.5, "loss": 0.01, "agent": {"idle_ms": 100, "headroom": 0.9, "mode": "equal"}},
             {"name": "b", "service": {"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 5}, {"at_s": 1.5, "rate_mbps": 0}]},
              "queue": {"type": "droptail", "bytes": 30000}, "agent": true},
             {"name": "c", "service": {"type": "random_steps", "min_mbps": 5, "max_mbps": 100, "period_s": 4},
@@ -152,6 +152,7 @@ fn impossible_values_are_refused() {
         ("/links/1", json!({"name": "link0", "service": {"type": "constant", "rate_mbps": 1}}), "links[1]: got "),
         ("/links/0/name", json!(""), "links[0].name: got \"\"; expected a name"),
         ("/links/0/loss", json!(1.5), "links[0].loss: got 1.5; expected a number from 0 to 1"),
+        ("/links/0/jitter_ms", json!(-1), "links[0].jitter_ms: got -1;"),
         ("/links/0/loss", json!(-0.1), "links[0].loss: got -0.1;"),
         ("/links/0/delay_ms", json!(-1), "links[0].delay_ms: got -1;"),
         ("/links/0/agent", json!(1), "links[0].agent: got 1; expected true, false"),

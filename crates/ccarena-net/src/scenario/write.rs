@@ -29,6 +29,7 @@ fn link(l: &Link) -> Value {
         "service": service(&l.service),
         "queue": queue(&l.queue),
         "delay_ms": l.delay.as_millis_f64(),
+        "jitter_ms": l.jitter.as_millis_f64(),
         "loss": l.loss,
         "agent": l.agent.map_or(Value::Bool(false), agent),
     })

@@ -1,0 +1,111 @@
+"""The native extension: the simulator, its worlds for training, policies and traces. Built from `crates/ccarena-py`.
+
+Arrays that a method fills must be C-contiguous and of the stated type and shape; nothing is converted or copied.
+"""
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+
+def simulate(scenario_json: str) -> dict[str, Any]:
+    """Runs a scenario document in virtual time and returns its record (docs/results.md); the GIL is released meanwhile.
+
+    Raises ScenarioError, TraceError or PolicyError.
+    """
+
+def validate_scenario(scenario_json: str) -> str:
+    """The normalised document, every default filled in (docs/scenario.md). Raises ScenarioError."""
+
+def schemes() -> list[dict[str, Any]]:
+    """Every congestion control: `name`, `summary`, `learned`, `params`; a learned one's interface as well."""
+
+def queue_disciplines() -> list[dict[str, Any]]:
+    """Every queue discipline: `name`, `summary`, `params`."""
+
+def read_trace(path: str | PathLike[str]) -> NDArray[np.uint32]:
+    """Delivery opportunities in ms, `[n]`. Raises TraceError, naming file and line."""
+
+def write_trace(path: str | PathLike[str], opportunities_ms: NDArray[np.uint32]) -> None:
+    """Writes a trace file. Raises TraceError if the times are no trace, OSError if it cannot be written."""
+
+def generate_cellular(preset: str, duration_s: float, seed: int, mean_mbps: float | None = None) -> NDArray[np.uint32]:
+    """A synthetic cellular trace in ms, `[n]`; `mean_mbps` scales the preset's rates. Raises TraceError."""
+
+def cellular_presets() -> list[dict[str, Any]]:
+    """The generator's presets: `name`, `summary`, `mean_mbps`, `published`."""
+
+class Policy:
+    """A trained policy, with inference in float32 by the same code as in the simulator. Raises PolicyError."""
+
+    def __init__(self, path: str | PathLike[str]) -> None: ...
+    @property
+    def observation(self) -> str:
+        """What it observes, such as "acct-1"."""
+
+    def act(self, observations: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Best actions `[n]` and logits `[n, actions]` for raw observations `[n, length]`. Raises PolicyError."""
+
+class VecWorlds:
+    """Many worlds with one learner each, drawn from a domain or running one scenario; exactly one of them is given.
+
+    Raises ScenarioError, TraceError or PolicyError.
+    """
+
+    def __init__(
+        self,
+        domain_json: str | None = None,
+        scenario_json: str | None = None,
+        worlds: int = 1,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def reset(self, observations: NDArray[np.float32], seed: int | None = None) -> None:
+        """Starts every world anew from its first episode, of a run seeded with `seed`; fills `[worlds, length]`."""
+
+    def step(
+        self,
+        actions: NDArray[np.float32],
+        observations: NDArray[np.float32],
+        reports: NDArray[np.float32],
+        truncated: NDArray[np.bool_],
+        final_observations: NDArray[np.float32],
+    ) -> None:
+        """Runs every world to its next decision and fills the arrays, a row per world; the GIL is released meanwhile.
+
+        A world whose episode is over starts the next one; `final_observations` is written in its row alone.
+        Raises ActionError, before any world has moved.
+        """
+
+    def state(self) -> bytes:
+        """All that `restore` needs."""
+
+    def restore(self, state: bytes, observations: NDArray[np.float32]) -> None:
+        """Replays `state`, exactly, and fills the observations. Raises CheckpointError."""
+
+    def data_packets(self) -> NDArray[np.uint64]:
+        """Packets delivered in each world's current episode, `[worlds]`."""
+
+class SharedWorld:
+    """One world with any number of learners on one bottleneck. Raises what `VecWorlds` does."""
+
+    def __init__(self, domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0) -> None: ...
+    @property
+    def learners(self) -> int:
+        """Number of learners."""
+
+    def reset(self, episode: int) -> None:
+        """Starts episode number `episode`."""
+
+    def observe(self, learner: int) -> NDArray[np.float32]:
+        """What a learner sees, `[length]`."""
+
+    def step(self, actions: NDArray[np.float32]) -> tuple[list[NDArray[np.float32]], bool]:
+        """Runs until every learner has finished an interval: their reports `[k, columns]`, and whether it is over.
+
+        Raises ActionError, before the world has moved.
+        """

@@ -1,0 +1,27 @@
+"""Actions as the native worlds take them, checked as far as NumPy would let something else pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.errors import ActionError
+
+
+def as_actions(given: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """`given` as float32 of `shape`; that the values are indices is for the worlds to check.
+
+    Raises:
+        ActionError: it has another shape, or is not made of numbers.
+    """
+    try:
+        actions = np.asarray(given)
+    except ValueError as error:
+        raise ActionError(f"actions are ragged ({error}); expected an array of shape {shape}") from error
+    if actions.shape != shape:
+        raise ActionError(f"actions have shape {actions.shape}; expected {shape}")
+    if actions.dtype.kind not in "iuf":
+        raise ActionError(f"actions are of type {actions.dtype}; expected integers")
+    return actions.astype(np.float32)

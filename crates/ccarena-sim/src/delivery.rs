@@ -1,0 +1,98 @@
+//! What one acknowledgement has delivered (`struct tcp_sacktag_state` and the walk of `tcp_clean_rtx_queue`).
+
+use ccarena_cc::{Dur, Time};
+
+use crate::scoreboard::Segment;
+
+/// What one acknowledgement has delivered, gathered over its segments.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    pub now: Time,
+    pub packets: u32,
+    /// Send times of the first and the last never-retransmitted segment it covers cumulatively.
+    pub first_acked: Time,
+    pub last_acked: Time,
+    /// The same for selectively covered ones.
+    pub first_sacked: Time,
+    pub last_sacked: Time,
+    /// Some segment is newly covered selectively (`FLAG_DATA_SACKED`).
+    pub sacked: bool,
+    pub retransmitted_acked: bool,
+    /// A never-retransmitted segment before `high` is covered (`FLAG_ORIG_SACK_ACKED`).
+    pub original: bool,
+    pub high: u32,
+    /// The most recently sent segment it covers (`tcp_rate_skb_delivered`).
+    pub newest: Option<(Segment, u32)>,
+}
+
+impl Delivery {
+    /// Nothing yet; an episode of recovery ends at segment `high`.
+    pub fn new(now: Time, high: u32) -> Self {
+        Self {
+            now,
+            packets: 0,
+            first_acked: Time::NEVER,
+            last_acked: Time::NEVER,
+            first_sacked: Time::NEVER,
+            last_sacked: Time::NEVER,
+            sacked: false,
+            retransmitted_acked: false,
+            original: false,
+            high,
+            newest: None,
+        }
+    }
+
+    #[inline]
+    fn book(&mut self, seq: u32, segment: &Segment) {
+        self.packets += 1;
+        self.original |= seq < self.high && !segment.ever_retransmitted();
+        if self.newest.is_none_or(|(n, s)| (segment.sent, seq) > (n.sent, s)) {
+            self.newest = Some((*segment, seq));
+        }
+    }
+
+    /// A segment that was not delivered before is acknowledged cumulatively.
+    #[inline]
+    pub fn acked(&mut self, seq: u32, segment: &Segment) {
+        self.book(seq, segment);
+        if segment.ever_retransmitted() {
+            self.retransmitted_acked = true;
+        } else {
+            self.last_acked = segment.sent;
+            if self.first_acked == Time::NEVER {
+                self.first_acked = segment.sent;
+            }
+        }
+    }
+
+    /// A segment is selectively acknowledged for the first time.
+    pub fn sacked(&mut self, seq: u32, segment: &Segment) {
+        self.book(seq, segment);
+        self.sacked = true;
+        if !segment.ever_retransmitted() {
+            self.last_sacked = segment.sent;
+            if self.first_sacked == Time::NEVER {
+                self.first_sacked = segment.sent;
+            }
+        }
+    }
+
+    /// RTT for the timeout and RTT for congestion control (`tcp_clean_rtx_queue`, `tcp_ack_update_rtt`).
+    #[inline]
+    pub fn rtt(&self, echo: Time, advanced: bool) -> Option<(Dur, Dur)> {
+        let since = |t: Time| (t != Time::NEVER).then(|| self.now.since(t));
+        let sequence = if self.retransmitted_acked { None } else { since(self.first_acked) };
+        let last = if self.retransmitted_acked { None } else { since(self.last_acked) };
+        let congestion = since(self.last_sacked).or(last);
+        match (sequence.or(since(self.first_sacked)), congestion) {
+            (Some(s), Some(c)) => Some((s, c)),
+            // Only retransmitted segments: the echoed timestamp tells which transmission was heard (RFC 7323 §4.1).
+            _ if advanced && echo > Time::ZERO => {
+                let rtt = self.now.since(echo);
+                Some((rtt, rtt))
+            }
+            _ => None,
+        }
+    }
+}

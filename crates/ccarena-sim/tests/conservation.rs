@@ -1,0 +1,174 @@
+//! Random scenarios: nothing panics, stalls, is lost without trace or is counted twice, and the same seed gives the same
+//! bytes.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
+
+mod common;
+
+use ccarena_cc::all_schemes;
+use ccarena_sim::Sim;
+use common::{build, fingerprint, run};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const DURATION_S: f64 = 8.0;
+const MSS: u64 = 1448;
+
+fn service() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        (0.3..30.0_f64).prop_map(|mbps| json!({"type": "constant", "rate_mbps": mbps})),
+        (0.3..5.0_f64, 5.0..30.0_f64, 0.1..3.0_f64)
+            .prop_map(|(a, b, s)| json!({"type": "random_steps", "min_mbps": a, "max_mbps": b, "period_s": s})),
+        // With an outage in the middle.
+        (1.0..20.0_f64).prop_map(|mbps| json!({"type": "steps", "steps": [
+            {"at_s": 0, "rate_mbps": mbps}, {"at_s": 2, "rate_mbps": 0}, {"at_s": 4, "rate_mbps": mbps / 2.0}]})),
+        (any::<u32>(), 0..10_000_u32)
+            .prop_map(|(s, o)| json!({"type": "cellular", "preset": "lte-driving", "seed": s, "offset_ms": o})),
+    ]
+}
+
+fn queue() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!({"type": "infinite"})),
+        (1..200_u32).prop_map(|n| json!({"type": "droptail", "packets": n})),
+        (1..100_000_u32).prop_map(|n| json!({"type": "droptail", "bytes": n})),
+        (0.1..3.0_f64).prop_map(|n| json!({"type": "droptail", "bdp": n})),
+    ]
+}
+
+fn link() -> impl Strategy<Value = Value> {
+    let loss = prop_oneof![3 => Just(0.0), 2 => 0.0..0.3_f64];
+    let jitter = prop_oneof![3 => Just(0.0), 1 => 0.0..5.0_f64];
+    (service(), queue(), 0.0..60.0_f64, loss, jitter, any::<bool>()).prop_map(|(service, queue, delay, loss, late, agent)| {
+        json!({"service": service, "queue": queue, "delay_ms": delay, "loss": loss, "jitter_ms": late, "agent": agent})
+    })
+}
+
+fn app() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        3 => Just(json!({"type": "bulk"})),
+        1 => (0.1..10.0_f64).prop_map(|r| json!({"type": "cbr", "rate_mbps": r})),
+        1 => (0.1..10.0_f64, 0.1..2.0_f64, 0.1..2.0_f64)
+            .prop_map(|(r, on, off)| json!({"type": "onoff", "rate_mbps": r, "on_s": on, "off_s": off})),
+        1 => (prop::collection::vec(1..300_000_u32, 1..5), 0.0..1.0_f64)
+            .prop_map(|(sizes, gap)| json!({"type": "transfers", "sizes_bytes": sizes, "gap_s": gap})),
+    ]
+}
+
+/// Which links data and acknowledgements cross.
+fn path() -> impl Strategy<Value = (Vec<&'static str>, Vec<&'static str>)> {
+    prop_oneof![
+        Just((vec!["link0"], vec![])),
+        Just((vec!["link0", "link1"], vec![])),
+        Just((vec!["link0"], vec!["link2"])),
+        Just((vec!["link1", "link0"], vec!["link2", "link0"])),
+    ]
+}
+
+fn flow() -> impl Strategy<Value = Value> {
+    let schemes = all_schemes();
+    let switches = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), prop::bool::weighted(0.8));
+    let times = (0.0..3.0_f64, prop::option::weighted(0.3, 3.0..7.0_f64));
+    (0..schemes.len(), path(), app(), switches, times, 1..40_u32).prop_map(
+        move |(i, (path, back), app, (sack, delayed, slow_start), (start, stop), window)| {
+            let policy = if schemes[i].learned { json!({"constant": 3}) } else { Value::Null };
+            json!({"scheme": schemes[i].name, "path": path, "return_path": back, "app": app, "sack": sack,
+                "delayed_ack": delayed, "slow_start": slow_start, "start_s": start, "stop_s": stop,
+                "initial_window": window, "policy": policy})
+        },
+    )
+}
+
+fn scenario() -> impl Strategy<Value = Value> {
+    (prop::collection::vec(link(), 3), prop::collection::vec(flow(), 1..5), any::<u32>()).prop_map(
+        |(links, flows, seed)| {
+            json!({"duration_s": DURATION_S, "seed": seed, "links": links, "flows": flows,
+                "record": {"packets": true, "reports": true}})
+        },
+    )
+}
+
+/// What entered a link has left it or is in it; what flows sent has arrived, was lost or is on its way.
+fn check_conservation(document: &Value, sim: &Sim) -> Result<(), TestCaseError> {
+    for link in sim.links() {
+        let s = link.stats;
+        let accounted = s.delivered_packets + s.dropped_packets + s.lost_packets + link.backlog_packets() as u64;
+        prop_assert_eq!(s.arrived_packets, accounted, "{:?}", s);
+    }
+    let no_acks_on_links =
+        document["flows"].as_array().unwrap().iter().all(|f| f["return_path"].as_array().unwrap().is_empty());
+    if no_acks_on_links {
+        let sent: u64 = sim.flows().iter().map(|f| f.sender.stats.sent).sum();
+        let elsewhere: u64 = sim
+            .links()
+            .iter()
+            .map(|l| l.stats.dropped_packets + l.stats.lost_packets + l.backlog_packets() as u64 + l.pipe.len() as u64)
+            .sum();
+        prop_assert_eq!(sent, sim.data_packets + elsewhere);
+    }
+    for flow in sim.flows() {
+        let (s, r) = (flow.sender.stats, &flow.receiver);
+        prop_assert!(s.retransmitted <= s.sent);
+        prop_assert!(r.goodput_bytes <= (s.sent - s.retransmitted) * MSS, "unique bytes only");
+        prop_assert!(flow.wire_bytes >= r.goodput_bytes);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_are_conserved_and_runs_repeat(document in scenario()) {
+        let sim = run(&document, u64::MAX);
+        check_conservation(&document, &sim)?;
+        let again = run(&document, 77_777_777);
+        prop_assert!(fingerprint(sim) == fingerprint(again), "the way the time is sliced must not matter");
+    }
+
+    /// A stopped flow drains: then every segment that arrived is either new or a duplicate, and nothing is under way.
+    #[test]
+    fn what_was_sent_is_delivered_once(mut document in scenario()) {
+        document["duration_s"] = json!(120);
+        for flow in document["flows"].as_array_mut().unwrap() {
+            flow["stop_s"] = json!(5);
+            flow["return_path"] = json!([]);
+            flow["app"] = json!({"type": "bulk"});
+        }
+        let sim = run(&document, u64::MAX);
+        check_conservation(&document, &sim)?;
+        prop_assert!(sim.links().iter().all(|l| l.backlog_packets() == 0 && l.pipe.is_empty()));
+        let unique: u64 = sim.flows().iter().map(|f| f.receiver.goodput_bytes / MSS).sum();
+        let duplicates: u64 = sim.flows().iter().map(|f| f.receiver.duplicates).sum();
+        prop_assert_eq!(unique + duplicates, sim.data_packets);
+    }
+
+    /// Bulk data goes on arriving, whatever the scheme, the loss and the buffer. (With more loss than this the timeout's
+    /// backoff alone makes pauses of 30 s.)
+    #[test]
+    fn bulk_flows_do_not_stall(
+        scheme in 0..all_schemes().len(),
+        (loss, buffer, mbps) in (0.0..0.2_f64, 1..50_u32, 0.5..10.0_f64),
+        (sack, delayed, back) in any::<(bool, bool, bool)>(),
+        seed in any::<u32>(),
+    ) {
+        let scheme = &all_schemes()[scheme];
+        let policy = if scheme.learned { json!({"constant": 0}) } else { Value::Null };
+        let document = json!({
+            "duration_s": 120, "seed": seed,
+            "links": [
+                {"service": {"type": "constant", "rate_mbps": mbps}, "queue": {"type": "droptail", "packets": buffer},
+                 "loss": loss},
+                {"service": {"type": "constant", "rate_mbps": 10}}],
+            "flows": [{"scheme": scheme.name, "policy": policy, "path": ["link0"],
+                "return_path": if back { json!(["link1"]) } else { json!([]) }, "sack": sack, "delayed_ack": delayed}],
+        });
+        let (_, mut sim) = build(&document);
+        let mut before = 0;
+        for quarter in 1..=4_u64 {
+            sim.run_until(ccarena_cc::Time(quarter * 30_000_000_000));
+            let delivered = sim.flows()[0].receiver.goodput_bytes;
+            prop_assert!(delivered > before, "nothing arrived in 30 s: {:?}", sim.flows()[0].sender.stats);
+            before = delivered;
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Worlds: the same whatever the threads and the batch, restored exactly, and moved by no bad action.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
+
+use ccarena_cc::ActionError;
+use ccarena_sim::{Domain, Source, StepOut, WorldError, Worlds};
+use serde_json::json;
+
+fn source() -> Source {
+    let domain: Domain = serde_json::from_value(json!({
+        "episode_s": [0.5, 2.0],
+        "link": {
+            "kinds": {"constant": 1, "random_steps": 1, "cellular": 1},
+            "rate_mbps": [2, 40], "step_s": [0.2, 1], "presets": ["lte-driving"], "traces": [], "rtt_ms": [10, 80],
+            "buffer_bdp": [0.5, 3], "buffer_packets": null, "loss": [0, 0.02], "signal": 0.8, "agent_headroom": 1,
+        },
+        "cross_traffic": {"probability": 0.5, "schemes": ["cubic", "bbr"], "flows": [1, 2]},
+        "learner": {"scheme": "acct", "desired_mbps": 10000},
+    }))
+    .unwrap();
+    Source::Domain(Box::new(domain))
+}
+
+struct Batch {
+    worlds: Worlds,
+    observations: Vec<f32>,
+    reports: Vec<f32>,
+    truncated: Vec<bool>,
+    last: Vec<f32>,
+    step: u32,
+}
+
+impl Batch {
+    fn new(count: usize, seed: u64, threads: usize) -> Self {
+        let mut worlds = Worlds::new(source(), count, seed, threads).unwrap();
+        let (width, report) = (worlds.spec().observation_len, worlds.spec().report.len());
+        let mut observations = vec![0.0; count * width];
+        worlds.reset(None, &mut observations).unwrap();
+        Self {
+            worlds,
+            observations,
+            reports: vec![0.0; count * report],
+            truncated: vec![false; count],
+            last: vec![0.0; count * width],
+            step: 0,
+        }
+    }
+
+    /// Steps with actions that depend on world and step only.
+    fn step(&mut self) {
+        let actions: Vec<f32> =
+            (0..self.truncated.len() as u32).map(|w| ((w * 7 + self.step * 3) % 15) as f32).collect();
+        self.step += 1;
+        self.try_step(&actions).unwrap();
+    }
+
+    fn try_step(&mut self, actions: &[f32]) -> Result<(), WorldError> {
+        let out = StepOut {
+            observations: &mut self.observations,
+            reports: &mut self.reports,
+            truncated: &mut self.truncated,
+            final_observations: &mut self.last,
+        };
+        self.worlds.step(actions, out)
+    }
+
+    /// The first `count` worlds' observations and reports, as bits.
+    fn bits(&self, count: usize) -> Vec<u32> {
+        let n = self.truncated.len();
+        let rows = |v: &[f32]| v[..v.len() / n * count].iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        [rows(&self.observations), rows(&self.reports), self.truncated[..count].iter().map(|&t| u32::from(t)).collect()]
+            .concat()
+    }
+}
+
+#[test]
+fn threads_and_batch_size_change_nothing() {
+    let mut batches = [Batch::new(12, 5, 1), Batch::new(12, 5, 2), Batch::new(3, 5, 2)];
+    let mut episodes_ended = 0;
+    for step in 0..150 {
+        for batch in &mut batches {
+            batch.step();
+        }
+        assert_eq!(batches[0].bits(12), batches[1].bits(12), "step {step}: 1 and 2 threads");
+        assert_eq!(batches[0].bits(3), batches[2].bits(3), "step {step}: 12 and 3 worlds");
+        episodes_ended += batches[0].truncated.iter().filter(|&&t| t).count();
+    }
+    assert!(episodes_ended > 12, "{episodes_ended} episodes ended");
+}
+
+#[test]
+fn a_restored_run_goes_on_as_if_uninterrupted() {
+    let mut original = Batch::new(6, 9, 2);
+    for _ in 0..70 {
+        original.step();
+    }
+    let state = original.worlds.state();
+    let mut restored = Batch::new(6, 1, 1);
+    restored.worlds.restore(&state, &mut restored.observations).unwrap();
+    restored.step = original.step;
+    assert_eq!(original.observations, restored.observations);
+    for step in 0..70 {
+        original.step();
+        restored.step();
+        assert_eq!(original.bits(6), restored.bits(6), "step {step} after the restoration");
+    }
+}
+
+#[test]
+fn bad_actions_are_refused_and_move_no_world() {
+    let mut batch = Batch::new(4, 3, 2);
+    batch.step();
+    let (state, bits) = (batch.worlds.state(), batch.bits(4));
+    for bad in [f32::NAN, f32::INFINITY, -1.0, 15.0, 0.5] {
+        match batch.try_step(&[1.0, 2.0, 3.0, bad]) {
+            Err(WorldError::Action { index: 3, source: ActionError::NotFinite(_) }) => assert!(!bad.is_finite()),
+            Err(WorldError::Action { index: 3, source: ActionError::OutOfRange { .. } }) => assert!(bad.is_finite()),
+            other => panic!("{bad}: {other:?}"),
+        }
+    }
+    assert_eq!((state, bits), (batch.worlds.state(), batch.bits(4)));
+    batch.step();
+}
+
+#[test]
+fn states_that_do_not_fit_are_refused() {
+    let mut batch = Batch::new(2, 3, 1);
+    batch.step();
+    let state = batch.worlds.state();
+    let mut longer = state.clone();
+    longer.push(0);
+    for bad in [&state[..state.len() - 1], &[], &longer] {
+        let error = batch.worlds.restore(bad, &mut batch.observations).unwrap_err();
+        assert!(error.to_string().starts_with("saved environment state: "), "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+"""`ccarena/Acct-v0`: what Gymnasium and Stable-Baselines3 ask of an environment, and what its docstring promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from ccarena.acct.rewards import RewardParams, rewards
+from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES_SLICES, Zone
+from ccarena.configs.schema import AcctEnvConfig
+from ccarena.envs import AcctEnv, AcctVectorEnv
+from ccarena.errors import ActionError, ConfigError, PolicyError, ScenarioError
+
+ROOT = Path(__file__).parents[2]
+SHORT = AcctEnvConfig(episode_s=(0.5, 1.0))
+
+
+def scenario(**changes: Any) -> dict[str, Any]:
+    """A learner among CUBIC flows."""
+    document: dict[str, Any] = {
+        "duration_s": 2,
+        "links": [{"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "agent": True}],
+        "flows": [{"scheme": "cubic"}, {"scheme": "acct"}, {"scheme": "cubic", "start_s": 0.5}],
+    }
+    return {**document, **changes}
+
+
+def play(env: gymnasium.Env, seed: int | None, actions: int = 7) -> tuple[np.ndarray, list[float]]:
+    """One episode of constant action: its observations and rewards."""
+    observation, _ = env.reset(seed=seed)
+    observations, given = [observation], []
+    over = False
+    while not over:
+        observation, reward, _, over, _ = env.step(actions)
+        observations.append(observation)
+        given.append(reward)
+    return np.array(observations), given
+
+
+def test_gymnasium_accepts_it_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # It asks for bounds on observations; rates and delays have none.
+        warnings.filterwarnings("ignore", message=".*Box observation space (min|max)imum value is.*infinity")
+        warnings.filterwarnings("ignore", message=".*is different from the unwrapped version.*")
+        env = gymnasium.make("ccarena/Acct-v0", config=SHORT)
+        check_env(env.unwrapped, skip_render_check=True)
+
+
+def test_stable_baselines3_accepts_it() -> None:
+    checker = pytest.importorskip(
+        "stable_baselines3.common.env_checker", reason="STABLE-BASELINES3 NOT INSTALLED: its checker was not run"
+    )
+    checker.check_env(AcctEnv(SHORT), warn=True)
+
+
+@pytest.mark.parametrize(
+    "how", ["import ccarena.envs; name = 'ccarena/Acct-v0'", "name = 'ccarena.envs:ccarena/Acct-v0'"]
+)
+def test_gymnasium_makes_it_by_name(how: str) -> None:
+    code = (
+        f"import gymnasium; {how}; env = gymnasium.make(name); env.reset(seed=1); "
+        "envs = gymnasium.make_vec(name, num_envs=3); print(env.unwrapped, envs.num_envs)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert "AcctEnv" in result.stdout and result.stdout.strip().endswith("3")
+
+
+def test_spaces_and_starting_state() -> None:
+    env = AcctEnv(SHORT)
+    assert env.observation_space.shape == (OBSERVATION_SIZE,) and env.action_space.n == len(ACTIONS)
+    observation, info = env.reset(seed=1)
+    assert info == {}
+    assert not observation[:-1].any(), "a flow that has sent nothing has nothing to observe"
+    assert observation[-1] in ACTIONS
+
+
+def test_the_report_explains_observation_and_reward() -> None:
+    env = AcctEnv(SHORT, reward=RewardParams(omega=3.0))
+    env.reset(seed=5)
+    for action in (3, 14, 0, 9):
+        observation, reward, _, _, info = env.step(action)
+        assert tuple(info) == REPORT_FIELDS
+        row = np.array([list(info.values())], np.float32)
+        assert reward == pytest.approx(float(rewards(row, RewardParams(omega=3.0))[0]))
+        zone = observation[SERIES_SLICES["zone"]].reshape(len(Zone), -1)[:, -1]
+        assert zone.argmax() == info["zone"] and zone.sum() == 1
+        assert observation[SERIES_SLICES["delay"]][-1] == pytest.approx(info["delay_ratio"])
+        assert info["alpha"] == ACTIONS[action] == observation[-1]
+
+
+def test_episodes_follow_from_the_seed() -> None:
+    one, two = AcctEnv(SHORT), AcctEnv(SHORT)
+    first, second = play(one, seed=3), play(one, seed=None)
+    assert len(first[0]) != len(second[0]) or not np.array_equal(first[0], second[0])
+    again = play(two, seed=3)
+    assert np.array_equal(first[0], again[0]) and first[1] == again[1]
+    # An episode that is left in the middle counts as one.
+    two.reset(seed=3)
+    two.step(0)
+    assert np.array_equal(play(two, seed=None)[0], second[0])
+
+
+def test_it_is_the_first_world_of_the_vector_environment() -> None:
+    vector, one = AcctVectorEnv(3, SHORT, threads=2), AcctEnv(SHORT)
+    observations, rewarded = play(one, seed=11)
+    row, _ = vector.reset(seed=11)
+    assert np.array_equal(row[0], observations[0])
+    for k, reward in enumerate(rewarded, start=1):
+        row, given, _, truncated, infos = vector.step(np.full(3, 7))
+        over = k == len(rewarded)
+        assert bool(truncated[0]) == over and given[0] == np.float32(reward)
+        assert np.array_equal(infos["final_obs"][0] if over else row[0], observations[k])
+
+
+@pytest.mark.parametrize("action", [np.nan, np.inf, -1, len(ACTIONS), 1.5, [1], [1, 2], "two", None])
+def test_an_impossible_action_moves_nothing(action: Any) -> None:
+    env, other = AcctEnv(SHORT), AcctEnv(SHORT)
+    env.reset(seed=2), other.reset(seed=2)
+    with pytest.raises(ActionError, match="action"):
+        env.step(action)
+    for given in (4, 8):
+        assert np.array_equal(env.step(given)[0], other.step(given)[0])
+
+
+def test_one_learner_among_cubic_flows() -> None:
+    env = AcctEnv(scenario=scenario())
+    observations, rewarded = play(env, seed=1, actions=2)
+    assert len(rewarded) > 10 and np.isfinite(observations).all()
+    alone = AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}]))
+    alone.reset(seed=1)
+    throughput = [alone.step(2)[4]["throughput_mbps"] for _ in range(40)]
+    assert max(throughput[10:]) > 1.3 * max(observations[10:, SERIES_SLICES["throughput"]][:, -1] * 8)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (scenario(flows=[{"scheme": "cubic"}]), "0 flows"),
+        (scenario(flows=[{"scheme": "acct"}, {"scheme": "acct"}]), r"2 flows.*AcctParallelEnv"),
+        (scenario(flows=[{"scheme": "akct"}]), 'did you mean "acct"'),
+        (scenario(flows=[{"scheme": "acct", "path": ["bottelneck"]}]), r"flows\[0\]\.path"),
+        (scenario(flows=[{"scheme": "acct", "policy": {"constant": 3}}]), "0 flows"),
+        ({}, "links"),
+    ],
+)
+def test_a_scenario_that_does_not_fit_is_refused(document: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        AcctEnv(scenario=document)
+
+
+def test_a_policy_file_has_no_place_in_an_environment() -> None:
+    with pytest.raises(PolicyError, match="the environment decides; expected no policy"):
+        AcctEnv(scenario=scenario(flows=[{"scheme": "acct", "policy": "some.safetensors"}]))
+
+
+def test_a_config_or_a_scenario() -> None:
+    for kind in (AcctEnv, AcctVectorEnv):
+        with pytest.raises(ConfigError, match="not both"):
+            kind(config=SHORT, scenario=scenario())

@@ -1,0 +1,145 @@
+"""Domain randomisation: what is drawn stays within what was configured, and names that mean nothing are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccarena import _core
+from ccarena.acct.spec import REPORT, Zone
+from ccarena.configs import load_config, shipped
+from ccarena.configs.schema import AcctEnvConfig
+from ccarena.envs import AcctVectorEnv, domain_json
+from ccarena.errors import ConfigError, TraceError
+
+CONSTANT = {"constant": 1, "random_steps": 0, "cellular": 0, "trace": 0}
+WIRE_BITS = 1500 * 8
+
+
+def reports(action: int = 5, worlds: int = 128, steps: int = 25, **link: Any) -> np.ndarray:
+    """Reports `[steps, worlds, columns]` of the first episode of many worlds, nobody else on the link."""
+    overrides = {f"env.link.{key}": value for key, value in {"kinds": CONSTANT, "signal": 1, **link}.items()}
+    config = load_config("acct", {**overrides, "env.cross_traffic.probability": 0, "env.episode_s": 1000}).env
+    envs = AcctVectorEnv(worlds, config, seed=1)
+    envs.reset()
+    return np.array([envs.step(np.full(worlds, action))[4]["reports"] for _ in range(steps)])
+
+
+def test_rates_and_round_trip_times_are_drawn_from_their_ranges() -> None:
+    last = reports(rate_mbps=[7, 70], rtt_ms=[20, 80], buffer_bdp=4)[-1]
+    rate, rtt = last[:, REPORT.advertised_mbps], last[:, REPORT.rtt_min_ms]
+    assert rate.min() >= 7 * 0.999 and rate.max() <= 70 * 1.001 and rate.min() < 8 and rate.max() > 60
+    # One packet's serialisation comes on top of the propagation.
+    serialisation_ms = WIRE_BITS / (rate * 1e3)
+    assert (rtt >= 20).all() and (rtt - 2 * serialisation_ms <= 80).all() and rtt.min() < 25 and rtt.max() > 70
+    # Log-uniform: half of the draws are below the geometric mean.
+    assert 0.35 < (rate < np.sqrt(7 * 70)).mean() < 0.65
+
+
+def test_a_single_value_is_no_distribution() -> None:
+    last = reports(rate_mbps=24, rtt_ms=40, worlds=8)[-1]
+    assert np.ptp(last[:, REPORT.advertised_mbps]) == 0 and np.ptp(last[:, REPORT.rtt_min_ms]) < 0.01
+
+
+def test_rates_step_within_their_range() -> None:
+    steps = {"constant": 0, "random_steps": 1, "cellular": 0, "trace": 0}
+    rows = reports(kinds=steps, rate_mbps=[10, 50], step_s=0.2, rtt_ms=20, worlds=16, steps=60)
+    seen = rows[2:, :, REPORT.advertised_mbps]
+    assert seen.min() >= 10 * 0.999 and seen.max() <= 50 * 1.001
+    assert all(len(np.unique(seen[:, world])) > 3 for world in range(16))
+
+
+@pytest.mark.parametrize("packets", [20, 60])
+def test_buffers_limit_the_queue(packets: int) -> None:
+    """Every α at its highest and no signal: the buffer alone holds the queue."""
+    rows = reports(action=14, worlds=16, steps=60, rate_mbps=24, rtt_ms=20, signal=0, buffer_packets=[packets, packets])
+    queued = rows[..., REPORT.queueing_delay_ms].max() * 24e3 / WIRE_BITS
+    assert 0.5 * packets < queued <= packets + 1
+    assert rows[..., REPORT.lost_packets].sum() > 0
+
+
+def test_without_a_network_agent_no_rate_is_advertised() -> None:
+    rows = reports(action=9, signal=0)
+    assert (rows[..., REPORT.advertised_mbps] == 10_000).all()
+    assert set(np.unique(rows[..., REPORT.zone])) == {Zone.GREEN, Zone.BLUE}
+    some = reports(action=9, signal=0.5, rtt_ms=20)[-1, :, REPORT.advertised_mbps]
+    assert 0.3 < (some == 10_000).mean() < 0.7
+
+
+def test_loss_is_drawn_from_its_range() -> None:
+    rows = reports(rate_mbps=50, rtt_ms=20, loss=0.02, buffer_bdp=100, steps=80)
+    share = rows[..., REPORT.lost_packets].sum() / rows[..., REPORT.acked_packets].sum()
+    assert 0.012 < share < 0.028
+    assert reports(rate_mbps=50, rtt_ms=20, buffer_bdp=100)[..., REPORT.lost_packets].sum() == 0
+
+
+def test_cross_traffic_takes_its_share() -> None:
+    def mean_mbps(probability: float) -> float:
+        config = AcctEnvConfig.model_validate(
+            {
+                "episode_s": (10.0, 10.0),
+                "link": {"kinds": {"constant": 1.0}, "rate_mbps": (24.0, 24.0), "rtt_ms": (20.0, 20.0)},
+                "cross_traffic": {"probability": probability, "schemes": ["cubic"], "flows": (2, 2)},
+            }
+        )
+        envs = AcctVectorEnv(16, config, seed=2)
+        envs.reset()
+        got = [envs.step(np.full(16, 3))[4]["reports"][:, REPORT.throughput_mbps].mean() for _ in range(150)]
+        return float(np.mean(got))
+
+    assert mean_mbps(1.0) < 0.9 * mean_mbps(0.0)
+
+
+def test_recorded_traces_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCARENA_TRACE_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    kinds = {**CONSTANT, "constant": 0, "trace": 1}
+    with pytest.raises(ConfigError, match=r"no recorded trace was found.*ccarena traces fetch"):
+        reports(kinds=kinds)
+    # A packet per ms, 12 Mbit/s.
+    (tmp_path / "even.trace").write_text("".join(f"{ms}\n" for ms in range(1, 5001)))
+    rows = reports(kinds=kinds, worlds=4, rtt_ms=40, steps=60, buffer_bdp=100)
+    assert rows[-1, :, REPORT.advertised_mbps] == pytest.approx(12, rel=0.02)
+    assert np.median(rows[20:, :, REPORT.throughput_mbps]) == pytest.approx(12, rel=0.1)
+    with pytest.raises(ConfigError, match=r'env\.link\.traces: no trace "evn\.trace".*did you mean "even\.trace"'):
+        reports(kinds=kinds, traces=["evn.trace"])
+    (tmp_path / "broken.trace").write_text("5\n3\n")
+    with pytest.raises(TraceError, match=r"broken\.trace:2"):
+        reports(kinds=kinds, traces=["broken.trace"], worlds=2)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            {"env.link.presets": ["lte-drivng"]},
+            r'env\.link\.presets: unknown preset "lte-drivng"; did you mean "lte-dri',
+        ),
+        (
+            {"env.cross_traffic.schemes": ["cubik"]},
+            r'cross_traffic\.schemes: unknown scheme "cubik"; did you mean "cubic"',
+        ),
+        ({"env.cross_traffic.schemes": ["acct"]}, r'unknown scheme "acct"'),
+        ({"env.acct": {"budget": 5}}, r'env\.acct: unknown parameter "budget"; did you mean "budget_ms"'),
+        ({"env.acct": {"budget_ms": -1}}, r"env\.acct\.budget_ms is -1; expected"),
+    ],
+)
+def test_unknown_names_get_the_nearest(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        domain_json(load_config("acct", overrides).env)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_configuration_has_worlds(name: str) -> None:
+    AcctVectorEnv(2, load_config(name).env).reset(seed=1)
+
+
+def test_every_preset_can_be_trained_on() -> None:
+    for preset in _core.cellular_presets():
+        kinds = {**CONSTANT, "constant": 0, "cellular": 1}
+        rows = reports(kinds=kinds, presets=[preset["name"]], worlds=2, steps=20)
+        assert np.isfinite(rows).all() and rows[..., REPORT.acked_packets].sum() > 0

@@ -1,0 +1,72 @@
+"""Several learners on one bottleneck: PettingZoo's tests, and that they really share it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ccarena.acct.spec import ACTIONS, REPORT, REPORT_FIELDS
+from ccarena.configs.schema import AcctEnvConfig
+from ccarena.errors import ActionError, ConfigError
+
+pettingzoo_test = pytest.importorskip("pettingzoo.test", reason="PETTINGZOO NOT INSTALLED: several learners not tested")
+from ccarena.envs.multi import AcctParallelEnv  # noqa: E402
+
+SHORT = AcctEnvConfig(episode_s=(0.5, 1.0))
+
+
+def test_pettingzoo_accepts_it() -> None:
+    pettingzoo_test.parallel_api_test(AcctParallelEnv(2, SHORT), num_cycles=200)
+
+
+def test_pettingzoo_finds_it_deterministic() -> None:
+    pettingzoo_test.parallel_seed_test(lambda: AcctParallelEnv(2, SHORT), num_cycles=40)
+
+
+def test_learners_share_the_bottleneck() -> None:
+    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "agent": True}
+    env = AcctParallelEnv(
+        scenario={"duration_s": 4, "links": [link], "flows": [{"scheme": "acct", "count": 3}, {"scheme": "cubic"}]}
+    )
+    assert len(env.possible_agents) == 3
+    env.reset(seed=1)
+    acked = np.zeros(3)
+    while env.agents:
+        observations, reward, terminated, truncated, infos = env.step(dict.fromkeys(env.agents, 4))
+        assert set(observations) == set(reward) == set(infos) == set(env.possible_agents)
+        assert not any(terminated.values())
+        for k, agent in enumerate(env.possible_agents):
+            assert infos[agent]["columns"] == REPORT_FIELDS
+            rows = infos[agent]["reports"]
+            assert len(rows) >= 1 and np.isin(rows[:, REPORT.alpha], ACTIONS).all() and np.isfinite(reward[agent])
+            acked[k] += rows[:, REPORT.acked_packets].sum()
+    assert all(truncated.values())
+    rate_mbps = acked * 1448 * 8 / 4e6
+    assert rate_mbps.sum() < 24 and rate_mbps.min() > 1
+
+
+def test_a_missing_or_wrong_action_moves_nobody() -> None:
+    env, other = AcctParallelEnv(2, SHORT), AcctParallelEnv(2, SHORT)
+    env.reset(seed=1), other.reset(seed=1)
+    for wrong in ({"learner0": 1}, {"learner0": 1, "learner1": 15}, {"learner0": np.nan, "learner1": 1}, {}):
+        with pytest.raises(ActionError, match=r"learner1|actions\[[01]\]"):
+            env.step(wrong)
+    given = dict.fromkeys(env.agents, 3)
+    (one, *_), (two, *_) = env.step(given), other.step(given)
+    assert all(np.array_equal(one[agent], two[agent]) for agent in one)
+
+
+def test_an_episode_that_is_over_has_no_steps() -> None:
+    env = AcctParallelEnv(2, SHORT)
+    env.reset(seed=1)
+    while env.agents:
+        env.step(dict.fromkeys(env.agents, 3))
+    with pytest.raises(ActionError, match="reset"):
+        env.step({"learner0": 1, "learner1": 1})
+
+
+def test_no_learners_are_refused() -> None:
+    with pytest.raises(ConfigError, match="learners = 0"):
+        AcctParallelEnv(0, SHORT)
+    with pytest.raises(ConfigError, match="not both"):
+        AcctParallelEnv(2, SHORT, scenario={})

@@ -1,0 +1,59 @@
+"""The evaluation over the real simulator: one short link, every scheme."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ccarena.eval import links
+from ccarena.eval.evaluate import ACCT, ORACLE, Evaluation, evaluate, run_scenario
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: evaluation on it not tested (run make)")
+
+
+@pytest.fixture
+def one_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite `constant` is one link of 24 Mbit/s and 40 ms."""
+    link = links.Link("constant", "24 Mbit/s", 0, 3.0, 20.0, 80, {"type": "constant", "rate_mbps": 24.0}, "constant")
+    monkeypatch.setitem(links.SUITES, "constant", (lambda seed, duration_s: [link], 3.0))
+
+
+def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
+    artifact = pytest.importorskip(
+        "ccarena.policies.networks", reason="PYTORCH IS NOT INSTALLED: no policy to evaluate (ccarena[train])"
+    )
+    from ccarena.policies.artifact import Artifact
+
+    policy = tmp_path / "policy.safetensors"
+    Artifact.of(artifact.ActorCritic(), {}, 3).save(policy)
+    result = evaluate(policy, ["constant"], seeds=1, threads=2)
+    assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", ORACLE]
+    for row in result.rows:
+        assert row["capacity_mbps"] == pytest.approx(24, rel=1e-6)
+        assert 0 < row["utilisation"] <= 1 and row["queueing_delay_p95_ms"] >= 0
+    by_scheme = {row["scheme"]: row for row in result.rows}
+    # The buffer of 80 packets is 40 ms: CUBIC fills it, and knowing capacity needs none of it.
+    assert 20 < by_scheme["cubic"]["queueing_delay_p95_ms"] <= 41
+    assert by_scheme[ORACLE]["queueing_delay_p95_ms"] < 1
+    assert by_scheme[ACCT]["decisions"] > 30 and sum(by_scheme[ACCT]["zone_shares"]) == pytest.approx(1)
+    (series,) = result.series
+    assert len(series["time_s"]) == 30 and set(series["schemes"]) == set(result.schemes())
+
+    result.save(tmp_path / "results.json")
+    assert json.dumps(Evaluation.load(tmp_path / "results.json").rows) == json.dumps(result.rows)
+    assert evaluate(policy, ["constant"], seeds=1, threads=1).rows == result.rows
+
+
+def test_a_scenario_of_many_flows() -> None:
+    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10}
+    flows = [
+        {"scheme": "reno", "count": 2},
+        {"scheme": "bbr", "app": {"type": "cbr", "rate_mbps": 2}, "requirement": {"min_mbps": 1, "max_mbps": 3}},
+    ]
+    rows = run_scenario({"duration_s": 8, "links": [link], "flows": flows})
+    assert [row["scheme"] for row in rows] == ["reno", "reno", "bbr"]
+    assert rows[2]["goodput_mbps"] == pytest.approx(2, rel=0.1)
+    assert rows[2]["satisfaction"] == pytest.approx(rows[2]["goodput_mbps"], rel=1e-6)
+    assert sum(row["throughput_mbps"] for row in rows) == pytest.approx(24, rel=0.06)

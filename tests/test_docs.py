@@ -1,0 +1,132 @@
+"""What the pages in docs/ show, runs: Python, scenarios, commands; and their tables and links are right."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ccarena import cli
+from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SCALAR_SLICE, SERIES_SLICES
+from ccarena.policies import artifact
+
+_core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: examples of docs/ not run (run make)")
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The page's code blocks in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), flags=re.S | re.M)
+
+
+def each(language: str) -> list[object]:
+    """Every block of one language in the pages, named by its page and number."""
+    return [
+        pytest.param(text, id=f"{page.stem}-{number}")
+        for page in [ROOT / "README.md", *PAGES]
+        for number, text in enumerate(blocks(page, language), start=1)
+    ]
+
+
+@pytest.mark.parametrize("code", each("python"))
+def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package, words in (("torch", "networks"), ("stable_baselines3", "sb3"), ("pettingzoo", "AcctParallelEnv")):
+        if words in code:
+            pytest.importorskip(package, reason=f"{package.upper()} IS NOT INSTALLED: an example of docs/ was not run")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs", "exec"), {"__name__": "docs"})
+
+
+EXAMPLES = [pytest.param(path.read_text("utf-8"), id=path.stem) for path in (ROOT / "examples").glob("*.yaml")]
+
+
+@pytest.mark.parametrize("document", each("yaml") + EXAMPLES)
+def test_scenarios_are_valid_and_run(document: str) -> None:
+    scenario = yaml.safe_load(document)
+    _core.validate_scenario(json.dumps(scenario))
+    result = _core.simulate(json.dumps(scenario))
+    assert all(flow["delivered_bytes"] > 0 for flow in result["flows"])
+
+
+def test_the_commands_of_the_traces_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CCARENA_TRACE_DIR", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "drive.trace").write_text("".join(f"{ms}\n" for ms in range(1, 3000)))
+    (tmp_path / "rates.csv").write_text("1.5\n2.5\n")
+    (text,) = blocks(ROOT / "docs" / "traces.md", "sh")
+    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    assert len(lines) >= 6
+    for words in lines:
+        assert words[:2] == ["ccarena", "traces"]
+        # The only one that needs a network; its own tests serve the files.
+        if words[2] != "fetch":
+            if "plot" in words:
+                pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: `ccarena traces plot` was not run")
+            assert cli.main(words[1:]) == 0, words
+
+
+def test_the_results_page_names_every_key() -> None:
+    text = (ROOT / "docs" / "results.md").read_text("utf-8")
+    link = {"service": {"type": "constant", "rate_mbps": 9}}
+    flow = {"scheme": "acct", "policy": {"constant": 1}}
+    record = {"packets": True, "reports": True}
+    result = _core.simulate(json.dumps({"duration_s": 1, "links": [link], "flows": [flow], "record": record}))
+    flow_page, link_page = text[text.index("### `flows[i]`") :].split("### `links[i]`")
+    for page, keys in ((flow_page, result["flows"][0]), (link_page, result["links"][0])):
+        named = set(re.findall(r"`([a-z_]+)`", page))
+        assert set(keys) <= named, set(keys) - named
+        assert set(keys.get("log", ())) | set(keys.get("drops", ())) <= named
+
+
+def test_the_scenario_page_names_every_key() -> None:
+    text = (ROOT / "docs" / "scenario.md").read_text("utf-8")
+    document = json.loads(
+        _core.validate_scenario(
+            json.dumps({"links": [{"service": {"type": "constant", "rate_mbps": 9}}], "flows": [{"scheme": "reno"}]})
+        )
+    )
+    for part in (document, document["links"][0], document["flows"][0]):
+        assert all(f"`{key}`" in text or f"`record.{key}`" in text or key == "record" for key in part), part
+
+
+def test_the_environment_page_has_the_layout_of_observation_and_report() -> None:
+    text = (ROOT / "docs" / "environment.md").read_text("utf-8")
+    assert f"`Box({OBSERVATION_SIZE},)`" in text and f"`Discrete({len(ACTIONS)})`" in text
+    for where in SERIES_SLICES.values():
+        assert f"| {where.start}–{where.stop - 1} |" in text
+    assert f"| {SCALAR_SLICE.start} |" in text and f"| {SCALAR_SLICE.stop - 1} |" in text
+    assert all(f"`{name}`" in text for name in REPORT_FIELDS) and f"`[N, {len(REPORT_FIELDS)}]`" in text
+
+
+def test_the_artifact_page_names_tensors_and_limits() -> None:
+    text = (ROOT / "docs" / "artifact.md").read_text("utf-8")
+    assert f"F ≤ {artifact.MAX_FILTERS}, H ≤ {artifact.MAX_HIDDEN}" in text
+    assert all(name.rpartition(".")[0].split(".")[0] in text for name in artifact.expected_shapes(8, 128))
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#([^)]*))?\)", page.read_text("utf-8")):
+        other = page.parent / target if target else page
+        assert other.exists(), f"{page.name}: {target}"
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", other.read_text("utf-8"), flags=re.M)
+            assert anchor in [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads]
+
+
+def test_the_example_of_stable_baselines3_ends_in_an_artifact(tmp_path: Path) -> None:
+    pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 IS NOT INSTALLED: its example was not run")
+    out = tmp_path / "policy.safetensors"
+    command = [sys.executable, "examples/train_sb3.py", "--algorithm", "a2c", "--decisions", "1024", "--out", str(out)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stderr
+    assert artifact.load(out).training["algorithm"] == "A2C"
