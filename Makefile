@@ -31,12 +31,12 @@ train: setup  ## Set up, then train ACCT with the default configuration, evaluat
 	$(BIN)/ccarena train --config acct $(ARGS)
 
 test: setup  ## Run all tests, Rust's and Python's
-	cargo test --workspace --release
+	cargo test --workspace --profile checked
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
 
 check: setup  ## Check format, lints and types
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --release -- -D warnings
+	cargo clippy --workspace --all-targets --profile checked -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -4,6 +4,15 @@ use ccarena_cc::{Dur, Time};
 
 use crate::scoreboard::Segment;
 
+/// Ticks of the timestamp option in nanoseconds (`TCP_TS_HZ`).
+const TICK_NS: u64 = 1_000_000;
+
+/// The timestamp `echo` is older than `sent` (`tcp_tsopt_ecr_before`).
+#[inline]
+pub fn older(echo: Time, sent: Time) -> bool {
+    echo.0 / TICK_NS < sent.0 / TICK_NS
+}
+
 /// What one acknowledgement has delivered, gathered over its segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
@@ -20,14 +29,20 @@ pub struct Delivery {
     pub retransmitted_acked: bool,
     /// A never-retransmitted segment before `high` is covered (`FLAG_ORIG_SACK_ACKED`).
     pub original: bool,
-    pub high: u32,
+    high: u32,
+    /// The echoed timestamp and the smallest RTT, which tell whether a segment or its repetition has arrived.
+    echo: Time,
+    min_rtt: Dur,
+    /// The latest transmission that has surely arrived (`tcp_rack_advance`).
+    pub latest: Option<(Time, u32)>,
     /// The most recently sent segment it covers (`tcp_rate_skb_delivered`).
     pub newest: Option<(Segment, u32)>,
 }
 
 impl Delivery {
-    /// Nothing yet; an episode of recovery ends at segment `high`.
-    pub fn new(now: Time, high: u32) -> Self {
+    /// Nothing yet, at an acknowledgement that echoes the time `echo`; an episode of recovery ends at segment `high`.
+    #[inline]
+    pub fn new(now: Time, echo: Time, high: u32, min_rtt: Dur) -> Self {
         Self {
             now,
             packets: 0,
@@ -39,6 +54,9 @@ impl Delivery {
             retransmitted_acked: false,
             original: false,
             high,
+            echo,
+            min_rtt,
+            latest: None,
             newest: None,
         }
     }
@@ -52,10 +70,32 @@ impl Delivery {
         }
     }
 
+    /// Segments that were all sent once are acknowledged up to `newest`, number `seq`; `first` is the first of them.
+    #[inline]
+    pub fn clean(&mut self, packets: u32, first: &Segment, newest: &Segment, seq: u32) {
+        self.packets = packets;
+        self.first_acked = first.sent;
+        self.last_acked = newest.sent;
+        self.latest = Some((newest.sent, seq));
+        self.newest = Some((*newest, seq));
+    }
+
+    fn advance(&mut self, seq: u32, segment: &Segment) {
+        let implausible = segment.ever_retransmitted() && self.now.since(segment.sent) < self.min_rtt;
+        if !implausible {
+            self.latest = self.latest.max(Some((segment.sent, seq)));
+        }
+    }
+
     /// A segment that was not delivered before is acknowledged cumulatively.
     #[inline]
     pub fn acked(&mut self, seq: u32, segment: &Segment) {
         self.book(seq, segment);
+        // The original has arrived, and not its repetition (`tcp_skb_spurious_retrans`).
+        let spurious = segment.ever_retransmitted() && older(self.echo, segment.sent);
+        if !spurious {
+            self.advance(seq, segment);
+        }
         if segment.ever_retransmitted() {
             self.retransmitted_acked = true;
         } else {
@@ -69,6 +109,7 @@ impl Delivery {
     /// A segment is selectively acknowledged for the first time.
     pub fn sacked(&mut self, seq: u32, segment: &Segment) {
         self.book(seq, segment);
+        self.advance(seq, segment);
         self.sacked = true;
         if !segment.ever_retransmitted() {
             self.last_sacked = segment.sent;
@@ -80,7 +121,7 @@ impl Delivery {
 
     /// RTT for the timeout and RTT for congestion control (`tcp_clean_rtx_queue`, `tcp_ack_update_rtt`).
     #[inline]
-    pub fn rtt(&self, echo: Time, advanced: bool) -> Option<(Dur, Dur)> {
+    pub fn rtt(&self, advanced: bool) -> Option<(Dur, Dur)> {
         let since = |t: Time| (t != Time::NEVER).then(|| self.now.since(t));
         let sequence = if self.retransmitted_acked { None } else { since(self.first_acked) };
         let last = if self.retransmitted_acked { None } else { since(self.last_acked) };
@@ -88,8 +129,8 @@ impl Delivery {
         match (sequence.or(since(self.first_sacked)), congestion) {
             (Some(s), Some(c)) => Some((s, c)),
             // Only retransmitted segments: the echoed timestamp tells which transmission was heard (RFC 7323 §4.1).
-            _ if advanced && echo > Time::ZERO => {
-                let rtt = self.now.since(echo);
+            _ if advanced && self.echo > Time::ZERO => {
+                let rtt = self.now.since(self.echo);
                 Some((rtt, rtt))
             }
             _ => None,

@@ -11,7 +11,7 @@ use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, SentInfo, Time};
 
 use crate::app::AppState;
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, older};
 use crate::pacer::Pacer;
 use crate::packet::{Ack, Block};
 use crate::reduction::Reduction;
@@ -20,8 +20,6 @@ use crate::scoreboard::{Detection, Scoreboard, Segment};
 
 /// Duplicate acknowledgements or sacked segments that mean loss at once (`tcp_reordering`).
 const REORDERING: u32 = 3;
-/// Ticks of the timestamp option (`TCP_TS_HZ`).
-const TIMESTAMP: u64 = 1_000_000;
 
 /// What a segment that the sender emits carries.
 #[derive(Clone, Copy, Debug)]
@@ -267,14 +265,11 @@ impl Sender {
         }
         let advanced = ack.cumulative > una;
         let prior_in_flight = self.board.in_flight();
-        let mut delivery = Delivery::new(now, self.high);
+        let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
         let clean = advanced && ack.sacked == 0 && self.recovery == RecoveryState::Open && self.board.clean();
         if clean {
-            delivery.packets = ack.cumulative - una;
-            let newest = self.board.get(ack.cumulative - 1);
-            delivery.first_acked = self.board.get(una).sent;
-            delivery.last_acked = newest.sent;
-            delivery.newest = Some((newest, ack.cumulative - 1));
+            let last = ack.cumulative - 1;
+            delivery.clean(ack.cumulative - una, &self.board.get(una), &self.board.get(last), last);
             self.board.acknowledge_clean(ack.cumulative);
         } else {
             self.book(ack, advanced, &mut delivery);
@@ -285,7 +280,7 @@ impl Sender {
                 self.app_at = self.app.advance(now);
             }
         }
-        let rtt = delivery.rtt(ack.echo, advanced).map(|(sequence, congestion)| {
+        let rtt = delivery.rtt(advanced).map(|(sequence, congestion)| {
             self.rtt.sample(sequence, congestion, self.board.una(), self.board.nxt());
             self.backoff = 0;
             self.stats.rtt_sum += congestion;
@@ -339,17 +334,16 @@ impl Sender {
     /// Takes a delivery-rate sample (`tcp_rate_gen`) and moves the RACK clock (`tcp_rack_advance`).
     #[inline]
     fn sample_rate(&mut self, delivery: &Delivery) -> Option<RateSample> {
-        let (newest, seq) = delivery.newest?;
+        let (newest, _) = delivery.newest?;
         let now = delivery.now;
         self.delivered += delivery.packets;
         self.delivered_at = now;
         if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
-        let rtt = now.since(newest.sent);
-        if !(newest.ever_retransmitted() && rtt < self.rtt.min()) {
-            self.rack = self.rack.max((newest.sent, seq + 1));
-            self.rack_rtt = rtt;
+        if let Some((sent, seq)) = delivery.latest {
+            self.rack = self.rack.max((sent, seq + 1));
+            self.rack_rtt = now.since(sent);
         }
         self.first_sent = newest.sent;
         let interval = newest.sent.since(newest.first_sent).max(now.since(newest.delivered_at));
@@ -464,9 +458,7 @@ impl Sender {
     /// Eifel (RFC 3522, `tcp_packet_delayed`): the echoed timestamp is older than the first retransmission, so the
     /// original had arrived.
     fn delayed(&self, ack: &Ack) -> bool {
-        self.undo_marker
-            && self.episode_start != Time::NEVER
-            && ack.echo.0 / TIMESTAMP < self.episode_start.0 / TIMESTAMP
+        self.undo_marker && self.episode_start != Time::NEVER && older(ack.echo, self.episode_start)
     }
 
     /// After a timeout (`tcp_process_loss`): was it spurious, and is everything repaired?

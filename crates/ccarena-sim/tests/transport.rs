@@ -1,0 +1,57 @@
+//! What the transport does where it is easy to go wrong: each retransmission repairs a loss.
+
+mod common;
+
+use common::run;
+use serde_json::{Value, json};
+
+fn document(scheme: &str, service: &Value, packets: u32) -> Value {
+    json!({
+        "duration_s": 20,
+        "links": [{"service": service, "queue": {"type": "droptail", "packets": packets}, "delay_ms": 20}],
+        "flows": [{"scheme": scheme}],
+    })
+}
+
+/// Slow start overshoots a deep queue by its length, and repairing that takes a second: acknowledgements without
+/// progress have to hold the timeout off.
+#[test]
+fn a_deep_queue_is_repaired_without_a_timeout() {
+    for scheme in ["reno", "cubic"] {
+        let mut document = document(scheme, &json!({"type": "constant", "rate_mbps": 12}), 1000);
+        document["flows"][0]["params"] = if scheme == "cubic" { json!({"hystart": 0}) } else { json!({}) };
+        let sim = run(&document, u64::MAX);
+        let (stats, dropped) = (sim.flows()[0].sender.stats, sim.links()[0].stats.dropped_packets);
+        assert!(dropped > 800, "{scheme}: {dropped} dropped");
+        assert_eq!((stats.timeouts, stats.retransmitted), (0, dropped), "{scheme}: {stats:?}");
+        assert_eq!(sim.flows()[0].receiver.duplicates, 0, "{scheme}");
+    }
+}
+
+/// During an outage the timer expires though nothing is lost; timestamps tell, and nothing but what the timer itself sent
+/// is sent twice.
+#[test]
+fn an_outage_causes_no_needless_retransmissions() {
+    let outage = json!({"type": "steps", "steps": [
+        {"at_s": 0, "rate_mbps": 10}, {"at_s": 5, "rate_mbps": 0}, {"at_s": 6, "rate_mbps": 10}]});
+    for scheme in ["reno", "cubic", "bbr"] {
+        let sim = run(&document(scheme, &outage, 100), u64::MAX);
+        let (stats, receiver) = (sim.flows()[0].sender.stats, &sim.flows()[0].receiver);
+        let dropped = sim.links()[0].stats.dropped_packets;
+        assert!(stats.timeouts >= 1, "{scheme}: {stats:?}");
+        assert!(receiver.duplicates <= stats.timeouts + 1, "{scheme}: {} duplicates, {stats:?}", receiver.duplicates);
+        assert!(stats.retransmitted <= dropped + stats.timeouts + 1, "{scheme}: {dropped} dropped, {stats:?}");
+    }
+}
+
+/// A lost last segment is repaired by a probe in about two RTTs, not by a timeout.
+#[test]
+fn a_lost_tail_is_probed() {
+    let mut document = document("cubic", &json!({"type": "constant", "rate_mbps": 12}), 6);
+    document["flows"][0]["app"] = json!({"type": "transfers", "sizes_bytes": [14_480]});
+    let sim = run(&document, u64::MAX);
+    let flow = &sim.flows()[0];
+    assert!(sim.links()[0].stats.dropped_packets >= 3, "the initial window does not fit the queue");
+    assert_eq!((flow.sender.stats.timeouts, flow.receiver.goodput_bytes), (0, 14_480));
+    assert!(flow.sender.app.completion[0].as_millis_f64() < 300.0, "{:?}", flow.sender.app.completion);
+}
