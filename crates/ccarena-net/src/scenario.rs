@@ -103,6 +103,8 @@ pub struct Flow {
     pub delayed_ack: bool,
     /// Initial window in segments.
     pub initial_window: u32,
+    /// Segments that the receiver has room for beyond what it has acknowledged; no limit if none.
+    pub receive_window: Option<u32>,
     /// Payload of a full segment.
     pub mss_bytes: u32,
     /// IP and transport headers of a data packet.
@@ -135,7 +137,7 @@ pub enum App {
     Transfers {
         /// Payload of each.
         sizes_bytes: Vec<u64>,
-        /// From the end of one to the start of the next.
+        /// From the start of one to the start of the next, which waits for the end of the one before.
         gap: Dur,
     },
 }
@@ -224,6 +226,7 @@ impl Default for Flow {
             slow_start: true,
             delayed_ack: true,
             initial_window: 10,
+            receive_window: None,
             mss_bytes: 1448,
             header_bytes: 52,
             ack_bytes: 52,

@@ -124,7 +124,8 @@ fn build_flow(
         None => None,
     };
     let app = AppState::new(build_app(&spec.app), spec.start, spec.mss_bytes);
-    let options = SenderOptions { mss: spec.mss_bytes, sack: spec.sack, receive_window: u32::MAX };
+    let options =
+        SenderOptions { mss: spec.mss_bytes, sack: spec.sack, receive_window: spec.receive_window.unwrap_or(u32::MAX) };
     let mut flow =
         Flow::new(Sender::new(controller, app, options), Receiver::new(spec.mss_bytes, spec.sack, spec.delayed_ack));
     flow.path = spec.path.iter().map(|&l| l as u32).collect();

@@ -396,7 +396,7 @@ impl Sim {
             self.enter(packet);
         }
         if self.flows[index].started && self.flows[index].sender.next_timer() <= now && self.unsent.is_none() {
-            self.timers(index);
+            self.drive(index, true);
         }
         let node = self.links.len() + index;
         self.schedule.set(node, self.flows[index].next_time());
@@ -462,8 +462,13 @@ impl Sim {
         sender.read_controller();
     }
 
-    #[inline]
     fn send(&mut self, index: usize) {
+        self.drive(index, false);
+    }
+
+    /// Lets a sender send, and before that handle its timers if they are due; what it emits enters its first link.
+    #[inline]
+    fn drive(&mut self, index: usize, timers: bool) {
         let Self { flows, links, schedule, now, .. } = self;
         let flow = &mut flows[index];
         if flow.stop <= *now {
@@ -472,19 +477,12 @@ impl Sim {
             return;
         }
         let first = flow.path[0] as usize;
-        flow.sender.send(*now, emitter(&mut links[first], index, flow.header_bytes, *now));
-        schedule.set(first, links[first].next_time());
-    }
-
-    fn timers(&mut self, index: usize) {
-        let Self { flows, links, schedule, now, .. } = self;
-        let flow = &mut flows[index];
-        if flow.stop <= *now {
-            flow.sender.stop();
-            return;
+        let emit = emitter(&mut links[first], index, flow.header_bytes, *now);
+        if timers {
+            flow.sender.on_timer(*now, emit);
+        } else {
+            flow.sender.send(*now, emit);
         }
-        let first = flow.path[0] as usize;
-        flow.sender.on_timer(*now, emitter(&mut links[first], index, flow.header_bytes, *now));
         schedule.set(first, links[first].next_time());
     }
 }

@@ -55,3 +55,15 @@ fn a_lost_tail_is_probed() {
     assert_eq!((flow.sender.stats.timeouts, flow.receiver.goodput_bytes), (0, 14_480));
     assert!(flow.sender.app.completion[0].as_millis_f64() < 300.0, "{:?}", flow.sender.app.completion);
 }
+
+/// A receiver's window below the bandwidth-delay product is what limits: a window per round trip.
+#[test]
+fn the_receive_window_limits() {
+    let mut document = document("cubic", &json!({"type": "constant", "rate_mbps": 100}), 1000);
+    document["flows"][0]["receive_window_packets"] = json!(50);
+    let sim = run(&document, u64::MAX);
+    let expected = 50.0 / 0.04 * 20.0;
+    let delivered = sim.links()[0].stats.delivered_packets as f64;
+    assert!((0.9 * expected..expected).contains(&delivered), "{delivered} packets, at most {expected}");
+    assert_eq!(sim.links()[0].stats.dropped_packets, 0);
+}

@@ -172,7 +172,8 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
     "name", "scheme", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
-    "requirement", "weight", "desired_mbps", "sack", "slow_start", "delayed_ack", "initial_window", "mss_bytes",
+    "requirement", "weight", "desired_mbps", "sack", "slow_start", "delayed_ack", "initial_window",
+    "receive_window_packets", "mss_bytes",
     "header_bytes", "ack_bytes", "count",
 ];
 
@@ -207,6 +208,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         slow_start: o.or("slow_start", default.slow_start, At::boolean)?,
         delayed_ack: o.or("delayed_ack", default.delayed_ack, At::boolean)?,
         initial_window: o.or("initial_window", default.initial_window, |at| at.small(1, 100_000))?,
+        receive_window: o.maybe("receive_window_packets", |at| at.small(1, 1_000_000_000))?,
         mss_bytes: o.or("mss_bytes", default.mss_bytes, |at| at.small(1, 65_000))?,
         header_bytes: o.or("header_bytes", default.header_bytes, |at| at.small(0, 500))?,
         ack_bytes: o.or("ack_bytes", default.ack_bytes, |at| at.small(1, 65_000))?,

@@ -96,6 +96,7 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
         "slow_start": f.slow_start,
         "delayed_ack": f.delayed_ack,
         "initial_window": f.initial_window,
+        "receive_window_packets": f.receive_window,
         "mss_bytes": f.mss_bytes,
         "header_bytes": f.header_bytes,
         "ack_bytes": f.ack_bytes,
