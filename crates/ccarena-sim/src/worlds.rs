@@ -106,6 +106,7 @@ pub struct World {
     episode: u64,
     actions: Vec<f32>,
     sim: Sim,
+    spec: &'static LearnedSpec,
     learners: Vec<usize>,
     horizon: Time,
 }
@@ -121,13 +122,12 @@ impl World {
 
     fn build(source: Arc<Source>, mut traces: TraceCache, seed: u64, index: u64) -> Result<Self, WorldError> {
         let scenario = source.scenario(seed, index, 0);
-        let sim = Sim::new(&scenario, &mut traces, true)?;
+        let mut sim = Sim::new(&scenario, &mut traces, true)?;
         let learners = sim.learners();
-        if learners.is_empty() {
-            return Err(WorldError::Learners { found: 0, expected: "at least one" });
-        }
+        let first = learners.first().and_then(|&flow| sim.spec(flow));
+        let spec = first.ok_or(WorldError::Learners { found: 0, expected: "at least one" })?;
         let horizon = Time(scenario.duration.0);
-        Ok(Self { source, traces, seed, index, episode: 0, actions: Vec::new(), sim, learners, horizon })
+        Ok(Self { source, traces, seed, index, episode: 0, actions: Vec::new(), sim, spec, learners, horizon })
     }
 
     /// Starts episode number `episode`.
@@ -157,8 +157,9 @@ impl World {
     }
 
     /// What the learners observe, report and take.
-    pub fn spec(&mut self) -> &'static LearnedSpec {
-        self.sim.spec(self.learners[0]).unwrap_or(&ccarena_cc::schemes::acct::SPEC)
+    #[must_use]
+    pub fn spec(&self) -> &'static LearnedSpec {
+        self.spec
     }
 
     /// Puts `action` in force for learner number `learner` (0 is the first) and runs to its next decision. Returns
@@ -168,7 +169,7 @@ impl World {
     /// If the action is refused; the world then has not moved.
     pub fn step(&mut self, action: f32) -> Result<bool, ActionError> {
         let flow = self.learners[0];
-        let checked = to_action(self.sim.spec(flow), action)?;
+        let checked = to_action(self.spec, action)?;
         self.sim.act(flow, checked)?;
         self.actions.push(action);
         loop {
@@ -196,7 +197,7 @@ impl World {
         let mut checked = Vec::with_capacity(actions.len());
         for (i, &flow) in self.learners.iter().enumerate() {
             let value = actions.get(i).copied().unwrap_or(f32::NAN);
-            checked.push((flow, to_action(self.sim.spec(flow), value).map_err(|e| (i, e))?));
+            checked.push((flow, to_action(self.spec, value).map_err(|e| (i, e))?));
         }
         for (i, (flow, action)) in checked.into_iter().enumerate() {
             self.sim.act(flow, action).map_err(|e| (i, e))?;
@@ -238,20 +239,18 @@ impl World {
     }
 }
 
-fn to_action(spec: Option<&LearnedSpec>, value: f32) -> Result<Action, ActionError> {
+fn to_action(spec: &LearnedSpec, value: f32) -> Result<Action, ActionError> {
     if !value.is_finite() {
         return Err(ActionError::NotFinite(value));
     }
-    match spec {
-        Some(s) if s.actions.is_empty() => Ok(Action::Continuous(value)),
-        Some(s) if value < 0.0 || value.fract() != 0.0 || value >= s.actions.len() as f32 => {
-            Err(ActionError::OutOfRange {
-                got: value.to_string(),
-                expected: format!("an index from 0 to {}", s.actions.len() - 1),
-            })
-        }
-        _ => Ok(Action::Discrete(value as u32)),
+    if spec.actions.is_empty() {
+        return Ok(Action::Continuous(value));
     }
+    if value < 0.0 || value.fract() != 0.0 || value >= spec.actions.len() as f32 {
+        let expected = format!("an index from 0 to {}", spec.actions.len() - 1);
+        return Err(ActionError::OutOfRange { got: value.to_string(), expected });
+    }
+    Ok(Action::Discrete(value as u32))
 }
 
 /// Arrays that a step fills, one row per world.
@@ -285,7 +284,7 @@ impl Worlds {
             .build()
             .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
         let (source, traces) = (Arc::new(source), TraceCache::default());
-        let mut worlds: Vec<World> = pool.install(|| {
+        let worlds: Vec<World> = pool.install(|| {
             (0..count.max(1))
                 .into_par_iter()
                 .map(|i| World::build(source.clone(), traces.clone(), seed, i as u64))
@@ -345,7 +344,7 @@ impl Worlds {
     /// If an action is refused (checked before any world moves) or a new episode's scenario cannot be simulated.
     pub fn step(&mut self, actions: &[f32], out: StepOut<'_>) -> Result<(), WorldError> {
         for (index, &action) in actions.iter().enumerate() {
-            to_action(Some(self.spec), action).map_err(|source| WorldError::Action { index, source })?;
+            to_action(self.spec, action).map_err(|source| WorldError::Action { index, source })?;
         }
         let (width, report_width) = (self.spec.observation_len, self.spec.report.len());
         let Self { worlds, pool, .. } = self;
