@@ -115,7 +115,7 @@ def test_ctrl_c_saves_and_resume_gives_the_same_weights(tmp_path: Path, whole: d
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == 130, err
-    assert "go on with: python train.py" in err and "Traceback" not in err
+    assert "go on with: ccarena train" in err and "Traceback" not in err
     decisions = checkpoint.load(run).rest["learner"]["decisions"]
     assert 0 < decisions < 40960
     code, _, err = train("--resume", "--out", str(run))

@@ -73,7 +73,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: EnvFactory | Non
         save_config(config, out / CONFIG)
     learner = _learn(config, out, start, make_envs or environments(config))
     if not learner.done:
-        command = shlex.join(["python", "train.py", "--out", str(out), "--resume"])
+        command = shlex.join(["ccarena", "train", "--out", str(out), "--resume"])
         print(f"interrupted after {learner.decisions:,} decisions; go on with: {command}", file=sys.stderr)
         return INTERRUPTED
     _finish(config, out, learner.network())
