@@ -11,7 +11,6 @@ from typing import Any
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.keys import keys, plain
 from ccarena.configs.load import shipped
-from ccarena.envs.domain import name_traces
 from ccarena.errors import ConfigError, MissingDependencyError
 
 CONFIG_FILE = "config.yaml"
@@ -53,7 +52,12 @@ def run(args: argparse.Namespace) -> int:
     if args.print_config:
         print(dump_config(config), end="")
         return 0
-    _check_names(config)
+    # The native extension from here on: --help and --print-config do without it.
+    from ccarena.envs.domain import domain_json, heuristics, name_traces
+
+    # Presets, traces and schemes that do not exist are refused now, not after the training.
+    domain_json(config.env)
+    heuristics("eval.schemes", config.eval.schemes)
     if not args.resume:
         config = config.model_copy(update={"out": str(free_folder(config)), "env": name_traces(config.env)})
         if config.env.link.kinds.trace > 0 and config.env.link.traces == "auto":
@@ -67,14 +71,6 @@ def run(args: argparse.Namespace) -> int:
     from ccarena.agents.train import train
 
     return train(config, resume=args.resume) or 0
-
-
-def _check_names(config: TrainConfig) -> None:
-    """Raises ConfigError for a preset, trace or scheme that does not exist: now, not after the training."""
-    from ccarena.envs.domain import domain_json, heuristics
-
-    domain_json(config.env)
-    heuristics("eval.schemes", config.eval.schemes)
 
 
 def newest_run(name: str) -> Path:

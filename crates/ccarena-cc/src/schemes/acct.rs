@@ -180,7 +180,6 @@ struct Acct {
 
     /// The interval ends when this byte is acknowledged.
     mark: u64,
-    now: Time,
     interval: Interval,
     decision_due: bool,
 
@@ -214,7 +213,6 @@ impl Acct {
             alpha: config.param("initial_alpha") as f32,
             previous_alpha: config.param("initial_alpha") as f32,
             mark: 0,
-            now: Time::ZERO,
             interval: Interval::default(),
             decision_due: false,
             throughput: [0.0; HISTORY],
@@ -291,7 +289,6 @@ fn push(series: &mut [f32; HISTORY], x: f32) {
 
 impl Controller for Acct {
     fn on_ack(&mut self, ack: &AckInfo) {
-        self.now = ack.now;
         if let Some(rtt) = ack.rtt {
             self.interval.rtt_sum_ns = self.interval.rtt_sum_ns.saturating_add(rtt.0);
             self.interval.rtt_count += 1;
