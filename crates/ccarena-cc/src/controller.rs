@@ -2,16 +2,27 @@
 
 use crate::types::{Bytes, Dur, Rate, Time};
 
-/// What the transport is doing about losses (Linux's `tcp_ca_state`, without Disorder and CWR).
+/// What the transport is doing about losses and marks (Linux's `tcp_ca_state`, without Disorder).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecoveryState {
     /// No loss is being repaired.
     #[default]
     Open,
+    /// Window reduction after an ECN echo (RFC 3168 §6.1.2), until a window of data is acknowledged. Growth pauses.
+    Reduction,
     /// Fast recovery: a loss was detected by acknowledgements. Window growth pauses.
     Recovery,
     /// After a retransmission timeout, until everything sent before it is acknowledged.
     Loss,
+}
+
+impl RecoveryState {
+    /// The window is on its way down and does not grow (`tcp_in_cwnd_reduction`).
+    #[must_use]
+    #[inline]
+    pub const fn reducing(self) -> bool {
+        matches!(self, Self::Reduction | Self::Recovery)
+    }
 }
 
 /// A delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation, Linux's `struct rate_sample`).
@@ -67,7 +78,7 @@ pub struct AckInfo {
     pub advertised: Option<Rate>,
 }
 
-/// Segments have been marked lost.
+/// Segments have been marked lost, or the receiver has echoed a congestion mark (`ecn`, with nothing lost).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LossInfo {
     /// When.
@@ -80,6 +91,8 @@ pub struct LossInfo {
     pub in_flight: Bytes,
     /// This is the first loss of a recovery episode: the one that multiplicative decrease answers.
     pub new_episode: bool,
+    /// Not a loss but an ECN echo (RFC 3168 §6.1.2): once per window of data, `new_episode` set.
+    pub ecn: bool,
     /// Total of delivered bytes.
     pub delivered: Bytes,
     /// First byte not yet sent.
@@ -101,6 +114,9 @@ pub struct SentInfo {
     pub app_limited: bool,
     /// The same data was sent before.
     pub retransmission: bool,
+    /// Which transmission of the flow it is, from zero on, retransmissions counted (QUIC's packet number). Set for
+    /// controllers that [track packets](Controller::tracks_packets) alone.
+    pub number: u64,
 }
 
 /// Turns acknowledgements, losses and time into a window and a pacing rate.
@@ -121,6 +137,20 @@ pub trait Controller: Send + Sync {
 
     /// A segment leaves.
     fn on_sent(&mut self, _sent: &SentInfo) {}
+
+    /// The scheme asks for [`on_packet_acked`](Self::on_packet_acked), [`on_packet_lost`](Self::on_packet_lost) and
+    /// [`SentInfo::number`]; window and pacing rate are then read after [`on_sent`](Self::on_sent) as well.
+    fn tracks_packets(&self) -> bool {
+        false
+    }
+
+    /// Transmission `number` has arrived; called for each that an acknowledgement reports, before its
+    /// [`on_ack`](Self::on_ack).
+    fn on_packet_acked(&mut self, _number: u64) {}
+
+    /// Transmission `number` counts as lost; called before [`on_loss`](Self::on_loss) or
+    /// [`on_timeout`](Self::on_timeout).
+    fn on_packet_lost(&mut self, _number: u64) {}
 
     /// The last loss episode was spurious (Eifel, DSACK): what it reduced may be restored.
     fn on_spurious_loss(&mut self, _now: Time) {}

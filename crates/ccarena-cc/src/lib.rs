@@ -15,4 +15,4 @@ pub use controller::{
     SentInfo,
 };
 pub use registry::{BuildError, Config, Scheme, build, find, schemes as all_schemes};
-pub use types::{Bytes, Dur, Rate, Time};
+pub use types::{Bytes, Dur, Rate, Requirement, Time};

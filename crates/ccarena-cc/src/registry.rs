@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::controller::Controller;
 use crate::schemes;
-use crate::types::Rate;
+use crate::types::{Rate, Requirement};
 
 /// A parameter of a scheme.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub struct Scheme {
     pub params: &'static [Param],
     /// Actions come from an agent or a policy artifact.
     pub learned: bool,
+    /// It shares by weight: weights above this bound are taken. None if the weight means nothing to it.
+    pub weight_above: Option<f64>,
     /// Builds one; `config.params` are complete and within bounds.
     pub build: fn(&Config) -> Box<dyn Controller>,
 }
@@ -52,6 +54,10 @@ pub struct Config {
     pub desired_rate: Rate,
     /// Bytes of header on the wire per segment, for schemes that compare windows with link rates.
     pub header_bytes: u32,
+    /// Weight in the WCC family.
+    pub weight: f64,
+    /// What Hercules is to reach; none if the application does not say.
+    pub requirement: Option<Requirement>,
     /// Scheme parameters by name.
     pub params: BTreeMap<String, f64>,
 }
@@ -65,6 +71,8 @@ impl Default for Config {
             seed: 0,
             desired_rate: Rate(10_000_000_000),
             header_bytes: 52,
+            weight: 1.0,
+            requirement: None,
             params: BTreeMap::new(),
         }
     }
@@ -117,6 +125,24 @@ pub enum BuildError {
         /// Largest allowed.
         max: f64,
     },
+    /// The scheme cannot share by this weight.
+    #[error("weight {weight} does not suit scheme {scheme:?}; expected more than {above}")]
+    Weight {
+        /// The scheme.
+        scheme: &'static str,
+        /// What was given.
+        weight: f64,
+        /// Weights have to be larger.
+        above: f64,
+    },
+    /// A requirement (a, b) without 0 <= a < b.
+    #[error("requirement ({min}, {max}) is no range; expected the first rate below the second")]
+    Requirement {
+        /// a.
+        min: Rate,
+        /// b.
+        max: Rate,
+    },
 }
 
 fn suggestion(nearest: &Option<String>, known: &str) -> String {
@@ -141,8 +167,12 @@ const SCHEMES: &[Scheme] = &[
     schemes::acct::SCHEME,
     schemes::bbr::SCHEME,
     schemes::cubic::SCHEME,
+    schemes::ewtcp::SCHEME,
     schemes::fixed::SCHEME,
+    schemes::multcp::SCHEME,
     schemes::reno::SCHEME,
+    schemes::wcc_ai::SCHEME,
+    schemes::wcc_md::SCHEME,
 ];
 
 /// All registered schemes, by name.
@@ -171,7 +201,24 @@ pub fn build(name: &str, config: &Config) -> Result<Box<dyn Controller>, BuildEr
     let scheme = find(name)?;
     let mut full = config.clone();
     full.params = complete_params(scheme, &config.params)?;
+    check_weight(scheme, config.weight)?;
+    if let Some(Requirement { min, max }) = config.requirement.filter(|r| r.min >= r.max) {
+        return Err(BuildError::Requirement { min, max });
+    }
     Ok((scheme.build)(&full))
+}
+
+/// Whether `scheme` can share by `weight`, which has to be finite.
+///
+/// # Errors
+/// [`BuildError::Weight`] if it is not above the scheme's bound.
+pub fn check_weight(scheme: &'static Scheme, weight: f64) -> Result<(), BuildError> {
+    match scheme.weight_above {
+        Some(above) if !(weight > above && weight.is_finite()) => {
+            Err(BuildError::Weight { scheme: scheme.name, weight, above })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `given` checked against the scheme's parameters and completed with their defaults.

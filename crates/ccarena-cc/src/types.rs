@@ -19,6 +19,15 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(pub u64);
 
+/// What an application requires of its rate (Hercules §3): at least `min`, and no use for more than `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// a: the rate below which the application is not served.
+    pub min: Rate,
+    /// b > a: the rate above which more is of no use.
+    pub max: Rate,
+}
+
 impl Time {
     /// The start of the run.
     pub const ZERO: Self = Self(0);

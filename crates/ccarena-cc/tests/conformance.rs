@@ -5,9 +5,11 @@
     reason = "a test that fails panics; clippy.toml exempts test functions, not helpers"
 )]
 
+use std::collections::VecDeque;
+
 use ccarena_cc::{
     AckInfo, Action, ActionError, BuildError, Bytes, Config, Controller, Dur, LossInfo, Rate, RateSample,
-    RecoveryState, Scheme, SentInfo, Time, all_schemes, build,
+    RecoveryState, Requirement, Scheme, SentInfo, Time, all_schemes, build,
 };
 use proptest::prelude::*;
 
@@ -19,6 +21,7 @@ const LARGEST_WINDOW: Bytes = Bytes(((1 << 24) + 1) * MSS);
 enum Operation {
     Ack { packets: u32, rtt_us: Option<u64>, limited: bool, sample: bool, app_limited: bool, advertised: Option<u64> },
     Loss { packets: u32, new_episode: bool },
+    Echo,
     Timeout { new_episode: bool },
     Send { app_limited: bool, idle: bool },
     IdleRestart { idle_us: u64, rto_us: u64 },
@@ -48,6 +51,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         20 => ack,
         2 => (1_u32..30, any::<bool>()).prop_map(|(packets, new_episode)| Operation::Loss { packets, new_episode }),
+        1 => Just(Operation::Echo),
         1 => any::<bool>().prop_map(|new_episode| Operation::Timeout { new_episode }),
         10 => (any::<bool>(), any::<bool>()).prop_map(|(app_limited, idle)| Operation::Send { app_limited, idle }),
         1 => (0_u64..100_000_000, 0_u64..60_000_000)
@@ -63,7 +67,10 @@ fn operation() -> impl Strategy<Value = Operation> {
 fn config(scheme: &Scheme, fractions: &[f64], slow_start: bool, initial_window: u32) -> Config {
     let value = |(p, f): (&ccarena_cc::registry::Param, &f64)| (p.name.to_string(), p.min + f * (p.max - p.min));
     let params = scheme.params.iter().zip(fractions.iter().cycle()).map(value).collect();
-    Config { params, slow_start, initial_window, seed: 5, ..Config::default() }
+    let weight = 0.501 + 20.0 * fractions[0];
+    let min = Rate::from_mbps(100.0 * fractions[1]);
+    let requirement = (fractions[2] > 0.3).then(|| Requirement { min, max: min + Rate::from_mbps(1.0 + fractions[3]) });
+    Config { params, slow_start, initial_window, seed: 5, weight, requirement, ..Config::default() }
 }
 
 /// A flow whose counters are consistent, as a transport's are.
@@ -72,6 +79,9 @@ struct Flow {
     now: Time,
     snd_una: u64,
     in_flight: Bytes,
+    /// Numbers of the transmissions under way, and the next one.
+    outstanding: VecDeque<u64>,
+    number: u64,
     min_rtt: Dur,
     recovery: RecoveryState,
 }
@@ -86,6 +96,8 @@ impl Flow {
             now: Time::ZERO,
             snd_una: 0,
             in_flight: Bytes(0),
+            outstanding: VecDeque::new(),
+            number: 0,
             min_rtt: Dur::MAX,
             recovery: RecoveryState::Open,
         }
@@ -98,6 +110,11 @@ impl Flow {
                 let rtt = rtt_us.map(Dur::from_micros);
                 self.min_rtt = self.min_rtt.min(rtt.unwrap_or(Dur::MAX));
                 let prior_in_flight = self.in_flight;
+                for _ in 0..packets {
+                    if let Some(number) = self.outstanding.pop_front() {
+                        self.controller.on_packet_acked(number);
+                    }
+                }
                 self.in_flight -= acked;
                 self.snd_una += acked.0;
                 let delivered = Bytes(self.snd_una);
@@ -132,6 +149,11 @@ impl Flow {
                 let loss = self.loss(u64::from(packets), new_episode);
                 self.controller.on_loss(&loss);
             }
+            Operation::Echo => {
+                self.recovery = RecoveryState::Reduction;
+                let echo = LossInfo { ecn: true, ..self.loss(0, true) };
+                self.controller.on_loss(&echo);
+            }
             Operation::Timeout { new_episode } => {
                 self.recovery = RecoveryState::Loss;
                 let loss = self.loss(self.in_flight.0 / MSS, new_episode);
@@ -140,6 +162,7 @@ impl Flow {
             Operation::Send { app_limited, idle } => {
                 if idle {
                     self.in_flight = Bytes(0);
+                    self.outstanding.drain(..).for_each(|number| self.controller.on_packet_acked(number));
                 }
                 self.controller.on_sent(&SentInfo {
                     now: self.now,
@@ -148,7 +171,10 @@ impl Flow {
                     snd_nxt: self.snd_una + self.in_flight.0,
                     app_limited,
                     retransmission: false,
+                    number: self.number,
                 });
+                self.outstanding.push_back(self.number);
+                self.number += 1;
                 self.in_flight += Bytes(MSS);
             }
             Operation::IdleRestart { idle_us, rto_us } => {
@@ -176,12 +202,18 @@ impl Flow {
     fn loss(&mut self, packets: u64, new_episode: bool) -> LossInfo {
         let lost = Bytes(packets * MSS).min(self.in_flight);
         self.in_flight -= lost;
+        for _ in 0..lost.0 / MSS {
+            if let Some(number) = self.outstanding.pop_front() {
+                self.controller.on_packet_lost(number);
+            }
+        }
         LossInfo {
             now: self.now,
             lost,
             lost_packets: (lost.0 / MSS) as u32,
             in_flight: self.in_flight,
             new_episode,
+            ecn: false,
             delivered: Bytes(self.snd_una),
             snd_nxt: self.snd_una + self.in_flight.0,
         }

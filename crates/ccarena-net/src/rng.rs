@@ -24,6 +24,8 @@ pub enum Purpose {
     Queue = 7,
     /// Lateness of packets on a link.
     Jitter = 8,
+    /// A link's outages.
+    Outages = 9,
 }
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -10,7 +10,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::types::{Dur, Rate, Time};
+use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::Value;
 
 use crate::agent;
@@ -53,8 +53,19 @@ pub struct Link {
     pub jitter: Dur,
     /// Probability that a packet is lost before the queue, independent of others.
     pub loss: f64,
+    /// Times at which every packet that arrives is lost.
+    pub outages: Option<Outages>,
     /// ACCT's network agent, if it has one.
     pub agent: Option<AgentSpec>,
+}
+
+/// A link that is in turns on and off, for exponentially distributed times (mahimahi's `mm-onoff`); it begins on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outages {
+    /// Mean time on.
+    pub on: Dur,
+    /// Mean time off.
+    pub off: Dur,
 }
 
 /// Parameters of a [`NetworkAgent`](crate::NetworkAgent).
@@ -97,6 +108,8 @@ pub struct Flow {
     pub desired: Vec<(Time, Rate)>,
     /// Selective acknowledgements; cumulative ones otherwise.
     pub sack: bool,
+    /// Explicit congestion notification (RFC 3168): routers may mark instead of drop.
+    pub ecn: bool,
     /// Start in slow start.
     pub slow_start: bool,
     /// Delayed acknowledgements.
@@ -133,6 +146,14 @@ pub enum App {
         /// How long it is silent.
         off: Dur,
     },
+    /// Bulk data of which at most `rate`·`slot` leaves in each slot; what is not sent in a slot is not made up for (the
+    /// session limiter of Hercules' experiments). Segments are as many equal parts of that as the segment size needs.
+    Capped {
+        /// Payload per time at most.
+        rate: Rate,
+        /// Length of a slot.
+        slot: Dur,
+    },
     /// One transfer after the other, whose completion times are recorded.
     Transfers {
         /// Payload of each.
@@ -151,20 +172,13 @@ pub enum PolicySpec {
     Constant(f64),
 }
 
-/// Hercules' requirement (a, b).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Requirement {
-    /// a: the rate below which the application is not served.
-    pub min: Rate,
-    /// b > a: the rate above which more is of no use.
-    pub max: Rate,
-}
-
 /// What is recorded beyond summaries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
     /// Every packet's arrival and departure at every link.
     pub packets: bool,
+    /// Amounts per bin: what each flow received, what each link delivered, dropped and delayed.
+    pub series: bool,
     /// The reports of learned schemes.
     pub reports: bool,
     /// Bin width of time series.
@@ -194,6 +208,7 @@ impl Default for Link {
             delay: Dur::from_millis(10),
             jitter: Dur::ZERO,
             loss: 0.0,
+            outages: None,
             agent: None,
         }
     }
@@ -223,6 +238,7 @@ impl Default for Flow {
             weight: 1.0,
             desired: vec![(Time::ZERO, Rate(10_000_000_000))],
             sack: true,
+            ecn: false,
             slow_start: true,
             delayed_ack: true,
             initial_window: 10,
@@ -236,7 +252,7 @@ impl Default for Flow {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { packets: false, reports: false, bin: Dur::from_millis(10) }
+        Self { packets: false, series: false, reports: false, bin: Dur::from_millis(10) }
     }
 }
 

@@ -8,7 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 
-use ccarena_cc::types::{Dur, Time};
+use ccarena_cc::types::{Dur, Rate, Time};
+use ccarena_net::rng::{Purpose, Stream};
 use ccarena_net::trace::{self, OVERHEAD_BYTES};
 use ccarena_net::{Item, Queue, QueueSpec, Service, Trace, queues};
 
@@ -44,6 +45,16 @@ impl Item for Packet {
     fn bytes(&self) -> u32 {
         self.bytes
     }
+
+    fn flow(&self) -> u64 {
+        0
+    }
+
+    fn ecn_capable(&self) -> bool {
+        false
+    }
+
+    fn mark(&mut self) {}
 }
 
 struct Link {
@@ -54,7 +65,12 @@ struct Link {
 
 impl Link {
     fn new(trace: &Trace) -> Self {
-        Self { queue: queues::build(&QueueSpec::Infinite, 0), service: Service::trace(trace, Dur::ZERO), serving: None }
+        let setting = queues::Setting { bdp_bytes: 0, rate: Rate(0), stream: Stream::new(1, Purpose::Queue, 0) };
+        Self {
+            queue: queues::build(&QueueSpec::infinite(), &setting),
+            service: Service::trace(trace, Dur::ZERO),
+            serving: None,
+        }
     }
 
     /// The time of departure, if the packet goes into service at once.

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use ccarena_cc::{Dur, Time, registry};
+use ccarena_net::queues::LimitRule;
 use ccarena_net::{Scenario, Trace, TraceError, queues, trace};
 use ccarena_sim::link::PacketLog;
+use ccarena_sim::series::LinkBin;
 use ccarena_sim::{PolicyFn, Resources, Sim};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -78,6 +80,7 @@ fn flow<'py>(py: Python<'py>, scenario: &Scenario, sim: &mut Sim, index: usize) 
     out.set_item("retransmitted_packets", stats.retransmitted)?;
     out.set_item("lost_packets", stats.lost)?;
     out.set_item("timeouts", stats.timeouts)?;
+    out.set_item("ecn_reductions", stats.ecn_reductions)?;
     out.set_item("delivered_bytes", flow.receiver.goodput_bytes)?;
     out.set_item("wire_bytes", flow.wire_bytes)?;
     out.set_item("duplicate_packets", flow.receiver.duplicates)?;
@@ -86,6 +89,12 @@ fn flow<'py>(py: Python<'py>, scenario: &Scenario, sim: &mut Sim, index: usize) 
     let completion: Vec<f64> = flow.sender.app.completion.iter().map(|d| d.as_secs_f64()).collect();
     out.set_item("completion_s", completion)?;
     out.set_item("decisions", flow.decisions)?;
+    if let Some(series) = &flow.series {
+        let entry = PyDict::new(py);
+        entry.set_item("wire_bytes", PyArray1::from_iter(py, series.bins.iter().map(|b| b.wire_bytes)))?;
+        entry.set_item("payload_bytes", PyArray1::from_iter(py, series.bins.iter().map(|b| b.payload_bytes)))?;
+        out.set_item("series", entry)?;
+    }
     if let (Some(rows), Some(width)) = (flow.reports.take(), width) {
         let count = rows.len() / width;
         out.set_item("reports", PyArray1::from_vec(py, rows).reshape([count, width])?)?;
@@ -115,6 +124,15 @@ fn link<'py>(py: Python<'py>, scenario: &Scenario, sim: &mut Sim, index: usize) 
         })
         .collect();
     out.set_item("capacity_mbps", PyArray1::from_vec(py, capacity))?;
+    if let Some(series) = &link.series {
+        let bins = &series.bins;
+        let mean = |b: &LinkBin| if b.packets > 0 { b.queueing.as_millis_f64() / b.packets as f64 } else { f64::NAN };
+        let entry = PyDict::new(py);
+        entry.set_item("delivered_bytes", PyArray1::from_iter(py, bins.iter().map(|b| b.delivered_bytes)))?;
+        entry.set_item("queueing_ms", PyArray1::from_iter(py, bins.iter().map(mean)))?;
+        entry.set_item("dropped_packets", PyArray1::from_iter(py, bins.iter().map(|b| b.dropped_packets)))?;
+        out.set_item("series", entry)?;
+    }
     if let Some(log) = log {
         let (delivered, drops) = packet_log(py, &log)?;
         out.set_item("log", delivered)?;
@@ -158,7 +176,8 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .iter()
         .map(|s| {
             let mut entry = json!({
-                "name": s.name, "summary": s.summary, "learned": s.learned, "params": params(s.params),
+                "name": s.name, "summary": s.summary, "learned": s.learned, "weight_above": s.weight_above,
+                "params": params(s.params),
             });
             if let Some(spec) = registry::build(s.name, &registry::Config::default())
                 .map_err(errors::scenario)?
@@ -181,8 +200,23 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
 #[pyfunction]
 fn queue_disciplines(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     queues::all()
-        .iter()
-        .map(|d| to_python(py, &json!({"name": d.name, "summary": d.summary, "params": params(d.params)})))
+        .map(|d| {
+            let limit = match d.limit {
+                LimitRule::Unlimited => Value::Null,
+                LimitRule::Required => json!("required"),
+                LimitRule::Default(limit) => {
+                    let (param, amount) = limit.param();
+                    json!({param.name: amount})
+                }
+            };
+            to_python(
+                py,
+                &json!({
+                    "name": d.name, "summary": d.summary, "limit": limit, "params": params(d.params),
+                    "mahimahi": d.mahimahi,
+                }),
+            )
+        })
         .collect()
 }
 

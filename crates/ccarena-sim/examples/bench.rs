@@ -30,7 +30,7 @@ fn scenario(service: ServiceSpec, queue: Limit, delay_ms: u64, flows: usize, sch
         duration: Dur::from_millis(3_600_000),
         links: vec![Link {
             service,
-            queue: QueueSpec::DropTail(queue),
+            queue: QueueSpec::droptail(queue),
             delay: Dur::from_millis(delay_ms),
             ..Link::default()
         }],

@@ -16,6 +16,13 @@ pub enum App {
         /// Length of the silent part; zero for a constant rate.
         off: Dur,
     },
+    /// Bulk data of which at most `segments` leave in each `slot`; what is not sent in a slot is not made up for.
+    Capped {
+        /// Segments per slot.
+        segments: u32,
+        /// Length of a slot.
+        slot: Dur,
+    },
     /// Transfers of given sizes, `gap` from one start to the next or as soon as the one before has completed.
     Transfers {
         /// Payload bytes of each.
@@ -80,8 +87,8 @@ impl AppState {
         }
     }
 
-    /// Makes available what is due at `now`; returns when to be called again.
-    pub fn advance(&mut self, now: Time) -> Time {
+    /// Makes available what is due at `now`, when `sent` segments have been sent; returns when to be called again.
+    pub fn advance(&mut self, now: Time, sent: u32) -> Time {
         match &self.app {
             App::Bulk => Time::NEVER,
             &App::Stream { rate, on, off } => {
@@ -101,6 +108,11 @@ impl AppState {
                     Dur(full * period.0) + Dur(need.0 - full * on.0)
                 };
                 (self.start + next).max(Time(now.0 + 1))
+            }
+            &App::Capped { segments, slot } => {
+                self.available = sent.saturating_add(segments).min(UNLIMITED);
+                let slots = now.since(self.start).0 / slot.0.max(1) + 1;
+                self.start + slot * slots
             }
             App::Transfers { sizes, gap } => {
                 let begun = self.transfers.len();
@@ -150,10 +162,10 @@ mod tests {
     fn constant_rate_keeps_its_rate() {
         let app = App::Stream { rate: Rate::from_mbps(8.0), on: Dur::from_millis(1), off: Dur::ZERO };
         let mut state = AppState::new(app, Time(1000), 1000);
-        let mut next = state.advance(Time(1000));
+        let mut next = state.advance(Time(1000), 0);
         for k in 1..=500 {
             assert_eq!(next, Time(1000 + k * 1_000_000));
-            next = state.advance(next);
+            next = state.advance(next, 0);
             assert_eq!(u64::from(state.available()), k);
         }
     }
@@ -165,7 +177,7 @@ mod tests {
         let mut now = Time::ZERO;
         let mut times = Vec::new();
         while now < Time(1_000_000_000) {
-            now = state.advance(now);
+            now = state.advance(now, 0);
             times.push(now.0 / 1_000_000 % 100);
         }
         assert_eq!(state.available(), 200);
@@ -173,16 +185,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_slot_does_not_send_is_lost() {
+        let mut state = AppState::new(App::Capped { segments: 3, slot: Dur::from_millis(100) }, Time(1000), 1000);
+        assert_eq!(state.advance(Time(1000), 0), Time(100_001_000));
+        assert_eq!(state.available(), 3);
+        assert_eq!(state.advance(Time(100_001_000), 1), Time(200_001_000));
+        assert_eq!(state.available(), 4, "two that were not sent are gone");
+    }
+
+    #[test]
     fn transfers_follow_one_another() {
         let mut state =
             AppState::new(App::Transfers { sizes: vec![2500, 1000], gap: Dur::from_millis(10) }, Time::ZERO, 1000);
-        assert_eq!(state.advance(Time::ZERO), Time::NEVER);
+        assert_eq!(state.advance(Time::ZERO, 0), Time::NEVER);
         assert_eq!((state.available(), state.segment_bytes(1), state.segment_bytes(2)), (3, 1000, 500));
         assert!(!state.acknowledged(2, Time(3_000_000)));
         assert!(state.acknowledged(3, Time(4_000_000)));
         assert_eq!(state.completion, [Dur::from_millis(4)]);
-        assert_eq!(state.advance(Time(4_000_000)), Time(10_000_000));
-        assert_eq!(state.advance(Time(10_000_000)), Time::NEVER);
+        assert_eq!(state.advance(Time(4_000_000), 0), Time(10_000_000));
+        assert_eq!(state.advance(Time(10_000_000), 0), Time::NEVER);
         assert_eq!(state.available(), 4);
     }
 }

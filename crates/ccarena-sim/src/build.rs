@@ -4,14 +4,16 @@ use std::path::Path;
 
 use ccarena_cc::registry::{self, BuildError, Config};
 use ccarena_cc::{Action, Dur, Rate, Time};
+use ccarena_net::queues::Setting;
 use ccarena_net::rng::{Purpose, Stream, derive};
 use ccarena_net::scenario::{self, PolicySpec, Scenario};
 use ccarena_net::{NetworkAgent, Service, ServiceError, Trace, TraceError, queues};
 
 use crate::app::{App, AppState};
-use crate::link::{Link, PacketLog};
+use crate::link::{Link, Outages, PacketLog};
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
+use crate::series::Series;
 use crate::sim::{Decider, Flow, Sim};
 
 /// A policy as a function from observation to the index of an action.
@@ -89,11 +91,15 @@ fn build_link(
     let seed = derive(scenario.seed, Purpose::Service, index as u64);
     let service = Service::new(&spec.service, seed, scenario.duration, |file| resources.trace(file))
         .map_err(|source| SimError::Service { link: index, source })?;
-    let queue = queues::build(&spec.queue, scenario.bdp_bytes(index, service.mean_rate(scenario.duration)));
+    let rate = service.mean_rate(scenario.duration);
+    let stream = |purpose| Stream::new(scenario.seed, purpose, index as u64);
+    let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
+    let queue = queues::build(&spec.queue, &setting);
     let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
-    let loss_stream = Stream::new(scenario.seed, Purpose::Loss, index as u64);
-    let mut link = Link::new(queue, service, spec.delay, spec.loss, loss_stream, agent);
-    link.set_jitter(spec.jitter, Stream::new(scenario.seed, Purpose::Jitter, index as u64));
+    let mut link = Link::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), agent);
+    link.set_jitter(spec.jitter, stream(Purpose::Jitter));
+    link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
+    link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
     link.log = scenario.record.packets.then(PacketLog::default);
     Ok(link)
 }
@@ -105,13 +111,16 @@ fn build_flow(
     resources: &mut dyn Resources,
     environment: bool,
 ) -> Result<Flow, SimError> {
+    let (app, mss) = build_app(spec);
     let config = Config {
-        mss: spec.mss_bytes,
+        mss,
         initial_window: spec.initial_window,
         slow_start: spec.slow_start,
         seed: derive(scenario.seed, Purpose::Controller, index as u64),
         desired_rate: spec.desired.first().map_or(Rate(10_000_000_000), |d| d.1),
         header_bytes: spec.header_bytes,
+        weight: spec.weight,
+        requirement: spec.requirement,
         params: spec.params.clone(),
     };
     let mut controller =
@@ -123,11 +132,10 @@ fn build_flow(
         ),
         None => None,
     };
-    let app = AppState::new(build_app(&spec.app), spec.start, spec.mss_bytes);
-    let options =
-        SenderOptions { mss: spec.mss_bytes, sack: spec.sack, receive_window: spec.receive_window.unwrap_or(u32::MAX) };
-    let mut flow =
-        Flow::new(Sender::new(controller, app, options), Receiver::new(spec.mss_bytes, spec.sack, spec.delayed_ack));
+    let app = AppState::new(app, spec.start, mss);
+    let receive_window = spec.receive_window.unwrap_or(u32::MAX);
+    let options = SenderOptions { mss, sack: spec.sack, ecn: spec.ecn, receive_window };
+    let mut flow = Flow::new(Sender::new(controller, app, options), Receiver::new(mss, spec.sack, spec.delayed_ack));
     flow.path = spec.path.iter().map(|&l| l as u32).collect();
     flow.return_path = spec.return_path.iter().map(|&l| l as u32).collect();
     flow.return_delay = scenario.return_delay(spec);
@@ -136,18 +144,28 @@ fn build_flow(
     flow.start = spec.start;
     flow.stop = spec.stop.unwrap_or(Time::NEVER);
     flow.desired = spec.desired.iter().skip(1).rev().copied().collect();
+    flow.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;
     Ok(flow)
 }
 
-fn build_app(spec: &scenario::App) -> App {
-    match spec {
+/// The application and the size of its segments.
+fn build_app(spec: &scenario::Flow) -> (App, u32) {
+    let app = match &spec.app {
         scenario::App::Bulk => App::Bulk,
         &scenario::App::Cbr { rate } => App::Stream { rate, on: Dur::from_millis(1000), off: Dur::ZERO },
         &scenario::App::OnOff { rate, on, off } => App::Stream { rate, on, off },
+        &scenario::App::Capped { rate, slot } => {
+            let quota = rate.bytes_in(slot).0.max(1);
+            let segments = quota.div_ceil(u64::from(spec.mss_bytes));
+            // The parts of a slot's amount are equal, so that the cap is met exactly at any rate.
+            let mss = u32::try_from(quota / segments).unwrap_or(spec.mss_bytes).max(1);
+            return (App::Capped { segments: u32::try_from(segments).unwrap_or(u32::MAX), slot }, mss);
+        }
         scenario::App::Transfers { sizes_bytes, gap } => App::Transfers { sizes: sizes_bytes.clone(), gap: *gap },
-    }
+    };
+    (app, spec.mss_bytes)
 }
 
 fn build_decider(

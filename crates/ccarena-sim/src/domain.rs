@@ -204,15 +204,15 @@ impl Domain {
 
     fn queue(&self, stream: &mut Stream, mean: Rate, rtt: Dur) -> QueueSpec {
         if let Some(packets) = self.link.buffer_packets {
-            return QueueSpec::DropTail(Limit::Packets(packets.log_uniform(stream).round().max(1.0) as u32));
+            return QueueSpec::droptail(Limit::Packets(packets.log_uniform(stream).round().max(1.0) as u32));
         }
         match self.link.buffer_bdp {
             Some(bdp) => {
                 let bytes = mean.bytes_in(rtt).0 as f64 * bdp.log_uniform(stream);
                 let packets = (bytes as u64 / 1500).max(LEAST_BUFFER_PACKETS);
-                QueueSpec::DropTail(Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)))
+                QueueSpec::droptail(Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)))
             }
-            None => QueueSpec::Infinite,
+            None => QueueSpec::infinite(),
         }
     }
 

@@ -7,6 +7,7 @@ pub mod build;
 mod delivery;
 pub mod domain;
 pub mod link;
+mod numbers;
 mod pacer;
 pub mod packet;
 pub mod receiver;
@@ -15,6 +16,7 @@ mod rtt;
 pub mod schedule;
 pub mod scoreboard;
 pub mod sender;
+pub mod series;
 pub mod sim;
 pub mod worlds;
 

@@ -7,6 +7,7 @@ use ccarena_net::rng::Stream;
 use ccarena_net::{NetworkAgent, Queue, Service};
 
 use crate::packet::Packet;
+use crate::series::{LinkBin, Series};
 
 /// One delivered packet, for the packet log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +44,40 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Packets dropped by the queue.
     pub dropped_packets: u64,
-    /// Packets lost at random.
+    /// Packets lost at random or in an outage.
     pub lost_packets: u64,
+}
+
+/// Times at which a link loses everything.
+#[derive(Debug)]
+pub struct Outages {
+    /// Mean times on and off in nanoseconds.
+    on: f64,
+    off: f64,
+    stream: Stream,
+    /// The state now, and until when it lasts.
+    is_on: bool,
+    until: Time,
+}
+
+impl Outages {
+    /// On at first, for `on` on average, then off for `off` on average, and so on.
+    #[must_use]
+    pub fn new(on: Dur, off: Dur, mut stream: Stream) -> Self {
+        let (on, off) = (on.0 as f64, off.0 as f64);
+        let until = Time(stream.exponential(on) as u64);
+        Self { on, off, stream, is_on: true, until }
+    }
+
+    /// Whether the link is off at `now`, which does not go back.
+    fn is_off(&mut self, now: Time) -> bool {
+        while self.until <= now {
+            self.is_on = !self.is_on;
+            let mean = if self.is_on { self.on } else { self.off };
+            self.until = self.until + Dur((self.stream.exponential(mean) as u64).max(1));
+        }
+        !self.is_on
+    }
 }
 
 /// A link and what is on it.
@@ -57,6 +90,8 @@ pub struct Link {
     jitter: Option<(f64, Stream)>,
     loss: f64,
     loss_stream: Stream,
+    /// When everything is lost.
+    pub outages: Option<Outages>,
     agent: Option<NetworkAgent>,
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
     serves_from_queue: bool,
@@ -74,6 +109,8 @@ pub struct Link {
     pub stats: LinkStats,
     /// The packet log, if one is kept.
     pub log: Option<PacketLog>,
+    /// Amounts per bin, if they are kept.
+    pub series: Option<Series<LinkBin>>,
 }
 
 impl Link {
@@ -95,6 +132,7 @@ impl Link {
             jitter: None,
             loss,
             loss_stream,
+            outages: None,
             agent,
             serves_from_queue,
             transmitting: None,
@@ -104,6 +142,7 @@ impl Link {
             drops: Vec::new(),
             stats: LinkStats::default(),
             log: None,
+            series: None,
         }
     }
 
@@ -158,7 +197,8 @@ impl Link {
         if let Some(agent) = &mut self.agent {
             agent.on_packet(packet.flow, now);
         }
-        if self.loss > 0.0 && self.loss_stream.chance(self.loss) {
+        let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
+        if out || (self.loss > 0.0 && self.loss_stream.chance(self.loss)) {
             self.stats.lost_packets += 1;
             return;
         }
@@ -178,6 +218,9 @@ impl Link {
             self.stats.dropped_packets += 1;
             if let Some(log) = &mut self.log {
                 log.dropped.push((now, packet.flow));
+            }
+            if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
+                bin.dropped_packets += 1;
             }
         }
     }
@@ -220,6 +263,11 @@ impl Link {
             // The offer is written as the packet leaves, so that it does not age in the queue that it is about.
             let offer = agent.offer(self.service.rate(now), now);
             packet.advertised = packet.advertised.min(offer.max(Rate(1)));
+        }
+        if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
+            bin.delivered_bytes += u64::from(packet.bytes);
+            bin.packets += 1;
+            bin.queueing += now.since(packet.arrival) - serialisation;
         }
         if let Some(log) = &mut self.log {
             log.delivered.push(Delivered {

@@ -9,6 +9,17 @@ pub const SACK_BLOCKS: usize = 3;
 /// A half-open range of segment numbers.
 pub type Block = (u32, u32);
 
+/// What a packet's ECN field says (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// The transport does not take marks.
+    NotCapable,
+    /// It does.
+    Capable,
+    /// A queue has marked it: congestion experienced.
+    Marked,
+}
+
 /// A packet in a queue or on a wire.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
@@ -28,12 +39,31 @@ pub struct Packet {
     pub hop: u8,
     /// An acknowledgement on the return path.
     pub is_ack: bool,
+    /// Its ECN field.
+    pub ecn: Ecn,
+    /// The sender has reduced its window for an echo (the CWR flag of RFC 3168 §6.1.2).
+    pub reduced: bool,
 }
 
 impl Item for Packet {
     #[inline]
     fn bytes(&self) -> u32 {
         self.bytes
+    }
+
+    #[inline]
+    fn flow(&self) -> u64 {
+        u64::from(self.flow) << 1 | u64::from(self.is_ack)
+    }
+
+    #[inline]
+    fn ecn_capable(&self) -> bool {
+        self.ecn != Ecn::NotCapable
+    }
+
+    #[inline]
+    fn mark(&mut self) {
+        self.ecn = Ecn::Marked;
     }
 }
 
@@ -46,6 +76,8 @@ pub struct Ack {
     pub sacked: u8,
     /// A segment had arrived before (D-SACK, RFC 2883).
     pub duplicate: bool,
+    /// A mark is echoed (the ECE flag of RFC 3168 §6.1.3).
+    pub echo_congestion: bool,
     /// Selectively acknowledged blocks, the most recent first.
     pub blocks: [Block; SACK_BLOCKS],
     /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).

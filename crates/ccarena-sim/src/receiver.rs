@@ -6,11 +6,13 @@
 
 use ccarena_cc::{Dur, Rate, Time};
 
-use crate::packet::{Ack, Block, Packet, SACK_BLOCKS};
+use crate::packet::{Ack, Block, Ecn, Packet, SACK_BLOCKS};
 use crate::rtt::RttEstimator;
 
 /// Segments acknowledged at once when a connection starts, after a duplicate and after a pause (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
+/// The same when a mark arrives (`tcp_data_ecn_check`).
+const QUICK_ACKS_ON_MARK: u32 = 2;
 /// Longest delay of an acknowledgement (`TCP_DELACK_MIN`, which its timer starts from).
 const DELAYED_ACK: Dur = Dur::from_millis(40);
 /// Acknowledgements without progress that are sent at once; further ones are compressed (`TCP_FASTRETRANS_THRESH`).
@@ -87,6 +89,9 @@ pub struct Receiver {
     /// Timestamp to echo: of the segment that last advanced the left edge of the acknowledged window.
     echo: Time,
     advertised: Rate,
+    /// Marks are echoed until the sender says that it has reduced (`TCP_ECN_DEMAND_CWR`), and it has said so now.
+    echo_congestion: bool,
+    reduction_heard: bool,
     /// When a delayed acknowledgement is due.
     pub ack_due: Time,
     /// Payload bytes received for the first time.
@@ -114,6 +119,8 @@ impl Receiver {
             last_arrival: Time::NEVER,
             echo: Time::ZERO,
             advertised: Rate(u64::MAX),
+            echo_congestion: false,
+            reduction_heard: false,
             ack_due: Time::NEVER,
             goodput_bytes: 0,
             duplicates: 0,
@@ -124,6 +131,9 @@ impl Receiver {
     #[inline]
     pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> Option<Ack> {
         self.advertised = packet.advertised;
+        if packet.ecn == Ecn::Marked || packet.reduced {
+            self.hear_congestion(packet);
+        }
         if self.window.grow() {
             self.quick |= 1;
         }
@@ -144,7 +154,7 @@ impl Receiver {
         if now.since(self.window.round_start) >= rtt.smoothed() {
             self.window.end_round(now, self.next, 0);
         }
-        if self.unacknowledged >= 2 || !self.delayed || self.quick > 0 {
+        if self.unacknowledged >= 2 || !self.delayed || self.quick > 0 || self.reduction_heard {
             return Some(self.acknowledge());
         }
         self.ack_due = now + DELAYED_ACK;
@@ -204,6 +214,19 @@ impl Receiver {
         None
     }
 
+    /// `tcp_ecn_accept_cwr`, `tcp_data_ecn_check`: a sender whose window has become small waits for acknowledgements.
+    #[cold]
+    fn hear_congestion(&mut self, packet: &Packet) {
+        if packet.reduced {
+            self.echo_congestion = false;
+            self.reduction_heard = true;
+        }
+        if packet.ecn == Ecn::Marked && !self.echo_congestion {
+            self.echo_congestion = true;
+            self.quick = self.quick.max(QUICK_ACKS_ON_MARK);
+        }
+    }
+
     fn insert(&mut self, at: usize, seq: u32) {
         let joins_left = at > 0 && self.beyond[at - 1].1 == seq;
         let joins_right = self.beyond.get(at).is_some_and(|b| b.0 == seq + 1);
@@ -235,11 +258,13 @@ impl Receiver {
         self.unacknowledged = 0;
         self.compressed = 0;
         self.ack_due = Time::NEVER;
+        self.reduction_heard = false;
         self.quick = self.quick.saturating_sub(1);
         let mut ack = Ack {
             cumulative: self.next,
             sacked: 0,
             duplicate: std::mem::take(&mut self.duplicate) && self.sack,
+            echo_congestion: self.echo_congestion,
             blocks: [(0, 0); SACK_BLOCKS],
             echo: self.echo,
             advertised: self.advertised,
@@ -277,6 +302,8 @@ mod tests {
             bytes: 1500,
             hop: 0,
             is_ack: false,
+            ecn: Ecn::NotCapable,
+            reduced: false,
         }
     }
 

@@ -86,6 +86,8 @@ pub struct Scoreboard {
     resolved: u32,
     /// Segments before this one may have been retransmitted.
     clean_from: u32,
+    /// Segments marked lost since they were last taken, if wanted.
+    losses: Option<Vec<u32>>,
 }
 
 impl Default for Scoreboard {
@@ -102,11 +104,23 @@ impl Default for Scoreboard {
             retransmissions: VecDeque::new(),
             resolved: 0,
             clean_from: 0,
+            losses: None,
         }
     }
 }
 
 impl Scoreboard {
+    /// An empty scoreboard that keeps what it marks lost, if `log`, for [`take_losses`](Self::take_losses).
+    #[must_use]
+    pub fn logging(log: bool) -> Self {
+        Self { losses: log.then(Vec::new), ..Self::default() }
+    }
+
+    /// Segments marked lost since this was last called.
+    pub fn take_losses(&mut self) -> Vec<u32> {
+        self.losses.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// First unacknowledged segment.
     #[must_use]
     #[inline]
@@ -294,6 +308,9 @@ impl Scoreboard {
         self.lost += u32::from(flags & LOST == 0);
         self.retransmitted -= u32::from(flags & RETRANSMITTED != 0);
         self.to_retransmit.push(Reverse(seq));
+        if let Some(losses) = &mut self.losses {
+            losses.push(seq);
+        }
         true
     }
 

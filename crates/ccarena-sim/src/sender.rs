@@ -3,7 +3,7 @@
 //! Follows `tcp_ack`, `tcp_fastretrans_alert`, `tcp_write_xmit` and `tcp_timer.c` of Linux 6.18. Sequence numbers count
 //! segments. Departures: no reordering estimate (paths here keep order, so the threshold stays at three) and so no
 //! D-SACK undo (D-SACK is heard by tail-loss probes only) and no undo by a partial acknowledgement in fast recovery; no
-//! CWR state; no send-buffer limit; timers are exact, not in ticks.
+//! send-buffer limit; timers are exact, not in ticks.
 
 mod timers;
 
@@ -12,6 +12,7 @@ use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, Se
 
 use crate::app::AppState;
 use crate::delivery::{Delivery, older};
+use crate::numbers::Numbers;
 use crate::pacer::Pacer;
 use crate::packet::{Ack, Block};
 use crate::reduction::Reduction;
@@ -30,6 +31,10 @@ pub struct Emission {
     pub payload: u32,
     /// What the application wants, for routers to lower.
     pub desired: Rate,
+    /// Routers may mark it.
+    pub ecn: bool,
+    /// It tells the receiver of a window reduction (CWR).
+    pub reduced: bool,
 }
 
 /// Options of a sender that are the scenario's business.
@@ -39,6 +44,8 @@ pub struct SenderOptions {
     pub mss: u32,
     /// Selective acknowledgements are in use.
     pub sack: bool,
+    /// Explicit congestion notification is in use.
+    pub ecn: bool,
     /// The receiver's window in segments.
     pub receive_window: u32,
 }
@@ -62,6 +69,8 @@ pub struct SenderStats {
     pub lost: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Window reductions for ECN echoes.
+    pub ecn_reductions: u64,
     /// Sum and number of RTT samples.
     pub rtt_sum: Dur,
     /// Number of RTT samples.
@@ -78,6 +87,8 @@ pub struct Sender {
     pub(crate) rtt: RttEstimator,
     owns_recovery: bool,
     signals: bool,
+    /// For controllers that track packets: which transmission is which.
+    numbers: Option<Numbers>,
 
     recovery: RecoveryState,
     /// Recovery ends when this segment is acknowledged (`high_seq`).
@@ -88,6 +99,8 @@ pub struct Sender {
     /// The timeout may prove spurious by what arrives next (F-RTO, RFC 5682), and new data goes first to find out.
     frto: bool,
     new_data_first: bool,
+    /// The next new segment tells the receiver of a reduction (`TCP_ECN_QUEUE_CWR`).
+    tell_reduction: bool,
 
     /// The controller's window and pacing, read after each of its events; window in segments.
     window: u32,
@@ -132,20 +145,23 @@ impl Sender {
     pub fn new(controller: Box<dyn Controller>, app: AppState, options: SenderOptions) -> Self {
         let owns_recovery = controller.owns_recovery();
         let signals = controller.desired_rate().is_some();
+        let numbers = controller.tracks_packets().then(Numbers::default);
         let mut sender = Self {
-            board: Scoreboard::default(),
+            board: Scoreboard::logging(numbers.is_some()),
             controller,
             app,
             options,
             rtt: RttEstimator::default(),
             owns_recovery,
             signals,
+            numbers,
             recovery: RecoveryState::Open,
             high: 0,
             episode_start: Time::NEVER,
             undo_marker: false,
             frto: false,
             new_data_first: false,
+            tell_reduction: false,
             window: 0,
             pacing: None,
             reduction: Reduction::default(),
@@ -208,11 +224,7 @@ impl Sender {
     #[must_use]
     #[inline]
     pub fn window(&self) -> u32 {
-        if self.recovery == RecoveryState::Recovery && !self.owns_recovery {
-            self.reduction.window()
-        } else {
-            self.window
-        }
+        if self.recovery.reducing() && !self.owns_recovery { self.reduction.window() } else { self.window }
     }
 
     /// Everything that was made available is acknowledged.
@@ -238,7 +250,7 @@ impl Sender {
             self.read_controller();
         }
         if self.app_at <= now {
-            self.app_at = self.app.advance(now);
+            self.app_at = self.app.advance(now, self.board.nxt());
         }
         if self.timer_at <= now {
             match self.timer {
@@ -253,7 +265,7 @@ impl Sender {
 
     /// The application has started or something for it is due.
     pub fn on_app(&mut self, now: Time) {
-        self.app_at = self.app.advance(now);
+        self.app_at = self.app.advance(now, self.board.nxt());
     }
 
     /// An acknowledgement arrives (`tcp_ack`). Sending what it allows is the caller's next step ([`send`](Self::send)).
@@ -266,18 +278,25 @@ impl Sender {
         let advanced = ack.cumulative > una;
         let prior_in_flight = self.board.in_flight();
         let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
-        let clean = advanced && ack.sacked == 0 && self.recovery == RecoveryState::Open && self.board.clean();
+        let clean = advanced
+            && ack.sacked == 0
+            && self.recovery == RecoveryState::Open
+            && !ack.echo_congestion
+            && self.board.clean();
         if clean {
             let last = ack.cumulative - 1;
             delivery.clean(ack.cumulative - una, &self.board.get(una), &self.board.get(last), last);
             self.board.acknowledge_clean(ack.cumulative);
+            if let Some(numbers) = &mut self.numbers {
+                numbers.acked(una..ack.cumulative);
+            }
         } else {
             self.book(ack, advanced, &mut delivery);
         }
         if advanced {
             self.timeouts = 0;
             if self.app.waits_for_acknowledgements() && self.app.acknowledged(ack.cumulative, now) {
-                self.app_at = self.app.advance(now);
+                self.app_at = self.app.advance(now, self.board.nxt());
             }
         }
         let rtt = delivery.rtt(advanced).map(|(sequence, congestion)| {
@@ -298,6 +317,9 @@ impl Sender {
         if !timer_set && (advanced || self.sacked_after_head(&delivery)) {
             self.set_timer(now);
         }
+        if let Some(numbers) = &mut self.numbers {
+            numbers.tell_acked(self.controller.as_mut(), ack.cumulative);
+        }
         self.call_controller(&delivery, rtt, rate, ack, advanced, lost, prior_in_flight);
     }
 
@@ -314,20 +336,31 @@ impl Sender {
         if !self.options.sack {
             if advanced {
                 let before = self.board.sacked();
-                self.board.acknowledge_without_sack(ack.cumulative, |seq, s| delivery.acked(seq, s));
+                let numbers = &mut self.numbers;
+                self.board.acknowledge_without_sack(ack.cumulative, |seq, s| {
+                    delivery.acked(seq, s);
+                    note(numbers, seq);
+                });
                 delivery.packets -= delivery.packets.saturating_sub(1).min(before);
             } else if self.board.outstanding() > 0 && self.board.count_duplicate() {
                 delivery.packets += 1;
             }
             return;
         }
+        let numbers = &mut self.numbers;
         if advanced {
-            self.board.acknowledge(ack.cumulative, |seq, s| delivery.acked(seq, s));
+            self.board.acknowledge(ack.cumulative, |seq, s| {
+                delivery.acked(seq, s);
+                note(numbers, seq);
+            });
         }
         // The most recent block comes first; older ones repeat what is known, in case acknowledgements were lost.
         let blocks: &[Block] = &ack.blocks[..usize::from(ack.sacked)];
         for &block in blocks.iter().rev() {
-            self.board.sack(block, |seq, s| delivery.sacked(seq, s));
+            self.board.sack(block, |seq, s| {
+                delivery.sacked(seq, s);
+                note(numbers, seq);
+            });
         }
     }
 
@@ -364,7 +397,8 @@ impl Sender {
         if self.rack == (Time::ZERO, 0) {
             return Detection { marked: 0, retransmissions: 0, again: Time::NEVER };
         }
-        let at_once = self.recovery != RecoveryState::Open || self.board.sacked() >= REORDERING;
+        let repairing = matches!(self.recovery, RecoveryState::Recovery | RecoveryState::Loss);
+        let at_once = repairing || self.board.sacked() >= REORDERING;
         // `tcp_rack_reo_wnd`
         let reordering = if at_once { Dur::ZERO } else { (self.rtt.min() / 4).min(self.rtt.smoothed()) };
         self.board.detect_losses(self.rack, self.rack_rtt + reordering, now)
@@ -373,7 +407,7 @@ impl Sender {
     /// NewReno (RFC 6582, `tcp_newreno_mark_lost`).
     fn detect_losses_without_sack(&mut self, advanced: bool) -> Detection {
         let due = match self.recovery {
-            RecoveryState::Open => self.board.sacked() >= REORDERING,
+            RecoveryState::Open | RecoveryState::Reduction => self.board.sacked() >= REORDERING,
             RecoveryState::Recovery => advanced,
             RecoveryState::Loss => false,
         };
@@ -406,12 +440,14 @@ impl Sender {
                 }
                 self.end_recovery(now);
             }
-            RecoveryState::Recovery => {}
+            // Held a little longer, for the receiver to hear of the reduction.
+            RecoveryState::Reduction if self.board.una() > self.high => self.end_recovery(now),
+            RecoveryState::Reduction | RecoveryState::Recovery => {}
             RecoveryState::Loss => self.process_loss(ack, advanced, delivery),
         }
         let (found, timer_set) = self.identify_losses(now, advanced);
         let starts = match self.recovery {
-            RecoveryState::Open => self.board.lost() > 0,
+            RecoveryState::Open | RecoveryState::Reduction => self.board.lost() > 0,
             RecoveryState::Recovery => false,
             RecoveryState::Loss => found.retransmissions > 0,
         };
@@ -421,27 +457,47 @@ impl Sender {
             let loss = self.loss_info(now, found.marked, false);
             self.controller.on_loss(&loss);
             self.read_controller();
+        } else if ack.echo_congestion && self.recovery == RecoveryState::Open {
+            self.enter_reduction(now);
         }
-        if self.recovery == RecoveryState::Recovery {
+        if self.recovery.reducing() {
             let progress = advanced && found.marked == 0;
             self.reduction.on_delivered(delivery.packets, self.board.in_flight(), self.window, progress);
         }
         (found.marked, timer_set)
     }
 
-    /// `tcp_enter_recovery`, `tcp_init_cwnd_reduction`.
+    /// `tcp_enter_recovery`: a window that is on its way down already is not reduced again.
     fn enter_recovery(&mut self, now: Time, lost: u32) {
-        if self.recovery == RecoveryState::Open {
+        let reduces = !self.recovery.reducing();
+        if reduces {
             self.episode_start = Time::NEVER;
+            self.undo_marker = true;
+            self.begin_reduction();
         }
         self.recovery = RecoveryState::Recovery;
-        self.high = self.board.nxt();
-        self.undo_marker = true;
-        self.probe_high = None;
-        self.reduction = Reduction::from_window(self.window);
-        let loss = self.loss_info(now, lost, true);
+        let loss = self.loss_info(now, lost, reduces);
         self.controller.on_loss(&loss);
         self.read_controller();
+    }
+
+    /// An ECN echo (`tcp_enter_cwr`).
+    fn enter_reduction(&mut self, now: Time) {
+        self.recovery = RecoveryState::Reduction;
+        self.undo_marker = false;
+        self.begin_reduction();
+        self.stats.ecn_reductions += 1;
+        let echo = LossInfo { ecn: true, ..self.loss_info(now, 0, true) };
+        self.controller.on_loss(&echo);
+        self.read_controller();
+    }
+
+    /// `tcp_init_cwnd_reduction`.
+    fn begin_reduction(&mut self) {
+        self.high = self.board.nxt();
+        self.probe_high = None;
+        self.reduction = Reduction::from_window(self.window);
+        self.tell_reduction = self.options.ecn;
     }
 
     fn end_recovery(&mut self, now: Time) {
@@ -535,13 +591,19 @@ impl Sender {
         Bytes(u64::from(segments) * u64::from(self.options.mss))
     }
 
-    fn loss_info(&self, now: Time, lost: u32, new_episode: bool) -> LossInfo {
+    fn loss_info(&mut self, now: Time, lost: u32, new_episode: bool) -> LossInfo {
+        if let Some(numbers) = &self.numbers {
+            for seq in self.board.take_losses() {
+                numbers.tell_lost(self.controller.as_mut(), seq);
+            }
+        }
         LossInfo {
             now,
             lost: self.bytes(lost),
             lost_packets: lost,
             in_flight: self.bytes(self.board.in_flight()),
             new_episode,
+            ecn: false,
             delivered: self.bytes(self.delivered),
             snd_nxt: self.bytes(self.board.nxt()).0,
         }
@@ -646,10 +708,11 @@ impl Sender {
             self.first_sent = now;
             self.delivered_at = now;
         }
-        self.tell_controller(now, false);
+        self.tell_controller(seq, now, false);
         let limited = self.app_limited_until > 0;
         self.board.push(Segment::new(now, self.first_sent, self.delivered_at, self.delivered, limited));
-        self.emit(seq, now, emit);
+        let reduced = std::mem::take(&mut self.tell_reduction);
+        self.emit(seq, now, (self.options.ecn, reduced), emit);
     }
 
     /// A segment that is marked lost (`tcp_xmit_retransmit_queue`): with the first outstanding one the timer starts anew.
@@ -664,15 +727,17 @@ impl Sender {
         if self.episode_start == Time::NEVER {
             self.episode_start = now;
         }
-        self.tell_controller(now, true);
+        self.tell_controller(seq, now, true);
         let limited = self.app_limited_until > 0;
         self.board.retransmit(seq, Segment::new(now, self.first_sent, self.delivered_at, self.delivered, limited));
         self.stats.retransmitted += 1;
-        self.emit(seq, now, emit);
+        // Retransmissions are not marked (RFC 3168 §6.1.5).
+        self.emit(seq, now, (false, false), emit);
     }
 
     #[inline]
-    fn tell_controller(&mut self, now: Time, retransmission: bool) {
+    fn tell_controller(&mut self, seq: u32, now: Time, retransmission: bool) {
+        let number = self.numbers.as_mut().map_or(0, |numbers| numbers.next(seq));
         self.controller.on_sent(&SentInfo {
             now,
             bytes: Bytes(u64::from(self.options.mss)),
@@ -680,17 +745,35 @@ impl Sender {
             snd_nxt: self.bytes(self.board.nxt()).0,
             app_limited: self.app_limited_until > 0,
             retransmission,
+            number,
         });
+        if self.numbers.is_some() {
+            self.read_controller();
+        }
     }
 
     #[inline]
-    fn emit(&mut self, seq: u32, now: Time, emit: &mut impl FnMut(Emission)) {
+    fn emit(&mut self, seq: u32, now: Time, (ecn, reduced): (bool, bool), emit: &mut impl FnMut(Emission)) {
         self.last_sent = now;
         self.stats.sent += 1;
-        if self.recovery == RecoveryState::Recovery {
+        if self.recovery.reducing() {
             self.reduction.on_sent();
         }
         let desired = if self.signals { self.controller.desired_rate() } else { None };
-        emit(Emission { seq, payload: self.app.segment_bytes(seq), desired: desired.unwrap_or(Rate(u64::MAX)) });
+        emit(Emission {
+            seq,
+            payload: self.app.segment_bytes(seq),
+            desired: desired.unwrap_or(Rate(u64::MAX)),
+            ecn,
+            reduced,
+        });
+    }
+}
+
+/// Remembers that `seq` is newly delivered.
+#[inline]
+fn note(numbers: &mut Option<Numbers>, seq: u32) {
+    if let Some(numbers) = numbers {
+        numbers.acked(seq..seq + 1);
     }
 }

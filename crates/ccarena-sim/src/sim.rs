@@ -9,10 +9,11 @@ use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate,
 
 use crate::build::PolicyFn;
 use crate::link::Link;
-use crate::packet::{Ack, Packet};
+use crate::packet::{Ack, Ecn, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::Schedule;
 use crate::sender::{Emission, Sender};
+use crate::series::{FlowBin, Series};
 
 /// Who decides for a learned flow.
 pub enum Decider {
@@ -66,6 +67,8 @@ pub struct Flow {
     observation: Vec<f32>,
     /// IP bytes that reached the receiver.
     pub wire_bytes: u64,
+    /// What reached the receiver per bin, if that is kept.
+    pub series: Option<Series<FlowBin>>,
     /// When the last data segment reached, or will reach, the receiver.
     last_arrival: Time,
 }
@@ -94,6 +97,7 @@ impl Flow {
             reports: None,
             observation: Vec::new(),
             wire_bytes: 0,
+            series: None,
             last_arrival: Time::ZERO,
         }
     }
@@ -110,8 +114,13 @@ impl Flow {
             payload = 0;
         }
         self.last_arrival = at;
+        let before = self.receiver.goodput_bytes;
         if let Some(ack) = self.receiver.on_data(packet, payload, at, &self.sender.rtt) {
             self.send_ack(packet.flow as usize, ack, at);
+        }
+        if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
+            bin.wire_bytes += u64::from(packet.bytes);
+            bin.payload_bytes += self.receiver.goodput_bytes - before;
         }
     }
 
@@ -147,6 +156,8 @@ impl Flow {
             bytes,
             hop: 0,
             is_ack: true,
+            ecn: Ecn::NotCapable,
+            reduced: false,
         };
         self.returning.push_back((at, packet));
     }
@@ -500,6 +511,8 @@ fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl F
             bytes: e.payload + header_bytes,
             hop: 0,
             is_ack: false,
+            ecn: if e.ecn { Ecn::Capable } else { Ecn::NotCapable },
+            reduced: e.reduced,
         };
         link.arrive(packet, now);
     }

@@ -70,6 +70,7 @@ pub const SCHEME: Scheme = Scheme {
         Param { name: "initial_alpha", default: 1.0, min: 1.0, max: 100.0, doc: "α until the first action" },
     ],
     learned: true,
+    weight_above: None,
     build: |config| Box::new(Acct::new(config)),
 };
 

@@ -45,6 +45,7 @@ pub const SCHEME: Scheme = Scheme {
         doc: "1: detect token-bucket policers by long-term sampling, as Linux does; 0: do not",
     }],
     learned: false,
+    weight_above: None,
     build: |config| Box::new(Bbr::new(config)),
 };
 

@@ -41,6 +41,7 @@ pub const SCHEME: Scheme = Scheme {
         },
     ],
     learned: false,
+    weight_above: None,
     build: |config| Box::new(Cubic::new(config)),
 };
 
@@ -131,7 +132,7 @@ impl Controller for Cubic {
             }
         }
         let per_growth = self.curve.update(jiffies(ack.now), self.cwnd.segments(), acked, self.delay_min);
-        self.cwnd.additive_increase(per_growth, acked);
+        self.cwnd.additive_increase(per_growth.into(), acked.into());
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {

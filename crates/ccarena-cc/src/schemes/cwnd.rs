@@ -10,7 +10,7 @@
 //!   flight before the acknowledgement, which is what the controller sees.
 //! - A window left partly unused by the application for long does not decay (RFC 2861, `tcp_cwnd_application_limited`).
 
-use crate::controller::{AckInfo, LossInfo, RecoveryState};
+use crate::controller::{AckInfo, LossInfo};
 use crate::registry::Config;
 use crate::types::{Bytes, Dur};
 
@@ -24,8 +24,8 @@ const CLAMP: u32 = 1 << 24;
 pub(crate) struct Cwnd {
     segments: u32,
     threshold: u32,
-    /// Segments acknowledged since the window last grew in congestion avoidance (`snd_cwnd_cnt`).
-    credit: u32,
+    /// What was acknowledged since the window last grew in congestion avoidance (`snd_cwnd_cnt`), in the caller's unit.
+    credit: u64,
     /// What the last reduction started from, for undoing it.
     prior: Option<Prior>,
     snd_una: u64,
@@ -80,14 +80,45 @@ impl Cwnd {
         self.threshold = self.segments;
     }
 
-    /// Whether `ack` may grow the window: `tcp_may_raise_cwnd`, `tcp_is_cwnd_limited`, and no fast recovery.
+    /// The scheme lowers the window itself, to two segments at the lowest, and the threshold with it
+    /// (`tcp_vegas_ssthresh`).
+    pub(crate) fn lower_to(&mut self, segments: u32) {
+        self.segments = segments.clamp(2, CLAMP);
+        self.threshold = self.threshold.min(self.segments);
+    }
+
+    /// The threshold follows a window that has outgrown it.
+    pub(crate) fn raise_threshold(&mut self) {
+        self.threshold = self.current_threshold();
+    }
+
+    /// Whether `ack` may grow the window: [`may_raise`](Self::may_raise) and [`is_limiting`](Self::is_limiting).
     #[inline]
     pub(crate) fn may_grow(&mut self, ack: &AckInfo) -> bool {
+        self.may_raise(ack) && self.is_limiting(ack)
+    }
+
+    /// `ack` makes progress, and the window is not on its way down (`tcp_may_raise_cwnd`, `tcp_in_cwnd_reduction`).
+    #[inline]
+    pub(crate) fn may_raise(&mut self, ack: &AckInfo) -> bool {
         let advanced = ack.snd_una > self.snd_una;
         self.snd_una = ack.snd_una;
-        advanced
-            && ack.recovery != RecoveryState::Recovery
-            && (ack.cwnd_limited || (self.in_slow_start() && self.bytes() < ack.prior_in_flight * 2))
+        advanced && !ack.recovery.reducing()
+    }
+
+    /// The window is what limited sending (`tcp_is_cwnd_limited`).
+    #[inline]
+    pub(crate) fn is_limiting(&self, ack: &AckInfo) -> bool {
+        ack.cwnd_limited || (self.in_slow_start() && self.bytes() < ack.prior_in_flight * 2)
+    }
+
+    /// Slow start, then one segment per window of acknowledged ones (`tcp_reno_cong_avoid`).
+    #[inline]
+    pub(crate) fn grow_as_reno(&mut self, acked: u32) {
+        let left = if self.in_slow_start() { self.slow_start(acked) } else { acked };
+        if left > 0 {
+            self.additive_increase(self.segments.into(), left.into());
+        }
     }
 
     /// Grows by `acked` segments up to the threshold and returns those left over (`tcp_slow_start`).
@@ -99,9 +130,10 @@ impl Cwnd {
         left
     }
 
-    /// Grows by one segment per `per_growth` acknowledged ones (`tcp_cong_avoid_ai`).
+    /// Grows by one segment for each `per_growth` of `acked`, in one unit (`tcp_cong_avoid_ai` counts segments).
     #[inline]
-    pub(crate) fn additive_increase(&mut self, per_growth: u32, acked: u32) {
+    pub(crate) fn additive_increase(&mut self, per_growth: u64, acked: u64) {
+        let per_growth = per_growth.max(1);
         if self.credit >= per_growth {
             self.credit = 0;
             self.grow(1);
@@ -110,11 +142,12 @@ impl Cwnd {
         if self.credit >= per_growth {
             let growth = self.credit / per_growth;
             self.credit -= growth * per_growth;
-            self.grow(growth);
+            self.grow(u32::try_from(growth).unwrap_or(CLAMP));
         }
     }
 
-    fn grow(&mut self, by: u32) {
+    /// Grows by `by` segments.
+    pub(crate) fn grow(&mut self, by: u32) {
         self.segments = self.segments.saturating_add(by).min(CLAMP);
     }
 

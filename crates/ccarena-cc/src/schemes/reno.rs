@@ -14,6 +14,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "NewReno: slow start and additive increase, halved by a loss episode (RFC 5681, RFC 6582)",
     params: &[],
     learned: false,
+    weight_above: None,
     build: |config| Box::new(Reno::new(config)),
 };
 
@@ -34,17 +35,9 @@ impl Reno {
 
 impl Controller for Reno {
     fn on_ack(&mut self, ack: &AckInfo) {
-        if !self.cwnd.may_grow(ack) {
-            return;
+        if self.cwnd.may_grow(ack) {
+            self.cwnd.grow_as_reno(ack.acked_packets);
         }
-        let mut acked = ack.acked_packets;
-        if self.cwnd.in_slow_start() {
-            acked = self.cwnd.slow_start(acked);
-            if acked == 0 {
-                return;
-            }
-        }
-        self.cwnd.additive_increase(self.cwnd.segments(), acked);
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {

@@ -79,6 +79,7 @@ impl Flow {
             lost_packets: 1,
             in_flight: Bytes(0),
             new_episode,
+            ecn: false,
             delivered: Bytes(self.snd_una),
             snd_nxt: self.snd_una + self.controller.window().0,
         }

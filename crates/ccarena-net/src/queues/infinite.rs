@@ -4,13 +4,16 @@ use std::collections::VecDeque;
 
 use ccarena_cc::types::Time;
 
-use super::{Discipline, Item, Queue};
+use super::{Discipline, Item, LimitRule, Queue, QueueSpec, Setting};
 
 /// This discipline's registry entry.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "infinite",
     summary: "first in, first out, without limit: delay is the only sign of congestion",
+    limit: LimitRule::Unlimited,
     params: &[],
+    check: |_| Ok(()),
+    mahimahi: false,
 };
 
 /// A first-in-first-out queue without limit.
@@ -21,9 +24,13 @@ pub struct Infinite<T> {
 }
 
 impl<T: Item> Infinite<T> {
-    /// An empty queue.
+    /// An empty queue, whatever `spec` and `setting` are.
     #[must_use]
-    pub const fn new() -> Self {
+    pub fn new(_spec: &QueueSpec, _setting: &Setting) -> Self {
+        Self::empty()
+    }
+
+    pub(super) fn empty() -> Self {
         Self { ring: VecDeque::new(), bytes: 0 }
     }
 
@@ -38,12 +45,6 @@ impl<T: Item> Infinite<T> {
         let item = self.ring.pop_front()?;
         self.bytes -= u64::from(item.bytes());
         Some(item)
-    }
-}
-
-impl<T: Item> Default for Infinite<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

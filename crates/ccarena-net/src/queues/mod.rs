@@ -1,21 +1,32 @@
-//! Queue disciplines. One file holds each; adding one costs that file, a variant of [`QueueSpec`] and a line in [`all`].
+//! Queue disciplines. One file holds each; adding one costs that file and a line in `disciplines!`.
 
-mod droptail;
-mod infinite;
+mod limit;
+mod spec;
+#[cfg(test)]
+mod testing;
 
 pub use ccarena_cc::registry::Param;
 use ccarena_cc::types::Time;
 
-pub use droptail::{DropTail, Limit};
-pub use infinite::Infinite;
+pub use limit::{LIMITS, Limit, LimitRule};
+pub use spec::{Discipline, Params, QueueSpec, Refusal, Setting};
 
 /// What a queue holds.
 pub trait Item {
     /// IP bytes on the wire.
     fn bytes(&self) -> u32;
+
+    /// What its packets have in common with those of its flow alone, for disciplines that keep flows apart.
+    fn flow(&self) -> u64;
+
+    /// It may be marked instead of dropped (RFC 3168: ECT).
+    fn ecn_capable(&self) -> bool;
+
+    /// Marks it: congestion experienced.
+    fn mark(&mut self);
 }
 
-/// A queue discipline: decides which packets wait, which leave next and which are dropped.
+/// A queue discipline: decides which packets wait, which leave next, which are marked and which are dropped.
 pub trait Queue<T: Item>: Send + Sync {
     /// Takes `item` at `now`. Whatever is dropped for it, itself or others, is pushed to `drops`.
     fn enqueue(&mut self, item: T, now: Time, drops: &mut Vec<T>);
@@ -33,72 +44,57 @@ pub trait Queue<T: Item>: Send + Sync {
     fn len_bytes(&self) -> u64;
 }
 
-/// A registered discipline, for listings and for the scenario's checks.
-#[derive(Clone, Copy, Debug)]
-pub struct Discipline {
-    /// Its name in a scenario.
-    pub name: &'static str,
-    /// One line: what it does and its source.
-    pub summary: &'static str,
-    /// Its parameters.
-    pub params: &'static [Param],
-}
+/// `file: Type` for each discipline, by name.
+macro_rules! disciplines {
+    ($($file:ident: $queue:ident),* $(,)?) => {
+        $(mod $file; pub use $file::$queue;)*
 
-/// A discipline with its parameters, checked.
-#[derive(Clone, Debug, PartialEq)]
-pub enum QueueSpec {
-    /// [`Infinite`].
-    Infinite,
-    /// [`DropTail`].
-    DropTail(Limit),
-}
-
-impl Default for QueueSpec {
-    /// One bandwidth-delay product of drop-tail queue.
-    fn default() -> Self {
-        Self::DropTail(Limit::Bdp(1.0))
-    }
-}
-
-impl QueueSpec {
-    /// The discipline's entry in [`all`].
-    #[must_use]
-    pub fn discipline(&self) -> &'static Discipline {
-        match self {
-            Self::Infinite => &infinite::DISCIPLINE,
-            Self::DropTail(_) => &droptail::DISCIPLINE,
+        /// Which discipline.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = concat!("[`", stringify!($queue), "`].")] $queue,)*
         }
-    }
+
+        impl Kind {
+            /// All of them, by name.
+            pub const ALL: &[Self] = &[$(Self::$queue),*];
+
+            /// Its registry entry.
+            #[must_use]
+            pub const fn discipline(self) -> &'static Discipline {
+                match self {
+                    $(Self::$queue => &$file::DISCIPLINE,)*
+                }
+            }
+        }
+
+        /// Builds the queue that `spec` describes, before the link that `setting` describes.
+        #[must_use]
+        pub fn build<T: Item + Send + Sync + 'static>(spec: &QueueSpec, setting: &Setting) -> Box<dyn Queue<T>> {
+            match spec.kind {
+                $(Kind::$queue => Box::new($queue::new(spec, setting)),)*
+            }
+        }
+    };
+}
+
+disciplines! {
+    droptail: DropTail,
+    infinite: Infinite,
 }
 
 /// All disciplines, by name.
-#[must_use]
-pub fn all() -> &'static [&'static Discipline] {
-    &[&droptail::DISCIPLINE, &infinite::DISCIPLINE]
-}
-
-/// Builds the queue that `spec` describes; `bdp_bytes` is the bandwidth-delay product that a limit in BDP multiplies.
-#[must_use]
-pub fn build<T: Item + Send + Sync + 'static>(spec: &QueueSpec, bdp_bytes: u64) -> Box<dyn Queue<T>> {
-    match spec {
-        QueueSpec::Infinite => Box::new(Infinite::new()),
-        QueueSpec::DropTail(limit) => Box::new(DropTail::new(*limit, bdp_bytes)),
-    }
+pub fn all() -> impl Iterator<Item = &'static Discipline> {
+    Kind::ALL.iter().map(|kind| kind.discipline())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::testing::{Packet, setting};
     use super::*;
     use proptest::prelude::*;
-
-    #[derive(Debug, Clone, PartialEq)]
-    struct Packet(u32, u32);
-
-    impl Item for Packet {
-        fn bytes(&self) -> u32 {
-            self.1
-        }
-    }
 
     #[derive(Clone, Debug)]
     enum Op {
@@ -115,64 +111,84 @@ mod tests {
         ]
     }
 
-    /// Every discipline with limits small enough for drops.
+    /// Any discipline, its parameters anywhere within their bounds, with limits small enough for drops.
     fn spec() -> impl Strategy<Value = QueueSpec> {
-        prop_oneof![
-            Just(QueueSpec::Infinite),
-            (0_u32..20).prop_map(|n| QueueSpec::DropTail(Limit::Packets(n))),
-            (0_u64..40_000).prop_map(|n| QueueSpec::DropTail(Limit::Bytes(n))),
-            (0.0..4.0).prop_map(|n| QueueSpec::DropTail(Limit::Bdp(n))),
-        ]
+        let limit = prop_oneof![
+            (1_u32..20).prop_map(Limit::Packets),
+            (1_u64..40_000).prop_map(Limit::Bytes),
+            (0.001..4.0).prop_map(Limit::Bdp),
+        ];
+        (0..Kind::ALL.len(), limit, prop::collection::vec(0.0..=1.0, 12), any::<bool>()).prop_filter_map(
+            "parameters that do not fit one another",
+            |(kind, limit, fractions, mahimahi)| {
+                let discipline = Kind::ALL[kind].discipline();
+                let limit = (discipline.limit != LimitRule::Unlimited).then_some(limit);
+                // Cubed: small values, which act within the time of a test, are as likely as large ones.
+                let value = |(p, f): (&Param, &f64)| (p.name, p.min + f * f * f * (p.max - p.min));
+                let given: BTreeMap<&str, f64> = discipline.params.iter().zip(&fractions).map(value).collect();
+                QueueSpec::new(Kind::ALL[kind], limit, &given, mahimahi && discipline.mahimahi).ok()
+            },
+        )
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1024))]
+
         #[test]
         fn packets_are_conserved(spec in spec(), ops in prop::collection::vec(op(), 0..400)) {
-            let mut queue = build::<Packet>(&spec, 20_000);
+            let mut queue = build::<Packet>(&spec, &setting(20_000));
             let (mut id, mut now) = (0, Time::ZERO);
             let (mut entered, mut left, mut dropped) = ((0, 0), (0, 0), (0, 0));
-            let mut newest_out = None;
+            let mut newest_out = BTreeMap::new();
             let mut drops = Vec::new();
             for op in ops {
                 match op {
                     Op::Enqueue(bytes) => {
-                        queue.enqueue(Packet(id, bytes), now, &mut drops);
+                        queue.enqueue(Packet::new(id, bytes), now, &mut drops);
                         id += 1;
                         entered = (entered.0 + 1, entered.1 + u64::from(bytes));
                     }
                     Op::Dequeue => {
                         let head = queue.head_bytes();
+                        prop_assert_eq!(head.is_none(), queue.len_packets() == 0);
                         let out = queue.dequeue(now, &mut drops);
                         prop_assert_eq!(head.is_none(), out.is_none() && drops.is_empty());
                         if let Some(p) = out {
-                            prop_assert!(newest_out.is_none_or(|n| n < p.0), "packets leave in order");
-                            newest_out = Some(p.0);
-                            left = (left.0 + 1, left.1 + u64::from(p.1));
+                            let newest = newest_out.insert(p.flow(), p.id);
+                            prop_assert!(newest.is_none_or(|n| n < p.id), "a flow's packets leave in order");
+                            left = (left.0 + 1, left.1 + u64::from(p.bytes));
                         }
                     }
                     Op::Wait(ns) => now = now + ccarena_cc::Dur(ns),
                 }
                 for p in drops.drain(..) {
-                    dropped = (dropped.0 + 1, dropped.1 + u64::from(p.1));
+                    dropped = (dropped.0 + 1, dropped.1 + u64::from(p.bytes));
                 }
                 prop_assert_eq!(entered.0, left.0 + dropped.0 + queue.len_packets());
                 prop_assert_eq!(entered.1, left.1 + dropped.1 + queue.len_bytes());
-                match spec {
-                    QueueSpec::Infinite => prop_assert_eq!(dropped.0, 0),
-                    QueueSpec::DropTail(Limit::Packets(n)) => prop_assert!(queue.len_packets() <= n as usize),
-                    QueueSpec::DropTail(Limit::Bytes(n)) => prop_assert!(queue.len_bytes() <= n),
-                    QueueSpec::DropTail(Limit::Bdp(_)) => {}
+                match spec.limit {
+                    None => prop_assert_eq!(dropped.0, 0),
+                    Some(Limit::Packets(n)) => prop_assert!(queue.len_packets() <= n as usize),
+                    Some(Limit::Bytes(n)) => prop_assert!(queue.len_bytes() <= n),
+                    Some(Limit::Bdp(_)) => {}
                 }
             }
         }
     }
 
     #[test]
-    fn every_discipline_is_listed_once() {
-        for spec in [QueueSpec::Infinite, QueueSpec::DropTail(Limit::Packets(1))] {
-            let name = spec.discipline().name;
-            assert_eq!(all().iter().filter(|d| d.name == name).count(), 1, "{name}");
+    fn disciplines_are_sorted_and_build_with_their_defaults() {
+        let names: Vec<_> = all().map(|d| d.name).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+        for &kind in Kind::ALL {
+            let limit = (kind.discipline().limit == LimitRule::Required).then_some(Limit::Packets(5));
+            let spec = QueueSpec::new(kind, limit, &BTreeMap::new(), false).expect("defaults fit");
+            let mut queue = build::<Packet>(&spec, &setting(20_000));
+            queue.enqueue(Packet::new(0, 1500), Time::ZERO, &mut Vec::new());
+            assert_eq!(queue.dequeue(Time::ZERO, &mut Vec::new()).map(|p| p.id), Some(0), "{}", kind.discipline().name);
+            for p in kind.discipline().params {
+                assert!((p.min..=p.max).contains(&p.default), "{}.{}", kind.discipline().name, p.name);
+            }
         }
-        assert!(all().windows(2).all(|w| w[0].name < w[1].name), "sorted by name");
     }
 }

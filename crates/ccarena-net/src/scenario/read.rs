@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, HashSet};
 
 use ccarena_cc::registry::{self, BuildError};
-use ccarena_cc::types::{Dur, Rate, Time};
+use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::Value;
 
 use super::reader::{At, MIN_MBPS, Object, Result, unknown};
-use super::{AgentSpec, App, Flow, Link, PolicySpec, Record, Requirement, Scenario, ScenarioError, VERSION};
+use super::{AgentSpec, App, Flow, Link, Outages, PolicySpec, Record, Scenario, ScenarioError, VERSION};
 use crate::cellular;
-use crate::queues::{self, Limit, QueueSpec};
+use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::service::ServiceSpec;
 
 /// No scenario has more links, nor more flows.
 const MAX_COUNT: usize = 100_000;
 const MAX_DELAY_MS: f64 = 100_000.0;
+/// Slots of Hercules' session limiter.
+const DEFAULT_SLOT: Dur = Dur::from_millis(100);
 
 pub fn scenario(document: &Value) -> Result<Scenario> {
     let root = At { value: document, path: String::new() };
@@ -54,7 +56,7 @@ fn links(at: &At<'_>) -> Result<Vec<Link>> {
 }
 
 fn link(at: &At<'_>, index: usize) -> Result<Link> {
-    let o = at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "loss", "agent"])?;
+    let o = at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "loss", "outages", "agent"])?;
     let default = Link::default();
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
@@ -63,7 +65,16 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
         delay: o.or("delay_ms", default.delay, |at| at.millis(0.0, MAX_DELAY_MS))?,
         jitter: o.or("jitter_ms", default.jitter, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, |at| at.number(0.0, 1.0))?,
+        outages: o.maybe("outages", outages)?,
         agent: o.or("agent", default.agent, agent)?,
+    })
+}
+
+fn outages(at: &At<'_>) -> Result<Outages> {
+    let o = at.object(&["on_s", "off_s"])?;
+    Ok(Outages {
+        on: o.require("on_s", "seconds that the link works on average")?.seconds(0.001)?,
+        off: o.require("off_s", "seconds that it does not")?.seconds(0.001)?,
     })
 }
 
@@ -110,26 +121,45 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
 }
 
 fn queue(at: &At<'_>) -> Result<QueueSpec> {
-    let names: Vec<&str> = queues::all().iter().map(|d| d.name).collect();
-    let params = |name: &str| queues::all().iter().find(|d| d.name == name).map_or(&[][..], |d| d.params);
-    let (kind, o) = at.tagged("queue discipline", &names, |name| params(name).iter().map(|p| p.name).collect())?;
-    if kind == "infinite" {
-        return Ok(QueueSpec::Infinite);
-    }
-    let mut limits = Vec::new();
-    for p in params(kind) {
-        if let Some(at) = o.get(p.name) {
-            limits.push(match p.name {
-                "packets" => Limit::Packets(at.small(p.min as u32, p.max as u32)?),
-                "bytes" => Limit::Bytes(at.whole(p.min as u64, p.max as u64)?),
-                _ => Limit::Bdp(at.number(p.min, p.max)?),
-            });
+    let names: Vec<&str> = queues::all().map(|d| d.name).collect();
+    let kind_of = |name: &str| Kind::ALL.iter().copied().find(|k| k.discipline().name == name);
+    let fields = |name: &str| {
+        let Some(d) = kind_of(name).map(Kind::discipline) else { return Vec::new() };
+        let limits = if d.limit == LimitRule::Unlimited { &[][..] } else { LIMITS };
+        let compat = if d.mahimahi { &["compat"][..] } else { &[] };
+        limits.iter().chain(d.params).map(|p| p.name).chain(compat.iter().copied()).collect()
+    };
+    let (name, o) = at.tagged("queue discipline", &names, fields)?;
+    let Some(kind) = kind_of(name) else { return at.fail(names.join(", ")) };
+    let mut limit = None;
+    for p in LIMITS {
+        let Some(given) = o.get(p.name) else { continue };
+        let read = match p.name {
+            "packets" => Limit::Packets(given.small(p.min as u32, p.max as u32)?),
+            "bytes" => Limit::Bytes(given.whole(p.min as u64, p.max as u64)?),
+            _ => Limit::Bdp(given.number(p.min, p.max)?),
+        };
+        if limit.replace(read).is_some() {
+            return at.fail("exactly one limit: packets, bytes or bdp");
         }
     }
-    match limits[..] {
-        [limit] => Ok(QueueSpec::DropTail(limit)),
-        _ => at.fail("exactly one limit: packets, bytes or bdp"),
+    let mut given = BTreeMap::new();
+    for p in kind.discipline().params {
+        // An option is true or false as well as 1 or 0.
+        let option = (p.min, p.max) == (0.0, 1.0) && p.default.fract() == 0.0;
+        let read = |at: &At<'_>| match at.value {
+            Value::Bool(on) if option => Ok(f64::from(u8::from(*on))),
+            _ => at.number(p.min, p.max),
+        };
+        if let Some(value) = o.maybe(p.name, read)? {
+            given.insert(p.name, value);
+        }
     }
+    let mahimahi = o.maybe("compat", |at| at.choice("compatibility", &["mahimahi"]))?.is_some();
+    QueueSpec::new(kind, limit, &given, mahimahi).or_else(|refusal| match o.get(refusal.param) {
+        Some(field) => field.fail(refusal.expected),
+        None => at.fail(refusal.expected),
+    })
 }
 
 fn agent(at: &At<'_>) -> Result<Option<AgentSpec>> {
@@ -172,7 +202,7 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
     "name", "scheme", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
-    "requirement", "weight", "desired_mbps", "sack", "slow_start", "delayed_ack", "initial_window",
+    "requirement", "weight", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "initial_window",
     "receive_window_packets", "mss_bytes",
     "header_bytes", "ack_bytes", "count",
 ];
@@ -202,9 +232,10 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         app: o.or("app", default.app, app)?,
         policy: o.maybe("policy", |at| policy(at, scheme))?,
         requirement: o.maybe("requirement", requirement)?,
-        weight: o.or("weight", default.weight, |at| at.number(0.001, 1000.0))?,
+        weight: o.or("weight", default.weight, |at| weight(at, scheme))?,
         desired: o.or("desired_mbps", default.desired, desired)?,
         sack: o.or("sack", default.sack, At::boolean)?,
+        ecn: o.or("ecn", default.ecn, At::boolean)?,
         slow_start: o.or("slow_start", default.slow_start, At::boolean)?,
         delayed_ack: o.or("delayed_ack", default.delayed_ack, At::boolean)?,
         initial_window: o.or("initial_window", default.initial_window, |at| at.small(1, 100_000))?,
@@ -274,10 +305,11 @@ fn app(at: &At<'_>) -> Result<App> {
     let fields = |kind: &str| match kind {
         "cbr" => vec!["rate_mbps"],
         "onoff" => vec!["rate_mbps", "on_s", "off_s"],
+        "capped" => vec!["rate_mbps", "slot_ms"],
         "transfers" => vec!["sizes_bytes", "gap_s"],
         _ => vec![],
     };
-    let (kind, o) = at.tagged("application", &["bulk", "cbr", "onoff", "transfers"], fields)?;
+    let (kind, o) = at.tagged("application", &["bulk", "cbr", "onoff", "capped", "transfers"], fields)?;
     let rate = || -> Result<Rate> { o.require("rate_mbps", "a rate in Mbit/s")?.mbps(MIN_MBPS) };
     Ok(match kind {
         "cbr" => App::Cbr { rate: rate()? },
@@ -286,6 +318,9 @@ fn app(at: &At<'_>) -> Result<App> {
             on: o.require("on_s", "seconds that it sends")?.seconds(0.001)?,
             off: o.require("off_s", "seconds that it is silent")?.seconds(0.0)?,
         },
+        "capped" => {
+            App::Capped { rate: rate()?, slot: o.or("slot_ms", DEFAULT_SLOT, |at| at.millis(1.0, MAX_DELAY_MS))? }
+        }
         "transfers" => {
             let sizes = o.require("sizes_bytes", "a list of sizes in bytes")?;
             let items = sizes.list("a list of sizes in bytes")?;
@@ -310,6 +345,14 @@ fn policy(at: &At<'_>, scheme: &registry::Scheme) -> Result<PolicySpec> {
     Ok(PolicySpec::Artifact(at.text("the path of a policy artifact, or {constant: ACTION}")?.into()))
 }
 
+fn weight(at: &At<'_>, scheme: &'static registry::Scheme) -> Result<f64> {
+    let weight = at.number(0.001, 1000.0)?;
+    match scheme.weight_above.filter(|&above| weight <= above) {
+        Some(above) => at.fail(format!("a number above {above}, as scheme {:?} needs, up to 1000", scheme.name)),
+        None => Ok(weight),
+    }
+}
+
 fn requirement(at: &At<'_>) -> Result<Requirement> {
     let o = at.object(&["min_mbps", "max_mbps"])?;
     let min = o.require("min_mbps", "a rate in Mbit/s")?.mbps(0.0)?;
@@ -325,10 +368,11 @@ fn desired(at: &At<'_>) -> Result<Vec<(Time, Rate)>> {
 }
 
 fn record(at: &At<'_>) -> Result<Record> {
-    let o = at.object(&["packets", "reports", "bin_ms"])?;
+    let o = at.object(&["packets", "series", "reports", "bin_ms"])?;
     let default = Record::default();
     Ok(Record {
         packets: o.or("packets", default.packets, At::boolean)?,
+        series: o.or("series", default.series, At::boolean)?,
         reports: o.or("reports", default.reports, At::boolean)?,
         bin: o.or("bin_ms", default.bin, |at| at.millis(0.1, 1e6))?,
     })

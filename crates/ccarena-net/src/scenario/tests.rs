@@ -58,7 +58,7 @@ fn a_full_document_is_read() {
     let f = &s.flows[1];
     assert_eq!((f.path.as_slice(), f.return_path.as_slice()), ([2, 0].as_slice(), [1].as_slice()));
     assert_eq!(s.return_delay(f), Dur(80_000_000 - 10_000_000 - 12_250_000 - 10_000_000));
-    assert_eq!(s.links[4].queue, QueueSpec::DropTail(Limit::Bdp(0.5)));
+    assert_eq!(s.links[4].queue, QueueSpec::droptail(Limit::Bdp(0.5)));
     assert_eq!(s.links[0].agent, Some(AgentSpec { idle: Dur::from_millis(100), headroom: 0.9 }));
     assert_eq!(s.links[1].agent, Some(AgentSpec::default()));
     assert_eq!(f.desired[1], (Time(1_000_000_000), Rate::from_mbps(9.0)));

@@ -1,7 +1,7 @@
 //! Writes the normalised document.
 
 use ccarena_cc::types::{Dur, Rate, Time};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{AgentSpec, App, Flow, Link, PolicySpec, Scenario, VERSION};
 use crate::queues::{Limit, QueueSpec};
@@ -16,6 +16,7 @@ pub fn scenario(s: &Scenario) -> Value {
         "flows": s.flows.iter().map(|f| flow(f, s)).collect::<Vec<_>>(),
         "record": {
             "packets": s.record.packets,
+            "series": s.record.series,
             "reports": s.record.reports,
             "bin_ms": s.record.bin.as_millis_f64(),
         },
@@ -31,6 +32,7 @@ fn link(l: &Link) -> Value {
         "delay_ms": l.delay.as_millis_f64(),
         "jitter_ms": l.jitter.as_millis_f64(),
         "loss": l.loss,
+        "outages": l.outages.map(|o| json!({"on_s": o.on.as_secs_f64(), "off_s": o.off.as_secs_f64()})),
         "agent": l.agent.map_or(Value::Bool(false), agent),
     })
 }
@@ -54,13 +56,16 @@ fn service(s: &ServiceSpec) -> Value {
 }
 
 fn queue(q: &QueueSpec) -> Value {
-    let name = q.discipline().name;
-    match q {
-        QueueSpec::Infinite => json!({"type": name}),
-        QueueSpec::DropTail(Limit::Packets(n)) => json!({"type": name, "packets": n}),
-        QueueSpec::DropTail(Limit::Bytes(n)) => json!({"type": name, "bytes": n}),
-        QueueSpec::DropTail(Limit::Bdp(k)) => json!({"type": name, "bdp": k}),
+    let mut fields: Map<String, Value> = q.params.iter().map(|(name, value)| (name.into(), json!(value))).collect();
+    fields.insert("type".into(), q.discipline().name.into());
+    if let Some((param, amount)) = q.limit.map(Limit::param) {
+        let whole = matches!(q.limit, Some(Limit::Packets(_) | Limit::Bytes(_)));
+        fields.insert(param.name.into(), if whole { json!(amount as u64) } else { json!(amount) });
     }
+    if q.mahimahi {
+        fields.insert("compat".into(), "mahimahi".into());
+    }
+    Value::Object(fields)
 }
 
 fn steps(list: &[(Time, Rate)], rate: &str) -> Value {
@@ -93,6 +98,7 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
             list => steps(list, "mbps"),
         },
         "sack": f.sack,
+        "ecn": f.ecn,
         "slow_start": f.slow_start,
         "delayed_ack": f.delayed_ack,
         "initial_window": f.initial_window,
@@ -114,6 +120,9 @@ fn app(a: &App) -> Value {
             "on_s": on.as_secs_f64(),
             "off_s": off.as_secs_f64(),
         }),
+        App::Capped { rate, slot } => {
+            json!({"type": "capped", "rate_mbps": rate.as_mbps(), "slot_ms": slot.as_millis_f64()})
+        }
         App::Transfers { sizes_bytes, gap } => {
             json!({"type": "transfers", "sizes_bytes": sizes_bytes, "gap_s": gap.as_secs_f64()})
         }

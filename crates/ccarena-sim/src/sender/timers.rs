@@ -46,13 +46,14 @@ impl Sender {
         // A timeout within an episode does not reduce again.
         let new_episode = match self.recovery {
             RecoveryState::Open => true,
-            RecoveryState::Recovery => self.board.una() >= self.high,
+            RecoveryState::Reduction | RecoveryState::Recovery => self.board.una() >= self.high,
             RecoveryState::Loss => self.board.una() >= self.high || self.timeouts == 0,
         };
-        if self.recovery == RecoveryState::Open {
+        if matches!(self.recovery, RecoveryState::Open | RecoveryState::Reduction) {
             self.episode_start = Time::NEVER;
         }
-        self.frto = self.recovery == RecoveryState::Open || self.timeouts > 0;
+        let new_recovery = matches!(self.recovery, RecoveryState::Open | RecoveryState::Reduction);
+        self.frto = new_recovery || self.timeouts > 0;
         self.new_data_first = false;
         self.undo_marker = true;
         self.recovery = RecoveryState::Loss;
@@ -115,7 +116,8 @@ impl Sender {
     #[inline]
     pub(super) fn schedule_probe(&mut self, now: Time, rto: Dur) -> bool {
         let outstanding = self.board.outstanding();
-        if outstanding == 0 || !self.options.sack || self.recovery != RecoveryState::Open || self.board.sacked() > 0 {
+        let repairing = matches!(self.recovery, RecoveryState::Recovery | RecoveryState::Loss);
+        if outstanding == 0 || !self.options.sack || repairing || self.board.sacked() > 0 {
             return false;
         }
         let smoothed = self.rtt.smoothed();

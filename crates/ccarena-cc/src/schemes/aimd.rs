@@ -1,0 +1,201 @@
+//! NewReno with other steps: what the WCC family (Zheng et al., "Revisiting Weighted AIMD-based Congestion Control",
+//! §II-III) is made of. Per acknowledged segment in congestion avoidance the window grows by AI/window, per loss episode
+//! it falls by MD·window; everything else is [`reno`](super::reno).
+//!
+//! All arithmetic is in whole thousandths of a weight, so that the kernel can do the same without floating point.
+
+use super::cwnd::Cwnd;
+use crate::controller::{AckInfo, Controller, LossInfo};
+use crate::registry::Config;
+use crate::types::{Bytes, Dur, Time};
+
+/// Weights and steps count in thousandths.
+const ONE: u64 = 1000;
+
+/// A weight in thousandths, at least one of them.
+pub(crate) fn thousandths(weight: f64) -> u64 {
+    ((weight * ONE as f64).round() as u64).max(1)
+}
+
+/// Additive increase, multiplicative decrease.
+pub(crate) struct Aimd {
+    cwnd: Cwnd,
+    /// AI in thousandths of a segment per window.
+    increase: u64,
+    /// MD = 1/(2·divisor), the divisor in thousandths: 1000 halves.
+    divisor: u64,
+}
+
+impl Aimd {
+    /// AI = 1, MD = 1/2: NewReno.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { cwnd: Cwnd::new(config), increase: ONE, divisor: ONE }
+    }
+
+    /// AI = `weight`.
+    pub(crate) fn increasing_by(mut self, weight: f64) -> Self {
+        self.increase = thousandths(weight);
+        self
+    }
+
+    /// AI = `weight` squared.
+    pub(crate) fn increasing_by_square(mut self, weight: f64) -> Self {
+        let a = thousandths(weight);
+        self.increase = (a * a / ONE).max(1);
+        self
+    }
+
+    /// MD = 1/(2·`weight`), at most the whole window.
+    pub(crate) fn decreasing_by(mut self, weight: f64) -> Self {
+        self.divisor = thousandths(weight).max(ONE / 2);
+        self
+    }
+
+    /// window - MD·window, rounded down as NewReno's half is.
+    fn reduced(&self) -> u32 {
+        let left = u64::from(self.cwnd.segments()) * (2 * self.divisor - ONE) / (2 * self.divisor);
+        left as u32
+    }
+}
+
+impl Controller for Aimd {
+    fn on_ack(&mut self, ack: &AckInfo) {
+        if !self.cwnd.may_grow(ack) {
+            return;
+        }
+        let mut acked = ack.acked_packets;
+        if self.cwnd.in_slow_start() {
+            acked = self.cwnd.slow_start(acked);
+            if acked == 0 {
+                return;
+            }
+        }
+        self.cwnd.additive_increase(u64::from(self.cwnd.segments()) * ONE, u64::from(acked) * self.increase);
+    }
+
+    fn on_loss(&mut self, loss: &LossInfo) {
+        if loss.new_episode {
+            self.cwnd.reduce(self.reduced());
+        }
+    }
+
+    fn on_timeout(&mut self, loss: &LossInfo) {
+        let threshold = loss.new_episode.then(|| self.reduced());
+        self.cwnd.collapse(loss, threshold);
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        self.cwnd.undo();
+    }
+
+    fn on_idle_restart(&mut self, _now: Time, idle: Dur, rto: Dur) {
+        self.cwnd.restart(idle, rto);
+    }
+
+    fn window(&self) -> Bytes {
+        self.cwnd.bytes()
+    }
+
+    fn slow_start_threshold(&self) -> Option<Bytes> {
+        Some(self.cwnd.threshold_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Flow, MSS};
+    use crate::registry::{Config, build};
+    use crate::types::{Bytes, Dur};
+
+    const RTT: Dur = Dur::from_millis(50);
+
+    fn avoiding(scheme: &str, weight: f64, segments: u32) -> Flow {
+        Flow::new(scheme, &Config { weight, initial_window: segments, slow_start: false, ..Config::default() })
+    }
+
+    /// Growth over ten round trips from a window of 1000, and the window after a loss from 1200.
+    fn steps(scheme: &str, weight: f64, per_ack: u32) -> (u64, u64) {
+        let mut flow = avoiding(scheme, weight, 1000);
+        let mut acked = 0;
+        while acked < 10_000 {
+            flow.ack(per_ack, RTT / 1000, RTT);
+            acked += per_ack;
+        }
+        let growth = flow.window() - 1000;
+        let mut flow = avoiding(scheme, weight, 1200);
+        flow.lose(true);
+        (growth, flow.window())
+    }
+
+    #[test]
+    fn steps_are_those_of_the_paper() {
+        for per_ack in [1, 2, 7] {
+            for (scheme, weight, growth, left) in [
+                ("wcc-ai", 1.0, 10, 600),
+                ("wcc-ai", 2.0, 20, 600),
+                ("wcc-ai", 0.5, 5, 600),
+                ("wcc-md", 1.0, 10, 600),
+                ("wcc-md", 2.0, 10, 900),
+                ("wcc-md", 0.6, 10, 200),
+                ("multcp", 3.0, 30, 1000),
+                ("multcp", 1.0, 10, 600),
+                ("ewtcp", 2.0, 40, 600),
+                ("ewtcp", 3.0, 90, 600),
+            ] {
+                let (grown, after) = steps(scheme, weight, per_ack);
+                // The window grows meanwhile, so that the last segment may be a round trip away.
+                assert!(growth - grown.min(growth) <= growth / 20 + 1, "{scheme} {weight} {per_ack}: {grown}");
+                assert_eq!(after, left, "{scheme} {weight}");
+            }
+        }
+    }
+
+    #[test]
+    fn weight_one_is_newreno() {
+        for scheme in ["wcc-ai", "wcc-md", "multcp", "ewtcp"] {
+            let (mut weighted, mut reno) =
+                (Flow::new(scheme, &Config::default()), Flow::new("reno", &Config::default()));
+            for k in 0..5000_u32 {
+                for flow in [&mut weighted, &mut reno] {
+                    flow.ack(1 + k % 3, RTT / 20, RTT);
+                    if k % 700 == 699 {
+                        flow.lose(true);
+                    }
+                    if k % 2100 == 2099 {
+                        flow.time_out(true);
+                    }
+                }
+                assert_eq!(weighted.controller.window(), reno.controller.window(), "{scheme} at {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_that_a_scheme_cannot_share_by_are_refused() {
+        for (scheme, weight, works) in [
+            ("wcc-md", 0.5, false),
+            ("wcc-md", 0.501, true),
+            ("wcc-ai", 0.0, false),
+            ("wcc-ai", -1.0, false),
+            ("ewtcp", f64::NAN, false),
+            ("multcp", f64::INFINITY, false),
+            ("multcp", 0.2, false),
+            ("reno", 0.0, true),
+        ] {
+            let built = build(scheme, &Config { weight, ..Config::default() });
+            assert_eq!(built.is_ok(), works, "{scheme} {weight}");
+        }
+        let error = build("wcc-md", &Config { weight: 0.5, ..Config::default() }).err().map(|e| e.to_string());
+        assert_eq!(error.as_deref(), Some(r#"weight 0.5 does not suit scheme "wcc-md"; expected more than 0.5"#));
+    }
+
+    #[test]
+    fn a_large_weight_at_a_small_window_neither_overflows_nor_stalls() {
+        let mut flow = avoiding("ewtcp", 1000.0, 2);
+        for _ in 0..100 {
+            flow.ack(1, RTT, RTT);
+        }
+        assert!(flow.controller.window() <= Bytes((1 << 24) * MSS));
+        assert!(flow.window() > 1000);
+    }
+}

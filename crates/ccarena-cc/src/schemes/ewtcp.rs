@@ -1,0 +1,16 @@
+//! `ewtcp`: EWTCP (Honda et al., PFLDNeT 2009), in the form of Zheng et al., §II.
+//!
+//! AI = a², MD = 1/2: by the square-root law the rate is then as the weight, if round-trip times do not depend on it.
+
+use super::aimd::Aimd;
+use crate::registry::Scheme;
+
+/// Registry entry.
+pub const SCHEME: Scheme = Scheme {
+    name: "ewtcp",
+    summary: "weighted AIMD: the increase is the squared weight, a loss halves (EWTCP; WCC §II)",
+    params: &[],
+    learned: false,
+    weight_above: Some(0.0),
+    build: |config| Box::new(Aimd::new(config).increasing_by_square(config.weight)),
+};

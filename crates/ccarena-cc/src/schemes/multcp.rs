@@ -1,0 +1,16 @@
+//! `multcp`: MulTCP (Crowcroft and Oechslin, CCR 1998), in the form of Zheng et al., §II.
+//!
+//! AI = a, MD = 1/(2a), so that a > 1/2: one flow behaves like a of them.
+
+use super::aimd::Aimd;
+use crate::registry::Scheme;
+
+/// Registry entry.
+pub const SCHEME: Scheme = Scheme {
+    name: "multcp",
+    summary: "weighted AIMD: like as many NewReno flows as the weight says (MulTCP; WCC §II)",
+    params: &[],
+    learned: false,
+    weight_above: Some(0.5),
+    build: |config| Box::new(Aimd::new(config).increasing_by(config.weight).decreasing_by(config.weight)),
+};

@@ -1,0 +1,16 @@
+//! `wcc-ai`: WCC that weighs the increase (Zheng et al., §III-A, "WCC-AI").
+//!
+//! AI = a, MD = 1/2. With a deep buffer the shares are as the weights; with none, as their roots (Observation 1).
+
+use super::aimd::Aimd;
+use crate::registry::Scheme;
+
+/// Registry entry.
+pub const SCHEME: Scheme = Scheme {
+    name: "wcc-ai",
+    summary: "weighted AIMD: the increase is the weight, a loss halves (WCC §III)",
+    params: &[],
+    learned: false,
+    weight_above: Some(0.0),
+    build: |config| Box::new(Aimd::new(config).increasing_by(config.weight)),
+};

@@ -1,0 +1,79 @@
+//! How much a queue holds.
+
+use ccarena_cc::registry::Param;
+
+/// IP bytes of a full-size Ethernet packet: no queue whose limit is in BDP is smaller.
+const FULL_PACKET_BYTES: u64 = 1500;
+
+/// How much a queue holds. The packet in service is not in the queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// Packets.
+    Packets(u32),
+    /// IP bytes.
+    Bytes(u64),
+    /// Multiples of the link's bandwidth-delay product, at least one full-size packet.
+    Bdp(f64),
+}
+
+/// The ways of giving a limit: at most one of them.
+pub const LIMITS: &[Param] = &[
+    Param { name: "packets", default: 100.0, min: 1.0, max: 1e9, doc: "limit in packets" },
+    Param { name: "bytes", default: 150_000.0, min: 1.0, max: 1e12, doc: "limit in IP bytes" },
+    Param {
+        name: "bdp",
+        default: 1.0,
+        min: 0.001,
+        max: 1e6,
+        doc: "limit in bandwidth-delay products: mean rate times the largest base RTT of the flows that cross the link",
+    },
+];
+
+impl Limit {
+    /// Its entry in [`LIMITS`] and its amount.
+    #[must_use]
+    pub fn param(self) -> (&'static Param, f64) {
+        match self {
+            Self::Packets(n) => (&LIMITS[0], n.into()),
+            Self::Bytes(n) => (&LIMITS[1], n as f64),
+            Self::Bdp(k) => (&LIMITS[2], k),
+        }
+    }
+}
+
+/// Whether a discipline takes a limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LimitRule {
+    /// It has none.
+    Unlimited,
+    /// It has to be given one.
+    Required,
+    /// It takes one, and has this otherwise.
+    Default(Limit),
+}
+
+/// A limit in packets and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pub packets: usize,
+    pub bytes: u64,
+}
+
+impl Room {
+    /// What `limit` comes to; `bdp_bytes` is what a limit in BDP multiplies.
+    pub fn new(limit: Option<Limit>, bdp_bytes: u64) -> Self {
+        let (packets, bytes) = match limit {
+            None => (usize::MAX, u64::MAX),
+            Some(Limit::Packets(n)) => (n as usize, u64::MAX),
+            Some(Limit::Bytes(n)) => (usize::MAX, n),
+            Some(Limit::Bdp(k)) => (usize::MAX, ((k * bdp_bytes as f64).round() as u64).max(FULL_PACKET_BYTES)),
+        };
+        Self { packets, bytes }
+    }
+
+    /// A queue with so many packets and bytes has room for a packet of `more` bytes.
+    #[inline]
+    pub fn fits(&self, packets: usize, bytes: u64, more: u32) -> bool {
+        packets < self.packets && bytes + u64::from(more) <= self.bytes
+    }
+}
