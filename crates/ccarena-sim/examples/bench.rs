@@ -3,11 +3,11 @@
 //! `cargo run --release -p ccarena-sim --example bench [-- NAME]`
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 use std::time::Instant;
 
-use ccarena_cc::{Dur, Rate, Time};
+use ccarena_cc::{Dur, Rate, Time, all_schemes};
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::scenario::{Flow, Link, Scenario};
 use ccarena_net::{ServiceSpec, Trace, TraceError};
@@ -97,30 +97,86 @@ fn heap_loop(packets: u64) -> f64 {
     best
 }
 
+/// The figures that have a bound: name, scenario, what it has to reach.
+fn bounded_cases() -> Vec<(&'static str, Scenario, Goal)> {
+    let constant = |mbps: f64| ServiceSpec::Constant(Rate::from_mbps(mbps));
+    let cellular = ServiceSpec::Cellular { preset: "lte-driving".into(), seed: Some(1), offset: Dur::ZERO };
+    let bdp = Limit::Bdp(1.0);
+    vec![
+        (REFERENCE, scenario(constant(100.0), bdp, 10, 1, "cubic"), Goal::Rate(10.0)),
+        (
+            "1 cubic, cellular trace, 100 packets",
+            scenario(cellular, Limit::Packets(100), 20, 1, "cubic"),
+            Goal::Rate(8.0),
+        ),
+        ("100 cubic, 1 Gbit/s, 20 ms, 1 BDP", scenario(constant(1000.0), bdp, 10, 100, "cubic"), Goal::Rate(8.0)),
+        ("1 cubic, 10 Gbit/s, 20 ms, 1 BDP", scenario(constant(10_000.0), bdp, 10, 1, "cubic"), Goal::None),
+        (
+            "1000 cubic, 10 Gbit/s, 20 ms, 1 BDP",
+            scenario(constant(10_000.0), bdp, 10, 1000, "cubic"),
+            Goal::OfCase("1 cubic, 10 Gbit/s, 20 ms, 1 BDP", 0.5),
+        ),
+    ]
+}
+
+/// One flow of CUBIC: what other cases are compared with.
+const REFERENCE: &str = "1 cubic, 100 Mbit/s, 20 ms, 1 BDP";
+
+enum Goal {
+    None,
+    /// Million packets per second.
+    Rate(f64),
+    /// At least this share of another case's packets per second.
+    OfCase(&'static str, f64),
+}
+
+/// Two WCC flows on 10 Gbit/s, as in the paper's testbed: seconds for 10 s, the best of five.
+fn wcc_scenario() -> Result<f64, Box<dyn std::error::Error>> {
+    let mut case = scenario(ServiceSpec::Constant(Rate::from_mbps(10_000.0)), Limit::Bytes(2_000_000), 0, 2, "wcc-ai");
+    case.links[0].delay = Dur::from_micros(20);
+    case.flows[1].weight = 2.0;
+    let mut best = f64::INFINITY;
+    for _ in 0..5 {
+        let mut sim = Sim::new(&case, &mut NoFiles, false)?;
+        let start = now();
+        sim.run_until(Time::from_secs_f64(10.0));
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let only = std::env::args().nth(1);
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
     let heap = heap_loop(3_000_000);
     println!("{:<44} {heap:8.2} M packets/s", "bare event loop with a binary heap");
-    let constant = |mbps: f64| ServiceSpec::Constant(Rate::from_mbps(mbps));
-    let cellular = ServiceSpec::Cellular { preset: "lte-driving".into(), seed: Some(1), offset: Dur::ZERO };
-    let mut cases = vec![
-        ("1 cubic, 100 Mbit/s, 20 ms, 1 BDP", scenario(constant(100.0), Limit::Bdp(1.0), 10, 1, "cubic"), 10.0),
-        ("1 cubic, cellular trace, 100 packets", scenario(cellular, Limit::Packets(100), 20, 1, "cubic"), 8.0),
-        ("100 cubic, 1 Gbit/s, 20 ms, 1 BDP", scenario(constant(1000.0), Limit::Bdp(1.0), 10, 100, "cubic"), 8.0),
-    ];
-    for scheme in ["reno", "bbr"] {
-        let name =
-            if scheme == "reno" { "1 reno, 100 Mbit/s, 20 ms, 1 BDP" } else { "1 bbr, 100 Mbit/s, 20 ms, 1 BDP" };
-        cases.push((name, scenario(constant(100.0), Limit::Bdp(1.0), 10, 1, scheme), 0.0));
-    }
-    for (name, case, target) in cases {
-        if !wanted(name) {
-            continue;
-        }
+    let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
+    let report = |name: &str, rate: f64, rates: &BTreeMap<&str, f64>, goal: &str| {
+        let of_cubic = rates.get(REFERENCE).map_or(String::new(), |r| format!("{:5.2} of one CUBIC flow", rate / r));
+        println!("{name:<44} {rate:8.2} M packets/s   {:5.2} of the heap loop   {of_cubic} {goal}", rate / heap);
+    };
+    for (name, case, goal) in bounded_cases().into_iter().filter(|c| wanted(c.0)) {
         let rate = measure(&case, 3_000_000)?;
-        let goal = if target > 0.0 { format!("(target {target:.0})") } else { String::new() };
-        println!("{name:<44} {rate:8.2} M packets/s   {:5.2} of the heap loop {goal}", rate / heap);
+        rates.insert(name, rate);
+        let goal = match goal {
+            Goal::None => String::new(),
+            Goal::Rate(target) => format!("(target {target:.0})"),
+            Goal::OfCase(other, share) => {
+                rates.get(other).map_or(String::new(), |r| format!("({:.2} of \"{other}\", target {share})", rate / r))
+            }
+        };
+        report(name, rate, &rates, &goal);
+    }
+    for scheme in all_schemes().iter().filter(|s| !s.learned && s.name != "cubic") {
+        let name = format!("1 {}, 100 Mbit/s, 20 ms, 1 BDP", scheme.name);
+        if wanted(&name) {
+            let link = ServiceSpec::Constant(Rate::from_mbps(100.0));
+            report(&name, measure(&scenario(link, Limit::Bdp(1.0), 10, 1, scheme.name), 1_000_000)?, &rates, "");
+        }
+    }
+    if wanted("wcc-ai scenario") {
+        let seconds = wcc_scenario()?;
+        println!("{:<44} {seconds:8.2} s of computing (target 15)", "2 wcc-ai, 10 Gbit/s, 10 s");
     }
     Ok(())
 }
