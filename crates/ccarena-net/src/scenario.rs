@@ -51,6 +51,9 @@ pub struct Link {
     /// Mean of what each packet is late beyond `delay`, exponentially distributed and in order: the timers of an
     /// emulator's host.
     pub jitter: Dur,
+    /// The other end takes packets only when its host wakes, which it does once in this time, in a random phase: an
+    /// emulator that sleeps in whole milliseconds and wakes a little late. Zero is at once.
+    pub wakes: Dur,
     /// Probability that a packet is lost before the queue, independent of others.
     pub loss: f64,
     /// Times at which every packet that arrives is lost.
@@ -207,6 +210,7 @@ impl Default for Link {
             queue: QueueSpec::default(),
             delay: Dur::from_millis(10),
             jitter: Dur::ZERO,
+            wakes: Dur::ZERO,
             loss: 0.0,
             outages: None,
             agent: None,

@@ -97,7 +97,10 @@ fn build_link(
     let queue = queues::build(&spec.queue, &setting);
     let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
     let mut link = Link::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), agent);
-    link.set_jitter(spec.jitter, stream(Purpose::Jitter));
+    let mut lateness = stream(Purpose::Jitter);
+    link.set_wakes(spec.wakes, &mut lateness);
+    link.set_jitter(spec.jitter, lateness);
+    link.logs_late_drops = !spec.queue.mahimahi;
     link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
     link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
     link.log = scenario.record.packets.then(PacketLog::default);

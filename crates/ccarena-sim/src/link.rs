@@ -88,11 +88,15 @@ pub struct Link {
     delay: Dur,
     /// Mean lateness in nanoseconds, and where it comes from.
     jitter: Option<(f64, Stream)>,
+    /// Packets reach the other end when its host wakes: every so often, beginning then.
+    wakes: Option<(Dur, Dur)>,
     loss: f64,
     loss_stream: Stream,
     /// When everything is lost.
     pub outages: Option<Outages>,
     agent: Option<NetworkAgent>,
+    /// Packets that the queue drops when others leave are in the packet log (in mahimahi's they are not).
+    pub logs_late_drops: bool,
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
     serves_from_queue: bool,
 
@@ -130,10 +134,12 @@ impl Link {
             service,
             delay,
             jitter: None,
+            wakes: None,
             loss,
             loss_stream,
             outages: None,
             agent,
+            logs_late_drops: true,
             serves_from_queue,
             transmitting: None,
             departs: Time::NEVER,
@@ -151,10 +157,19 @@ impl Link {
         self.jitter = (mean > Dur::ZERO).then_some((mean.0 as f64, stream));
     }
 
+    /// Packets arrive when the host at the other end wakes: every `period`, in a phase drawn from `stream`.
+    pub fn set_wakes(&mut self, period: Dur, stream: &mut Stream) {
+        let phase = Dur((stream.next_f64() * period.0 as f64) as u64);
+        self.wakes = (period > Dur::ZERO).then_some((period, phase));
+    }
+
     /// When a packet that leaves at `now` reaches the other end, `previous` being when the one before it does.
     #[inline]
     pub fn arrival(&mut self, now: Time, previous: impl FnOnce() -> Option<Time>) -> Time {
-        let at = now + self.delay;
+        let mut at = now + self.delay;
+        if let Some((period, phase)) = self.wakes {
+            at = Time((at + period - phase).0.div_ceil(period.0) * period.0) + phase - period;
+        }
         match &mut self.jitter {
             None => at,
             Some((mean, stream)) => {
@@ -205,7 +220,7 @@ impl Link {
         packet.arrival = now;
         self.queue.enqueue(packet, now, &mut self.drops);
         if !self.drops.is_empty() {
-            self.count_drops(now);
+            self.count_drops(now, true);
         }
         if self.departs == Time::NEVER && self.transmitting.is_none() {
             self.begin(now, false);
@@ -213,10 +228,10 @@ impl Link {
     }
 
     #[cold]
-    fn count_drops(&mut self, now: Time) {
+    fn count_drops(&mut self, now: Time, logged: bool) {
         for packet in self.drops.drain(..) {
             self.stats.dropped_packets += 1;
-            if let Some(log) = &mut self.log {
+            if let Some(log) = self.log.as_mut().filter(|_| logged) {
                 log.dropped.push((now, packet.flow));
             }
             if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
@@ -233,7 +248,7 @@ impl Link {
         } else {
             self.transmitting = self.queue.dequeue(now, &mut self.drops);
             if !self.drops.is_empty() {
-                self.count_drops(now);
+                self.count_drops(now, self.logs_late_drops);
             }
             self.transmitting.as_ref().map(|p| p.bytes)
         };
@@ -248,7 +263,7 @@ impl Link {
         let packet = if self.serves_from_queue {
             let packet = self.queue.dequeue(now, &mut self.drops);
             if !self.drops.is_empty() {
-                self.count_drops(now);
+                self.count_drops(now, self.logs_late_drops);
             }
             packet
         } else {

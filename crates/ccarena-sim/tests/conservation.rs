@@ -5,6 +5,7 @@
 mod common;
 
 use ccarena_cc::all_schemes;
+use ccarena_net::queues::{Kind, LimitRule};
 use ccarena_sim::Sim;
 use common::{build, fingerprint, run};
 use proptest::prelude::*;
@@ -26,20 +27,39 @@ fn service() -> impl Strategy<Value = Value> {
     ]
 }
 
+/// Any discipline, as mahimahi has it if that differs, marking if it can.
 fn queue() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        Just(json!({"type": "infinite"})),
-        (1..200_u32).prop_map(|n| json!({"type": "droptail", "packets": n})),
-        (1..100_000_u32).prop_map(|n| json!({"type": "droptail", "bytes": n})),
-        (0.1..3.0_f64).prop_map(|n| json!({"type": "droptail", "bdp": n})),
-    ]
+    let limit = prop_oneof![
+        (1..200_u32).prop_map(|n| ("packets", json!(n))),
+        (1..100_000_u32).prop_map(|n| ("bytes", json!(n))),
+        (0.1..3.0_f64).prop_map(|n| ("bdp", json!(n))),
+    ];
+    (0..Kind::ALL.len(), limit, any::<bool>(), any::<bool>()).prop_map(|(kind, (limit, amount), mahimahi, ecn)| {
+        let discipline = Kind::ALL[kind].discipline();
+        let mut queue = json!({"type": discipline.name});
+        if discipline.limit != LimitRule::Unlimited {
+            queue[limit] = amount;
+        }
+        if mahimahi && discipline.mahimahi {
+            queue["compat"] = json!("mahimahi");
+        } else if discipline.params.iter().any(|p| p.name == "ecn") {
+            queue["ecn"] = json!(ecn);
+        }
+        queue
+    })
 }
 
 fn link() -> impl Strategy<Value = Value> {
     let loss = prop_oneof![3 => Just(0.0), 2 => 0.0..0.3_f64];
     let jitter = prop_oneof![3 => Just(0.0), 1 => 0.0..5.0_f64];
-    (service(), queue(), 0.0..60.0_f64, loss, jitter, any::<bool>()).prop_map(|(service, queue, delay, loss, late, agent)| {
-        json!({"service": service, "queue": queue, "delay_ms": delay, "loss": loss, "jitter_ms": late, "agent": agent})
+    let outages = prop_oneof![
+        4 => Just(Value::Null),
+        1 => (0.5..3.0_f64, 0.01..0.5_f64).prop_map(|(on, off)| json!({"on_s": on, "off_s": off})),
+    ];
+    let parts = (service(), queue(), 0.0..60.0_f64, loss, jitter, outages, any::<bool>());
+    parts.prop_map(|(service, queue, delay, loss, late, outages, agent)| {
+        json!({"service": service, "queue": queue, "delay_ms": delay, "loss": loss, "jitter_ms": late,
+            "outages": outages, "agent": agent})
     })
 }
 
@@ -49,6 +69,8 @@ fn app() -> impl Strategy<Value = Value> {
         1 => (0.1..10.0_f64).prop_map(|r| json!({"type": "cbr", "rate_mbps": r})),
         1 => (0.1..10.0_f64, 0.1..2.0_f64, 0.1..2.0_f64)
             .prop_map(|(r, on, off)| json!({"type": "onoff", "rate_mbps": r, "on_s": on, "off_s": off})),
+        1 => (0.01..10.0_f64, 5.0..300.0_f64)
+            .prop_map(|(r, slot)| json!({"type": "capped", "rate_mbps": r, "slot_ms": slot})),
         1 => (prop::collection::vec(1..300_000_u32, 1..5), 0.0..1.0_f64)
             .prop_map(|(sizes, gap)| json!({"type": "transfers", "sizes_bytes": sizes, "gap_s": gap})),
     ]
@@ -66,14 +88,17 @@ fn path() -> impl Strategy<Value = (Vec<&'static str>, Vec<&'static str>)> {
 
 fn flow() -> impl Strategy<Value = Value> {
     let schemes = all_schemes();
-    let switches = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), prop::bool::weighted(0.8));
+    let switches = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), prop::bool::weighted(0.8), any::<bool>());
+    let shares = (0.6..5.0_f64, prop::option::of(0.0..5.0_f64));
     let times = (0.0..3.0_f64, prop::option::weighted(0.3, 3.0..7.0_f64));
-    (0..schemes.len(), path(), app(), switches, times, 1..40_u32).prop_map(
-        move |(i, (path, back), app, (sack, delayed, slow_start), (start, stop), window)| {
+    (0..schemes.len(), path(), app(), switches, times, shares, 1..40_u32).prop_map(
+        move |(i, (path, back), app, (sack, delayed, slow_start, ecn), (start, stop), (weight, min), window)| {
+            let requirement = min.map(|a| json!({"min_mbps": a, "max_mbps": 1.5 * a + 0.01}));
             let policy = if schemes[i].learned { json!({"constant": 3}) } else { Value::Null };
             json!({"scheme": schemes[i].name, "path": path, "return_path": back, "app": app, "sack": sack,
                 "delayed_ack": delayed, "slow_start": slow_start, "start_s": start, "stop_s": stop,
-                "initial_window": window, "policy": policy})
+                "initial_window": window, "policy": policy, "ecn": ecn, "weight": weight,
+                "requirement": requirement})
         },
     )
 }

@@ -56,6 +56,32 @@ fn a_lost_tail_is_probed() {
     assert!(flow.sender.app.completion[0].as_millis_f64() < 300.0, "{:?}", flow.sender.app.completion);
 }
 
+/// Of bulk data with a cap, each slot sends its amount and no more; a rate far below a segment per slot is kept exactly.
+#[test]
+fn a_cap_is_kept() {
+    for (rate_mbps, link_mbps) in [(0.015, 10.0), (0.15, 10.0), (7.5, 10.0), (15.0, 10.0)] {
+        let mut document = document("cubic", &json!({"type": "constant", "rate_mbps": link_mbps}), 100);
+        document["flows"][0]["app"] = json!({"type": "capped", "rate_mbps": rate_mbps});
+        let sim = run(&document, u64::MAX);
+        let goodput_mbps = sim.flows()[0].receiver.goodput_bytes as f64 * 8e-6 / 20.0;
+        let most = f64::min(rate_mbps, link_mbps * 1448.0 / 1500.0);
+        assert!((0.97 * most..=most).contains(&goodput_mbps), "{goodput_mbps} of {most} Mbit/s");
+    }
+}
+
+/// An outage loses what arrives in it, as often as its mean times say.
+#[test]
+fn outages_lose_what_arrives() {
+    let mut document = document("fixed", &json!({"type": "constant", "rate_mbps": 12}), 1000);
+    document["duration_s"] = json!(600);
+    document["flows"][0]["app"] = json!({"type": "cbr", "rate_mbps": 1});
+    document["flows"][0]["params"] = json!({"window": 1000});
+    document["links"][0]["outages"] = json!({"on_s": 0.9, "off_s": 0.1});
+    let stats = run(&document, u64::MAX).links()[0].stats;
+    let share = stats.lost_packets as f64 / stats.arrived_packets as f64;
+    assert!((0.06..0.16).contains(&share), "{share} lost, about a tenth expected");
+}
+
 /// A receiver's window below the bandwidth-delay product is what limits: a window per round trip.
 #[test]
 fn the_receive_window_limits() {

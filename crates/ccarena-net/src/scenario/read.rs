@@ -56,7 +56,8 @@ fn links(at: &At<'_>) -> Result<Vec<Link>> {
 }
 
 fn link(at: &At<'_>, index: usize) -> Result<Link> {
-    let o = at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "loss", "outages", "agent"])?;
+    let o =
+        at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "agent"])?;
     let default = Link::default();
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
@@ -64,6 +65,7 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
         queue: o.or("queue", default.queue, queue)?,
         delay: o.or("delay_ms", default.delay, |at| at.millis(0.0, MAX_DELAY_MS))?,
         jitter: o.or("jitter_ms", default.jitter, |at| at.millis(0.0, MAX_DELAY_MS))?,
+        wakes: o.or("wakes_ms", default.wakes, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, |at| at.number(0.0, 1.0))?,
         outages: o.maybe("outages", outages)?,
         agent: o.or("agent", default.agent, agent)?,

@@ -31,6 +31,7 @@ fn link(l: &Link) -> Value {
         "queue": queue(&l.queue),
         "delay_ms": l.delay.as_millis_f64(),
         "jitter_ms": l.jitter.as_millis_f64(),
+        "wakes_ms": l.wakes.as_millis_f64(),
         "loss": l.loss,
         "outages": l.outages.map(|o| json!({"on_s": o.on.as_secs_f64(), "off_s": o.off.as_secs_f64()})),
         "agent": l.agent.map_or(Value::Bool(false), agent),
