@@ -17,9 +17,10 @@ from ccarena.acct.rewards import RewardParams, rewards
 from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES_SLICES, Zone
 from ccarena.configs.schema import AcctEnvConfig
 from ccarena.envs import AcctEnv, AcctVectorEnv
-from ccarena.errors import ActionError, ConfigError, PolicyError, ScenarioError
+from ccarena.errors import ActionError, CcarenaError, ConfigError, PolicyError, ScenarioError
 
 ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "crates" / "ccarena-cc" / "tests" / "data" / "golden.safetensors"
 SHORT = AcctEnvConfig(episode_s=(0.5, 1.0))
 
 
@@ -158,9 +159,18 @@ def test_a_scenario_that_does_not_fit_is_refused(document: dict[str, Any], messa
         AcctEnv(scenario=document)
 
 
-def test_a_policy_file_has_no_place_in_an_environment() -> None:
-    with pytest.raises(PolicyError, match="the environment decides; expected no policy"):
-        AcctEnv(scenario=scenario(flows=[{"scheme": "acct", "policy": "some.safetensors"}]))
+def test_a_policy_file_decides_for_a_competitor() -> None:
+    competitor = {"scheme": "acct", "policy": str(GOLDEN)}
+    env = AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}, competitor]))
+    first, _ = env.reset(seed=1)
+    shares = [env.step(0)[0] for _ in range(20)]
+    alone = AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}]))
+    alone.reset(seed=1)
+    assert any(not np.array_equal(a, alone.step(0)[0]) for a in shares), "the competitor takes its share"
+    with pytest.raises(PolicyError, match="cannot be read"):
+        AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}, {"scheme": "acct", "policy": "some.safetensors"}]))
+    with pytest.raises(CcarenaError, match="has no policy"):
+        AcctEnv(scenario=scenario(flows=[competitor]))
 
 
 def test_a_config_or_a_scenario() -> None:

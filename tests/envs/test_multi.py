@@ -45,6 +45,28 @@ def test_learners_share_the_bottleneck() -> None:
     assert rate_mbps.sum() < 24 and rate_mbps.min() > 1
 
 
+def learners_rate_mbps(*competitors: dict[str, object]) -> float:
+    """What a learner with a constant α gets of 24 Mbit/s beside `competitors`, which the scenario decides for."""
+    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10}
+    flows = [{"scheme": "acct", "desired_mbps": 100}, *competitors]
+    env = AcctParallelEnv(scenario={"duration_s": 6, "links": [link], "flows": flows})
+    assert env.possible_agents == ["learner0"]
+    env.reset(seed=1)
+    acked = 0.0
+    while env.agents:
+        infos = env.step({"learner0": np.int64(4)})[4]
+        acked += infos["learner0"]["reports"][:, REPORT.acked_packets].sum()
+    return acked * 1448 * 8 / 6e6
+
+
+def test_competitors_come_from_the_scenario() -> None:
+    alone = learners_rate_mbps()
+    light, heavy = (learners_rate_mbps({"scheme": "wcc-ai", "weight": weight}) for weight in (1, 8))
+    constant = learners_rate_mbps({"scheme": "acct", "policy": {"constant": 14}, "start_s": 1})
+    assert alone > 20 and alone > 1.2 * light and light > 1.2 * heavy
+    assert constant < 0.8 * alone
+
+
 def test_a_missing_or_wrong_action_moves_nobody() -> None:
     env, other = AcctParallelEnv(2, SHORT), AcctParallelEnv(2, SHORT)
     env.reset(seed=1), other.reset(seed=1)

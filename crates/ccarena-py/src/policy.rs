@@ -1,31 +1,14 @@
 //! Policy artifacts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ccarena_cc::policy::Policy as Inner;
-use ccarena_sim::PolicyFn;
+use ccarena_sim::policy;
 use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors;
-
-/// Reads the artifact `path`; the message names the file.
-pub fn load(path: &Path) -> Result<Inner, String> {
-    let bytes = std::fs::read(path).map_err(|e| format!("{}: cannot be read: {e}", path.display()))?;
-    Inner::from_bytes(&bytes).map_err(|e| format!("{}: {e}", path.display()))
-}
-
-/// The policy in `path` as the simulator's decider, for a scheme that observes `observation`.
-pub fn decider(path: &str, observation: &str) -> Result<PolicyFn, String> {
-    let policy = load(Path::new(path))?;
-    if policy.spec().id != observation {
-        return Err(format!("{path}: observes {:?}; the scheme gives {observation:?}", policy.spec().id));
-    }
-    let mut scratch = policy.scratch();
-    // The observation's length was checked with the artifact, so inference cannot fail; a first action is never reached.
-    Ok(Box::new(move |observation| policy.act(observation, &mut scratch).map_or(0, |(action, _)| action)))
-}
 
 /// Policy(path): a trained policy, with inference in float32 by the same code as in a datapath.
 #[pyclass(frozen, module = "ccarena._core")]
@@ -35,7 +18,7 @@ struct Policy(Arc<Inner>);
 impl Policy {
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
-        load(&path).map(|p| Self(Arc::new(p))).map_err(errors::policy)
+        policy::load(&path).map(|p| Self(Arc::new(p))).map_err(errors::policy)
     }
 
     /// What it observes, such as "acct-1".

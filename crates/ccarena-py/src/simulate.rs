@@ -1,19 +1,20 @@
 //! One scenario in, one record out.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use ccarena_cc::{Dur, Time, registry};
 use ccarena_net::queues::LimitRule;
 use ccarena_net::{Scenario, Trace, TraceError, queues, trace};
 use ccarena_sim::link::PacketLog;
 use ccarena_sim::series::LinkBin;
-use ccarena_sim::{PolicyFn, Resources, Sim};
+use ccarena_sim::{PolicyFn, Resources, Sim, policy};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::{Value, json};
 
-use crate::{errors, policy};
+use crate::errors;
 
 /// Traces and policies from files.
 struct Files;
@@ -24,7 +25,7 @@ impl Resources for Files {
     }
 
     fn policy(&mut self, file: &str, observation: &str) -> Result<PolicyFn, String> {
-        policy::decider(file, observation)
+        policy::decider(Arc::new(policy::load(Path::new(file))?), file, observation)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod link;
 mod numbers;
 mod pacer;
 pub mod packet;
+pub mod policy;
 pub mod receiver;
 mod reduction;
 mod rtt;

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use ccarena_cc::policy::Policy;
 use ccarena_cc::{Action, ActionError, Dur, LearnedSpec, Time};
 use ccarena_net::rng::{Purpose, derive};
 use ccarena_net::{Scenario, Trace, TraceError};
@@ -14,6 +15,7 @@ use rayon::prelude::*;
 
 use crate::build::{PolicyFn, Resources, SimError};
 use crate::domain::Domain;
+use crate::policy;
 use crate::sim::{Sim, Stop};
 
 /// Where a world's episodes come from.
@@ -39,23 +41,36 @@ impl Source {
     }
 }
 
-/// Traces shared by all worlds, loaded once.
+/// Traces and policies shared by all worlds, loaded once.
 #[derive(Clone, Default)]
-struct TraceCache(Arc<Mutex<HashMap<PathBuf, Trace>>>);
+struct Cache {
+    traces: Arc<Mutex<HashMap<PathBuf, Trace>>>,
+    policies: Arc<Mutex<HashMap<String, Arc<Policy>>>>,
+}
 
-impl Resources for TraceCache {
+impl Resources for Cache {
     fn trace(&mut self, file: &Path) -> Result<Trace, TraceError> {
-        let mut cache = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(trace) = cache.get(file) {
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(trace) = traces.get(file) {
             return Ok(trace.clone());
         }
         let trace = ccarena_net::trace::load(file)?;
-        cache.insert(file.into(), trace.clone());
+        traces.insert(file.into(), trace.clone());
         Ok(trace)
     }
 
-    fn policy(&mut self, file: &str, _observation: &str) -> Result<PolicyFn, String> {
-        Err(format!("{file}: in an environment the environment decides; expected no policy"))
+    /// Of a competitor: a flow without a policy is a learner.
+    fn policy(&mut self, file: &str, observation: &str) -> Result<PolicyFn, String> {
+        let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        let policy = match policies.get(file) {
+            Some(policy) => Arc::clone(policy),
+            None => {
+                let policy = Arc::new(policy::load(Path::new(file))?);
+                policies.insert(file.into(), Arc::clone(&policy));
+                policy
+            }
+        };
+        policy::decider(policy, file, observation)
     }
 }
 
@@ -100,7 +115,7 @@ const GRACE: Dur = Dur::from_millis(1000);
 /// One simulation and its episodes.
 pub struct World {
     source: Arc<Source>,
-    traces: TraceCache,
+    files: Cache,
     seed: u64,
     index: u64,
     episode: u64,
@@ -117,17 +132,17 @@ impl World {
     /// # Errors
     /// If its scenario cannot be simulated or has no learner.
     pub fn new(source: Arc<Source>, seed: u64, index: u64) -> Result<Self, WorldError> {
-        Self::build(source, TraceCache::default(), seed, index)
+        Self::build(source, Cache::default(), seed, index)
     }
 
-    fn build(source: Arc<Source>, mut traces: TraceCache, seed: u64, index: u64) -> Result<Self, WorldError> {
+    fn build(source: Arc<Source>, mut files: Cache, seed: u64, index: u64) -> Result<Self, WorldError> {
         let scenario = source.scenario(seed, index, 0);
-        let mut sim = Sim::new(&scenario, &mut traces, true)?;
+        let mut sim = Sim::new(&scenario, &mut files, true)?;
         let learners = sim.learners();
         let first = learners.first().and_then(|&flow| sim.spec(flow));
         let spec = first.ok_or(WorldError::Learners { found: 0, expected: "at least one" })?;
         let horizon = Time(scenario.duration.0);
-        Ok(Self { source, traces, seed, index, episode: 0, actions: Vec::new(), sim, spec, learners, horizon })
+        Ok(Self { source, files, seed, index, episode: 0, actions: Vec::new(), sim, spec, learners, horizon })
     }
 
     /// Starts episode number `episode`.
@@ -136,7 +151,7 @@ impl World {
     /// If its scenario cannot be simulated.
     pub fn reset(&mut self, episode: u64) -> Result<(), WorldError> {
         let scenario = self.source.scenario(self.seed, self.index, episode);
-        self.sim = Sim::new(&scenario, &mut self.traces, true)?;
+        self.sim = Sim::new(&scenario, &mut self.files, true)?;
         self.learners = self.sim.learners();
         self.horizon = Time(scenario.duration.0);
         self.episode = episode;
@@ -283,11 +298,11 @@ impl Worlds {
             .thread_name(|i| format!("worlds-{i}"))
             .build()
             .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
-        let (source, traces) = (Arc::new(source), TraceCache::default());
+        let (source, files) = (Arc::new(source), Cache::default());
         let worlds: Vec<World> = pool.install(|| {
             (0..count.max(1))
                 .into_par_iter()
-                .map(|i| World::build(source.clone(), traces.clone(), seed, i as u64))
+                .map(|i| World::build(source.clone(), files.clone(), seed, i as u64))
                 .collect::<Result<_, _>>()
         })?;
         if worlds[0].learners.len() != 1 {

@@ -1,0 +1,30 @@
+//! Policy artifacts as deciders.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ccarena_cc::policy::Policy;
+
+use crate::build::PolicyFn;
+
+/// Reads the policy artifact `path`.
+///
+/// # Errors
+/// A message that names the file.
+pub fn load(path: &Path) -> Result<Policy, String> {
+    let bytes = std::fs::read(path).map_err(|e| format!("{}: cannot be read: {e}", path.display()))?;
+    Policy::from_bytes(&bytes).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// `policy`, which was read from `file`, deciding for a scheme that observes `observation` (such as `acct-1`).
+///
+/// # Errors
+/// A message, if it observes something else.
+pub fn decider(policy: Arc<Policy>, file: &str, observation: &str) -> Result<PolicyFn, String> {
+    if policy.spec().id != observation {
+        return Err(format!("{file}: observes {:?}; the scheme gives {observation:?}", policy.spec().id));
+    }
+    let mut scratch = policy.scratch();
+    // The observation's length was checked with the artifact, so inference cannot fail; a first action is never reached.
+    Ok(Box::new(move |observation| policy.act(observation, &mut scratch).map_or(0, |(action, _)| action)))
+}
