@@ -19,6 +19,8 @@ const DELAYED_ACK: Dur = Dur::from_millis(40);
 const UNCOMPRESSED: u32 = 3;
 /// Longest delay of a compressed acknowledgement (`tcp_comp_sack_delay_ns`), if 5 % of the RTT are more.
 const COMPRESSED: Dur = Dur::from_millis(1);
+/// Blocks whose growth needs no acknowledgement of its own (`TCP_SACK_BLOCKS_EXPECTED`).
+const BLOCKS_EXPECTED: usize = 2;
 /// Most acknowledgements compressed into one (`tcp_comp_sack_nr`).
 const COMPRESSED_MOST: u32 = 44;
 /// A pause longer than the receiver's own timeout (RTT and this) asks for acknowledgements at once (`TCP_RTO_MIN`).
@@ -179,6 +181,7 @@ impl Receiver {
             return Some(self.acknowledge());
         }
         self.goodput_bytes += u64::from(payload);
+        let mut older = false;
         if seq == self.next {
             if self.unacknowledged == 0 {
                 self.echo = packet.sent;
@@ -194,7 +197,7 @@ impl Receiver {
                 self.window.end_round(now, self.next, beyond);
             }
         } else {
-            self.insert(at, seq);
+            older = self.insert(at, seq);
         }
         // RFC 5681 §4.2: at once if the last gap is filled; `__tcp_ack_snd_check` else.
         let at_once = self.beyond.is_empty()
@@ -202,6 +205,7 @@ impl Receiver {
             || !self.delayed
             || self.quick > 0
             || self.repeated < UNCOMPRESSED
+            || (older && self.compressed > 0)
             || self.compressed >= COMPRESSED_MOST;
         if at_once {
             self.repeated += 1;
@@ -227,7 +231,9 @@ impl Receiver {
         }
     }
 
-    fn insert(&mut self, at: usize, seq: u32) {
+    /// True unless one of the [`BLOCKS_EXPECTED`] most recent blocks grows: what acknowledgements that are held back say
+    /// would be forgotten, so that they leave (`tcp_sack_new_ofo_skb`).
+    fn insert(&mut self, at: usize, seq: u32) -> bool {
         let joins_left = at > 0 && self.beyond[at - 1].1 == seq;
         let joins_right = self.beyond.get(at).is_some_and(|b| b.0 == seq + 1);
         let block = match (joins_left, joins_right) {
@@ -249,9 +255,12 @@ impl Receiver {
                 (seq, seq + 1)
             }
         };
+        let known = self.recent.iter().position(|s| (block.0..block.1).contains(s));
+        let position = known.unwrap_or(self.recent.len());
         self.recent.retain(|s| !(block.0..block.1).contains(s));
         self.recent.insert(0, seq);
         self.recent.truncate(SACK_BLOCKS + 1);
+        position >= BLOCKS_EXPECTED
     }
 
     fn acknowledge(&mut self) -> Ack {
@@ -360,6 +369,19 @@ mod tests {
         assert_eq!(r.on_timer().blocks[0], (101, 111));
         let ack = r.on_data(&packet(105), 1448, Time(10), &rtt).expect("a duplicate is acknowledged at once");
         assert!(ack.duplicate);
+    }
+
+    #[test]
+    fn holds_nothing_back_that_would_be_forgotten() {
+        let mut r = Receiver::new(1448, true, true);
+        let mut rtt = RttEstimator::default();
+        rtt.sample(Dur::from_millis(100), Dur::from_millis(100), 0, 1);
+        for s in 0..100 {
+            r.on_data(&packet(s), 1448, Time(0), &rtt);
+        }
+        // Every second segment is lost: from the third block on each would push another out of the option.
+        let acks = (0..40).filter(|k| r.on_data(&packet(101 + 2 * k), 1448, Time(9), &rtt).is_some()).count();
+        assert!(acks >= 20, "{acks} acknowledgements of 40 blocks");
     }
 
     #[test]

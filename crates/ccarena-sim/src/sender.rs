@@ -111,6 +111,7 @@ pub struct Sender {
     delivered_at: Time,
     first_sent: Time,
     last_sent: Time,
+    last_stamp: Time,
     /// Delivered count at which the application-limited phase ends; zero if there is none.
     app_limited_until: u32,
     /// Latest delivered transmission (`rack.mstamp`, `rack.end_seq`) and its RTT.
@@ -169,6 +170,7 @@ impl Sender {
             delivered_at: Time::ZERO,
             first_sent: Time::ZERO,
             last_sent: Time::NEVER,
+            last_stamp: Time::ZERO,
             app_limited_until: 0,
             rack: (Time::ZERO, 0),
             rack_rtt: Dur::ZERO,
@@ -710,7 +712,8 @@ impl Sender {
         }
         self.tell_controller(seq, now, false);
         let limited = self.app_limited_until > 0;
-        self.board.push(Segment::new(now, self.first_sent, self.delivered_at, self.delivered, limited));
+        let stamp = self.stamp(now);
+        self.board.push(Segment::new(stamp, self.first_sent, self.delivered_at, self.delivered, limited));
         let reduced = std::mem::take(&mut self.tell_reduction);
         self.emit(seq, now, (self.options.ecn, reduced), emit);
     }
@@ -723,13 +726,21 @@ impl Sender {
         }
     }
 
+    /// The time of a transmission: after the one before, so that RACK knows which came first.
+    #[inline]
+    fn stamp(&mut self, now: Time) -> Time {
+        self.last_stamp = now.max(self.last_stamp + Dur(1));
+        self.last_stamp
+    }
+
     fn retransmit(&mut self, seq: u32, now: Time, emit: &mut impl FnMut(Emission)) {
         if self.episode_start == Time::NEVER {
             self.episode_start = now;
         }
         self.tell_controller(seq, now, true);
         let limited = self.app_limited_until > 0;
-        self.board.retransmit(seq, Segment::new(now, self.first_sent, self.delivered_at, self.delivered, limited));
+        let stamp = self.stamp(now);
+        self.board.retransmit(seq, Segment::new(stamp, self.first_sent, self.delivered_at, self.delivered, limited));
         self.stats.retransmitted += 1;
         // Retransmissions are not marked (RFC 3168 §6.1.5).
         self.emit(seq, now, (false, false), emit);
