@@ -47,6 +47,7 @@ fn run(scheme: &str) -> Result<Duration, ccarena_cc::BuildError> {
                 new_episode: true,
                 delivered,
                 snd_nxt: delivered.0 + in_flight.0,
+                ..LossInfo::default()
             });
         }
         // Delays that vary by a millisecond, as a queue's do.

@@ -1,8 +1,10 @@
-//! A flow for tests of schemes: makes up consistent events.
+//! For tests of schemes: a flow that makes up consistent events, and a path that closes the loop.
+
+use std::collections::VecDeque;
 
 use crate::controller::{AckInfo, Controller, LossInfo, RecoveryState, SentInfo};
 use crate::registry::{Config, build};
-use crate::types::{Bytes, Dur, Time};
+use crate::types::{Bytes, Dur, Rate, Time};
 
 pub(crate) const MSS: u64 = 1448;
 
@@ -90,6 +92,12 @@ impl Flow {
         self.controller.on_loss(&loss);
     }
 
+    /// An ECN echo.
+    pub(crate) fn echo(&mut self) {
+        let echo = LossInfo { ecn: true, lost: Bytes(0), lost_packets: 0, ..self.loss_info(true) };
+        self.controller.on_loss(&echo);
+    }
+
     pub(crate) fn time_out(&mut self, new_episode: bool) {
         let loss = self.loss_info(new_episode);
         self.controller.on_timeout(&loss);
@@ -102,6 +110,134 @@ impl Flow {
             prior_in_flight,
             snd_nxt: self.snd_una + prior_in_flight.0,
             ..SentInfo::default()
+        });
+    }
+}
+
+/// A bulk flow alone on a bottleneck of constant rate with an unbounded queue; every packet is acknowledged.
+pub(crate) struct Path {
+    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) now: Time,
+    /// A delay that others' packets add to the flow's own queueing.
+    pub(crate) others: Dur,
+    base: Dur,
+    per_packet: Dur,
+    /// Sending and acknowledgement times of the packets under way.
+    under_way: VecDeque<(Time, Time)>,
+    /// When the bottleneck is done with all that was sent, and when pacing lets the next packet go.
+    busy_until: Time,
+    departure: Time,
+    acked: u64,
+    srtt: Dur,
+    min_rtt: Dur,
+    /// Since when figures are taken: queueing of the packets acknowledged, and how many they are.
+    since: Time,
+    queueing: Dur,
+    measured: u64,
+}
+
+impl Path {
+    pub(crate) fn new(scheme: &str, config: &Config, mbps: f64, base: Dur) -> Self {
+        Self {
+            controller: build(scheme, config).unwrap(),
+            now: Time::from_secs_f64(1.0),
+            others: Dur::ZERO,
+            base,
+            per_packet: Rate::from_mbps(mbps).time_for(MSS),
+            under_way: VecDeque::new(),
+            busy_until: Time::ZERO,
+            departure: Time::ZERO,
+            acked: 0,
+            srtt: Dur::ZERO,
+            min_rtt: Dur::MAX,
+            since: Time::ZERO,
+            queueing: Dur::ZERO,
+            measured: 0,
+        }
+    }
+
+    /// Runs for `seconds` and takes the figures below over the second half.
+    pub(crate) fn run(&mut self, seconds: f64) {
+        let (start, half) = (self.now, Dur::from_secs_f64(seconds / 2.0));
+        self.run_until(start + half);
+        (self.since, self.queueing, self.measured) = (self.now, Dur::ZERO, 0);
+        self.run_until(start + half + half);
+    }
+
+    /// Packets that waited before the bottleneck, on average, after [`run`](Self::run) for `seconds`.
+    pub(crate) fn mean_queue_packets(&mut self, seconds: f64) -> f64 {
+        self.run(seconds);
+        self.mean_queueing().as_secs_f64() / self.per_packet.as_secs_f64()
+    }
+
+    pub(crate) fn mean_queueing(&self) -> Dur {
+        self.queueing / self.measured
+    }
+
+    /// The part of the bottleneck's rate that was used.
+    pub(crate) fn utilisation(&self) -> f64 {
+        (self.per_packet * self.measured).as_secs_f64() / self.now.since(self.since).as_secs_f64()
+    }
+
+    /// The window in segments.
+    pub(crate) fn window(&self) -> u64 {
+        self.controller.window().0 / MSS
+    }
+
+    fn in_flight(&self) -> Bytes {
+        Bytes(self.under_way.len() as u64 * MSS)
+    }
+
+    fn run_until(&mut self, end: Time) {
+        loop {
+            let open = self.in_flight() + Bytes(MSS) <= self.controller.window();
+            let departure = if open { self.departure.max(self.now) } else { Time::NEVER };
+            let acked = self.under_way.front().map_or(Time::NEVER, |&(_, acked)| acked);
+            self.now = departure.min(acked).min(end);
+            if self.now == end {
+                return;
+            }
+            if acked <= departure { self.acknowledge() } else { self.send() }
+        }
+    }
+
+    fn send(&mut self) {
+        self.controller.on_sent(&SentInfo {
+            now: self.now,
+            bytes: Bytes(MSS),
+            prior_in_flight: self.in_flight(),
+            snd_nxt: self.acked + self.in_flight().0,
+            ..SentInfo::default()
+        });
+        self.busy_until = self.busy_until.max(self.now) + self.per_packet;
+        self.under_way.push_back((self.now, self.busy_until + self.base + self.others));
+        let gap = self.controller.pacing_rate().map_or(Dur::ZERO, |rate| rate.time_for(MSS));
+        self.departure = self.now + gap;
+    }
+
+    fn acknowledge(&mut self) {
+        let prior_in_flight = self.in_flight();
+        let Some((sent, _)) = self.under_way.pop_front() else { return };
+        let rtt = self.now.since(sent);
+        self.acked += MSS;
+        self.queueing += rtt - self.base - self.per_packet;
+        self.measured += 1;
+        self.min_rtt = self.min_rtt.min(rtt);
+        self.srtt = if self.srtt == Dur::ZERO { rtt } else { (self.srtt * 7 + rtt) / 8 };
+        self.controller.on_ack(&AckInfo {
+            now: self.now,
+            acked: Bytes(MSS),
+            acked_packets: 1,
+            rtt: Some(rtt),
+            min_rtt: self.min_rtt,
+            srtt: self.srtt,
+            prior_in_flight,
+            in_flight: self.in_flight(),
+            delivered: Bytes(self.acked),
+            snd_una: self.acked,
+            snd_nxt: self.acked + self.in_flight().0,
+            cwnd_limited: true,
+            ..AckInfo::default()
         });
     }
 }

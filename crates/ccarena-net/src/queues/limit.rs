@@ -3,7 +3,7 @@
 use ccarena_cc::registry::Param;
 
 /// IP bytes of a full-size Ethernet packet: no queue whose limit is in BDP is smaller.
-const FULL_PACKET_BYTES: u64 = 1500;
+pub(super) const FULL_PACKET_BYTES: u64 = 1500;
 
 /// How much a queue holds. The packet in service is not in the queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,6 +74,12 @@ impl Room {
     /// A queue with so many packets and bytes has room for a packet of `more` bytes.
     #[inline]
     pub fn fits(&self, packets: usize, bytes: u64, more: u32) -> bool {
-        packets < self.packets && bytes + u64::from(more) <= self.bytes
+        self.holds(packets + 1, bytes + u64::from(more))
+    }
+
+    /// So many packets and bytes are within the limit.
+    #[inline]
+    pub fn holds(&self, packets: usize, bytes: u64) -> bool {
+        packets <= self.packets && bytes <= self.bytes
     }
 }

@@ -1,7 +1,9 @@
 //! Queue disciplines. One file holds each; adding one costs that file and a line in `disciplines!`.
 
 mod limit;
+mod mahimahi;
 mod spec;
+mod stamped;
 #[cfg(test)]
 mod testing;
 
@@ -71,6 +73,11 @@ macro_rules! disciplines {
         /// Builds the queue that `spec` describes, before the link that `setting` describes.
         #[must_use]
         pub fn build<T: Item + Send + Sync + 'static>(spec: &QueueSpec, setting: &Setting) -> Box<dyn Queue<T>> {
+            if spec.mahimahi {
+                if let Some(queue) = mahimahi::build(spec, setting) {
+                    return queue;
+                }
+            }
             match spec.kind {
                 $(Kind::$queue => Box::new($queue::new(spec, setting)),)*
             }
@@ -79,8 +86,13 @@ macro_rules! disciplines {
 }
 
 disciplines! {
+    codel: CoDel,
+    drophead: DropHead,
     droptail: DropTail,
+    fq_codel: FqCoDel,
     infinite: Infinite,
+    pie: Pie,
+    red: Red,
 }
 
 /// All disciplines, by name.

@@ -75,6 +75,10 @@ impl Sender {
                 self.transmit_new(now, emit);
             } else {
                 let last = self.board.nxt() - 1;
+                if let Some(numbers) = &self.numbers {
+                    // Nobody will hear of its last transmission again.
+                    numbers.tell_lost(self.controller.as_mut(), last);
+                }
                 self.retransmit(last, now, emit);
             }
             self.probe_high = Some((self.board.nxt(), !fresh));

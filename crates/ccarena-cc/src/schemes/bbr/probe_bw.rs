@@ -2,6 +2,7 @@
 
 use super::{BANDWIDTH_ROUNDS, BW_SCALE, Bbr, Gain, Mode, UNIT};
 use crate::controller::AckInfo;
+use crate::schemes::split_mix::split_mix;
 use crate::types::{Bytes, Time};
 
 /// `bbr_pacing_gain`.
@@ -52,14 +53,6 @@ impl Cycle {
         self.phase = GAINS.len() - 1 - (split_mix(self.seed, self.draws) % START_PHASES) as usize;
         self.advance(now);
     }
-}
-
-/// The `n`-th number of stream `seed` (SplitMix64; Steele, Lea and Flood, OOPSLA 2014).
-fn split_mix(seed: u64, n: u64) -> u64 {
-    let mut z = seed.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl Bbr {
