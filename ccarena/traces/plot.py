@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError
 from ccarena.traces.stats import rates_mbps
 
-__all__ = ["figure", "plot"]
+__all__ = ["check_suffix", "figure", "plot", "save_figure"]
 
 _IMAGES = {".svg", ".png", ".pdf"}
 # Colours that stay apart for colour-blind readers (Okabe and Ito, 2008).
@@ -61,21 +61,39 @@ def plot(traces: Mapping[str, NDArray[np.uint32]], path: str | os.PathLike[str],
         MissingDependencyError: plotly, kaleido or kaleido's browser is missing.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix != ".html" and suffix not in _IMAGES:
-        raise ConfigError(f'{path}: cannot plot to "{suffix}"; expected .html, .svg, .png or .pdf')
+    check_suffix(path)  # before the work of drawing
     fig = figure(traces, window_ms)
+    if path.suffix.lower() in _IMAGES:
+        fig.update_layout(width=1200, height=450)
+    return save_figure(fig, path)
+
+
+def save_figure(fig: Any, path: Path) -> Path:
+    """Writes a plotly figure to `path`, whose suffix says in which form (see `plot`).
+
+    Raises:
+        ConfigError: another suffix.
+        TraceError: the file cannot be written.
+        MissingDependencyError: kaleido or its browser is missing.
+    """
+    suffix = check_suffix(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if suffix == ".html":
             fig.write_html(path, include_plotlyjs=True)
-            return path
-        fig.update_layout(width=1200, height=450)
-        image = _image(fig, suffix)
-        path.write_bytes(image)
+        else:
+            path.write_bytes(_image(fig, suffix))
     except OSError as error:
         raise TraceError(f"{path}: cannot write the plot: {error.strerror}") from error
     return path
+
+
+def check_suffix(path: Path) -> str:
+    """The form of picture that `path` names, such as ".png". Raises ConfigError if it is none that can be written."""
+    suffix = path.suffix.lower()
+    if suffix != ".html" and suffix not in _IMAGES:
+        raise ConfigError(f'{path}: cannot plot to "{suffix}"; expected .html, .svg, .png or .pdf')
+    return suffix
 
 
 def _image(fig: Any, suffix: str) -> bytes:
