@@ -27,7 +27,7 @@ from ccarena.acct import spec
 from ccarena.errors import ConfigError, TraceError, did_you_mean
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["SUITES", "Link", "Scheme", "build", "constant_alpha", "heuristic", "learned", "scenario"]
+__all__ = ["SUITES", "Link", "Scheme", "build", "constant_alpha", "heuristic", "learned", "scenario", "trace_start_ms"]
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 HELD_OUT_SEED = 0x5EED_0000
@@ -177,7 +177,7 @@ def _cellular(seed: int, duration_s: float) -> list[Link]:
     for index, name in enumerate(HELD_OUT):
         path = find_trace(name)
         if path is not None:
-            offset_ms = _offset_ms(path, duration_s, seed, index)
+            offset_ms = trace_start_ms(path, duration_s, seed, index)
             services.append((name, {"type": "trace", "file": str(path), "offset_ms": offset_ms}))
     synthetic = not services
     if synthetic:
@@ -221,7 +221,7 @@ def trace_opportunities_ms(link: Link) -> np.ndarray | None:
     return every[(every >= 0) & (every <= end)]
 
 
-def _offset_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
+def trace_start_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
     """Where in the trace a run starts: its beginning for seed 0, elsewhere for later seeds.
 
     Stretches with less than a quarter of the trace's mean capacity are drawn again: a link that is dead for the whole

@@ -171,13 +171,13 @@ def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Progress]:
+def progress_bar(title: str, unit: str = "links") -> Iterator[Progress]:
     """A progress bar on stderr, from the first link on; what is yielded is `evaluate`'s `progress`."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn("links"), TimeRemainingColumn())
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
     bar = Bar(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(title, total=None)
 

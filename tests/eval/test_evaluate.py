@@ -194,7 +194,7 @@ def test_a_trace_on_which_cubic_delivered_nothing_compares_nobody() -> None:
 def test_runs_do_not_start_in_an_outage(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text("".join(f"{ms}\n" for ms in [*range(1, 2000), *range(98_000, 100_001)]))
-    offsets = [links._offset_ms(path, 5.0, seed, 0) for seed in range(1, 20)]
+    offsets = [links.trace_start_ms(path, 5.0, seed, 0) for seed in range(1, 20)]
     assert all(offset < 2000 or offset > 93_000 for offset in offsets)
 
 
