@@ -35,6 +35,8 @@ pub struct Scheme {
     pub learned: bool,
     /// It shares by weight: weights above this bound are taken. None if the weight means nothing to it.
     pub weight_above: Option<f64>,
+    /// It steers by the flow's requirement.
+    pub requirement: bool,
     /// Builds one; `config.params` are complete and within bounds.
     pub build: fn(&Config) -> Box<dyn Controller>,
 }

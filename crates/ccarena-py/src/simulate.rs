@@ -178,6 +178,7 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .map(|s| {
             let mut entry = json!({
                 "name": s.name, "summary": s.summary, "learned": s.learned, "weight_above": s.weight_above,
+                "requirement": s.requirement,
                 "params": params(s.params),
             });
             if let Some(spec) = registry::build(s.name, &registry::Config::default())

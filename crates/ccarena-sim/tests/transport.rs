@@ -56,6 +56,48 @@ fn a_lost_tail_is_probed() {
     assert!(flow.sender.app.completion[0].as_millis_f64() < 300.0, "{:?}", flow.sender.app.completion);
 }
 
+/// A queue that marks instead of dropping: the sender reduces for each window of data in which a mark is echoed, and
+/// sends nothing twice.
+#[test]
+fn marks_reduce_the_window_without_a_loss() {
+    let red = json!({"type": "red", "min_bytes": 15_000, "max_bytes": 90_000, "packets": 1000, "ecn": true});
+    let codel = json!({"type": "codel", "packets": 1000, "ecn": true});
+    for queue in [red, codel] {
+        for scheme in ["reno", "cubic", "vegas", "illinois", "wcc-ai"] {
+            let mut document = document(scheme, &json!({"type": "constant", "rate_mbps": 20}), 1);
+            document["links"][0]["queue"] = queue.clone();
+            document["flows"][0]["slow_start"] = json!(false);
+            document["duration_s"] = json!(60);
+            document["flows"][0]["ecn"] = json!(false);
+            let dropped = run(&document, u64::MAX).links()[0].stats.dropped_packets;
+            document["flows"][0]["ecn"] = json!(true);
+            let sim = run(&document, u64::MAX);
+            let stats = sim.flows()[0].sender.stats;
+            assert_eq!(sim.links()[0].stats.dropped_packets, 0, "{scheme} over {queue}");
+            assert_eq!((stats.retransmitted, stats.timeouts), (0, 0), "{scheme} over {queue}: {stats:?}");
+            // Vegas keeps its few packets below both queues' thresholds.
+            let expected = if scheme == "vegas" { 0..=3 } else { 3..=1000 };
+            assert!(expected.contains(&stats.ecn_reductions), "{scheme} over {queue}: {stats:?}");
+            assert!(stats.ecn_reductions <= 2 * dropped + 3, "{scheme} over {queue}: {dropped} drops, {stats:?}");
+            let goodput_mbps = sim.flows()[0].receiver.goodput_bytes as f64 * 8e-6 / 60.0;
+            assert!(goodput_mbps > 14.0, "{scheme} over {queue}: {goodput_mbps} Mbit/s");
+        }
+    }
+}
+
+/// A mark is echoed until the sender says that it has reduced: one reduction per round trip at most, however many marks.
+#[test]
+fn one_reduction_per_window_of_data() {
+    let mut document = document("fixed", &json!({"type": "constant", "rate_mbps": 12}), 1);
+    document["links"][0]["queue"] = json!({"type": "codel", "packets": 1000, "ecn": true});
+    document["flows"][0]["ecn"] = json!(true);
+    document["flows"][0]["params"] = json!({"window": 100});
+    let sim = run(&document, u64::MAX);
+    let stats = sim.flows()[0].sender.stats;
+    // 100 packets of 1 ms each and 40 ms of propagation: each window of data takes at least 100 ms.
+    assert!((50..=200).contains(&stats.ecn_reductions), "{stats:?}");
+}
+
 /// Of bulk data with a cap, each slot sends its amount and no more; a rate far below a segment per slot is kept exactly.
 #[test]
 fn a_cap_is_kept() {

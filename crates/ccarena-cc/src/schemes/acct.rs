@@ -71,6 +71,7 @@ pub const SCHEME: Scheme = Scheme {
     ],
     learned: true,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Acct::new(config)),
 };
 

@@ -46,6 +46,7 @@ pub const SCHEME: Scheme = Scheme {
     }],
     learned: false,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Bbr::new(config)),
 };
 

@@ -47,6 +47,7 @@ pub const SCHEME: Scheme = Scheme {
     ],
     learned: false,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Copa::new(config)),
 };
 

@@ -42,6 +42,7 @@ pub const SCHEME: Scheme = Scheme {
     ],
     learned: false,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Cubic::new(config)),
 };
 

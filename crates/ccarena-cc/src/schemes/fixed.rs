@@ -11,6 +11,7 @@ pub const SCHEME: Scheme = Scheme {
     params: &[Param { name: "window", default: 10.0, min: 1.0, max: 1e7, doc: "the window in segments" }],
     learned: false,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Fixed::new(config)),
 };
 

@@ -94,6 +94,7 @@ pub const SCHEME: Scheme = Scheme {
     ],
     learned: false,
     weight_above: None,
+    requirement: true,
     build: |config| Box::new(Pcc::new(config, settings(config))),
 };
 

@@ -40,6 +40,7 @@ pub const SCHEME: Scheme = Scheme {
     ],
     learned: false,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Illinois::new(config)),
 };
 

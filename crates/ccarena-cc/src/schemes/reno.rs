@@ -15,6 +15,7 @@ pub const SCHEME: Scheme = Scheme {
     params: &[],
     learned: false,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Reno::new(config)),
 };
 

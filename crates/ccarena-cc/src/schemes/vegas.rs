@@ -28,6 +28,7 @@ pub const SCHEME: Scheme = Scheme {
     ],
     learned: false,
     weight_above: None,
+    requirement: false,
     build: |config| Box::new(Vegas::new(config)),
 };
 

@@ -12,5 +12,6 @@ pub const SCHEME: Scheme = Scheme {
     params: &[],
     learned: false,
     weight_above: Some(0.0),
+    requirement: false,
     build: |config| Box::new(Aimd::new(config).increasing_by(config.weight)),
 };

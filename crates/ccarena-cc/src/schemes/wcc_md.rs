@@ -12,5 +12,6 @@ pub const SCHEME: Scheme = Scheme {
     params: &[],
     learned: false,
     weight_above: Some(0.5),
+    requirement: false,
     build: |config| Box::new(Aimd::new(config).decreasing_by(config.weight)),
 };
