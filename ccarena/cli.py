@@ -16,6 +16,13 @@ COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
     "train": ("ccarena.agents.command", "train an agent, evaluate it and write the run's report"),
     "eval": ("ccarena.eval.command", "evaluate a policy beside heuristics on links"),
+    "fidelity": ("ccarena.eval.fidelity_command", "hold the simulator against recorded kernel runs"),
+    "compete": (
+        "ccarena.eval.compete_command",
+        "run schemes against each other on one bottleneck: shares and harm",
+    ),
+    "reproduce": ("ccarena.eval.reproduce.command", "run the papers' suites: figures, and tables of claims"),
+    "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
     "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
 }

@@ -6,6 +6,10 @@
 | packets/s of the environment over the bare simulator's        | 0.8                                   |
 | memory of a vector environment of 1,024 worlds, whole process | 2 GB                                  |
 | A3C end to end                                                | 20,000 decisions/s on 2 cores         |
+| `reproduce wcc/ack`, in full                                  | 120 s on 2 cores                      |
+| `reproduce hercules/worst-case`, in full, from a few seeds    | 1,800 s on 2 cores                    |
+
+A suite's packets/s, all cores together, stand beside those of one flow of CUBIC on one core.
 
 It reports; it fails on nothing. The bare simulator replays the very same worlds and actions in Rust alone, on as many
 threads: no observations, no reports, no step that waits for the slowest world. Both deliver the same packets.
@@ -14,6 +18,7 @@ threads: no observations, no reports, no step that waits for the slowest world. 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import resource
 import subprocess
@@ -26,13 +31,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena import _core
 from ccarena.acct import spec
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CcarenaError
+from ccarena.eval.reproduce.suite import load
 
 DECISIONS_PER_S, PACKET_RATIO, MEMORY_GB, A3C_DECISIONS_PER_S = 50_000, 0.8, 2.0, 20_000
 SEED = 1
 RUNS = 5
+SUITES = {"wcc/ack": (120.0, None), "hercules/worst-case": (1800.0, 4)}
+"""Seconds that each may take in full, and the seeds that it is measured with (None: all)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,6 +78,15 @@ def _report(config: TrainConfig, args: argparse.Namespace) -> None:
     _line("1,024 worlds, whole process", memory, "GB", MEMORY_GB, at_most=True)
     trained = training_rate(args.train_decisions, args.threads)
     _line(f"A3C, {args.train_decisions:,} decisions, end to end", trained, "decisions/s", A3C_DECISIONS_PER_S)
+    one_flow = cubic_packet_rate()
+    _line("one flow of CUBIC, 100 Mbit/s", one_flow, "packets/s")
+    for name, (goal_s, seeds) in SUITES.items():
+        seconds, packets = suite_time(name, seeds)
+        rate = packets / seconds
+        if seeds is not None:
+            seconds *= load(name).suite.seeds.full / seeds
+        _line(f"reproduce {name}, in full", seconds, "s", goal_s, at_most=True)
+        _line("  its packets over one flow of CUBIC's", rate / one_flow, "")
 
 
 def decision_rate(config: TrainConfig, threads: int, seconds: float) -> float:
@@ -125,6 +143,33 @@ def training_rate(decisions: int, threads: int) -> float:
             raise CcarenaError(f"the training of the benchmark failed: {done.stderr.strip().splitlines()[-1]}")
         last = json.loads((out / "progress.jsonl").read_text("utf-8").splitlines()[-1])
     return float(last["decisions"] / last["elapsed_s"])
+
+
+def cubic_packet_rate(seconds: float = 600.0) -> float:
+    """Packets/s of one flow of CUBIC on 100 Mbit/s, 20 ms and 1 BDP, on one core: the best of `RUNS` runs."""
+    link = {"service": {"type": "constant", "rate_mbps": 100}, "delay_ms": 10}
+    document = json.dumps({"duration_s": seconds, "links": [link], "flows": [{"scheme": "cubic"}]})
+    rates = []
+    for _ in range(RUNS):
+        began_s = time.perf_counter()
+        packets = _core.simulate(document)["links"][0]["delivered_packets"]
+        rates.append(packets / (time.perf_counter() - began_s))
+    return max(rates)
+
+
+def suite_time(name: str, seeds: int | None) -> tuple[float, float]:
+    """Seconds that suite `name` takes with `seeds` seeds on all cores, start-up included, and the packets it sends."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "ccarena.cli", "reproduce", name, "--out", folder]
+        command += [] if seeds is None else ["--seeds", str(seeds)]
+        began_s = time.perf_counter()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.perf_counter() - began_s
+        rows = Path(folder, name, "rows.csv")
+        if done.returncode != 0 or not rows.is_file():
+            raise CcarenaError(f"the benchmark's suite {name} failed: {done.stderr.strip().splitlines()[-1:]}")
+        with rows.open(encoding="utf-8", newline="") as file:
+            return seconds, sum(float(row["sent_packets"] or 0) for row in csv.DictReader(file))
 
 
 def _peak_memory_gb(config: TrainConfig, worlds: int, threads: int) -> float:
