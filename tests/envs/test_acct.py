@@ -162,11 +162,11 @@ def test_a_scenario_that_does_not_fit_is_refused(document: dict[str, Any], messa
 def test_a_policy_file_decides_for_a_competitor() -> None:
     competitor = {"scheme": "acct", "policy": str(GOLDEN)}
     env = AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}, competitor]))
-    first, _ = env.reset(seed=1)
-    shares = [env.step(0)[0] for _ in range(20)]
+    env.reset(seed=1)
+    observations = [env.step(0)[0] for _ in range(20)]
     alone = AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}]))
     alone.reset(seed=1)
-    assert any(not np.array_equal(a, alone.step(0)[0]) for a in shares), "the competitor takes its share"
+    assert any(not np.array_equal(a, alone.step(0)[0]) for a in observations), "the competitor takes its share"
     with pytest.raises(PolicyError, match="cannot be read"):
         AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}, {"scheme": "acct", "policy": "some.safetensors"}]))
     with pytest.raises(CcarenaError, match="has no policy"):

@@ -8,7 +8,7 @@
 //! - `slack`: it leaves part of a segment beyond the target: whole segments are sent, and a delayed ACK holds one back.
 //! - `jitter_slack`: delay that a reduction does not cure is not this flow's queue but the link's own jitter (a cellular
 //!   scheduler's, say). Each interval over the budget in a row leaves one segment more, up to this many; after
-//!   [`PATIENCE`] intervals a full reduction asks again whose delay it is.
+//!   `PATIENCE` intervals a full reduction asks again whose delay it is.
 //! - `pacing_gain`: within the budget the window is spread over the round trip. Over it, where service comes in bursts,
 //!   ACK clocking uses opportunities that pacing would miss.
 //! - `min_window`: no reduction goes below two segments (RFC 5681's floor), below which delayed ACKs stall the flow.
