@@ -150,4 +150,7 @@ def _run_scenario(path: Path, policy: Path | None, as_json: bool) -> int:
     report.print_table(str(path), head + [report.heading(name) for name in figures], cells, left=3)
     if len(rows) > 1:
         print(f"Jain's index of the goodputs: {report.fairness(rows):.4f}")
+        for name in ("max_min_distance", "hrf_distance"):
+            if name in rows[0]:
+                print(f"{report.heading(name)}: {report.show(name, rows[0][name])}")
     return 0

@@ -22,8 +22,8 @@ import numpy as np
 from ccarena.acct import spec, zones
 from ccarena.acct.rewards import rewards
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, ScenarioError
+from ccarena.eval import fairness, metrics
 from ccarena.eval import links as held_out
-from ccarena.eval import metrics
 from ccarena.eval.links import Link, Scheme
 from ccarena.eval.oracle import one_rtt_late
 from ccarena.traces.held_out import HELD_OUT
@@ -238,7 +238,27 @@ def run_scenario(document: Mapping[str, Any], budget_ms: float = 5.0) -> list[di
         if requirement:
             row["satisfaction"] = metrics.satisfaction(figures["goodput_mbps"], float(requirement["min_mbps"]))
         rows.append(row)
+    if len(rows) > 1:
+        across = _distances(result, given, [row["throughput_mbps"] for row in rows])
+        rows = [{**row, **across} for row in rows]
     return rows
+
+
+def _distances(
+    result: Mapping[str, Any], flows: Sequence[Mapping[str, Any]], rates_mbps: Sequence[float]
+) -> dict[str, float]:
+    """How far the flows' rates are from the fair ones on the links' mean capacities, applications' rates as demands."""
+    capacity = {link["name"]: float(np.mean(link["capacity_mbps"])) for link in result["links"]}
+    if not all(mbps > 0 for mbps in capacity.values()):
+        return {}
+    paths = [flow.get("path") or list(capacity) for flow in flows]
+    demands = [(flow.get("app") or {}).get("rate_mbps") for flow in flows]
+    distances = {"max_min_distance": fairness.max_min_distance(rates_mbps, capacity, demands, paths)}
+    given = [flow.get("requirement") for flow in flows]
+    if any(given):
+        requirements = [(r["min_mbps"], r["max_mbps"]) if r else None for r in given]
+        distances["hrf_distance"] = fairness.hrf_distance(rates_mbps, capacity, requirements, paths, demands=demands)
+    return distances
 
 
 def _flow_documents(document: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -353,6 +353,15 @@ FIGURES: dict[str, Figure] = {
     "power": Figure("Power", "Mbit/s/s", 1, "Throughput over p95 signal delay (MIT 6.829, Stanford CS244)."),
     "loss_share": Figure("Loss", "share", 5, "Packets that the queue dropped over those that came to it (Pantheon)."),
     "satisfaction": Figure("Satisfaction", "x/a", 3, "Goodput over the least rate that the flow requires (Hercules)."),
+    "max_min_distance": Figure(
+        "Distance from max-min", "share", 3, "Of the flows' throughputs: sum |x - x*| / sum x*, x* max-min fair."
+    ),
+    "hrf_distance": Figure(
+        "Distance from HRF",
+        "share",
+        3,
+        "The same from requirement-based fairness, if a flow has a requirement (Hercules).",
+    ),
     "jain_index": Figure("Jain's index", "1/n to 1", 4, "(sum x)^2 / (n sum x^2) of the flows' goodputs."),
     "convergence_time_s": Figure("Convergence time", "s", 1, "Until 5 s within 25 % of the fair rate begin (PCC)."),
 }
