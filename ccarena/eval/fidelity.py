@@ -3,11 +3,11 @@
 A case says how `iperf3` ran inside `mm-delay [mm-loss] mm-link` and what the uplink's log held (docs/fidelity.md). Its
 scenario is that setup; figures are counted as the log counts them: 4 bytes above the IP packet, whole milliseconds.
 
-Mahimahi's shells sleep in whole milliseconds and wake a little late, by the kernel's timer slack (50 us) and the time
-that waking takes (some 20 us): packets pass a shell on a grid of `WAKES_MS`, which drifts through the trace's own. It
-matters, and no transport detail does, where a path is otherwise perfectly periodic: without it BBR never overestimates
-the rate by the 1 % that its pacing margin hides, so it keeps no standing queue, HyStart's ACK trains never break, and
-two CUBIC flows stay apart (34 and 12 Mbit/s).
+Mahimahi's shells sleep in whole milliseconds and wake late: by the kernel's timer slack (50 us), and by the time that
+waking takes (some 20 us, not always the same). So packets pass a shell in steps of `WAKES_MS` and `WAKE_JITTER_MS`, which
+drift through the trace's own milliseconds. It matters, and no transport detail does, where a path is otherwise perfectly
+periodic: without it BBR never overestimates the rate by the 1 % that its pacing margin hides, so it keeps no standing
+queue, HyStart's ACK trains never break, and two CUBIC flows stay apart (34 and 12 Mbit/s).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ccarena.eval.metrics import percentile
 
 __all__ = ["compare", "fidelity", "offsets_ms", "scenario", "simulate", "summarise"]
 
-WAKES_MS = 1.07
+WAKES_MS, WAKE_JITTER_MS = 1.05, 0.02
 OFFSET_STEP_MS = 7
 """From one start to the next: prime, so that starts fall on all phases of periodic traces."""
 
@@ -84,6 +84,7 @@ def scenario(case: Case, offset_ms: int, seed: int) -> dict[str, Any]:
         "queue": case.queue,
         "delay_ms": case.owd_ms,
         "wakes_ms": WAKES_MS,
+        "jitter_ms": WAKE_JITTER_MS,
         "loss": case.loss,
     }
     down = {
@@ -92,6 +93,7 @@ def scenario(case: Case, offset_ms: int, seed: int) -> dict[str, Any]:
         "queue": {"type": "infinite"},
         "delay_ms": 0,
         "wakes_ms": WAKES_MS,
+        "jitter_ms": WAKE_JITTER_MS,
     }
     flow = {"path": ["up"], "return_path": ["down"], "base_rtt_ms": 2 * case.owd_ms}
     return {

@@ -48,11 +48,11 @@ pub struct Link {
     pub queue: QueueSpec,
     /// One-way propagation delay, after the queue.
     pub delay: Dur,
-    /// Mean of what each packet is late beyond `delay`, exponentially distributed and in order: the timers of an
-    /// emulator's host.
+    /// Mean of what each packet is late beyond `delay`, exponentially distributed and in order; with `wakes`, of what
+    /// each wake is late.
     pub jitter: Dur,
-    /// The other end takes packets only when its host wakes, which it does once in this time, in a random phase: an
-    /// emulator that sleeps in whole milliseconds and wakes a little late. Zero is at once.
+    /// The other end takes packets only when its host wakes, which sleeps so long each time, in a random phase: an
+    /// emulator that sleeps in whole milliseconds. Zero is at once.
     pub wakes: Dur,
     /// Probability that a packet is lost before the queue, independent of others.
     pub loss: f64,

@@ -98,7 +98,7 @@ fn build_link(
     let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
     let mut link = Link::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), agent);
     let mut lateness = stream(Purpose::Jitter);
-    link.set_wakes(spec.wakes, &mut lateness);
+    link.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
     link.set_jitter(spec.jitter, lateness);
     link.logs_late_drops = !spec.queue.mahimahi;
     link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));

@@ -88,8 +88,8 @@ pub struct Link {
     delay: Dur,
     /// Mean lateness in nanoseconds, and where it comes from.
     jitter: Option<(f64, Stream)>,
-    /// Packets reach the other end when its host wakes: every so often, beginning then.
-    wakes: Option<(Dur, Dur)>,
+    /// Packets reach the other end when its host wakes: how long it sleeps, and when it wakes next.
+    wakes: Option<(Dur, Time)>,
     loss: f64,
     loss_stream: Stream,
     /// When everything is lost.
@@ -157,25 +157,31 @@ impl Link {
         self.jitter = (mean > Dur::ZERO).then_some((mean.0 as f64, stream));
     }
 
-    /// Packets arrive when the host at the other end wakes: every `period`, in a phase drawn from `stream`.
-    pub fn set_wakes(&mut self, period: Dur, stream: &mut Stream) {
-        let phase = Dur((stream.next_f64() * period.0 as f64) as u64);
-        self.wakes = (period > Dur::ZERO).then_some((period, phase));
+    /// Packets arrive when the host at the other end wakes: `period` and the jitter after it woke last, first at `first`.
+    pub fn set_wakes(&mut self, period: Dur, first: Time) {
+        self.wakes = (period > Dur::ZERO).then_some((period, first));
     }
 
     /// When a packet that leaves at `now` reaches the other end, `previous` being when the one before it does.
     #[inline]
     pub fn arrival(&mut self, now: Time, previous: impl FnOnce() -> Option<Time>) -> Time {
-        let mut at = now + self.delay;
-        if let Some((period, phase)) = self.wakes {
-            at = Time((at + period - phase).0.div_ceil(period.0) * period.0) + phase - period;
-        }
-        match &mut self.jitter {
-            None => at,
-            Some((mean, stream)) => {
-                let late = at + Dur(stream.exponential(*mean) as u64);
-                previous().map_or(late, |p| p.max(late))
+        let at = now + self.delay;
+        let mut late =
+            || self.jitter.as_mut().map_or(Dur::ZERO, |(mean, stream)| Dur(stream.exponential(*mean) as u64));
+        if let Some((period, wake)) = &mut self.wakes {
+            // Of a long silence no more than the phase at its end matters.
+            let asleep = at.since(*wake).0 / period.0;
+            if asleep > 1000 {
+                *wake = *wake + *period * (asleep - 1);
             }
+            while *wake < at {
+                *wake = *wake + *period + late();
+            }
+            return *wake;
+        }
+        match late() {
+            Dur::ZERO if self.jitter.is_none() => at,
+            late => previous().map_or(at + late, |p| p.max(at + late)),
         }
     }
 

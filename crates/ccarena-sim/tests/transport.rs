@@ -98,6 +98,26 @@ fn one_reduction_per_window_of_data() {
     assert!((50..=200).contains(&stats.ecn_reductions), "{stats:?}");
 }
 
+/// A host that sleeps takes packets together: what left a link in a millisecond of sleep arrives at one instant, in order.
+#[test]
+fn a_sleeping_host_takes_packets_together() {
+    let mut document = document("cubic", &json!({"type": "constant", "rate_mbps": 96}), 1000);
+    document["links"][0]["wakes_ms"] = json!(5);
+    document["links"][0]["jitter_ms"] = json!(0.1);
+    let sim = run(&document, u64::MAX);
+    let flow = &sim.flows()[0];
+    assert_eq!(flow.receiver.duplicates, 0);
+    let rtt_ms = flow.sender.min_rtt().as_millis_f64();
+    assert!((40.0..46.0).contains(&rtt_ms), "{rtt_ms} ms: two ways of 20 ms and up to a sleep");
+    let mean_ms = flow.sender.stats.rtt_sum.as_millis_f64() / flow.sender.stats.rtt_count as f64;
+    assert!(mean_ms > rtt_ms + 1.0, "{mean_ms} ms on average");
+    // A year of silence costs nothing.
+    document["flows"][0]["app"] = json!({"type": "transfers", "sizes_bytes": [10_000, 10_000], "gap_s": 500_000});
+    document["duration_s"] = json!(600_000);
+    document["links"][0]["wakes_ms"] = json!(0.001);
+    assert_eq!(run(&document, u64::MAX).flows()[0].sender.app.completion.len(), 2);
+}
+
 /// Of bulk data with a cap, each slot sends its amount and no more; a rate far below a segment per slot is kept exactly.
 #[test]
 fn a_cap_is_kept() {
