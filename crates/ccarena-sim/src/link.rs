@@ -48,6 +48,17 @@ pub struct LinkStats {
     pub lost_packets: u64,
 }
 
+/// The host at the other end of a link, which sleeps.
+#[derive(Clone, Copy, Debug)]
+struct Wakes {
+    /// How long it sleeps.
+    period: Dur,
+    /// When it wakes next.
+    next: Time,
+    /// When it took the newest packet: those of one waking follow one another, whatever flows they are of.
+    newest: Time,
+}
+
 /// Times at which a link loses everything.
 #[derive(Debug)]
 pub struct Outages {
@@ -88,8 +99,8 @@ pub struct Link {
     delay: Dur,
     /// Mean lateness in nanoseconds, and where it comes from.
     jitter: Option<(f64, Stream)>,
-    /// Packets reach the other end when its host wakes: how long it sleeps, and when it wakes next.
-    wakes: Option<(Dur, Time)>,
+    /// Packets reach the other end when its host wakes.
+    wakes: Option<Wakes>,
     loss: f64,
     loss_stream: Stream,
     /// When everything is lost.
@@ -159,7 +170,7 @@ impl Link {
 
     /// Packets arrive when the host at the other end wakes: `period` and the jitter after it woke last, first at `first`.
     pub fn set_wakes(&mut self, period: Dur, first: Time) {
-        self.wakes = (period > Dur::ZERO).then_some((period, first));
+        self.wakes = (period > Dur::ZERO).then_some(Wakes { period, next: first, newest: Time::ZERO });
     }
 
     /// When a packet that leaves at `now` reaches the other end, `previous` being when the one before it does.
@@ -168,16 +179,17 @@ impl Link {
         let at = now + self.delay;
         let mut late =
             || self.jitter.as_mut().map_or(Dur::ZERO, |(mean, stream)| Dur(stream.exponential(*mean) as u64));
-        if let Some((period, wake)) = &mut self.wakes {
+        if let Some(Wakes { period, next, newest }) = &mut self.wakes {
             // Of a long silence no more than the phase at its end matters.
-            let asleep = at.since(*wake).0 / period.0;
+            let asleep = at.since(*next).0 / period.0;
             if asleep > 1000 {
-                *wake = *wake + *period * (asleep - 1);
+                *next = *next + *period * (asleep - 1);
             }
-            while *wake < at {
-                *wake = *wake + *period + late();
+            while *next < at {
+                *next = *next + *period + late();
             }
-            return *wake;
+            *newest = (*next).max(*newest + Dur(1));
+            return *newest;
         }
         match late() {
             Dur::ZERO if self.jitter.is_none() => at,
