@@ -1,6 +1,6 @@
 //! The controller trait and the events it answers.
 
-use crate::types::{Bytes, Dur, Rate, Time};
+use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 
 /// What the transport is doing about losses and marks (Linux's `tcp_ca_state`, without Disorder).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,6 +200,12 @@ pub trait Controller: Send + Sync {
 
     /// The application now wants `rate`.
     fn set_desired_rate(&mut self, _rate: Rate) {}
+
+    /// The flow now has `weight`, which the scheme takes (`weight_above`).
+    fn set_weight(&mut self, _weight: f64) {}
+
+    /// The application now requires `requirement`, if anything.
+    fn set_requirement(&mut self, _requirement: Option<Requirement>) {}
 
     /// The learned side, for schemes whose actions come from outside.
     fn learned(&mut self) -> Option<&mut dyn LearnedController> {

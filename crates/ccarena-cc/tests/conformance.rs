@@ -28,6 +28,7 @@ enum Operation {
     SpuriousLoss,
     RecoveryEnd,
     Decide { action: u32 },
+    Want { weight: f64, min_mbps: Option<f64> },
     Wait { us: u64 },
 }
 
@@ -59,6 +60,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::SpuriousLoss),
         2 => Just(Operation::RecoveryEnd),
         2 => (0_u32..15).prop_map(|action| Operation::Decide { action }),
+        1 => (0.501..50.0_f64, prop::option::of(0.0..1000.0_f64))
+            .prop_map(|(weight, min_mbps)| Operation::Want { weight, min_mbps }),
         10 => prop_oneof![9 => 0_u64..50_000, 1 => 0_u64..100_000_000].prop_map(|us| Operation::Wait { us }),
     ]
 }
@@ -193,6 +196,13 @@ impl Flow {
                         learned.act(Action::Discrete(action % actions), self.now).unwrap();
                     }
                 }
+            }
+            Operation::Want { weight, min_mbps } => {
+                self.controller.set_weight(weight);
+                self.controller.set_requirement(
+                    min_mbps
+                        .map(|min| Requirement { min: Rate::from_mbps(min), max: Rate::from_mbps(1.5 * min + 1.0) }),
+                );
             }
             Operation::Wait { us } => self.now = self.now + Dur::from_micros(us),
         }

@@ -107,6 +107,8 @@ pub struct Flow {
     pub requirement: Option<Requirement>,
     /// Weight in the WCC family.
     pub weight: f64,
+    /// What weight and requirement become during the run, times increasing.
+    pub changes: Vec<(Time, Change)>,
     /// The rate that the application asks ACCT's routers for, from each time on; the first at time zero.
     pub desired: Vec<(Time, Rate)>,
     /// Selective acknowledgements; cumulative ones otherwise.
@@ -127,6 +129,15 @@ pub struct Flow {
     pub header_bytes: u32,
     /// IP bytes of an acknowledgement.
     pub ack_bytes: u32,
+}
+
+/// What of a flow changes; what is none stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Change {
+    /// Its weight.
+    pub weight: Option<f64>,
+    /// Its requirement.
+    pub requirement: Option<Requirement>,
 }
 
 /// What a flow sends.
@@ -240,6 +251,7 @@ impl Default for Flow {
             policy: None,
             requirement: None,
             weight: 1.0,
+            changes: Vec::new(),
             desired: vec![(Time::ZERO, Rate(10_000_000_000))],
             sack: true,
             ecn: false,

@@ -14,7 +14,7 @@ use crate::link::{Link, Outages, PacketLog};
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
 use crate::series::Series;
-use crate::sim::{Decider, Flow, Sim};
+use crate::sim::{Decider, Flow, Sim, Want};
 
 /// A policy as a function from observation to the index of an action.
 pub type PolicyFn = Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>;
@@ -146,11 +146,22 @@ fn build_flow(
     flow.ack_bytes = spec.ack_bytes;
     flow.start = spec.start;
     flow.stop = spec.stop.unwrap_or(Time::NEVER);
-    flow.desired = spec.desired.iter().skip(1).rev().copied().collect();
+    flow.wants = wants(spec);
     flow.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;
     Ok(flow)
+}
+
+/// All changes of what the application wants, the next one last.
+fn wants(spec: &scenario::Flow) -> Vec<(Time, Want)> {
+    let mut wants: Vec<(Time, Want)> = spec.desired.iter().skip(1).map(|&(at, rate)| (at, Want::Rate(rate))).collect();
+    for &(at, change) in &spec.changes {
+        wants.extend(change.weight.map(|weight| (at, Want::Weight(weight))));
+        wants.extend(change.requirement.map(|requirement| (at, Want::Requirement(requirement))));
+    }
+    wants.sort_by_key(|w| std::cmp::Reverse(w.0));
+    wants
 }
 
 /// The application and the size of its segments.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Time};
+use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Requirement, Time};
 
 use crate::build::PolicyFn;
 use crate::link::Link;
@@ -14,6 +14,14 @@ use crate::receiver::Receiver;
 use crate::schedule::Schedule;
 use crate::sender::{Emission, Sender};
 use crate::series::{FlowBin, Series};
+
+/// What an application wants from some time on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Want {
+    Rate(Rate),
+    Weight(f64),
+    Requirement(Requirement),
+}
 
 /// Who decides for a learned flow.
 pub enum Decider {
@@ -56,8 +64,8 @@ pub struct Flow {
     first_ack: u32,
     /// Acknowledgements on their way to the first link of the return path.
     returning: VecDeque<(Time, Packet)>,
-    /// Changes of the application's desired rate, the next one last.
-    pub(crate) desired: Vec<(Time, Rate)>,
+    /// Changes of what the application wants, the next one last.
+    pub(crate) wants: Vec<(Time, Want)>,
 
     pub(crate) decider: Option<Decider>,
     /// Decisions made so far.
@@ -91,7 +99,7 @@ impl Flow {
             acks_returning: VecDeque::new(),
             first_ack: 0,
             returning: VecDeque::new(),
-            desired: Vec::new(),
+            wants: Vec::new(),
             decider: None,
             decisions: 0,
             reports: None,
@@ -180,7 +188,7 @@ impl Flow {
         if !self.return_path.is_empty() {
             next = next.min(self.acks.front().map_or(Time::NEVER, |a| a.0));
         }
-        if let Some(change) = self.desired.last() {
+        if let Some(change) = self.wants.last() {
             next = next.min(change.0);
         }
         next
@@ -381,9 +389,12 @@ impl Sim {
             self.start(index);
         }
         let flow = &mut self.flows[index];
-        if flow.desired.last().is_some_and(|d| d.0 <= now) {
-            if let Some((_, rate)) = flow.desired.pop() {
-                flow.sender.controller().set_desired_rate(rate);
+        while flow.wants.last().is_some_and(|w| w.0 <= now) {
+            match flow.wants.pop().map(|w| w.1) {
+                Some(Want::Rate(rate)) => flow.sender.controller().set_desired_rate(rate),
+                Some(Want::Weight(weight)) => flow.sender.controller().set_weight(weight),
+                Some(Want::Requirement(r)) => flow.sender.controller().set_requirement(Some(r)),
+                None => {}
             }
         }
         flow.acknowledge_late(index, now);

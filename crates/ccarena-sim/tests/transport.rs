@@ -118,6 +118,28 @@ fn a_sleeping_host_takes_packets_together() {
     assert_eq!(run(&document, u64::MAX).flows()[0].sender.app.completion.len(), 2);
 }
 
+/// Weights and requirements may change during the run, and shares follow.
+#[test]
+fn shares_follow_weights_and_requirements() {
+    let mut weighted = document("wcc-ai", &json!({"type": "constant", "rate_mbps": 50}), 200);
+    weighted["flows"] = json!([{"scheme": "wcc-ai"}, {"scheme": "wcc-ai", "changes": [{"at_s": 60, "weight": 4}]}]);
+    let need = |a: f64| json!({"min_mbps": a, "max_mbps": 1.5 * a});
+    let mut required = document("hercules", &json!({"type": "constant", "rate_mbps": 50}), 200);
+    required["flows"] = json!([{"scheme": "hercules", "requirement": need(10.0)},
+        {"scheme": "hercules", "requirement": need(10.0), "changes": [{"at_s": 60, "requirement": need(40.0)}]}]);
+    for mut document in [weighted, required] {
+        document["duration_s"] = json!(120);
+        document["record"] = json!({"series": true, "bin_ms": 60_000});
+        let sim = run(&document, u64::MAX);
+        let got = |flow: usize, bin: usize| {
+            sim.flows()[flow].series.as_ref().map_or(0.0, |s| s.bins[bin].payload_bytes as f64)
+        };
+        let (before, after) = (got(1, 0) / got(0, 0), got(1, 1) / got(0, 1));
+        assert!((0.6..1.6).contains(&before), "{before} for alike flows: {document}");
+        assert!(after > 1.8, "{after} for a flow of four times the weight or need: {document}");
+    }
+}
+
 /// Of bulk data with a cap, each slot sends its amount and no more; a rate far below a segment per slot is kept exactly.
 #[test]
 fn a_cap_is_kept() {

@@ -12,43 +12,39 @@ use crate::types::{Bytes, Dur, Time};
 /// Weights and steps count in thousandths.
 const ONE: u64 = 1000;
 
-/// A weight in thousandths, at least one of them.
-pub(crate) fn thousandths(weight: f64) -> u64 {
-    ((weight * ONE as f64).round() as u64).max(1)
-}
+/// AI in thousandths of a segment per window, and the divisor of MD = 1/(2·divisor) in thousandths, of a weight in
+/// thousandths.
+pub(crate) type Steps = fn(u64) -> (u64, u64);
+
+/// AI = a, MD = 1/2.
+pub(crate) const INCREASE: Steps = |a| (a, ONE);
+/// AI = a², MD = 1/2.
+pub(crate) const SQUARED_INCREASE: Steps = |a| ((a * a / ONE).max(1), ONE);
+/// AI = 1, MD = 1/(2a).
+pub(crate) const DECREASE: Steps = |a| (ONE, a);
+/// AI = a, MD = 1/(2a).
+pub(crate) const BOTH: Steps = |a| (a, a);
 
 /// Additive increase, multiplicative decrease.
 pub(crate) struct Aimd {
     cwnd: Cwnd,
-    /// AI in thousandths of a segment per window.
+    steps: Steps,
     increase: u64,
-    /// MD = 1/(2·divisor), the divisor in thousandths: 1000 halves.
     divisor: u64,
 }
 
 impl Aimd {
-    /// AI = 1, MD = 1/2: NewReno.
-    pub(crate) fn new(config: &Config) -> Self {
-        Self { cwnd: Cwnd::new(config), increase: ONE, divisor: ONE }
+    pub(crate) fn new(config: &Config, steps: Steps) -> Self {
+        let mut aimd = Self { cwnd: Cwnd::new(config), steps, increase: ONE, divisor: ONE };
+        aimd.weigh(config.weight);
+        aimd
     }
 
-    /// AI = `weight`.
-    pub(crate) fn increasing_by(mut self, weight: f64) -> Self {
-        self.increase = thousandths(weight);
-        self
-    }
-
-    /// AI = `weight` squared.
-    pub(crate) fn increasing_by_square(mut self, weight: f64) -> Self {
-        let a = thousandths(weight);
-        self.increase = (a * a / ONE).max(1);
-        self
-    }
-
-    /// MD = 1/(2·`weight`), at most the whole window.
-    pub(crate) fn decreasing_by(mut self, weight: f64) -> Self {
-        self.divisor = thousandths(weight).max(ONE / 2);
-        self
+    fn weigh(&mut self, weight: f64) {
+        let thousandths = ((weight * ONE as f64).round() as u64).max(1);
+        (self.increase, self.divisor) = (self.steps)(thousandths);
+        // A loss takes no more than the whole window.
+        self.divisor = self.divisor.max(ONE / 2);
     }
 
     /// window - MD·window, rounded down as NewReno's half is.
@@ -90,6 +86,10 @@ impl Controller for Aimd {
 
     fn on_idle_restart(&mut self, _now: Time, idle: Dur, rto: Dur) {
         self.cwnd.restart(idle, rto);
+    }
+
+    fn set_weight(&mut self, weight: f64) {
+        self.weigh(weight);
     }
 
     fn window(&self) -> Bytes {
@@ -147,6 +147,20 @@ mod tests {
                 assert!(growth - grown.min(growth) <= growth / 20 + 1, "{scheme} {weight} {per_ack}: {grown}");
                 assert_eq!(after, left, "{scheme} {weight}");
             }
+        }
+    }
+
+    #[test]
+    fn a_weight_may_change() {
+        for scheme in ["wcc-ai", "wcc-md", "multcp", "ewtcp"] {
+            let mut flow = avoiding(scheme, 1.0, 1200);
+            flow.controller.set_weight(3.0);
+            let mut expected = avoiding(scheme, 3.0, 1200);
+            for flow in [&mut flow, &mut expected] {
+                flow.ack(100, RTT, RTT);
+                flow.lose(true);
+            }
+            assert_eq!(flow.window(), expected.window(), "{scheme}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! AI = a², MD = 1/2: by the square-root law the rate is then as the weight, if round-trip times do not depend on it.
 
-use super::aimd::Aimd;
+use super::aimd::{Aimd, SQUARED_INCREASE};
 use crate::registry::Scheme;
 
 /// Registry entry.
@@ -13,5 +13,5 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: Some(0.0),
     requirement: false,
-    build: |config| Box::new(Aimd::new(config).increasing_by_square(config.weight)),
+    build: |config| Box::new(Aimd::new(config, SQUARED_INCREASE)),
 };

@@ -95,7 +95,7 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: None,
     requirement: true,
-    build: |config| Box::new(Pcc::new(config, settings(config))),
+    build: |config| Box::new(Pcc::new(config, settings)),
 };
 
 /// 32 packets of 1460 bytes per 100 ms.

@@ -2,7 +2,7 @@
 //!
 //! AI = a, MD = 1/(2a), so that a > 1/2: one flow behaves like a of them.
 
-use super::aimd::Aimd;
+use super::aimd::{Aimd, BOTH};
 use crate::registry::Scheme;
 
 /// Registry entry.
@@ -13,5 +13,5 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: Some(0.5),
     requirement: false,
-    build: |config| Box::new(Aimd::new(config).increasing_by(config.weight).decreasing_by(config.weight)),
+    build: |config| Box::new(Aimd::new(config, BOTH)),
 };

@@ -36,7 +36,7 @@ use self::variant::WindowRtt;
 pub(crate) use self::variant::{HERCULES, USPACE, Variant};
 use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
 use crate::registry::Config;
-use crate::types::{Bytes, Dur, Rate, Time};
+use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 
 /// RTT before there is a sample.
 const INITIAL_RTT: Dur = Dur::from_millis(100);
@@ -63,6 +63,9 @@ pub(crate) struct Settings {
 
 /// A controller of the family.
 pub(crate) struct Pcc {
+    /// What it was built from, and what that comes to.
+    config: Config,
+    settings: fn(&Config) -> Settings,
     monitor: Monitor,
     control: RateControl,
     utility: Utility,
@@ -115,13 +118,15 @@ impl Rtt {
 }
 
 impl Pcc {
-    pub(crate) fn new(config: &Config, settings: Settings) -> Self {
-        let Settings { variant, limits, terms, interval_factor } = settings;
+    pub(crate) fn new(config: &Config, settings: fn(&Config) -> Settings) -> Self {
+        let Settings { variant, limits, terms, interval_factor } = settings(config);
         let mss = u64::from(config.mss.max(1));
         let header = u64::from(config.header_bytes).saturating_sub(IP_AND_UDP_BYTES);
         let packet_bits = (mss + header) as f64 * 8.0;
         let control = RateControl::new(limits, variant, config.slow_start, config.seed);
         let mut pcc = Self {
+            config: config.clone(),
+            settings,
             monitor: Monitor::new(variant, packet_bits),
             utility: Utility::new(terms),
             rtt: Rtt::default(),
@@ -230,6 +235,14 @@ impl Controller for Pcc {
 
     fn on_packet_lost(&mut self, number: u64) {
         self.monitor.on_packet_lost(number);
+    }
+
+    fn set_requirement(&mut self, requirement: Option<Requirement>) {
+        self.config.requirement = requirement;
+        let Settings { limits, terms, interval_factor, .. } = (self.settings)(&self.config);
+        self.control.set_limits(limits);
+        self.utility.set_terms(terms);
+        self.interval_factor = interval_factor;
     }
 
     fn window(&self) -> Bytes {

@@ -36,7 +36,7 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: None,
     requirement: false,
-    build: |config| Box::new(Pcc::new(config, settings(config))),
+    build: |config| Box::new(Pcc::new(config, settings)),
 };
 
 fn settings(config: &Config) -> Settings {

@@ -2,7 +2,7 @@
 //!
 //! AI = a, MD = 1/2. With a deep buffer the shares are as the weights; with none, as their roots (Observation 1).
 
-use super::aimd::Aimd;
+use super::aimd::{Aimd, INCREASE};
 use crate::registry::Scheme;
 
 /// Registry entry.
@@ -13,5 +13,5 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: Some(0.0),
     requirement: false,
-    build: |config| Box::new(Aimd::new(config).increasing_by(config.weight)),
+    build: |config| Box::new(Aimd::new(config, INCREASE)),
 };

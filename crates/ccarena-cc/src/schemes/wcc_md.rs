@@ -2,7 +2,7 @@
 //!
 //! AI = 1, MD = 1/(2a), so that a > 1/2. With a deep buffer the shares are equal whatever the weights (Observation 2).
 
-use super::aimd::Aimd;
+use super::aimd::{Aimd, DECREASE};
 use crate::registry::Scheme;
 
 /// Registry entry.
@@ -13,5 +13,5 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: Some(0.5),
     requirement: false,
-    build: |config| Box::new(Aimd::new(config).decreasing_by(config.weight)),
+    build: |config| Box::new(Aimd::new(config, DECREASE)),
 };

@@ -7,7 +7,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::Value;
 
 use super::reader::{At, MIN_MBPS, Object, Result, unknown};
-use super::{AgentSpec, App, Flow, Link, Outages, PolicySpec, Record, Scenario, ScenarioError, VERSION};
+use super::{AgentSpec, App, Change, Flow, Link, Outages, PolicySpec, Record, Scenario, ScenarioError, VERSION};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::service::ServiceSpec;
@@ -204,7 +204,7 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
     "name", "scheme", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
-    "requirement", "weight", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "initial_window",
+    "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "initial_window",
     "receive_window_packets", "mss_bytes",
     "header_bytes", "ack_bytes", "count",
 ];
@@ -235,6 +235,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         policy: o.maybe("policy", |at| policy(at, scheme))?,
         requirement: o.maybe("requirement", requirement)?,
         weight: o.or("weight", default.weight, |at| weight(at, scheme))?,
+        changes: o.or("changes", Vec::new(), |at| changes(at, scheme))?,
         desired: o.or("desired_mbps", default.desired, desired)?,
         sack: o.or("sack", default.sack, At::boolean)?,
         ecn: o.or("ecn", default.ecn, At::boolean)?,
@@ -353,6 +354,27 @@ fn weight(at: &At<'_>, scheme: &'static registry::Scheme) -> Result<f64> {
         Some(above) => at.fail(format!("a number above {above}, as scheme {:?} needs, up to 1000", scheme.name)),
         None => Ok(weight),
     }
+}
+
+fn changes(at: &At<'_>, scheme: &'static registry::Scheme) -> Result<Vec<(Time, Change)>> {
+    let mut changes: Vec<(Time, Change)> = Vec::new();
+    for item in at.list("a list of {at_s, weight, requirement}, times increasing")? {
+        let o = item.object(&["at_s", "weight", "requirement"])?;
+        let when = o.require("at_s", "seconds since the start")?;
+        let time = Time::ZERO + when.seconds(0.0)?;
+        if let Some((before, _)) = changes.last().filter(|(before, _)| time <= *before) {
+            return when.fail(format!("more than {}, the time of the change before", before.as_secs_f64()));
+        }
+        let change = Change {
+            weight: o.maybe("weight", |at| weight(at, scheme))?,
+            requirement: o.maybe("requirement", requirement)?,
+        };
+        if change == Change::default() {
+            return item.fail("a weight or a requirement that begins then");
+        }
+        changes.push((time, change));
+    }
+    Ok(changes)
 }
 
 fn requirement(at: &At<'_>) -> Result<Requirement> {

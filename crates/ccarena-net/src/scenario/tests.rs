@@ -25,7 +25,7 @@ fn full() -> Value {
         ],
         "flows": [
             {"name": "f", "scheme": "cubic", "params": {}, "start_s": 1, "stop_s": 5, "path": ["c", "a"],
-             "return_path": ["b"], "base_rtt_ms": 80, "app": {"type": "cbr", "rate_mbps": 2}, "weight": 2,
+             "return_path": ["b"], "base_rtt_ms": 80, "app": {"type": "cbr", "rate_mbps": 2}, "weight": 2, "changes": [{"at_s": 1, "weight": 3}, {"at_s": 2, "requirement": {"min_mbps": 3, "max_mbps": 4}}],
              "requirement": {"min_mbps": 1, "max_mbps": 2}, "desired_mbps": [{"at_s": 0, "mbps": 5}, {"at_s": 1, "mbps": 9}],
              "sack": false, "slow_start": false, "delayed_ack": false, "initial_window": 4, "receive_window_packets": 40, "mss_bytes": 1200,
              "header_bytes": 40, "ack_bytes": 40, "count": 3},

@@ -1,6 +1,6 @@
 //! Writes the normalised document.
 
-use ccarena_cc::types::{Dur, Rate, Time};
+use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
 use super::{AgentSpec, App, Flow, Link, PolicySpec, Scenario, VERSION};
@@ -92,8 +92,11 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
             Some(PolicySpec::Artifact(file)) => json!(file),
             Some(PolicySpec::Constant(action)) => json!({"constant": action}),
         },
-        "requirement": f.requirement.map(|r| json!({"min_mbps": r.min.as_mbps(), "max_mbps": r.max.as_mbps()})),
+        "requirement": f.requirement.map(requirement),
         "weight": f.weight,
+        "changes": f.changes.iter().map(|&(at, c)| json!({
+            "at_s": at.as_secs_f64(), "weight": c.weight, "requirement": c.requirement.map(requirement),
+        })).collect::<Vec<_>>(),
         "desired_mbps": match f.desired.as_slice() {
             [(Time::ZERO, rate)] => json!(rate.as_mbps()),
             list => steps(list, "mbps"),
@@ -109,6 +112,10 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
         "ack_bytes": f.ack_bytes,
         "count": 1,
     })
+}
+
+fn requirement(r: Requirement) -> Value {
+    json!({"min_mbps": r.min.as_mbps(), "max_mbps": r.max.as_mbps()})
 }
 
 fn app(a: &App) -> Value {

@@ -85,6 +85,11 @@ pub(super) struct RateControl {
 }
 
 impl RateControl {
+    /// Other limits hold from the next decision on.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     pub(super) fn new(limits: Limits, variant: Variant, starting: bool, seed: u64) -> Self {
         Self {
             mode: if starting { Mode::Starting } else { Mode::Probing },

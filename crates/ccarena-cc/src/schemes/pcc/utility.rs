@@ -62,6 +62,10 @@ pub(super) struct Utility {
 }
 
 impl Utility {
+    pub(super) fn set_terms(&mut self, terms: Terms) {
+        self.terms = terms;
+    }
+
     pub(super) fn new(terms: Terms) -> Self {
         Self { terms, trend: Trend::default(), ack_rate_mbps: None }
     }
