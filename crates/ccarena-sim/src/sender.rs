@@ -344,7 +344,16 @@ impl Sender {
                     note(numbers, seq);
                 });
                 delivery.packets -= delivery.packets.saturating_sub(1).min(before);
-            } else if self.board.outstanding() > 0 && self.board.count_duplicate() {
+                // A retransmission may be what made the progress (`tcp_clean_rtx_queue`).
+                delivery.original &= !delivery.retransmitted_acked;
+                if matches!(self.recovery, RecoveryState::Open | RecoveryState::Loss) {
+                    self.board.reset_duplicates();
+                }
+            } else if self.board.outstanding() > 0
+                // `tcp_process_loss`: a duplicate is of data sent after the timeout.
+                && (self.recovery != RecoveryState::Loss || self.board.nxt() > self.high)
+                && self.board.count_duplicate()
+            {
                 delivery.packets += 1;
             }
             return;
@@ -439,6 +448,11 @@ impl Sender {
             RecoveryState::Recovery if self.board.una() >= self.high => {
                 if advanced && self.delayed(ack) {
                     self.controller.on_spurious_loss(now);
+                }
+                if self.holds() {
+                    self.board.reset_duplicates();
+                    self.reduction.on_delivered(delivery.packets, self.board.in_flight(), self.window, false);
+                    return (0, false);
                 }
                 self.end_recovery(now);
             }
@@ -539,9 +553,15 @@ impl Sender {
                 self.frto = self.new_data_first;
             }
         }
-        if recovered {
+        if recovered && !self.holds() {
             self.end_recovery(delivery.now);
         }
+    }
+
+    /// Without SACK the state is held until something above `high` is acknowledged, or duplicates of what was repeated
+    /// would look like losses (RFC 6582 section 4, `tcp_is_non_sack_preventing_reopen`).
+    fn holds(&self) -> bool {
+        !self.options.sack && self.board.una() == self.high
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call site: the pieces of AckInfo that on_ack has at hand")]

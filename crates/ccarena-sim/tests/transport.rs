@@ -28,6 +28,20 @@ fn a_deep_queue_is_repaired_without_a_timeout() {
     }
 }
 
+/// Without selective acknowledgements NewReno repairs one loss per round trip, and duplicates of what was repeated are no
+/// signs of further losses.
+#[test]
+fn cumulative_acknowledgements_repair_each_loss_once() {
+    let mut document = document("reno", &json!({"type": "constant", "rate_mbps": 12}), 60);
+    document["flows"][0]["sack"] = json!(false);
+    document["flows"][0]["slow_start"] = json!(false);
+    document["duration_s"] = json!(300);
+    let sim = run(&document, u64::MAX);
+    let (stats, dropped) = (sim.flows()[0].sender.stats, sim.links()[0].stats.dropped_packets);
+    assert!(dropped >= 10, "{dropped} dropped");
+    assert_eq!((stats.timeouts, stats.retransmitted, sim.flows()[0].receiver.duplicates), (0, dropped, 0), "{stats:?}");
+}
+
 /// During an outage the timer expires though nothing is lost; timestamps tell, and nothing but what the timer itself sent
 /// is sent twice.
 #[test]
