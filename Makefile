@@ -1,6 +1,6 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup train test check bench format docs fuzz clean prerequisites
+.PHONY: help setup train test check bench format docs reproduction fuzz clean prerequisites
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -22,7 +22,7 @@ export CCARENA_TRACE_DIR ?= $(abspath ../shared/traces)
 endif
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 	@echo '  ARGS="..." passes options on: make train ARGS="--total-decisions 100000 --out runs/short"'
 
 setup: $(CORE)  ## Create .venv with all dependencies and build the native extension
@@ -52,6 +52,11 @@ format: setup  ## Format the code
 
 docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m ccarena.configs.docs docs/configuration.md
+	$(BIN)/python -m ccarena.schemes_docs docs/schemes.md
+	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
+
+reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
+	$(BIN)/ccarena reproduce --all --write-docs docs/reproduction.md $(ARGS)
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \

@@ -98,6 +98,16 @@ def test_the_scenario_page_names_every_key() -> None:
         assert all(f"`{key}`" in text or f"`record.{key}`" in text or key == "record" for key in part), part
 
 
+def test_the_scenario_page_has_every_queue_discipline_with_its_defaults() -> None:
+    text = (ROOT / "docs" / "scenario.md").read_text("utf-8")
+    for discipline in _core.queue_disciplines():
+        (row,) = re.findall(rf"^\| `{discipline['name']}` \|.*$", text, flags=re.M)
+        for param in discipline["params"]:
+            option = (param["min"], param["max"]) == (0, 1) and param["default"] in (0, 1)
+            default = str(bool(param["default"])).lower() if option else f"{param['default']:g}"
+            assert f"`{param['name']}` ({default})" in row, param
+
+
 def test_the_environment_page_has_the_layout_of_observation_and_report() -> None:
     text = (ROOT / "docs" / "environment.md").read_text("utf-8")
     assert f"`Box({OBSERVATION_SIZE},)`" in text and f"`Discrete({len(ACTIONS)})`" in text

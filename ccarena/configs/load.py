@@ -95,7 +95,7 @@ def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[
                 hint = "" if path in [k.path for k in keys()] else _nearest(path, options)
                 raise ConfigError(f"{COMMAND_LINE}: {token} has no value; expected --KEY VALUE{hint}")
             text = rest.pop(0)
-        found[path] = _parse_yaml(text, f"{COMMAND_LINE}: {path} = {text}")
+        found[path] = parse_yaml(text, f"{COMMAND_LINE}: {path} = {text}")
     return found
 
 
@@ -156,7 +156,7 @@ def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
             f"{parents[-1]}: {BASE_KEY} = {name}: goes round in a circle ({' -> '.join((*parents, name))})"
         )
     text, origin = _text_of(name, parents)
-    data = _parse_yaml(text, origin)
+    data = parse_yaml(text, origin)
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise ConfigError(f"{origin}: expected a mapping from keys to values, got {_show(data)}")
@@ -226,7 +226,7 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
-def _parse_yaml(text: str | bytes, origin: str) -> Any:
+def parse_yaml(text: str | bytes, origin: str) -> Any:
     try:
         return yaml.load(text, _Loader)  # our Loader is a SafeLoader
     except yaml.MarkedYAMLError as error:

@@ -1,0 +1,314 @@
+"""Claims: what a paper says, what the rows say, and whether they agree.
+
+A claim has `claim` (text), `paper` (number, list of numbers, or text), `measured` (a value, see `values`) and `holds`:
+
+| `holds` | of every element of `measured` |
+|---|---|
+| `{within: 10 %}` | at most so far from the paper's number, relative to it |
+| `{within_absolute: 0.5}` | at most so far from the paper's number, in its unit |
+| `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | V a value: a number, a list, or measured itself |
+| `{order: increasing}`, `decreasing`, with `tolerance: 2 %` | each against the one before, up to the tolerance |
+| `{equal: 5 %}` | at most so far from the mean of all |
+| `{largest: LABEL}`, `{smallest: LABEL}` | the element of that label (of `along`) against the others, equal counts |
+| `{all: [...]}`, `{any: [...]}`, `{not: ...}` | combinations of these |
+
+Instead of `measured` and `holds`, `all_of: [{measured, holds, paper}, ...]` joins several. `for_each: {AXIS: all}`, or
+`{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its element of a `paper` list.
+A weaker `direction`, in the forms of `holds`, tells a claim whose figure differs from one that does not hold at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from ccarena.errors import ConfigError, did_you_mean
+from ccarena.eval.reproduce.values import Measured, Names, Result, Row, parse_value
+
+__all__ = ["STATES", "Claim", "ClaimModel", "Verdict", "judge", "parse_claim"]
+
+State = Literal["holds", "differs", "does not hold", "not measured"]
+STATES: dict[str, str] = {
+    "holds": "the measured value is as the paper says, within the stated tolerance",
+    "differs": "the direction is the paper's, the figure is not",
+    "does not hold": "not even the direction is the paper's",
+    "not measured": "runs are missing or failed",
+}
+
+
+class Part(BaseModel):
+    """One of `all_of`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    measured: Any
+    holds: dict[str, Any]
+    direction: dict[str, Any] | None = None
+    paper: float | list[float] | str | None = None
+
+
+class ClaimModel(BaseModel):
+    """A claim as it stands in the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    claim: str
+    paper: float | list[float] | str
+    measured: Any = None
+    holds: dict[str, Any] | None = None
+    direction: dict[str, Any] | None = None
+    all_of: list[Part] | None = None
+    for_each: dict[str, Any] = {}
+    unit: str = ""
+    digits: int = 2
+    differs_in: str = ""
+    note: str = ""
+
+
+Test = Callable[[Result, "Result | None", Sequence[Row], Mapping[str, str]], bool]
+"""(measured, paper's numbers, rows, chosen) -> whether it holds."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A parsed claim of one combination of its `for_each`."""
+
+    model: ClaimModel
+    text: str
+    paper: str
+    chosen: Mapping[str, str]
+    parts: Sequence[tuple[Measured, Test, Test | None, Result | None]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judged claim, as it stands in tables and in claims.json."""
+
+    claim: str
+    paper: str
+    measured: str
+    state: State
+    values: list[list[float]]
+    differs_in: str
+    note: str
+
+
+def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
+    """The claims that one entry stands for. Raises ConfigError led by `path`."""
+    if (model.measured is None) == (model.all_of is None) or (model.holds is None) != (model.measured is None):
+        raise ConfigError(f"{path}: expected `measured` and `holds`, or `all_of`")
+    axes = []
+    for axis, given in model.for_each.items():
+        if axis not in names.axes:
+            raise ConfigError(f'{path}.for_each: unknown axis "{axis}"{did_you_mean(axis, names.axes)}')
+        labels = list(names.axes[axis]) if given == "all" else [_label(one) for one in given]
+        for one in labels:
+            if one not in names.axes[axis]:
+                hint = did_you_mean(one, names.axes[axis])
+                raise ConfigError(f'{path}.for_each.{axis}: unknown value "{one}"{hint}')
+        axes.append([(axis, one) for one in labels])
+    points = [dict(point) for point in itertools.product(*axes)]
+    split = bool(axes) and isinstance(model.paper, list)
+    if split and len(model.paper) != len(points):  # type: ignore[arg-type]
+        raise ConfigError(f"{path}.paper: expected {len(points)} numbers, one for each of `for_each`")
+    given_parts = model.all_of or [
+        Part(measured=model.measured, holds=model.holds or {}, direction=model.direction, paper=None)
+    ]
+    out = []
+    for i, point in enumerate(points):
+        paper = model.paper[i] if split else model.paper  # type: ignore[index]
+        parts = []
+        for k, part in enumerate(given_parts):
+            at = f"{path}.all_of[{k}]" if model.all_of else path
+            chosen = list(point)
+            value = parse_value(part.measured, names, f"{at}.measured", chosen)
+            numbers = _numbers(part.paper if part.paper is not None else paper)
+            test = _parse_test(part.holds, names, f"{at}.holds", chosen, numbers)
+            weaker = None
+            if part.direction is not None:
+                weaker = _parse_test(part.direction, names, f"{at}.direction", chosen, numbers)
+            parts.append((value, test, weaker, numbers))
+        out.append(Claim(model, _fill(model.claim, point), _fill(_paper(paper, model), point), point, parts))
+    return out
+
+
+def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Verdict:
+    """The claim against the rows. If these are of a `partial` sweep, only what is there is compared."""
+    results, states = [], []
+    for value, test, weaker, paper in claim.parts:
+        result = value(rows, claim.chosen)
+        if partial:
+            result, paper = _present(result, paper)
+        results.append(result)
+        if not result.values or any(math.isnan(x) for x in result.values):
+            states.append("not measured")
+        elif test(result, paper, rows, claim.chosen):
+            states.append("holds")
+        else:
+            states.append("differs" if weaker and weaker(result, paper, rows, claim.chosen) else "does not hold")
+    order: list[State] = ["not measured", "does not hold", "differs", "holds"]
+    state = min(states, key=lambda s: order.index(s))  # type: ignore[arg-type]
+    model = claim.model
+    return Verdict(
+        claim.text,
+        claim.paper,
+        "; ".join(_shown(result, model) for result in results),
+        state,  # type: ignore[arg-type]
+        [list(result.values) for result in results],
+        _fill(model.differs_in, claim.chosen),
+        "" if state == "holds" else _fill(model.note, claim.chosen),
+    )
+
+
+def _present(result: Result, paper: Result | None) -> tuple[Result, Result | None]:
+    """Both without the elements that are NaN, which a partial sweep has left out."""
+    kept = [i for i, value in enumerate(result.values) if not math.isnan(value)]
+    if paper is not None and len(paper.values) == len(result.values):
+        paper = replace(paper, values=tuple(paper.values[i] for i in kept))
+    return Result(
+        tuple(result.values[i] for i in kept),
+        tuple(result.labels[i] for i in kept) if result.labels else (),
+        tuple(result.intervals[i] for i in kept) if result.intervals else (),
+        result.scalar,
+    ), paper
+
+
+def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper: Result | None) -> Test:
+    if not isinstance(node, Mapping) or not node:
+        raise ConfigError(f"{path}: expected a mapping with one of {', '.join(_TESTS)}")
+    tolerance = node.get("tolerance")
+    forms = [key for key in node if key != "tolerance"]
+    unknown = [key for key in forms if key not in _TESTS]
+    if unknown or len(forms) != 1:
+        hint = did_you_mean(str(unknown[0]), _TESTS) if unknown else ""
+        raise ConfigError(f"{path}: expected one of {', '.join(_TESTS)}{hint}; got {', '.join(map(str, node))}")
+    form = forms[0]
+    if tolerance is not None and form != "order":
+        raise ConfigError(f"{path}.tolerance: only `order` has one")
+    given, at = node[form], f"{path}.{form}"
+    if form in ("all", "any"):
+        if not isinstance(given, list) or not given:
+            raise ConfigError(f"{at}: expected a list of tests")
+        tests = [_parse_test(part, names, f"{at}[{i}]", chosen, paper) for i, part in enumerate(given)]
+        combine = all if form == "all" else any
+        return lambda *args: combine(test(*args) for test in tests)
+    if form == "not":
+        inner = _parse_test(given, names, at, chosen, paper)
+        return lambda *args: not inner(*args)
+    if form in ("within", "within_absolute") and paper is None:
+        raise ConfigError(f"{at}: needs a number, or a list of numbers, in `paper`")
+    if form in ("at_least", "at_most"):
+        return _against(form, parse_value(given, names, at, chosen))
+    if form == "between":
+        if not isinstance(given, list) or len(given) != 2:
+            raise ConfigError(f"{at}: expected [LOW, HIGH]")
+        low, high = (parse_value(part, names, f"{at}[{i}]", chosen) for i, part in enumerate(given))
+        least, most = _against("at_least", low), _against("at_most", high)
+        return lambda *args: least(*args) and most(*args)
+    if form in ("largest", "smallest"):
+        return _extreme(form, _label(given), at)
+    if form == "order":
+        if given not in ("increasing", "decreasing"):
+            raise ConfigError(f"{at}: {given!r}: expected increasing or decreasing")
+        return _order(1.0 if given == "increasing" else -1.0, _share(tolerance or 0.0, f"{path}.tolerance"))
+    return _near(form, _share(given, at), at)
+
+
+_TESTS = (
+    *("within", "within_absolute", "at_least", "at_most", "between", "order", "equal", "largest", "smallest"),
+    *("all", "any", "not"),
+)
+
+
+def _against(form: str, limit: Measured) -> Test:
+    compare: Callable[[Any, Any], Any] = np.greater_equal if form == "at_least" else np.less_equal
+    return lambda result, paper, rows, chosen: bool(np.all(compare(result.values, limit(rows, chosen).values)))
+
+
+def _near(form: str, tolerance: float, path: str) -> Test:
+    def test(result: Result, paper: Result | None, rows: Sequence[Row], chosen: Mapping[str, str]) -> bool:
+        values = np.asarray(result.values)
+        if form == "equal":
+            target = np.full(values.shape, values.mean())
+        else:
+            assert paper is not None
+            if len(paper.values) not in (1, values.size):
+                raise ConfigError(f"{path}: the paper's {len(paper.values)} numbers against {values.size} measured")
+            target = np.broadcast_to(np.asarray(paper.values), values.shape)
+        margin = tolerance if form == "within_absolute" else tolerance * np.abs(target)
+        return bool(np.all(np.abs(values - target) <= margin * (1 + 1e-12)))
+
+    return test
+
+
+def _order(sign: float, tolerance: float) -> Test:
+    def test(result: Result, *_: Any) -> bool:
+        values = sign * np.asarray(result.values)
+        return bool(np.all(np.diff(values) >= -tolerance * np.abs(values[:-1])))
+
+    return test
+
+
+def _extreme(form: str, wanted: str, path: str) -> Test:
+    def test(result: Result, *_: Any) -> bool:
+        if wanted not in result.labels:
+            hint = did_you_mean(wanted, result.labels) or "; `measured` has no labels without `along`"
+            raise ConfigError(f'{path}: no element "{wanted}"{hint}')
+        value = result.values[result.labels.index(wanted)]
+        return value >= max(result.values) if form == "largest" else value <= min(result.values)
+
+    return test
+
+
+def _share(given: Any, path: str) -> float:
+    """`10 %` or 0.1."""
+    try:
+        if isinstance(given, str) and given.strip().endswith("%"):
+            return float(given.strip()[:-1]) / 100
+        return float(given)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{path}: {given!r}: expected a share, such as `10 %` or 0.1") from None
+
+
+def _numbers(paper: Any) -> Result | None:
+    if isinstance(paper, (int, float)):
+        return Result((float(paper),))
+    return Result(tuple(map(float, paper)), scalar=False) if isinstance(paper, list) else None
+
+
+def _paper(paper: Any, model: ClaimModel) -> str:
+    if isinstance(paper, str):
+        return paper
+    numbers = paper if isinstance(paper, list) else [paper]
+    return ", ".join(f"{x:g}" for x in numbers) + (f" {model.unit}" if model.unit else "")
+
+
+def _shown(result: Result, model: ClaimModel) -> str:
+    cells = []
+    for i, value in enumerate(result.values):
+        text = _number(value, model.digits)
+        if i < len(result.intervals) and all(map(math.isfinite, result.intervals[i])):
+            low, high = (_number(x, model.digits) for x in result.intervals[i])
+            text += f" [{low}, {high}]" if low != high else ""
+        cells.append(f"{result.labels[i]}: {text}" if result.labels and result.labels[i] else text)
+    return ", ".join(cells) + (f" {model.unit}" if model.unit else "") if cells else "–"
+
+
+def _number(value: float, digits: int) -> str:
+    if math.isnan(value):
+        return "–"
+    return "never" if math.isinf(value) else f"{value:.{digits}f}"
+
+
+def _fill(text: str, point: Mapping[str, str]) -> str:
+    for axis, value in point.items():
+        text = text.replace(f"${{{axis}}}", value)
+    return text
+
+
+def _label(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)

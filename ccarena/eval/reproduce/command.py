@@ -1,0 +1,147 @@
+"""`ccarena reproduce`: the papers' figures and claims, one command each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ccarena.errors import ConfigError
+from ccarena.eval.evaluate import write_atomically
+from ccarena.eval.reproduce import checks, figures, policy, report, runner, runs, suite
+from ccarena.eval.reproduce.journal import Journal
+
+__all__ = ["add_parser", "run"]
+
+SHOWN_FAILURES = 10
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's options."""
+    parser = subparsers.add_parser("reproduce", **kwargs)
+    parser.add_argument(
+        "suites",
+        nargs="*",
+        metavar="SUITE",
+        help="PAPER/NAME, PAPER for all of a paper, or the path of a suite's YAML file",
+    )
+    parser.add_argument("--all", action="store_true", help="every suite")
+    parser.add_argument("--list", action="store_true", help="list the suites and leave")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
+    parser.add_argument("--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of results (runs/reproduce, or runs/reproduce-quick)"
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="POLICY_OR_RUN",
+        help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/ (newest run "
+        "of acct-wired, else of acct)",
+    )
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (one per core)")
+    parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
+    parser.add_argument(
+        "--write-docs",
+        type=Path,
+        metavar="FILE.md",
+        help="then write the page of all results; alone: from what is there",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the suites. Returns the exit code: 0 if every run finished, whatever the claims; 1 if any failed."""
+    if args.list:
+        return _list(args.json)
+    for option, least in (("seeds", 1), ("jobs", 0)):
+        if getattr(args, option) is not None and getattr(args, option) < least:
+            raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
+    if args.all and args.suites:
+        raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
+    if not args.all and not args.suites and args.write_docs is None:
+        raise ConfigError("no suite: give PAPER/NAME, PAPER or --all; --list shows them")
+    out = args.out or Path("runs", "reproduce-quick" if args.quick else "reproduce")
+    names = suite.shipped() if args.all else suite.find(args.suites)
+    try:
+        failed = _reproduce(names, out, args) if names else []
+    except KeyboardInterrupt:
+        print(f"finished runs are kept in {out}; the same command goes on from there", file=sys.stderr)
+        raise
+    if args.write_docs is not None:
+        write_atomically(args.write_docs, report.page(out, suite.shipped()))
+        print(f"wrote {args.write_docs}", file=sys.stderr)
+    for failure in failed[:SHOWN_FAILURES]:
+        print(f"FAILED {failure.run.suite}, {failure.run.title}: {failure.reason}", file=sys.stderr)
+        print(f"  its scenario: {failure.scenario}", file=sys.stderr)
+    if len(failed) > SHOWN_FAILURES:
+        print(f"and {len(failed) - SHOWN_FAILURES} more failed runs, in the folders failed/", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[runner.Failure]:
+    loaded = [suite.load(name) for name in names]
+    trained = policy.choose(args.policy) if any(one.learned for one in loaded) else None
+    # All suites are expanded before the first runs: an error in the last one must not come after hours.
+    expanded = [runs.expand(one, args.quick, args.seeds, trained) for one in loaded]
+    failures: list[runner.Failure] = []
+    digests = []
+    with runner.progress([run for of_suite in expanded for run in of_suite]) as progress:
+        for one, of_suite in zip(loaded, expanded, strict=True):
+            folder = out / one.name
+            with Journal(folder) as journal:
+                failed = runner.execute(of_suite, journal, folder, args.jobs or os.cpu_count() or 1, progress)
+                failures += failed
+                rows = [journal.rows[run.key] for run in of_suite if run.key in journal.rows]
+                verdicts = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
+                about = {
+                    "quick": args.quick,
+                    "seeds": max((run.seed for run in of_suite), default=0),
+                    "runs": len(of_suite),
+                    "failed": [f"{failure.run.title}: {failure.reason}" for failure in failed],
+                    "software": runs.software(one.suite.compute is not None),
+                    "policy": trained.about() if trained and one.learned else None,
+                }
+                digest = report.write_suite(folder, one, verdicts, rows, about)
+                drawn = figures.draw(one, rows, folder, args.quick, out)
+                _write_scenario(folder, of_suite)
+                both = [run for flag in (False, True) for run in runs.expand(one, flag, policy=trained)]
+                kept = [run.key for run in [*of_suite, *both]]
+                journal.settle(kept)
+            digests.append((digest, [folder / "claims.md", *drawn]))
+    if args.json:
+        print(json.dumps([digest for digest, _ in digests], indent=1, ensure_ascii=False))
+    else:
+        for digest, files in digests:
+            report.print_suite(digest, files)
+    return failures
+
+
+def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:
+    """Each cell's scenario of its first seed, for `ccarena eval --scenario` (scenarios.yaml, one document each)."""
+    import yaml
+
+    texts = [
+        f"# {run.title}\n" + yaml.safe_dump(run.spec["document"], sort_keys=False)
+        for run in of_suite
+        if run.seed == 1 and "document" in run.spec
+    ]
+    if texts:
+        write_atomically(folder / "scenarios.yaml", "---\n".join(texts))
+
+
+def _list(as_json: bool) -> int:
+    from ccarena.eval.report import print_table
+
+    rows = []
+    for name in suite.shipped():
+        one = suite.load(name)
+        full, quick = (str(runs.size(one, flag)) for flag in (False, True))
+        rows.append([name, one.suite.paper, one.suite.title, full, quick])
+    head = ["suite", "paper", "title", "runs", "quick"]
+    if as_json:
+        print(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+    else:
+        print_table("suites", head, rows, left=3)
+    return 0

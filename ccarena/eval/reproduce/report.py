@@ -1,0 +1,181 @@
+"""What `ccarena reproduce` writes: a folder per suite, tables of claims, and the page docs/reproduction.md."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ccarena.errors import ConfigError
+from ccarena.eval.evaluate import plain, write_atomically
+from ccarena.eval.reproduce.checks import STATES, Verdict
+from ccarena.eval.reproduce.suite import Loaded
+
+__all__ = ["claims_markdown", "page", "print_suite", "read_folder", "write_suite"]
+
+CLAIMS = "claims.json"
+HEAD = ("claim", "paper", "measured", "holds?")
+
+
+def write_suite(
+    folder: Path,
+    loaded: Loaded,
+    verdicts: Sequence[Verdict],
+    rows: Sequence[Mapping[str, Any]],
+    about: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Writes claims.json, claims.md and rows.csv; returns what is in claims.json.
+
+    `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policy` (its provenance, or None).
+    """
+    suite = loaded.suite
+    digest = {
+        "suite": loaded.name,
+        "title": suite.title,
+        "paper": suite.paper,
+        "summary": suite.summary,
+        "conditions": suite.conditions,
+        **about,
+        "claims": [asdict(verdict) for verdict in verdicts],
+    }
+    digest = plain(digest)
+    write_atomically(folder / CLAIMS, json.dumps(digest, indent=1, ensure_ascii=False) + "\n")
+    write_atomically(folder / "claims.md", claims_markdown(digest))
+    write_atomically(folder / "rows.csv", _csv(rows))
+    return digest
+
+
+def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
+    """A suite's claims as Markdown: what was run, the table, and a note wherever a claim does not hold."""
+    runs = f"{digest['runs']} runs, {digest['seeds']} seed{'s' if digest['seeds'] != 1 else ''} per cell"
+    lines = [f"{'#' * level} {digest['suite']}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
+    if digest["quick"]:
+        lines += ["**QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion.**", ""]
+    if digest["conditions"]:
+        lines += ["Conditions, and how they differ from the paper's:", ""]
+        lines += [f"- {text}" for text in digest["conditions"]] + [""]
+    if trained := digest.get("policy"):
+        links = " and ".join(trained["links"]) or "unknown"
+        lines += [
+            f"Policy: configuration {trained['config']}, seed {trained['seed']}, trained on {links} links; "
+            f"SHA-256 {trained['sha256'][:12]}.",
+            "",
+        ]
+    lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
+    for claim in digest["claims"]:
+        cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**"]
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+    remarks = [
+        f"- {claim['claim']}: {text}"
+        for claim in digest["claims"]
+        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"])
+        if text
+    ]
+    failed = [f"- FAILED: {text}" for text in digest["failed"]]
+    return "\n".join([*lines, *([""] if remarks or failed else []), *remarks, *failed]) + "\n"
+
+
+def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
+    """Prints a suite's table of claims, its notes and where its files are."""
+    from rich.console import Console
+
+    from ccarena.eval.report import print_table
+
+    title = f"{digest['suite']} ({digest['paper']})" + (
+        "  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else ""
+    )
+    rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
+    print_table(title, HEAD, rows, left=4)
+    console = Console(highlight=False, soft_wrap=True)
+    for claim in digest["claims"]:
+        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"]):
+            if text:
+                console.print(f"  {claim['claim']}: {text}", markup=False)
+    for path in files:
+        console.print(f"  {path}", markup=False)
+
+
+def page(folder: Path, names: Sequence[str]) -> str:
+    """docs/reproduction.md from the results in `folder`, in the order of `names`; suites without results are listed.
+
+    Holds no date and no path, so that the same results give the same page.
+    """
+    digests = {name: read_folder(folder / name) for name in names}
+    known = {name: digest for name, digest in digests.items() if digest is not None}
+    if not known:
+        raise ConfigError(f"{folder}: holds no results; run `ccarena reproduce --all` first")
+    claims = [claim for digest in known.values() for claim in digest["claims"]]
+    counts = {state: sum(claim["state"] == state for claim in claims) for state in STATES}
+    lines = [
+        "# The papers' claims, measured",
+        "",
+        "<!-- Generated by `ccarena reproduce --all --write-docs docs/reproduction.md`; do not edit. -->",
+        "",
+        "Each section comes from `ccarena reproduce SUITE`; [suites](suites.md) says how a suite is written.",
+        "Conditions are fixed in the suite's file, and the measured value is whatever came out.",
+        "",
+        "| state | claims | meaning |",
+        "|---|---|---|",
+        *(f"| {state} | {counts[state]} | {meaning} |" for state, meaning in STATES.items() if counts[state]),
+        "",
+    ]
+    software = sorted({digest["software"] for digest in known.values()})
+    lines += [f"Software: {', '.join(software)}.", ""]
+    if any(digest["quick"] for digest in known.values()):
+        lines += ["**Some of these are quick runs, which are no basis for a conclusion.**", ""]
+    lines += ["| suite | paper | holds | differs | does not hold |", "|---|---|---|---|---|"]
+    for name, digest in known.items():
+        states = [claim["state"] for claim in digest["claims"]]
+        numbers = [str(states.count(state)) for state in ("holds", "differs", "does not hold")]
+        anchor = "".join(ch for ch in f"{name}: {digest['title']}".lower() if ch.isalnum() or ch in " -_").replace(
+            " ", "-"
+        )
+        lines.append(f"| [{name}](#{anchor}) | {_cell(digest['paper'])} | {' | '.join(numbers)} |")
+    lines.append("")
+    for digest in known.values():
+        lines += [claims_markdown(digest, level=2)]
+    missing = [name for name, digest in digests.items() if digest is None]
+    if missing:
+        lines += [f"Not run: {', '.join(missing)}.", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def read_folder(folder: Path) -> dict[str, Any] | None:
+    """A suite's claims.json, None if it was never run. Raises ConfigError if the file is damaged."""
+    path = folder / CLAIMS
+    if not path.is_file():
+        return None
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: not the claims of a suite: {error}; delete it and run the suite again") from error
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line per run, and one per flow of each run; empty where a measure is not that line's."""
+    flat = []
+    for row in rows:
+        about = {**row["cell"], "seed": row["seed"]}
+        flat.append({**about, "flow": "", **row["run"]})
+        flat += [
+            {**about, "flow": flow["name"], **{k: v for k, v in flow.items() if k != "name"}} for flow in row["flows"]
+        ]
+    names = list(dict.fromkeys(name for line in flat for name in line))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for line in flat:
+        writer.writerow(_cell_csv(line.get(name)) for name in names)
+    return out.getvalue()
+
+
+def _cell_csv(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else value
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

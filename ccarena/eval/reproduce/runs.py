@@ -1,0 +1,198 @@
+"""From a suite to its runs: one per cell of the sweep and seed, with a key made of all that its row depends on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ccarena import __version__, traces
+from ccarena.errors import CcarenaError, ConfigError
+from ccarena.eval.reproduce import computed, measures, template
+from ccarena.eval.reproduce.policy import NAME as POLICY_NAME
+from ccarena.eval.reproduce.policy import Policy
+from ccarena.eval.reproduce.suite import Loaded, Window, label
+
+__all__ = ["Run", "expand", "perform", "size", "software"]
+
+_SIMULATED = ("_core.abi3.so", "eval/metrics.py", "eval/reproduce/measures.py")
+_COMPUTED = ("eval/fairness.py", "eval/fluid*.py", "eval/reproduce/analytic*.py")
+"""The code that decides what is in a row."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation or computation, in plain data that can be sent to another process."""
+
+    key: str
+    suite: str
+    cell: Mapping[str, str]
+    """Axis -> label."""
+    seed: int
+    spec: Mapping[str, Any]
+    """`document`, `window`, `windows`, `measures`, `series`; or `compute` and `arguments`."""
+    work: float
+    """For the estimate: simulated Mbit."""
+
+    @property
+    def title(self) -> str:
+        """The cell in words."""
+        return ", ".join([*(f"{axis} {value}" for axis, value in self.cell.items()), f"seed {self.seed}"])
+
+
+@functools.cache
+def software(computed: bool = False) -> str:
+    """Version and digest of the code that decides what is in a row, so that other code repeats its runs."""
+    package = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for pattern in _COMPUTED if computed else _SIMULATED:
+        for path in sorted(package.glob(pattern)):
+            digest.update(path.read_bytes())
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def expand(loaded: Loaded, quick: bool = False, seeds: int | None = None, policy: Policy | None = None) -> list[Run]:
+    """Every run of the suite, cell by cell, seeds 1 to N. Raises ConfigError led by the suite's file and path.
+
+    Without a `policy`, `${policy}` is null: enough to list and to check a suite, not to run it.
+    """
+    suite = loaded.suite
+    count = seeds or (suite.seeds.quick if quick else suite.seeds.full)
+    try:
+        return [
+            _run(loaded, cell, seed, quick, policy) for cell in _cells(loaded, quick) for seed in range(1, count + 1)
+        ]
+    except ConfigError as error:
+        raise ConfigError(f"{loaded.source}: {error}") from error
+
+
+def size(loaded: Loaded, quick: bool = False) -> int:
+    """How many runs `expand` gives."""
+    return sum(1 for _ in _cells(loaded, quick)) * (loaded.suite.seeds.quick if quick else loaded.suite.seeds.full)
+
+
+def _cells(loaded: Loaded, quick: bool) -> Iterator[dict[str, str]]:
+    axes = {}
+    for axis, values in loaded.axes.items():
+        kept = loaded.suite.quick.sweep.get(axis) if quick else None
+        axes[axis] = list(values) if kept is None else [label(value) for value in kept]
+    for point in itertools.product(*axes.values()):
+        cell = dict(zip(axes, point, strict=True))
+        if not any(_matches(cell, where) for where in loaded.suite.skip):
+            yield cell
+
+
+def _matches(cell: Mapping[str, str], where: Mapping[str, Any]) -> bool:
+    return all(
+        cell[axis] in [label(one) for one in (labels if isinstance(labels, list) else [labels])]
+        for axis, labels in where.items()
+    )
+
+
+def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policy: Policy | None) -> Run:
+    suite = loaded.suite
+    names: dict[str, Any] = {axis: loaded.axes[axis][chosen] for axis, chosen in cell.items()} | template.seeded(seed)
+    names[POLICY_NAME] = policy.mark if policy else None
+    for key, value in {**suite.constants, **(suite.quick.constants if quick else {})}.items():
+        names[key] = template.expand(value, names, f"constants.{key}")
+    if suite.compute is not None:
+        arguments = {name: value for name, value in names.items() if name not in ("seed", "uniform", POLICY_NAME)}
+        spec: dict[str, Any] = {"compute": suite.compute, "arguments": arguments}
+        work = 100.0
+    else:
+        assert suite.scenario is not None
+        scenario = suite.scenario
+        for override in suite.overrides:
+            if _matches(cell, override.where):
+                scenario = _merged(scenario, override.scenario)
+        document = template.expand(scenario, names, "scenario")
+        document.setdefault("seed", seed)
+        end_s = float(document.get("duration_s", 30.0))
+        spec = {
+            "document": document,
+            "window": _window(suite.window, names, end_s, "window"),
+            "windows": {key: _window(part, names, end_s, f"windows.{key}") for key, part in suite.windows.items()},
+            "measures": template.expand(dict(suite.measures), names, "measures"),
+            "series": seed == 1 and any(figure.kind == "over_time" for figure, _ in loaded.figures),
+        }
+        work = end_s * max((_rate_mbps(link) for link in document.get("links") or [{}]), default=1.0)
+    key = _key(spec)
+    if policy and "document" in spec:
+        spec["document"] = policy.placed(spec["document"])
+    return Run(key, loaded.name, dict(cell), seed, spec, work)
+
+
+def _key(spec: Mapping[str, Any]) -> str:
+    text = json.dumps([software("compute" in spec), spec], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _window(window: Window, names: Mapping[str, Any], end_s: float, path: str) -> list[float]:
+    edges = [template.expand(edge, names, path) for edge in (window.from_s, window.to_s)]
+    from_s, to_s = float(edges[0]), end_s if edges[1] is None else min(float(edges[1]), end_s)
+    if not 0 <= from_s < to_s:
+        raise ConfigError(f"{path}: from {from_s:g} s to {to_s:g} s: expected a part of the run's {end_s:g} s")
+    return [from_s, to_s]
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(base)
+    for key, value in over.items():
+        old = out.get(key)
+        out[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return out
+
+
+def _rate_mbps(link: Any) -> float:
+    """About how fast a link is; only the estimate of the time that is left depends on it."""
+    service = link.get("service") if isinstance(link, Mapping) else None
+    if not isinstance(service, Mapping):
+        return 1.0
+    steps = service.get("steps")
+    rates = [service.get("rate_mbps"), service.get("max_mbps")]
+    rates += [step.get("rate_mbps") for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
+    return max((float(rate) for rate in rates if isinstance(rate, (int, float))), default=20.0)
+
+
+def perform(run: Run) -> dict[str, Any]:
+    """The run's row: `key`, `suite`, `cell`, `seed`, `run`, `flows` and, for some, `series` or `curves`."""
+    from ccarena.eval.evaluate import plain, simulate
+
+    about = {
+        "key": run.key,
+        "software": software("compute" in run.spec),
+        "suite": run.suite,
+        "cell": dict(run.cell),
+        "seed": run.seed,
+    }
+    spec = run.spec
+    if "compute" in spec:
+        row = computed.function(spec["compute"])(**spec["arguments"])
+        return {**about, "run": {}, "flows": [], **plain(row)}
+    document = located(spec["document"])
+    result = simulate(document)
+    window = measures.Window(*spec["window"])
+    windows = {name: measures.Window(*edges) for name, edges in spec["windows"].items()}
+    row = measures.row(document, result, window, windows, spec["measures"], spec["series"])
+    return {**about, **plain(row)}
+
+
+def located(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario with traces that are given by name replaced by their files. Raises TraceError."""
+    links = []
+    for link in document.get("links") or []:
+        service = link.get("service") if isinstance(link, Mapping) else None
+        if isinstance(service, Mapping) and service.get("type") == "trace" and isinstance(service.get("file"), str):
+            link = {**link, "service": {**service, "file": str(traces.find(service["file"]))}}
+        links.append(link)
+    return {**document, "links": links}
+
+
+def described(error: BaseException) -> str:
+    """An error of a run in one line."""
+    return str(error) if isinstance(error, CcarenaError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,286 @@
+"""A suite: what is run, measured, claimed and drawn for one figure or table of a paper; and where suites are found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ccarena.configs.load import parse_yaml
+from ccarena.errors import ConfigError, did_you_mean
+from ccarena.eval.reproduce import computed, measures, policy
+from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
+from ccarena.eval.reproduce.values import Measured, Names, parse_value
+
+__all__ = ["Figure", "Loaded", "Suite", "find", "label", "load", "shipped"]
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Seeds(_Model):
+    """How often each cell of the sweep is repeated: seeds 1, 2, ..."""
+
+    full: int = Field(1, ge=1, le=10_000)
+    quick: int = Field(1, ge=1, le=10_000)
+
+
+class Quick(_Model):
+    """What a quick run leaves out: axis -> labels that stay; constants with other values, such as a duration."""
+
+    sweep: dict[str, list[Any]] = {}
+    constants: dict[str, Any] = {}
+
+
+class Override(_Model):
+    """Parts of the scenario that differ where the cell matches: mappings are merged, everything else replaced."""
+
+    where: dict[str, Any]
+    scenario: dict[str, Any]
+
+
+class Window(_Model):
+    """A part of the run, in seconds; numbers or expressions of the cell."""
+
+    from_s: float | str = 0.0
+    to_s: float | str | None = None
+
+
+class Figure(_Model):
+    """What is drawn; see docs/suites.md."""
+
+    kind: Literal["lines", "bars", "over_time", "curves"]
+    title: str = ""
+    x: str = ""
+    by: str = ""
+    panels: str = ""
+    y: Any = None
+    where: dict[str, Any] = {}
+    flow: Any = None
+    series: Literal["throughput_mbps", "queueing_ms"] = "throughput_mbps"
+    x_label: str = ""
+    y_label: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    target: float | list[float] | None = None
+
+
+class Suite(_Model):
+    """The fields of a suite's file."""
+
+    title: str = Field(min_length=1)
+    paper: str = Field(min_length=1)
+    summary: str = Field(min_length=1)
+    conditions: list[str] = []
+    seeds: Seeds = Seeds()
+    constants: dict[str, Any] = {}
+    sweep: dict[str, list[Any] | dict[str, Any]] = {}
+    skip: list[dict[str, Any]] = []
+    quick: Quick = Quick()
+    scenario: dict[str, Any] | None = None
+    overrides: list[Override] = []
+    compute: str | None = None
+    window: Window = Window()
+    windows: dict[str, Window] = {}
+    measures: dict[str, dict[str, Any]] = {}
+    claims: list[ClaimModel] = Field(min_length=1)
+    figure: Figure | list[Figure] | None = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checked suite with its name (`PAPER/NAME`), the file that it came from, and its parsed claims and figures."""
+
+    name: str
+    source: str
+    suite: Suite
+    axes: Mapping[str, Mapping[str, Any]]
+    """Axis -> label -> value."""
+    claims: Sequence[Claim]
+    figures: Sequence[tuple[Figure, Measured | None]]
+
+    @property
+    def learned(self) -> bool:
+        """Whether its scenario needs a trained policy."""
+        return policy.used([self.suite.scenario, *(override.scenario for override in self.suite.overrides)])
+
+
+def label(value: Any) -> str:
+    """How a value of an axis is called in `where`, rows and tables."""
+    return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)
+
+
+def shipped() -> list[str]:
+    """`PAPER/NAME` of every suite in the package."""
+    folder = resources.files("ccarena.eval").joinpath("suites")
+    if not folder.is_dir():
+        return []
+    return sorted(
+        f"{paper.name}/{file.name.removesuffix('.yaml')}"
+        for paper in folder.iterdir()
+        if paper.is_dir()
+        for file in paper.iterdir()
+        if file.name.endswith(".yaml")
+    )
+
+
+def find(words: Sequence[str]) -> list[str]:
+    """The suites that words mean, each `PAPER/NAME`, `PAPER` or the path of a file. Raises ConfigError."""
+    known = shipped()
+    papers = sorted({name.partition("/")[0] for name in known})
+    found: list[str] = []
+    for word in words:
+        if word.endswith((".yaml", ".yml")):
+            found.append(word)
+        elif word in known:
+            found.append(word)
+        elif word.strip("/") in papers:
+            found += [name for name in known if name.startswith(word.strip("/") + "/")]
+        else:
+            by_leaf = {name.partition("/")[2]: name for name in known}
+            near = f'; did you mean "{by_leaf[word]}"?' if word in by_leaf else did_you_mean(word, [*known, *papers])
+            there = "" if "; known:" in near else f"; there are {', '.join(known)}"
+            raise ConfigError(f'unknown suite "{word}"{near}{there}, or give the path of a YAML file')
+    return list(dict.fromkeys(found))
+
+
+def load(name: str) -> Loaded:
+    """The suite `PAPER/NAME`, or that of a file. Raises ConfigError that starts with `FILE: PATH:`."""
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name)
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{name}: cannot read the suite: {error.strerror}; expected a YAML file") from error
+        return parse(text, f"own/{path.stem}", name)
+    text = resources.files("ccarena.eval").joinpath(f"suites/{name}.yaml").read_bytes()
+    return parse(text, name, f"suites/{name}.yaml")
+
+
+def parse(text: bytes, name: str, source: str) -> Loaded:
+    """The suite in `text`; `source` leads its errors."""
+    data = parse_yaml(text, source)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{source}: expected a mapping with `title`, `paper`, `sweep`, `scenario` and `claims`")
+    try:
+        suite = Suite.model_validate(data)
+    except ValidationError as error:
+        problems = [_problem(item) for item in error.errors(include_url=False)]
+        raise ConfigError("\n".join(f"{source}: {problem}" for problem in dict.fromkeys(problems))) from None
+    try:
+        return _checked(suite, name, source)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+
+
+def _checked(suite: Suite, name: str, source: str) -> Loaded:
+    if (suite.scenario is None) == (suite.compute is None):
+        raise ConfigError("expected one of `scenario` and `compute`")
+    if suite.compute is not None:
+        computed.function(suite.compute)
+        for key in ("overrides", "measures", "windows"):
+            if getattr(suite, key):
+                raise ConfigError(f"{key}: only a suite with a `scenario` has them, this one has `compute`")
+    axes = dict(_axes(suite))
+    reserved = [axis for axis in [*axes, *suite.constants] if axis in ("seed", "index", "flow", "uniform", "policy")]
+    if reserved:
+        raise ConfigError(f"{reserved[0]}: the name of an axis or constant must not be {reserved[0]}")
+    for part in [*(f"skip[{i}]" for i in range(len(suite.skip)))]:
+        _match_known(suite.skip[int(part[5:-1])], axes, part)
+    for i, override in enumerate(suite.overrides):
+        _match_known(override.where, axes, f"overrides[{i}].where")
+    for axis, labels in suite.quick.sweep.items():
+        _match_known({axis: labels}, axes, "quick.sweep")
+    _known_names(suite.quick.constants, suite.constants, "quick.constants", "constant")
+    for key, spec in suite.measures.items():
+        measures.check(spec, f"measures.{key}")
+    names = Names(
+        axes={axis: list(values) for axis, values in axes.items()},
+        measures=None if suite.compute else measures.names(suite.measures, list(suite.windows)),
+    )
+    claims = []
+    for i, claim in enumerate(suite.claims):
+        claims += parse_claim(claim, names, f"claims[{i}]")
+    return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)))
+
+
+def _axes(suite: Suite) -> Iterator[tuple[str, dict[str, Any]]]:
+    for axis, given in suite.sweep.items():
+        if not axis.isidentifier():
+            raise ConfigError(f"sweep.{axis}: the name of an axis has letters, digits and _ only")
+        if not given:
+            raise ConfigError(f"sweep.{axis}: has no values; expected a list, or a mapping from names to values")
+        if isinstance(given, Mapping):
+            yield axis, {str(key): value for key, value in given.items()}
+            continue
+        values: dict[str, Any] = {}
+        for i, value in enumerate(given):
+            if isinstance(value, (Mapping, list)) or value is None:
+                raise ConfigError(
+                    f"sweep.{axis}[{i}]: {value!r}: expected a number or a word; for values with fields give the axis "
+                    "as a mapping from names to them"
+                )
+            if label(value) in values:
+                raise ConfigError(f"sweep.{axis}[{i}]: {label(value)} is there twice")
+            values[label(value)] = value
+        yield axis, values
+
+
+def _figures(suite: Suite, names: Names) -> Iterator[tuple[Figure, Measured | None]]:
+    given = suite.figure if isinstance(suite.figure, list) else [suite.figure] if suite.figure else []
+    for i, figure in enumerate(given):
+        path = f"figure[{i}]" if isinstance(suite.figure, list) else "figure"
+        _match_known(figure.where, names.axes, f"{path}.where")
+        for part in ("x", "by", "panels"):
+            axis = getattr(figure, part)
+            if axis and not (axis == "flow" and part in ("x", "by")):
+                _known_names([axis], names.axes, f"{path}.{part}", "axis")
+        if figure.kind in ("over_time", "curves"):
+            yield figure, None
+            continue
+        if figure.y is None or not figure.x:
+            raise ConfigError(f"{path}: kind {figure.kind} needs `x`, an axis of the sweep, and `y`, a value")
+        chosen = [axis for axis in (figure.x, figure.by, figure.panels) if axis]
+        yield figure, parse_value(figure.y, names, f"{path}.y", chosen=[*chosen, *figure.where])
+
+
+def _match_known(where: Mapping[str, Any], axes: Mapping[str, Any], path: str) -> None:
+    _known_names(where, axes, path, "axis")
+    for axis, labels in where.items():
+        for one in labels if isinstance(labels, list) else [labels]:
+            _known_names([label(one)], axes[axis], f"{path}.{axis}", "value")
+
+
+def _known_names(given: Any, known: Any, path: str, what: str) -> None:
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(str(name), map(str, known))
+            raise ConfigError(f'{path}: unknown {what} "{name}"{hint or "; there is none"}')
+
+
+def _problem(error: Any) -> str:
+    """One of pydantic's errors as `PATH: what was expected`."""
+    path = ""
+    for part in error["loc"]:
+        # Branches of unions, such as `list[any]`, are pydantic's names and not the file's.
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif "[" not in part and part not in ("Figure", "float", "str"):
+            path += f".{part}" if path else part
+    if error["type"] == "extra_forbidden":
+        known = {**Suite.model_fields, **ClaimModel.model_fields, **Figure.model_fields}
+        return f"{path}: unknown key{did_you_mean(path.rpartition('.')[2], known)}"
+    return f"{path}: {error['msg'][:1].lower()}{error['msg'][1:]}, got {_short(error['input'])}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

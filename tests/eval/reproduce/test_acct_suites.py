@@ -1,0 +1,97 @@
+"""ACCT's suites with an untrained policy: all of them run, and say which policy it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ccarena import cli
+from ccarena.errors import PolicyError
+from ccarena.eval.reproduce import policy, runs, suite
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
+networks = pytest.importorskip(
+    "ccarena.policies.networks", reason="PYTORCH IS NOT INSTALLED: no policy to run ACCT's suites with (ccarena[train])"
+)
+
+TRAINING = {
+    "name": "tiny",
+    "env": {"acct": {"slack": 0.5}, "link": {"kinds": {"constant": 1.0, "random_steps": 2.0, "cellular": 0.0}}},
+}
+
+
+def untrained(file: Path, seed: int = 3) -> Path:
+    """A policy of random weights."""
+    import torch
+
+    from ccarena.policies.artifact import Artifact
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(seed)
+    Artifact.of(networks.ActorCritic(networks.Architecture(2, 8)), TRAINING, seed).save(file)
+    return file
+
+
+def keys(file: Path) -> list[str]:
+    return [run.key for run in runs.expand(suite.load("acct/friendliness"), True, 1, policy.choose(str(file)))]
+
+
+def test_every_suite_runs_and_measures_each_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Starting a browser for each figure takes seconds.
+    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
+    file, out = untrained(tmp_path / "policy.safetensors"), tmp_path / "out"
+    words = ["reproduce", "acct", "--quick", "--seeds", "1", "--jobs", "2"]
+    assert cli.main([*words, "--policy", str(file), "--out", str(out)]) == 0
+    folders = sorted(out.glob("acct/*"))
+    assert [f"acct/{folder.name}" for folder in folders] == suite.find(["acct"]) and len(folders) >= 6
+    for folder in folders:
+        digest = json.loads((folder / "claims.json").read_text("utf-8"))
+        assert digest["runs"] > 0 and not digest["failed"]
+        assert [claim for claim in digest["claims"] if claim["state"] == "not measured"] == []
+        about = digest["policy"]
+        assert (about["config"], about["seed"], about["links"]) == ("tiny", 3, ["constant", "random_steps"])
+        text = f"tiny, seed 3, trained on constant and random_steps links; SHA-256 {about['sha256'][:12]}."
+        assert text in (folder / "claims.md").read_text("utf-8")
+
+
+def test_a_row_depends_on_the_policy_and_not_on_its_place(tmp_path: Path) -> None:
+    file, other = untrained(tmp_path / "policy.safetensors"), untrained(tmp_path / "other.safetensors", seed=4)
+    copy = tmp_path / "elsewhere.safetensors"
+    shutil.copy(file, copy)
+    assert keys(file) == keys(copy)
+    assert not set(keys(file)) & set(keys(other))
+
+
+def test_learned_flows_get_the_file_and_what_it_was_trained_with(tmp_path: Path) -> None:
+    file = untrained(tmp_path / "policy.safetensors")
+    run = runs.expand(suite.load("acct/friendliness"), True, 1, policy.choose(str(file)))[0]
+    learned, rival = run.spec["document"]["flows"]
+    assert learned["policy"] == str(file.resolve()) and learned["params"] == {"slack": 0.5}
+    assert rival.get("policy") is None and "params" not in rival
+
+
+def test_without_a_policy_the_training_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["reproduce", "acct/friendliness"]) == PolicyError.exit_code
+    shown = capsys.readouterr().err
+    assert "no trained policy" in shown and "ccarena train --config acct-wired" in shown and "--policy FILE" in shown
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_newest_run_is_taken_and_wired_ones_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    default = untrained(tmp_path / "runs/acct/policy.safetensors")
+    assert policy.choose(None).file == default.resolve()
+    untrained(tmp_path / "runs/acct-wired/policy.safetensors")
+    newest = untrained(tmp_path / "runs/acct-wired-2/policy.safetensors")
+    assert policy.choose(None).file == newest.resolve()
+
+
+def test_suites_say_whether_they_need_one() -> None:
+    assert all(suite.load(name).learned for name in suite.find(["acct"]))
+    assert not suite.load("wcc/ack").learned

@@ -1,0 +1,197 @@
+"""Values out of rows, and the forms of claims."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccarena.errors import ConfigError
+from ccarena.eval.reproduce.checks import ClaimModel, Verdict, judge, parse_claim
+from ccarena.eval.reproduce.values import Names, Row, parse_value
+
+NAMES = Names(
+    {"scheme": ["a", "b"], "rate": ["10", "20"]},
+    {"x": "run", "late_s": "run", "y": "flow", "times": "flow", "both": "both"},
+)
+
+
+def rows(seeds: int = 3) -> list[Row]:
+    """x = 1, 2 for scheme a at rates 10, 20 and ten times that for b, plus 0.01 per seed; late_s is null for b."""
+    out: list[Row] = []
+    for s, scheme in enumerate(NAMES.axes["scheme"]):
+        for r, rate in enumerate(NAMES.axes["rate"]):
+            for seed in range(1, seeds + 1):
+                x = (r + 1) * 10**s + 0.01 * seed
+                flows = [{"name": f"f{k}", "y": x * (k + 1), "times": [x, x + k], "both": k} for k in range(2)]
+                late = None if scheme == "b" else float(seed)
+                cell = {"scheme": scheme, "rate": rate}
+                out.append({"cell": cell, "seed": seed, "run": {"x": x, "late_s": late, "both": 7}, "flows": flows})
+    return out
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (3, [3]),
+        ([1, 2.5], [1, 2.5]),
+        ({"value": "x", "where": {"scheme": "a", "rate": 10}}, [1.02]),
+        ({"value": "x", "where": {"scheme": "a", "rate": 10}, "over": "max"}, [1.03]),
+        ({"value": "x", "where": {"scheme": "b"}, "along": "rate", "over": "mean"}, [10.02, 20.02]),
+        ({"value": "x", "along": ["scheme", "rate"], "over": "min"}, [1.01, 2.01, 10.01, 20.01]),
+        ({"value": "x", "where": {"scheme": ["a", "b"], "rate": 10}, "over": "sum"}, [3.06 + 30.06]),
+        ({"value": "x", "where": {"scheme": "a"}, "pool": ["rate"], "over": "mean"}, [1.52]),
+        ({"value": "y", "flow": "f1", "where": {"scheme": "a", "rate": 20}}, [4.04]),
+        ({"value": "y", "flow": 0, "where": {"scheme": "a", "rate": 20}}, [2.02]),
+        ({"value": "y", "along": "flow", "where": {"scheme": "a", "rate": 10}}, [1.02, 2.04]),
+        ({"value": "y", "flow": "all", "where": {"scheme": "a", "rate": 10}, "over": "max"}, [2.06]),
+        # Lists are pooled: 1.01, 1.01, 1.01, 2.01, 1.02, ...; index floor(0.5 * 12) = 6 of the sorted.
+        ({"value": "times", "flow": "all", "where": {"scheme": "a", "rate": 10}, "over": "p50"}, [1.03]),
+        ({"value": "both", "where": {"scheme": "a", "rate": 10}}, [7]),
+        ({"value": "both", "flow": 1, "where": {"scheme": "a", "rate": 10}}, [1]),
+        ({"value": "late_s", "where": {"scheme": "b", "rate": 10}}, [math.inf]),
+        ({"ratio": [{"value": "x", "where": {"scheme": "b"}, "along": "rate"}, 10.01]}, [10.02 / 10.01, 2]),
+        ({"difference": [[5, 6], [1, 3]]}, [4, 3]),
+        ({"product": [[5, 6], 2]}, [10, 12]),
+        ({"max": [1, 5, 3]}, [5]),
+        ({"max": [[1, 5], {"list": [3, 4]}]}, [3, 5]),
+        ({"mean": {"value": "x", "where": {"scheme": "a"}, "along": "rate"}}, [1.52]),
+        ({"abs": {"difference": [1, 3]}}, [2]),
+        ({"percent": 0.5}, [50]),
+        ({"list": [1, {"min": [4, 2]}]}, [1, 2]),
+    ],
+)
+def test_values(node: Any, expected: list[float]) -> None:
+    result = parse_value(node, NAMES, "m")(rows(), {})
+    assert result.values == pytest.approx(expected)
+
+
+def test_a_cell_without_rows_is_not_a_number() -> None:
+    few = [row for row in rows() if row["cell"]["rate"] == "10"]
+    value = parse_value({"value": "x", "where": {"scheme": "a"}, "along": "rate"}, NAMES, "m")
+    result = value(few, {})
+    assert result.values[0] == pytest.approx(1.02) and math.isnan(result.values[1]) and result.labels == ("10", "20")
+
+
+def test_the_interval_of_a_median_covers_it() -> None:
+    value = parse_value({"value": "x", "where": {"scheme": "a", "rate": 10}}, NAMES, "m")
+    assert np.isnan(value(rows(5), {}).intervals).all()
+    # For 9 values: the 2nd and the 8th (P(fewer than 2 of 9 below) = 1.95 %, fewer than 3: 8.98 %).
+    assert value(rows(9), {}).intervals[0] == pytest.approx((1.02, 1.08))
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(400):
+        sample = [{**row, "run": {"x": x}} for row, x in zip(rows(20)[:20], rng.exponential(size=20), strict=True)]
+        low, high = value(sample, {}).intervals[0]
+        covered += low <= math.log(2) <= high
+    assert covered / 400 == pytest.approx(0.96, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("x", "m: 'x': expected a number"),
+        ({"rato": [1, 2]}, "m: expected one of value, ratio"),
+        ({"ratio": [1, 2, 3]}, "m.ratio: expected a list of two values"),
+        ({"max": [1, {"value": "z"}]}, "m.max[1]: the axis scheme is not chosen"),
+        ({"value": "z", "pool": ["scheme", "rate"]}, 'm.value: unknown measure "z"'),
+        ({"value": "y", "pool": ["scheme", "rate"]}, "m.value: y is a flow's: add `flow"),
+        ({"value": "x", "pool": ["scheme", "rate"], "over": "p"}, "m.over: 'p': expected one of"),
+        ({"value": "x", "pool": ["scheme"], "where": {"rate": 30}}, 'm.where.rate: unknown value "30"'),
+        ({"value": "x", "wher": {}}, 'm: unknown key "wher"; did you mean "where"?'),
+    ],
+)
+def test_wrong_values_are_refused_with_their_path(node: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_value(node, NAMES, "m")
+
+
+def test_an_unknown_flow_is_named() -> None:
+    value = parse_value({"value": "y", "flow": "f7", "pool": ["scheme", "rate"]}, NAMES, "m")
+    with pytest.raises(ConfigError, match=r'm.flow: no flow "f7"; known: f0, f1'):
+        value(rows(), {})
+
+
+def verdict(measured: Any, holds: Any, paper: Any = "text", **more: Any) -> Verdict:
+    model = ClaimModel(claim="c", paper=paper, measured=measured, holds=holds, **more)
+    (claim,) = parse_claim(model, NAMES, "claims[0]")
+    return judge(claim, rows())
+
+
+@pytest.mark.parametrize(
+    ("measured", "holds", "paper", "expected"),
+    [
+        (1.09, {"within": "10 %"}, 1, True),
+        (1.11, {"within": "10 %"}, 1, False),
+        (0.89, {"within": 0.1}, 1, False),
+        ([1, 22], {"within": "10 %"}, [1.05, 20], True),
+        ([1, 23], {"within": "10 %"}, [1.05, 20], False),
+        (94.0, {"within_absolute": 0.5}, 94.4, True),
+        (93.8, {"within_absolute": 0.5}, 94.4, False),
+        ([3, 4], {"at_least": 3}, "t", True),
+        ([3, 4], {"at_least": [3, 5]}, "t", False),
+        (3, {"at_most": {"value": "x", "where": {"scheme": "b", "rate": 10}}}, "t", True),
+        (30, {"at_most": {"value": "x", "where": {"scheme": "b", "rate": 10}}}, "t", False),
+        ([2, 3], {"between": [2, 3]}, "t", True),
+        ([2, 3.1], {"between": [2, 3]}, "t", False),
+        ([1, 2, 2], {"order": "increasing"}, "t", True),
+        ([1, 2, 1.99], {"order": "increasing"}, "t", False),
+        ([1, 2, 1.99], {"order": "increasing", "tolerance": "1 %"}, "t", True),
+        ([3, 2, 1], {"order": "decreasing"}, "t", True),
+        ([9.6, 10.4], {"equal": "5 %"}, "t", True),
+        ([9, 11], {"equal": "5 %"}, "t", False),
+        ({"value": "x", "along": "scheme", "where": {"rate": 10}}, {"largest": "b"}, "t", True),
+        ({"value": "x", "along": "scheme", "where": {"rate": 10}}, {"smallest": "b"}, "t", False),
+        (3, {"all": [{"at_least": 1}, {"at_most": 2}]}, "t", False),
+        (3, {"any": [{"at_least": 1}, {"at_most": 2}]}, "t", True),
+        (3, {"not": {"at_most": 2}}, "t", True),
+    ],
+)
+def test_forms_of_claims(measured: Any, holds: Any, paper: Any, expected: bool) -> None:
+    assert verdict(measured, holds, paper).state == ("holds" if expected else "does not hold")
+
+
+def test_direction_note_and_condition() -> None:
+    judged = verdict(2, {"within": "10 %"}, 3.5, direction={"at_least": 1}, note="why", differs_in="where", unit="s")
+    assert (judged.state, judged.note, judged.differs_in) == ("differs", "why", "where")
+    assert (judged.paper, judged.measured) == ("3.5 s", "2.00 s")
+    assert verdict(0.5, {"within": "10 %"}, 3.5, direction={"at_least": 1}).state == "does not hold"
+    assert verdict(3.5, {"within": "10 %"}, 3.5, note="why").note == ""
+
+
+def test_what_never_happened_and_what_was_not_run() -> None:
+    never = verdict({"value": "late_s", "where": {"scheme": "b", "rate": 10}}, {"at_most": 5})
+    assert (never.state, never.measured) == ("does not hold", "never")
+    model = ClaimModel(
+        claim="c",
+        paper=[1, 2],
+        measured={"value": "x", "where": {"scheme": "a"}, "along": "rate"},
+        holds={"within": 0.1},
+    )
+    (claim,) = parse_claim(model, NAMES, "claims[0]")
+    few = [row for row in rows() if row["cell"]["rate"] == "20"]
+    assert judge(claim, few).state == judge(claim, []).state == judge(claim, [], partial=True).state == "not measured"
+    partial = judge(claim, few, partial=True)
+    assert (partial.state, partial.measured) == ("holds", "20: 2.02")
+
+
+def test_for_each_and_all_of() -> None:
+    model = ClaimModel(
+        claim="x at ${rate}",
+        paper=[1, 2],
+        for_each={"rate": "all"},
+        measured={"value": "x", "where": {"scheme": "a"}},
+        holds={"within": 0.1},
+    )
+    judged = [judge(claim, rows()) for claim in parse_claim(model, NAMES, "claims[0]")]
+    assert [(v.claim, v.paper, v.state) for v in judged] == [("x at 10", "1", "holds"), ("x at 20", "2", "holds")]
+    parts = [{"measured": 1, "holds": {"at_least": 1}}, {"measured": 2, "paper": 3.0, "holds": {"within": 0.1}}]
+    both = ClaimModel.model_validate({"claim": "c", "paper": "t", "all_of": parts})
+    (claim,) = parse_claim(both, NAMES, "claims[0]")
+    assert (judge(claim, []).state, judge(claim, []).measured) == ("does not hold", "1.00; 2.00")
+    with pytest.raises(ConfigError, match=r"claims\[0\]: expected `measured` and `holds`, or `all_of`"):
+        parse_claim(ClaimModel(claim="c", paper="t"), NAMES, "claims[0]")
+    with pytest.raises(ConfigError, match=r"claims\[0\].holds.within: needs a number"):
+        verdict(1, {"within": 0.1})

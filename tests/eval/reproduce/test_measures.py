@@ -1,0 +1,140 @@
+"""A run's row against an independent count."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccarena.errors import ConfigError, ScenarioError
+from ccarena.eval.reproduce import measures
+from ccarena.eval.reproduce.measures import Window
+
+_core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: measures not tested (run make)")
+
+
+def simulated(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    document = {
+        "duration_s": 6,
+        "links": [{"service": {"type": "constant", "rate_mbps": 24}, "queue": {"type": "droptail", "packets": 60}}],
+        "flows": [
+            {"scheme": "cubic", "count": 2, "requirement": {"min_mbps": 10, "max_mbps": 20}},
+            {"scheme": "reno", "start_s": 2, "stop_s": 4, "app": {"type": "cbr", "rate_mbps": 3}, "weight": 2},
+        ],
+        "record": {"series": True, "packets": True, "bin_ms": 100},
+        **more,
+    }
+    return document, _core.simulate(json.dumps(document))
+
+
+@pytest.fixture(scope="module")
+def example() -> tuple[dict[str, Any], dict[str, Any]]:
+    return simulated()
+
+
+def test_windows_against_the_packet_log(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    document, result = example
+    row = measures.row(document, result, Window(0, 6), {"late": Window(3, 6)}, {}, series=False)
+    log = result["links"][0]["log"]
+    # What left the link reached the receiver 10 ms later.
+    reached_s = log["departure_ns"] / 1e9 + 0.01
+    for index, flow in enumerate(row["flows"]):
+        mine = log["flow"] == index
+        until_s, from_s = (4, 2) if index == 2 else (6, 0)
+        whole = log["bytes"][mine & (reached_s <= 6)].sum() * 8e-6 / (until_s - from_s)
+        late = log["bytes"][mine & (reached_s > 3) & (reached_s <= 6)].sum() * 8e-6 / (until_s - 3)
+        assert flow["throughput_mbps"] == pytest.approx(whole, rel=1e-3)
+        assert flow["throughput_mbps@late"] == pytest.approx(late, rel=1e-3)
+    first, second, third = row["flows"]
+    assert first["satisfaction"] == pytest.approx(first["goodput_mbps"] / 10)
+    assert math.isnan(third["satisfaction"])
+    assert second["relative"] == pytest.approx(second["throughput_mbps"] / first["throughput_mbps"])
+    assert sum(flow["share"] for flow in row["flows"]) == pytest.approx(1)
+    assert third["goodput_mbps"] == pytest.approx(3, rel=0.02)
+    run = row["run"]
+    assert run["worst_satisfaction"] == min(first["satisfaction"], second["satisfaction"])
+    assert run["utilisation"] == pytest.approx(log["bytes"].sum() / (24e6 / 8 * 6), rel=1e-3)
+    assert run["utilisation_goodput"] == pytest.approx(run["utilisation"] * 1448 / 1500, rel=0.02)
+    left = (log["departure_ns"] > 3e9) & (log["departure_ns"] <= 6e9)
+    assert run["utilisation@late"] == pytest.approx(log["bytes"][left].sum() / (24e6 / 8 * 3), rel=1e-3)
+    delay = (log["departure_ns"] - log["arrival_ns"] - log["serialisation_ns"]) / 1e6
+    assert run["queueing_mean_ms"] == pytest.approx(delay.mean(), rel=1e-3)
+    assert run["queueing_p95_ms"] == pytest.approx(np.quantile(delay, 0.95), rel=1e-2)
+
+
+def test_every_promised_measure_is_there(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    document, result = example
+    declared = {name: {"kind": name} for name in measures.KINDS}
+    row = measures.row(document, result, Window(0, 6), {"late": Window(3, 6)}, declared, series=True)
+    promised = measures.names(declared, ["late"])
+    assert {name for name, of in promised.items() if of in ("run", "both")} == set(row["run"])
+    assert {name for name, of in promised.items() if of in ("flow", "both")} == set(row["flows"][0]) - {
+        "name",
+        "scheme",
+    }
+    series = row["series"]
+    rates = np.array(list(series["throughput_mbps"].values()))
+    assert rates.shape[1] == len(series["capacity_mbps"]) == len(series["queueing_ms"])
+    assert rates.sum() * series["bin_s"] / 8e-6 == pytest.approx(
+        sum(f["wire_bytes"] for f in result["flows"]), rel=1e-3
+    )
+    assert set(series["capacity_mbps"]) == {24}
+
+
+def stepped(rates: list[list[float]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A record in which each flow has a rate per second, in bins of 100 ms."""
+    document = {"links": [{}], "flows": [{"weight": w + 1} for w in range(len(rates))], "record": {"bin_ms": 100}}
+    flows = []
+    for index, per_second in enumerate(rates):
+        series = np.repeat(per_second, 10) * 12_500
+        flows.append(
+            {"name": f"f{index}", "scheme": "x", "start_s": 0, "stop_s": None, "series": {"wire_bytes": series}}
+        )
+    return document, {"duration_s": len(rates[0]), "flows": flows, "links": [{}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, 3.0),
+        ({"event_s": 2}, 1.0),
+        ({"event_s": 2, "hold_s": 4}, math.nan),
+        ({"target": [4, 8], "event_s": 0}, 5.0),
+        ({"target": "weights", "event_s": 5, "hold_s": 1}, 0.0),
+        ({"target": 6, "flows": ["f1"], "event_s": 0}, 3.0),
+        ({"target": 6, "flows": ["f0"], "tolerance": 0.5}, 2.0),
+        ({"until_s": 4, "event_s": 0}, math.nan),
+        ({"target": "settled"}, 5.0),
+        ({"target": "settled", "until_s": 6, "tolerance": 0.9}, 1.0),
+        ({"target": [4, 5], "above_is_near": True}, 3.0),
+    ],
+)
+def test_convergence(spec: dict[str, Any], expected: float) -> None:
+    """Two flows: alone, then one each, equal from 3 s to 5 s, then 1:2."""
+    document, result = stepped([[12, 10, 9, 6, 6, 4, 4, 4], [0, 2, 3, 6, 6, 8, 8, 8]])
+    view = measures._View(document, result)
+    full = {**measures.KINDS["convergence"][0], **spec}
+    assert view.convergence(full) == pytest.approx(expected, nan_ok=True)
+
+
+def test_variation_is_that_of_the_most_varying_flow() -> None:
+    document, result = stepped([[0, 12, 6, 6, 6, 6], [5, 5, 5, 5, 5, 5]])
+    view = measures._View(document, result)
+    full = {**measures.KINDS["variation"][0], "kind": "variation"}
+    assert view.declared(full, Window(0, 6)) == pytest.approx(np.std([0, 12, 6, 6, 6, 6]) / 6)
+    assert view.declared({**full, "flows": ["f1"]}, Window(0, 6)) == pytest.approx(0)
+    assert view.declared({**full, "from_s": 2}, Window(0, 6)) == pytest.approx(0)
+
+
+def test_what_was_not_recorded_is_asked_for() -> None:
+    document, result = simulated(record={}, duration_s=1)
+    measures.row(document, result, Window(0, 1), {}, {}, series=False)
+    with pytest.raises(ScenarioError, match=r"record.series: false"):
+        measures.row(document, result, Window(0.5, 1), {}, {}, series=False)
+    with pytest.raises(ScenarioError, match=r"record.packets: false"):
+        measures.row(document, result, Window(0, 1), {}, {"m": {"kind": "share_within_delay"}}, series=False)
+    with pytest.raises(ConfigError, match=r'measures.m: unknown key "budget"'):
+        measures.check({"kind": "share_within_delay", "budget": 1}, "measures.m")
