@@ -30,6 +30,8 @@ COLLAPSED_NATS = 0.02
 """Entropy below which the policy's choice is certain in practice: ln 15 = 2.71 is uniform over the 15 actions."""
 CONSTANT_SHARE = 0.99
 """Share of one action in all decisions above which the policy is called constant."""
+VISITED = 10
+"""Decisions after which a zone counts as visited."""
 MARGIN = 0.005
 """By how much, in both shares, a constant α has to be no worse, and in one of them better, to count as better."""
 
@@ -90,7 +92,7 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     """
     expectations = [_expect(result, group) for group in result.groups() if result.of(group, ACCT)]
     has_policy = bool(expectations)
-    faults = _policy_faults(result) + _training_faults(training) if has_policy else []
+    faults = _policy_faults(result) + _training_faults(training, _by_zone(result)) if has_policy else []
     notes = list(result.warnings)
     for alpha, groups in _beaten_by(result).items():
         notes += [f"{group}: ACCT with α = {alpha} always does better than the policy" for group in groups]
@@ -202,7 +204,7 @@ def _cellular(result: Evaluation, group: str) -> Expectation:
 def _policy_faults(result: Evaluation) -> list[str]:
     faults = []
     counts = sum((np.asarray(by[ACCT]).sum(axis=0) for by in result.actions.values() if ACCT in by), np.zeros(1))
-    if counts.sum() > 0 and counts.max() / counts.sum() >= CONSTANT_SHARE:
+    if counts.sum() > 0 and counts.max() / counts.sum() >= CONSTANT_SHARE and not _by_zone(result):
         alpha = spec.ACTIONS[int(counts.argmax())]
         faults.append(
             f"the policy is constant: α = {alpha} in {_percent(counts.max() / counts.sum())} of its decisions"
@@ -211,6 +213,15 @@ def _policy_faults(result: Evaluation) -> list[str]:
         if groups == [group for group in result.groups() if result.of(group, ACCT)]:
             faults.append(f"learning brought nothing: ACCT with α = {alpha} always does better on every kind of link")
     return faults
+
+
+def _by_zone(result: Evaluation) -> bool:
+    """Whether the policy acts differently in different zones: a certain one that does so is no constant."""
+    counts = [np.asarray(by[ACCT]) for by in result.actions.values() if ACCT in by]
+    if not counts:
+        return False
+    visited = [zone for zone in np.sum(counts, axis=0) if zone.sum() >= VISITED]
+    return len({int(zone.argmax()) for zone in visited}) > 1
 
 
 def _beaten_by(result: Evaluation) -> dict[int, list[str]]:
@@ -235,14 +246,14 @@ def _no_worse(result: Evaluation, group: str, label: str) -> bool:
     return all(gain >= 0 for gain in gains) and any(gain > MARGIN for gain in gains)
 
 
-def _training_faults(training: Sequence[Row]) -> list[str]:
+def _training_faults(training: Sequence[Row], by_zone: bool) -> list[str]:
     if len(training) < 10:
         return []
     tenth = len(training) // 10
     first, last = training[:tenth], training[-2 * tenth :]
     faults = []
     entropy = _mean(last, "entropy")
-    if entropy < COLLAPSED_NATS:
+    if entropy < COLLAPSED_NATS and not by_zone:
         faults.append(
             f"the policy's entropy collapsed to {entropy:.3f} nats (uniform: {math.log(len(spec.ACTIONS)):.2f})"
         )

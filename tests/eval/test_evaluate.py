@@ -208,6 +208,17 @@ def test_faults_of_the_policy() -> None:
     assert not verdict.learned and verdict.line.startswith("verdict: not learned: ")
 
 
+def test_a_certain_policy_that_tells_zones_apart_is_no_constant() -> None:
+    rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
+    counts = np.zeros((4, 15), int)
+    counts[1, 0], counts[0, 14] = 10_000, 60
+    certain = [{"reward_mean": float(k), "entropy": 0.001} for k in range(50)]
+    assert expectations.judge(Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}}), certain).learned
+    counts[0, 14] = 5  # by chance
+    faults = expectations.judge(Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}}), certain).faults
+    assert len(faults) == 2 and "is constant" in faults[0] and "collapsed" in faults[1]
+
+
 def test_a_constant_alpha_that_is_better_somewhere_is_a_note() -> None:
     rows = [row(ACCT, utilisation=0.96), row("cubic"), row(ORACLE, gain=1.0), row("acct α=1", utilisation=0.97)]
     steps = {"suite": "steps", "group": "steps", "share_within_5_packets": 1.0}
