@@ -4,10 +4,10 @@ A case says how `iperf3` ran inside `mm-delay [mm-loss] mm-link` and what the up
 scenario is that setup; figures are counted as the log counts them: 4 bytes above the IP packet, whole milliseconds.
 
 Mahimahi's shells sleep in whole milliseconds and wake late: by the kernel's timer slack (50 us), and by the time that
-waking takes (some 20 us, not always the same). So packets pass a shell in steps of `WAKES_MS` and `WAKE_JITTER_MS`, which
-drift through the trace's own milliseconds. It matters, and no transport detail does, where a path is otherwise perfectly
-periodic: without it BBR never overestimates the rate by the 1 % that its pacing margin hides, so it keeps no standing
-queue, HyStart's ACK trains never break, and two CUBIC flows stay apart (34 and 12 Mbit/s).
+waking takes (some 20 us, not always the same). So packets pass a shell in steps of `WAKES_MS` and `WAKE_JITTER_MS`,
+which drift through the trace's own milliseconds. It matters, and no transport detail does, where a path is otherwise
+perfectly periodic: without it BBR never overestimates the rate by the 1 % that its pacing margin hides, so it keeps no
+standing queue, HyStart's ACK trains never break, and two CUBIC flows stay apart (34 and 12 Mbit/s).
 """
 
 from __future__ import annotations

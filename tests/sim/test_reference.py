@@ -21,8 +21,8 @@ REFERENCE = Path(os.environ.get("CCARENA_REFERENCE_DIR", HERE.parents[3] / "shar
 
 # Cases beyond the bounds, by name, with how far they may be beyond them (multiples of the bound).
 MISSES: dict[str, float] = {
-    # The same kernel over another emulator with mahimahi's rules: a mean of 44 ms (mahimahi 29, simulated 37), and of 88
-    # to 95 ms (mahimahi 75, simulated 93). What the shells' host does decides here.
+    # The same kernel over another emulator with mahimahi's rules: a mean of 44 ms (mahimahi 29, simulated 37), and of
+    # 88 to 95 ms (mahimahi 75, simulated 93). What the shells' host does decides here.
     "12mbps 20 ms droptail(200) bbr": 2.0,
     "TMobile-LTE-driving.down 20 ms droptail(100) reno": 2.0,
     # One run under random loss is one draw, which differs from the median of the draws.
