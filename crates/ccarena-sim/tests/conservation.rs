@@ -167,12 +167,12 @@ proptest! {
         prop_assert_eq!(unique + duplicates, sim.data_packets);
     }
 
-    /// Bulk data goes on arriving, whatever the scheme, the loss and the buffer. (With more loss than this the timeout's
-    /// backoff alone makes pauses of 30 s.)
+    /// Bulk data goes on arriving, whatever the scheme, the loss and the buffer. (With more loss than this seven losses of
+    /// one segment in a row, which the timeout's backoff makes a pause of 30 s, are not rare enough.)
     #[test]
     fn bulk_flows_do_not_stall(
         scheme in 0..all_schemes().len(),
-        (loss, buffer, mbps) in (0.0..0.2_f64, 1..50_u32, 0.5..10.0_f64),
+        (loss, buffer, mbps) in (0.0..0.1_f64, 1..50_u32, 0.5..10.0_f64),
         (sack, delayed, back) in any::<(bool, bool, bool)>(),
         seed in any::<u32>(),
     ) {
