@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import threading
@@ -49,16 +50,25 @@ def draw(loaded: Loaded, rows: Sequence[Row], folder: Path, quick: bool, root: P
         if figure is None:
             continue
         stem = folder / ("figure" if number == 1 else f"figure-{number}")
-        page = stem.with_suffix(".html")
-        write_atomically(page, figure.to_html(include_plotlyjs=os.path.relpath(script, folder), div_id=stem.name))
-        written.append(page)
-        for suffix in (".svg", ".png"):
-            image = _image(figure, suffix[1:])
-            if image is None:
-                break
-            stem.with_suffix(suffix).write_bytes(image)
-            written.append(stem.with_suffix(suffix))
+        page, images = stem.with_suffix(".html"), [stem.with_suffix(suffix) for suffix in (".svg", ".png")]
+        mark = f"<!-- {hashlib.sha256(figure.to_json().encode()).hexdigest()} -->"
+        if not _drawn(page, images, mark):
+            for image in images:
+                image.unlink(missing_ok=True)
+            html = figure.to_html(include_plotlyjs=os.path.relpath(script, folder), div_id=stem.name)
+            write_atomically(page, f"{html}{mark}\n")
+            for image in images:
+                data = _image(figure, image.suffix[1:])
+                if data is None:
+                    break
+                image.write_bytes(data)
+        written += [path for path in (page, *images) if path.is_file()]
     return written
+
+
+def _drawn(page: Path, images: Sequence[Path], mark: str) -> bool:
+    """Whether this very figure is there with its images, which take seconds each."""
+    return all(path.is_file() for path in (page, *images)) and page.read_text("utf-8").endswith(f"{mark}\n")
 
 
 def _image(figure: Any, form: str) -> bytes | None:

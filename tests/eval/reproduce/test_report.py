@@ -52,6 +52,13 @@ def test_figures_are_written(write: Write, tmp_path: Path) -> None:
     assert written[0] == tmp_path / "figure.html" and "QUICK" in page
     assert 'src="plotly.min.js"' in page and (tmp_path / "plotly.min.js").is_file() and "cdn." not in page
     assert all(path.stat().st_size > 1000 for path in written)
+    times = [path.stat().st_mtime_ns for path in written]
+    again = figures.draw(loaded, rows, tmp_path, quick=True)
+    assert again == written
+    if len(written) > 1:  # images are drawn again only if they would differ
+        assert [path.stat().st_mtime_ns for path in again] == times
+    figures.draw(loaded, rows, tmp_path, quick=False)
+    assert "QUICK" not in written[0].read_text("utf-8")
 
 
 def test_the_page_holds_every_claim(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
