@@ -56,17 +56,9 @@ impl Aimd {
 
 impl Controller for Aimd {
     fn on_ack(&mut self, ack: &AckInfo) {
-        if !self.cwnd.may_grow(ack) {
-            return;
+        if self.cwnd.may_grow(ack) {
+            self.cwnd.grow_by(ack.acked_packets, self.increase, ONE);
         }
-        let mut acked = ack.acked_packets;
-        if self.cwnd.in_slow_start() {
-            acked = self.cwnd.slow_start(acked);
-            if acked == 0 {
-                return;
-            }
-        }
-        self.cwnd.additive_increase(u64::from(self.cwnd.segments()) * ONE, u64::from(acked) * self.increase);
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {

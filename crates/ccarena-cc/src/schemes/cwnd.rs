@@ -115,9 +115,15 @@ impl Cwnd {
     /// Slow start, then one segment per window of acknowledged ones (`tcp_reno_cong_avoid`).
     #[inline]
     pub(crate) fn grow_as_reno(&mut self, acked: u32) {
+        self.grow_by(acked, 1, 1);
+    }
+
+    /// Slow start, then `parts` out of `whole` of a segment per window of acknowledged ones.
+    #[inline]
+    pub(crate) fn grow_by(&mut self, acked: u32, parts: u64, whole: u64) {
         let left = if self.in_slow_start() { self.slow_start(acked) } else { acked };
         if left > 0 {
-            self.additive_increase(self.segments.into(), left.into());
+            self.additive_increase(u64::from(self.segments) * whole, u64::from(left) * parts);
         }
     }
 
