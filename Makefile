@@ -56,6 +56,7 @@ docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
+	test -f runs/acct-wired/policy.safetensors || $(BIN)/ccarena train --config acct-wired
 	$(BIN)/ccarena reproduce --all --write-docs docs/reproduction.md $(ARGS)
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)

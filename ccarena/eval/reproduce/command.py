@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.evaluate import write_atomically
 from ccarena.eval.reproduce import checks, figures, policy, report, runner, runs, suite
 from ccarena.eval.reproduce.journal import Journal
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--policy",
         metavar="POLICY_OR_RUN",
         help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/ (newest run "
-        "of acct-wired, else of acct)",
+        "of acct-wired, else of acct; without any, --all leaves those suites out)",
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (one per core)")
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
@@ -82,7 +82,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[runner.Failure]:
     loaded = [suite.load(name) for name in names]
-    trained = policy.choose(args.policy) if any(one.learned for one in loaded) else None
+    trained = None
+    if any(one.learned for one in loaded):
+        try:
+            trained = policy.choose(args.policy)
+        except PolicyError as error:
+            if not args.all or args.policy is not None:
+                raise
+            left_out = ", ".join(one.name for one in loaded if one.learned)
+            print(f"LEFT OUT {left_out}: {error}", file=sys.stderr)
+            loaded = [one for one in loaded if not one.learned]
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained) for one in loaded]
     failures: list[runner.Failure] = []

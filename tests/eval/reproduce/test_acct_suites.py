@@ -83,6 +83,18 @@ def test_without_a_policy_the_training_is_named(
     assert not list(tmp_path.iterdir())
 
 
+def test_all_suites_run_without_a_policy_but_those_that_need_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(suite, "shipped", lambda: ["acct/friendliness", "hercules/objectives"])
+    assert cli.main(["reproduce", "--all", "--quick"]) == 0
+    shown = capsys.readouterr().err
+    assert "LEFT OUT acct/friendliness: no trained policy" in shown and "ccarena train --config acct-wired" in shown
+    assert [path.name for path in (tmp_path / "runs/reproduce-quick").iterdir() if path.is_dir()] == ["hercules"]
+    assert cli.main(["reproduce", "--all", "--quick", "--policy", "nothing"]) == PolicyError.exit_code
+
+
 def test_the_newest_run_is_taken_and_wired_ones_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     default = untrained(tmp_path / "runs/acct/policy.safetensors")
