@@ -1,13 +1,12 @@
 //! NewReno with other steps: what the WCC family (Zheng et al., "Revisiting Weighted AIMD-based Congestion Control",
 //! §II-III) is made of. Per acknowledged segment in congestion avoidance the window grows by AI/window, per loss episode
-//! it falls by MD·window; everything else is [`reno`](super::reno).
+//! it falls by MD·window; NewReno itself ([`reno`](super::reno)) is AI = 1 and MD = 1/2, and everything else is its.
 //!
 //! All arithmetic is in whole thousandths of a weight, so that the kernel can do the same without floating point.
 
 use super::cwnd::Cwnd;
 use crate::controller::{AckInfo, Controller, LossInfo};
 use crate::registry::Config;
-use crate::types::{Bytes, Dur, Time};
 
 /// Weights and steps count in thousandths.
 const ONE: u64 = 1000;
@@ -16,6 +15,8 @@ const ONE: u64 = 1000;
 /// thousandths.
 pub(crate) type Steps = fn(u64) -> (u64, u64);
 
+/// AI = 1, MD = 1/2: NewReno, which knows no weight. RFC 5681 equation (4), from the window (`tcp_reno_ssthresh`).
+pub(crate) const NEWRENO: Steps = |_| (ONE, ONE);
 /// AI = a, MD = 1/2.
 pub(crate) const INCREASE: Steps = |a| (a, ONE);
 /// AI = a², MD = 1/2.
@@ -72,25 +73,11 @@ impl Controller for Aimd {
         self.cwnd.collapse(loss, threshold);
     }
 
-    fn on_spurious_loss(&mut self, _now: Time) {
-        self.cwnd.undo();
-    }
-
-    fn on_idle_restart(&mut self, _now: Time, idle: Dur, rto: Dur) {
-        self.cwnd.restart(idle, rto);
-    }
-
     fn set_weight(&mut self, weight: f64) {
         self.weigh(weight);
     }
 
-    fn window(&self) -> Bytes {
-        self.cwnd.bytes()
-    }
-
-    fn slow_start_threshold(&self) -> Option<Bytes> {
-        Some(self.cwnd.threshold_bytes())
-    }
+    linux_window!();
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 use super::cwnd::Cwnd;
 use crate::controller::{AckInfo, Controller, LossInfo};
 use crate::registry::{Config, Param, Scheme};
-use crate::types::{Bytes, Dur, Time};
+use crate::types::Dur;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
@@ -235,21 +235,7 @@ impl Controller for Illinois {
         self.begin_round(loss.snd_nxt);
     }
 
-    fn on_spurious_loss(&mut self, _now: Time) {
-        self.cwnd.undo();
-    }
-
-    fn on_idle_restart(&mut self, _now: Time, idle: Dur, rto: Dur) {
-        self.cwnd.restart(idle, rto);
-    }
-
-    fn window(&self) -> Bytes {
-        self.cwnd.bytes()
-    }
-
-    fn slow_start_threshold(&self) -> Option<Bytes> {
-        Some(self.cwnd.threshold_bytes())
-    }
+    linux_window!();
 }
 
 #[cfg(test)]

@@ -1,5 +1,26 @@
 //! One file per scheme.
 
+/// What a scheme whose window is a [`cwnd::Cwnd`] does as Linux's TCP does it for all of them.
+macro_rules! linux_window {
+    () => {
+        fn on_spurious_loss(&mut self, _now: $crate::types::Time) {
+            self.cwnd.undo();
+        }
+
+        fn on_idle_restart(&mut self, _now: $crate::types::Time, idle: $crate::types::Dur, rto: $crate::types::Dur) {
+            self.cwnd.restart(idle, rto);
+        }
+
+        fn window(&self) -> $crate::types::Bytes {
+            self.cwnd.bytes()
+        }
+
+        fn slow_start_threshold(&self) -> Option<$crate::types::Bytes> {
+            Some(self.cwnd.threshold_bytes())
+        }
+    };
+}
+
 pub mod acct;
 pub(crate) mod aimd;
 pub mod bbr;

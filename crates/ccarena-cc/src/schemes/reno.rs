@@ -3,10 +3,8 @@
 //! Slow start grows by one segment per acknowledged segment, congestion avoidance by one per window of them; a loss
 //! episode halves. RFC 6582's partial acknowledgements are the transport's. Departures: see `cwnd`.
 
-use super::cwnd::Cwnd;
-use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::registry::{Config, Scheme};
-use crate::types::{Bytes, Dur, Time};
+use super::aimd::{Aimd, NEWRENO};
+use crate::registry::Scheme;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
@@ -16,58 +14,8 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: None,
     requirement: false,
-    build: |config| Box::new(Reno::new(config)),
+    build: |config| Box::new(Aimd::new(config, NEWRENO)),
 };
-
-struct Reno {
-    cwnd: Cwnd,
-}
-
-impl Reno {
-    fn new(config: &Config) -> Self {
-        Self { cwnd: Cwnd::new(config) }
-    }
-
-    /// RFC 5681 equation (4), from the window (`tcp_reno_ssthresh`).
-    fn reduced(&self) -> u32 {
-        self.cwnd.segments() / 2
-    }
-}
-
-impl Controller for Reno {
-    fn on_ack(&mut self, ack: &AckInfo) {
-        if self.cwnd.may_grow(ack) {
-            self.cwnd.grow_as_reno(ack.acked_packets);
-        }
-    }
-
-    fn on_loss(&mut self, loss: &LossInfo) {
-        if loss.new_episode {
-            self.cwnd.reduce(self.reduced());
-        }
-    }
-
-    fn on_timeout(&mut self, loss: &LossInfo) {
-        let threshold = loss.new_episode.then(|| self.reduced());
-        self.cwnd.collapse(loss, threshold);
-    }
-
-    fn on_spurious_loss(&mut self, _now: Time) {
-        self.cwnd.undo();
-    }
-
-    fn on_idle_restart(&mut self, _now: Time, idle: Dur, rto: Dur) {
-        self.cwnd.restart(idle, rto);
-    }
-
-    fn window(&self) -> Bytes {
-        self.cwnd.bytes()
-    }
-
-    fn slow_start_threshold(&self) -> Option<Bytes> {
-        Some(self.cwnd.threshold_bytes())
-    }
-}
 
 #[cfg(test)]
 mod tests {

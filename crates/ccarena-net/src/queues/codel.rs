@@ -91,20 +91,7 @@ impl<T: Item + Send + Sync> Queue<T> for CoDel<T> {
         self.state.dequeue(&self.law, now, next, drops)
     }
 
-    #[inline]
-    fn head_bytes(&self) -> Option<u32> {
-        self.fifo.head_bytes()
-    }
-
-    #[inline]
-    fn len_packets(&self) -> usize {
-        self.fifo.len_packets()
-    }
-
-    #[inline]
-    fn len_bytes(&self) -> u64 {
-        self.fifo.len_bytes()
-    }
+    backlog_of_fifo!();
 }
 
 /// CoDel's parameters.

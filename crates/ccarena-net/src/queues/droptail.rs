@@ -45,20 +45,7 @@ impl<T: Item + Send + Sync> Queue<T> for DropTail<T> {
         self.fifo.pop()
     }
 
-    #[inline]
-    fn head_bytes(&self) -> Option<u32> {
-        self.fifo.head_bytes()
-    }
-
-    #[inline]
-    fn len_packets(&self) -> usize {
-        self.fifo.len_packets()
-    }
-
-    #[inline]
-    fn len_bytes(&self) -> u64 {
-        self.fifo.len_bytes()
-    }
+    backlog_of_fifo!();
 }
 
 #[cfg(test)]

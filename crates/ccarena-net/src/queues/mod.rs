@@ -1,5 +1,25 @@
 //! Queue disciplines. One file holds each; adding one costs that file and a line in `disciplines!`.
 
+/// What a discipline with all its packets in one `fifo` says of them.
+macro_rules! backlog_of_fifo {
+    () => {
+        #[inline]
+        fn head_bytes(&self) -> Option<u32> {
+            self.fifo.head_bytes()
+        }
+
+        #[inline]
+        fn len_packets(&self) -> usize {
+            self.fifo.len_packets()
+        }
+
+        #[inline]
+        fn len_bytes(&self) -> u64 {
+            self.fifo.len_bytes()
+        }
+    };
+}
+
 mod limit;
 mod mahimahi;
 mod spec;

@@ -177,20 +177,7 @@ impl<T: Item + Send + Sync> Queue<T> for Red<T> {
         item
     }
 
-    #[inline]
-    fn head_bytes(&self) -> Option<u32> {
-        self.fifo.head_bytes()
-    }
-
-    #[inline]
-    fn len_packets(&self) -> usize {
-        self.fifo.len_packets()
-    }
-
-    #[inline]
-    fn len_bytes(&self) -> u64 {
-        self.fifo.len_bytes()
-    }
+    backlog_of_fifo!();
 }
 
 /// Probability over average length.
