@@ -166,7 +166,7 @@ def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(base, str):
         raise ConfigError(f"{origin}: {BASE_KEY} = {_show(base)}: expected the name of a configuration or a file")
     beside = Path(origin).parent / base
-    return _merge(_read(str(beside) if base not in shipped() and beside.is_file() else base, (*parents, name)), data)
+    return merge(_read(str(beside) if base not in shipped() and beside.is_file() else base, (*parents, name)), data)
 
 
 def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:
@@ -185,11 +185,12 @@ def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:
         raise ConfigError(f"{name}: cannot be read: {reason}; expected a YAML file") from error
 
 
-def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `over`, mappings merged key by key at every depth; neither is changed."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import __version__, traces
+from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.reproduce import computed, measures, template
 from ccarena.eval.reproduce.policy import NAME as POLICY_NAME
@@ -109,7 +110,7 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policy
         scenario = suite.scenario
         for override in suite.overrides:
             if _matches(cell, override.where):
-                scenario = _merged(scenario, override.scenario)
+                scenario = merge(scenario, override.scenario)
         document = template.expand(scenario, names, "scenario")
         document.setdefault("seed", seed)
         end_s = float(document.get("duration_s", 30.0))
@@ -138,14 +139,6 @@ def _window(window: Window, names: Mapping[str, Any], end_s: float, path: str) -
     if not 0 <= from_s < to_s:
         raise ConfigError(f"{path}: from {from_s:g} s to {to_s:g} s: expected a part of the run's {end_s:g} s")
     return [from_s, to_s]
-
-
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    out = dict(base)
-    for key, value in over.items():
-        old = out.get(key)
-        out[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return out
 
 
 def _rate_mbps(link: Any) -> float:
