@@ -5,14 +5,17 @@
 
 pub mod agent;
 pub mod cellular;
+pub mod link;
 pub mod log;
 pub mod queues;
 pub mod rng;
 pub mod scenario;
+pub mod series;
 pub mod service;
 pub mod trace;
 
 pub use agent::NetworkAgent;
+pub use link::{Carried, Link};
 pub use queues::{Item, Queue, QueueSpec};
 pub use scenario::{Scenario, ScenarioError};
 pub use service::{Service, ServiceError, ServiceSpec};

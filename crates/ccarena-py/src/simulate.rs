@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ccarena_cc::{Dur, Time, registry};
+use ccarena_net::link::PacketLog;
 use ccarena_net::queues::LimitRule;
+use ccarena_net::series::LinkBin;
 use ccarena_net::{Scenario, Trace, TraceError, queues, trace};
-use ccarena_sim::link::PacketLog;
-use ccarena_sim::series::LinkBin;
 use ccarena_sim::{PolicyFn, Resources, Sim, policy};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;

@@ -4,16 +4,15 @@ use std::path::Path;
 
 use ccarena_cc::registry::{self, BuildError, Config};
 use ccarena_cc::{Action, Dur, Rate, Time};
-use ccarena_net::queues::Setting;
-use ccarena_net::rng::{Purpose, Stream, derive};
+use ccarena_net::link::Link;
+use ccarena_net::rng::{Purpose, derive};
 use ccarena_net::scenario::{self, PolicySpec, Scenario};
-use ccarena_net::{NetworkAgent, Service, ServiceError, Trace, TraceError, queues};
+use ccarena_net::series::Series;
+use ccarena_net::{ServiceError, Trace, TraceError};
 
 use crate::app::{App, AppState};
-use crate::link::{Link, Outages, PacketLog};
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
-use crate::series::Series;
 use crate::sim::{Decider, Flow, Sim, Want};
 
 /// A policy as a function from observation to the index of an action.
@@ -71,8 +70,9 @@ impl Sim {
     /// If a trace, a scheme or a policy cannot be had.
     pub fn new(scenario: &Scenario, resources: &mut dyn Resources, environment: bool) -> Result<Self, SimError> {
         let mut links = Vec::with_capacity(scenario.links.len());
-        for (index, spec) in scenario.links.iter().enumerate() {
-            links.push(build_link(scenario, index, spec, resources)?);
+        for index in 0..scenario.links.len() {
+            let link = Link::of(scenario, index, |file| resources.trace(file));
+            links.push(link.map_err(|source| SimError::Service { link: index, source })?);
         }
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for (index, spec) in scenario.flows.iter().enumerate() {
@@ -80,31 +80,6 @@ impl Sim {
         }
         Ok(Self::from_parts(links, flows, Time(scenario.duration.0)))
     }
-}
-
-fn build_link(
-    scenario: &Scenario,
-    index: usize,
-    spec: &scenario::Link,
-    resources: &mut dyn Resources,
-) -> Result<Link, SimError> {
-    let seed = derive(scenario.seed, Purpose::Service, index as u64);
-    let service = Service::new(&spec.service, seed, scenario.duration, |file| resources.trace(file))
-        .map_err(|source| SimError::Service { link: index, source })?;
-    let rate = service.mean_rate(scenario.duration);
-    let stream = |purpose| Stream::new(scenario.seed, purpose, index as u64);
-    let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
-    let queue = queues::build(&spec.queue, &setting);
-    let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
-    let mut link = Link::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), agent);
-    let mut lateness = stream(Purpose::Jitter);
-    link.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
-    link.set_jitter(spec.jitter, lateness);
-    link.logs_late_drops = !spec.queue.mahimahi;
-    link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
-    link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
-    link.log = scenario.record.packets.then(PacketLog::default);
-    Ok(link)
 }
 
 fn build_flow(

@@ -6,7 +6,6 @@ pub mod app;
 pub mod build;
 mod delivery;
 pub mod domain;
-pub mod link;
 mod numbers;
 mod pacer;
 pub mod packet;
@@ -17,7 +16,6 @@ mod rtt;
 pub mod schedule;
 pub mod scoreboard;
 pub mod sender;
-pub mod series;
 pub mod sim;
 pub mod worlds;
 

@@ -1,6 +1,7 @@
 //! What travels: data segments and acknowledgements.
 
 use ccarena_cc::{Rate, Time};
+use ccarena_net::Carried;
 use ccarena_net::queues::Item;
 
 /// Selectively acknowledged blocks that fit beside timestamps (RFC 2018 §3 with RFC 7323).
@@ -66,6 +67,31 @@ impl Item for Packet {
         self.ecn = Ecn::Marked;
     }
 }
+
+impl Carried for Packet {
+    #[inline]
+    fn flow_number(&self) -> u32 {
+        self.flow
+    }
+
+    #[inline]
+    fn arrival(&self) -> Time {
+        self.arrival
+    }
+
+    #[inline]
+    fn arrive(&mut self, now: Time) {
+        self.arrival = now;
+    }
+
+    #[inline]
+    fn offer(&mut self, rate: Rate) {
+        self.advertised = self.advertised.min(rate);
+    }
+}
+
+/// A link that carries packets.
+pub type Link = ccarena_net::Link<Packet>;
 
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug)]

@@ -6,14 +6,13 @@
 use std::collections::VecDeque;
 
 use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Requirement, Time};
+use ccarena_net::series::{FlowBin, Series};
 
 use crate::build::PolicyFn;
-use crate::link::Link;
-use crate::packet::{Ack, Ecn, Packet};
+use crate::packet::{Ack, Ecn, Link, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::Schedule;
 use crate::sender::{Emission, Sender};
-use crate::series::{FlowBin, Series};
 
 /// What an application wants from some time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -290,7 +289,7 @@ impl Sim {
     }
 
     /// Takes the packet log of a link, if one was kept.
-    pub fn take_log(&mut self, link: usize) -> Option<crate::link::PacketLog> {
+    pub fn take_log(&mut self, link: usize) -> Option<ccarena_net::link::PacketLog> {
         self.links.get_mut(link)?.log.take()
     }
 

@@ -1,6 +1,6 @@
 //! Amounts per bin of time, for figures over time without a packet log.
 
-use ccarena_cc::{Dur, Time};
+use ccarena_cc::types::{Dur, Time};
 
 /// What a link did in one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,32 @@
 //! A link: loss, a queue, a service, an optional network agent, and a pipe of packets in propagation.
 
 use std::collections::VecDeque;
+use std::path::Path;
 
-use ccarena_cc::{Dur, Rate, Time};
-use ccarena_net::rng::Stream;
-use ccarena_net::{NetworkAgent, Queue, Service};
+use ccarena_cc::types::{Dur, Rate, Time};
 
-use crate::packet::Packet;
+use crate::agent::NetworkAgent;
+use crate::queues::{self, Item, Queue, Setting};
+use crate::rng::{Purpose, Stream, derive};
+use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
+use crate::service::{Service, ServiceError};
+use crate::trace::{Trace, TraceError};
+
+/// What a link carries.
+pub trait Carried: Item {
+    /// The flow it counts for: a small number.
+    fn flow_number(&self) -> u32;
+
+    /// When it reached the queue that it is in.
+    fn arrival(&self) -> Time;
+
+    /// It reaches a queue at `now`.
+    fn arrive(&mut self, now: Time);
+
+    /// A router offers its flow `rate`.
+    fn offer(&mut self, rate: Rate);
+}
 
 /// One delivered packet, for the packet log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +111,8 @@ impl Outages {
 }
 
 /// A link and what is on it.
-pub struct Link {
-    queue: Box<dyn Queue<Packet>>,
+pub struct Link<T> {
+    queue: Box<dyn Queue<T>>,
     service: Service,
     /// Propagation delay after the queue.
     delay: Dur,
@@ -112,13 +131,13 @@ pub struct Link {
     serves_from_queue: bool,
 
     /// The packet in transmission, on links that take it from the queue.
-    transmitting: Option<Packet>,
+    transmitting: Option<T>,
     /// When the packet in service will have left; never if there is none.
     departs: Time,
     serialisation: Dur,
     /// Packets in propagation towards a further link.
-    pub pipe: VecDeque<(Time, Packet)>,
-    drops: Vec<Packet>,
+    pub pipe: VecDeque<(Time, T)>,
+    drops: Vec<T>,
 
     /// Counters.
     pub stats: LinkStats,
@@ -128,11 +147,11 @@ pub struct Link {
     pub series: Option<Series<LinkBin>>,
 }
 
-impl Link {
+impl<T: Carried> Link<T> {
     /// An idle link.
     #[must_use]
     pub fn new(
-        queue: Box<dyn Queue<Packet>>,
+        queue: Box<dyn Queue<T>>,
         service: Service,
         delay: Dur,
         loss: f64,
@@ -161,6 +180,37 @@ impl Link {
             log: None,
             series: None,
         }
+    }
+
+    /// Link number `index` of `scenario`. `load` finds the trace of a file name.
+    ///
+    /// # Errors
+    /// If its trace or preset cannot be had.
+    pub fn of(
+        scenario: &Scenario,
+        index: usize,
+        load: impl FnOnce(&Path) -> Result<Trace, TraceError>,
+    ) -> Result<Self, ServiceError>
+    where
+        T: Send + Sync + 'static,
+    {
+        let spec = &scenario.links[index];
+        let seed = derive(scenario.seed, Purpose::Service, index as u64);
+        let service = Service::new(&spec.service, seed, scenario.duration, load)?;
+        let rate = service.mean_rate(scenario.duration);
+        let stream = |purpose| Stream::new(scenario.seed, purpose, index as u64);
+        let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
+        let queue = queues::build(&spec.queue, &setting);
+        let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
+        let mut link = Self::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), agent);
+        let mut lateness = stream(Purpose::Jitter);
+        link.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
+        link.set_jitter(spec.jitter, lateness);
+        link.logs_late_drops = !spec.queue.mahimahi;
+        link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
+        link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
+        link.log = scenario.record.packets.then(PacketLog::default);
+        Ok(link)
     }
 
     /// Makes packets late by `mean` on average.
@@ -225,17 +275,17 @@ impl Link {
 
     /// A packet arrives.
     #[inline]
-    pub fn arrive(&mut self, mut packet: Packet, now: Time) {
+    pub fn arrive(&mut self, mut packet: T, now: Time) {
         self.stats.arrived_packets += 1;
         if let Some(agent) = &mut self.agent {
-            agent.on_packet(packet.flow, now);
+            agent.on_packet(packet.flow_number(), now);
         }
         let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
         if out || (self.loss > 0.0 && self.loss_stream.chance(self.loss)) {
             self.stats.lost_packets += 1;
             return;
         }
-        packet.arrival = now;
+        packet.arrive(now);
         self.queue.enqueue(packet, now, &mut self.drops);
         if !self.drops.is_empty() {
             self.count_drops(now, true);
@@ -250,7 +300,7 @@ impl Link {
         for packet in self.drops.drain(..) {
             self.stats.dropped_packets += 1;
             if let Some(log) = self.log.as_mut().filter(|_| logged) {
-                log.dropped.push((now, packet.flow));
+                log.dropped.push((now, packet.flow_number()));
             }
             if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
                 bin.dropped_packets += 1;
@@ -268,7 +318,7 @@ impl Link {
             if !self.drops.is_empty() {
                 self.count_drops(now, self.logs_late_drops);
             }
-            self.transmitting.as_ref().map(|p| p.bytes)
+            self.transmitting.as_ref().map(Item::bytes)
         };
         self.departs = bytes.map_or(Time::NEVER, |b| self.service.departure(now, b, backlogged));
         self.serialisation =
@@ -277,7 +327,7 @@ impl Link {
 
     /// The packet in service has left; the next one begins. None if the queue dropped what was to leave.
     #[inline]
-    pub fn depart(&mut self, now: Time) -> Option<Packet> {
+    pub fn depart(&mut self, now: Time) -> Option<T> {
         let packet = if self.serves_from_queue {
             let packet = self.queue.dequeue(now, &mut self.drops);
             if !self.drops.is_empty() {
@@ -291,24 +341,24 @@ impl Link {
         self.begin(now, true);
         let mut packet = packet?;
         self.stats.delivered_packets += 1;
-        self.stats.delivered_bytes += u64::from(packet.bytes);
+        self.stats.delivered_bytes += u64::from(packet.bytes());
         if let Some(agent) = &mut self.agent {
             // The offer is written as the packet leaves, so that it does not age in the queue that it is about.
             let offer = agent.offer(self.service.rate(now), now);
-            packet.advertised = packet.advertised.min(offer.max(Rate(1)));
+            packet.offer(offer.max(Rate(1)));
         }
         if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
-            bin.delivered_bytes += u64::from(packet.bytes);
+            bin.delivered_bytes += u64::from(packet.bytes());
             bin.packets += 1;
-            bin.queueing += now.since(packet.arrival) - serialisation;
+            bin.queueing += now.since(packet.arrival()) - serialisation;
         }
         if let Some(log) = &mut self.log {
             log.delivered.push(Delivered {
-                arrival: packet.arrival,
+                arrival: packet.arrival(),
                 departure: now,
                 serialisation,
-                flow: packet.flow,
-                bytes: packet.bytes,
+                flow: packet.flow_number(),
+                bytes: packet.bytes(),
             });
         }
         Some(packet)
