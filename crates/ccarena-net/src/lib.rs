@@ -1,4 +1,5 @@
-//! What a packet meets on its way: queues, link services, traces, ACCT's network agent; and the scenario document.
+//! What a packet meets on its way: queues, link services, traces, ACCT's network agent and its option on the wire; and the
+//! scenario document.
 //!
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams ([`rng`]), and the one
 //! function that touches a file is [`trace::load`].
@@ -12,6 +13,7 @@ pub mod rng;
 pub mod scenario;
 pub mod series;
 pub mod service;
+pub mod tcp_option;
 pub mod trace;
 
 pub use agent::NetworkAgent;

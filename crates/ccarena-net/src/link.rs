@@ -63,6 +63,8 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Packets dropped by the queue.
     pub dropped_packets: u64,
+    /// IP bytes dropped by the queue.
+    pub dropped_bytes: u64,
     /// Packets lost at random or in an outage.
     pub lost_packets: u64,
 }
@@ -299,6 +301,7 @@ impl<T: Carried> Link<T> {
     fn count_drops(&mut self, now: Time, logged: bool) {
         for packet in self.drops.drain(..) {
             self.stats.dropped_packets += 1;
+            self.stats.dropped_bytes += u64::from(packet.bytes());
             if let Some(log) = self.log.as_mut().filter(|_| logged) {
                 log.dropped.push((now, packet.flow_number()));
             }

@@ -11,10 +11,12 @@ mod write;
 use std::collections::BTreeMap;
 
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
+use ccarena_cc::{Config, Controller};
 use serde_json::Value;
 
 use crate::agent;
 use crate::queues::QueueSpec;
+use crate::rng::{Purpose, derive};
 use crate::service::ServiceSpec;
 
 pub use error::{Problem, ScenarioError};
@@ -138,6 +140,28 @@ pub struct Change {
     pub weight: Option<f64>,
     /// Its requirement.
     pub requirement: Option<Requirement>,
+}
+
+/// What an application wants from some time on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Want {
+    /// A rate to ask routers for.
+    Rate(Rate),
+    /// A weight among other flows.
+    Weight(f64),
+    /// Rates to reach.
+    Requirement(Requirement),
+}
+
+impl Want {
+    /// Tells the controller.
+    pub fn tell(self, controller: &mut dyn Controller) {
+        match self {
+            Self::Rate(rate) => controller.set_desired_rate(rate),
+            Self::Weight(weight) => controller.set_weight(weight),
+            Self::Requirement(requirement) => controller.set_requirement(Some(requirement)),
+        }
+    }
 }
 
 /// What a flow sends.
@@ -272,7 +296,39 @@ impl Default for Record {
     }
 }
 
+impl Flow {
+    /// All changes of what the application wants, the next one last.
+    #[must_use]
+    pub fn wants(&self) -> Vec<(Time, Want)> {
+        let mut wants: Vec<(Time, Want)> =
+            self.desired.iter().skip(1).map(|&(at, rate)| (at, Want::Rate(rate))).collect();
+        for &(at, change) in &self.changes {
+            wants.extend(change.weight.map(|weight| (at, Want::Weight(weight))));
+            wants.extend(change.requirement.map(|requirement| (at, Want::Requirement(requirement))));
+        }
+        wants.sort_by_key(|w| std::cmp::Reverse(w.0));
+        wants
+    }
+}
+
 impl Scenario {
+    /// What the controller of flow number `index` is built from, for segments of `mss` bytes.
+    #[must_use]
+    pub fn controller(&self, index: usize, mss: u32) -> Config {
+        let flow = &self.flows[index];
+        Config {
+            mss,
+            initial_window: flow.initial_window,
+            slow_start: flow.slow_start,
+            seed: derive(self.seed, Purpose::Controller, index as u64),
+            desired_rate: flow.desired.first().map_or(Config::default().desired_rate, |d| d.1),
+            header_bytes: flow.header_bytes,
+            weight: flow.weight,
+            requirement: flow.requirement,
+            params: flow.params.clone(),
+        }
+    }
+
     /// Reads a scenario from JSON text.
     ///
     /// # Errors

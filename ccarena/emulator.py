@@ -1,0 +1,99 @@
+"""`ccarena link|delay|loss|onoff|emulate`, and `cca-link` and so on: the emulator's shells, which are the program
+`ccarena-link`. Arguments go to it as they are; of a scenario it gets the normalised JSON (docs/emulator.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ccarena.cc_kernel_bridge import binaries
+from ccarena.errors import CcarenaError, ScenarioError
+
+PROGRAM = "ccarena-link"
+
+SHELLS = {
+    "link": "run a command behind a link that serves by mahimahi traces (mm-link)",
+    "delay": "run a command behind a delay (mm-delay)",
+    "loss": "run a command behind random loss (mm-loss)",
+    "onoff": "run a command behind a link that is on and off by turns (mm-onoff)",
+    "emulate": "run a command behind the links of a scenario, in real time",
+}
+"""Each with its line of help."""
+
+_WITH_VALUE = ("--emulator", "--far-command", "--lateness-bound", "--seed", "--summary")
+
+
+def execute(words: Sequence[str]) -> NoReturn:
+    """Becomes the shell `words[0]` with the arguments `words[1:]`. Raises MachineError without the program, and
+    ScenarioError for a document that is none."""
+    name, *arguments = words
+    program = binaries.find(PROGRAM)
+    if name == "emulate":
+        at = _scenario(arguments)
+        if at is not None:
+            arguments[at] = _handed_over(Path(arguments[at]))
+    sys.stdout.flush()
+    os.execv(program, [PROGRAM, name, *arguments])
+
+
+def link() -> None:
+    """`cca-link`."""
+    _entry("link")
+
+
+def delay() -> None:
+    """`cca-delay`."""
+    _entry("delay")
+
+
+def loss() -> None:
+    """`cca-loss`."""
+    _entry("loss")
+
+
+def onoff() -> None:
+    """`cca-onoff`."""
+    _entry("onoff")
+
+
+def _entry(shell: str) -> NoReturn:
+    """Becomes the shell under its mahimahi-like name, which is what its log and its errors show."""
+    try:
+        os.execv(binaries.find(PROGRAM), [f"cca-{shell}", *sys.argv[1:]])
+    except CcarenaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _scenario(arguments: list[str]) -> int | None:
+    """Where the scenario's file stands: the first word that is no option, nor an option's value."""
+    is_value = False
+    for i, word in enumerate(arguments):
+        if is_value:
+            is_value = False
+        elif not word.startswith("-"):
+            return i
+        else:
+            is_value = len(word) > 2 and any(option.startswith(word) for option in _WITH_VALUE)
+    return None
+
+
+def _handed_over(path: Path) -> str:
+    """The name of a file in memory with the scenario in `path`, normalised; the program inherits it."""
+    from ccarena import _core
+    from ccarena.eval.command import read_scenario
+
+    document = read_scenario(path)
+    try:
+        normalised = _core.validate_scenario(json.dumps(document))
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    handle = os.memfd_create("scenario", 0)
+    with os.fdopen(os.dup(handle), "w", encoding="utf-8") as file:
+        file.write(normalised)
+    return f"/dev/fd/{handle}"

@@ -1,0 +1,245 @@
+//! Real-time runs: the links of a scenario between the two ends of a [`Network`], or two chains between any two devices.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use ccarena_cc::types::{Dur, Time};
+use ccarena_net::{Link, Scenario, Trace, TraceError};
+
+use crate::clock;
+use crate::datagram::Datagram;
+use crate::error::LinkError;
+use crate::fabric::{Fabric, Observer, Route};
+use crate::lateness::{Histogram, Lateness};
+use crate::network::{End, Network};
+use crate::pump::{Pump, Way};
+use crate::tun::Tun;
+
+/// Links one after the other, and a delay before them, that all packets of one direction cross.
+#[derive(Default)]
+pub struct Chain {
+    /// The delay.
+    pub delay: Dur,
+    /// The links in order; none is pure delay.
+    pub links: Vec<Link<Datagram>>,
+    /// Is told what happens, links being numbered within the chain.
+    pub observer: Option<Box<dyn Observer>>,
+}
+
+/// Starts runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Emulator;
+
+/// A run that goes on until it is stopped or dropped.
+pub struct Running {
+    zero_ns: u64,
+    stop: Arc<AtomicBool>,
+    /// Ends the waits of the threads when it is closed.
+    wake: Option<UnixStream>,
+    threads: Vec<Thread>,
+}
+
+/// A thread and the numbers of its links among those of the run.
+struct Thread {
+    handle: JoinHandle<Pumped>,
+    numbers: Vec<usize>,
+}
+
+/// What a thread leaves.
+pub(crate) struct Pumped {
+    pub links: Vec<Link<Datagram>>,
+    pub lateness: Histogram,
+    pub counts: Counts,
+}
+
+/// What crossed the emulator besides the counters of links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets taken from the kernel.
+    pub read: u64,
+    /// Packets of no flow, which went no further: not IPv4, or of other addresses.
+    pub ignored: u64,
+    /// Packets handed to the kernel.
+    pub written: u64,
+    /// Packets that the kernel did not take.
+    pub refused: u64,
+    /// CPU time of the threads; what the kernel's TCP does in our calls is part of it.
+    pub cpu: Dur,
+}
+
+/// What a run leaves.
+pub struct Outcome {
+    /// The links, in the scenario's order (of two chains: the first's, then the second's), with counters and logs.
+    pub links: Vec<Link<Datagram>>,
+    /// The self-check.
+    pub lateness: Lateness,
+    /// Packets and CPU time.
+    pub counts: Counts,
+}
+
+impl Emulator {
+    /// Runs the links of `scenario` over `network`. `load` finds the trace of a file name.
+    ///
+    /// # Errors
+    /// If a link cannot be built, or threads cannot be started.
+    pub fn start(
+        scenario: &Scenario,
+        load: impl Fn(&Path) -> Result<Trace, TraceError>,
+        network: &Network,
+    ) -> Result<Running, LinkError> {
+        let mut links = Vec::with_capacity(scenario.links.len());
+        for index in 0..scenario.links.len() {
+            let link = Link::of(scenario, index, &load).map_err(|source| LinkError::Service { index, source })?;
+            links.push(link);
+        }
+        let count = scenario.flows.len() as u32;
+        let forth = scenario.flows.iter().map(|f| Route { delay: Dur::ZERO, path: f.path.clone() }).collect();
+        let back = |f| scenario.return_delay(f);
+        let back = scenario.flows.iter().map(|f| Route { delay: back(f), path: f.return_path.clone() }).collect();
+        let way = |from: End| {
+            let (input, output) = (network.tun(from).try_clone()?, network.tun(from.other()).try_clone()?);
+            Ok::<_, LinkError>(Way::of_flows(input, output, from, count))
+        };
+        let forth = Plan { way: way(End::Senders)?, routes: forth };
+        let back = Plan { way: way(End::Receivers)?, routes: back };
+        let (returning, others): (Vec<_>, Vec<_>) = links.into_iter().enumerate().partition(|(i, _)| back.crosses(*i));
+        if returning.iter().any(|(i, _)| forth.crosses(*i)) {
+            return Running::start(vec![Part::of(vec![forth, back], others.into_iter().chain(returning))]);
+        }
+        Running::start(vec![Part::of(vec![forth], others), Part::of(vec![back], returning)])
+    }
+
+    /// Runs `up` for packets from `near` to `far`, and `down` for those from `far` to `near`.
+    ///
+    /// # Errors
+    /// If threads cannot be started.
+    pub fn over(up: Chain, down: Chain, near: &Tun, far: &Tun) -> Result<Running, LinkError> {
+        let mut parts = Vec::with_capacity(2);
+        let mut first = 0;
+        for (chain, input, output) in [(up, near, far), (down, far, near)] {
+            let count = chain.links.len();
+            let route = Route { delay: chain.delay, path: (0..count).collect() };
+            let way = Way::of_all(input.try_clone()?, output.try_clone()?);
+            let fabric = Fabric::new(chain.links, vec![route], chain.observer);
+            parts.push(Part { ways: vec![way], fabric, numbers: (first..first + count).collect() });
+            first += count;
+        }
+        Running::start(parts)
+    }
+}
+
+/// A direction of a scenario: the route of each flow, over the scenario's links.
+struct Plan {
+    way: Way,
+    routes: Vec<Route>,
+}
+
+impl Plan {
+    fn crosses(&self, link: usize) -> bool {
+        self.routes.iter().any(|r| r.path.contains(&link))
+    }
+}
+
+/// What one thread runs.
+struct Part {
+    ways: Vec<Way>,
+    fabric: Fabric,
+    /// Its links' numbers in the run.
+    numbers: Vec<usize>,
+}
+
+impl Part {
+    /// A thread for `plans`, which cross none but these links, given with their numbers in the run.
+    fn of(plans: Vec<Plan>, links: impl IntoIterator<Item = (usize, Link<Datagram>)>) -> Self {
+        let (numbers, links): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+        let (mut ways, mut routes) = (Vec::new(), Vec::new());
+        for mut plan in plans {
+            plan.way.first_route = routes.len() as u32;
+            ways.push(plan.way);
+            routes.extend(plan.routes.into_iter().map(|Route { delay, path }| Route {
+                delay,
+                path: path.iter().filter_map(|link| numbers.iter().position(|n| n == link)).collect(),
+            }));
+        }
+        Self { ways, fabric: Fabric::new(links, routes, None), numbers }
+    }
+}
+
+impl Running {
+    fn start(parts: Vec<Part>) -> Result<Self, LinkError> {
+        let (wake, woken) = UnixStream::pair().map_err(|e| LinkError::of("cannot create a pair of sockets", e))?;
+        let zero_ns = clock::now_ns();
+        let mut running = Self { zero_ns, stop: Arc::default(), wake: Some(wake), threads: Vec::new() };
+        for Part { ways, fabric, numbers } in parts {
+            let woken = woken.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
+            let mut pump = Pump::new(ways, fabric, zero_ns, Arc::clone(&running.stop), woken);
+            let handle = thread::Builder::new()
+                .name("links".into())
+                .spawn(move || {
+                    pump.run();
+                    pump.finish()
+                })
+                .map_err(|e| LinkError::of("cannot start a thread", e))?;
+            running.threads.push(Thread { handle, numbers });
+        }
+        Ok(running)
+    }
+
+    /// [`clock::now_ns`] at time zero of the run, to which the times of its records refer.
+    #[must_use]
+    pub fn zero(&self) -> u64 {
+        self.zero_ns
+    }
+
+    /// The time of the run.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        Time(clock::now_ns().saturating_sub(self.zero_ns))
+    }
+
+    /// Stops: packets on the way are lost.
+    ///
+    /// # Errors
+    /// If a thread has panicked.
+    pub fn stop(mut self) -> Result<Outcome, LinkError> {
+        self.wake_threads();
+        let (mut links, mut lateness, mut counts) = (Vec::new(), Histogram::new(), Counts::default());
+        for Thread { handle, numbers } in self.threads.drain(..) {
+            let pumped = handle.join().map_err(|_| LinkError::Panicked)?;
+            links.extend(numbers.into_iter().zip(pumped.links));
+            lateness.merge(&pumped.lateness);
+            counts.merge(&pumped.counts);
+        }
+        links.sort_by_key(|(number, _)| *number);
+        let links = links.into_iter().map(|(_, link)| link).collect();
+        Ok(Outcome { links, lateness: lateness.summary(), counts })
+    }
+
+    fn wake_threads(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake = None;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.wake_threads();
+        for thread in self.threads.drain(..) {
+            // Nobody asks any more what it measured.
+            let _ = thread.handle.join();
+        }
+    }
+}
+
+impl Counts {
+    fn merge(&mut self, other: &Self) {
+        self.read += other.read;
+        self.ignored += other.ignored;
+        self.written += other.written;
+        self.refused += other.refused;
+        self.cpu += other.cpu;
+    }
+}

@@ -1,0 +1,25 @@
+//! The real-time link emulator: two network namespaces, a TUN device in each, and between them the links of a scenario.
+//!
+//! Queues and services are `ccarena-net`'s, the same code as the simulator's, run by the clock ([`emulator`]).
+
+pub mod clock;
+pub mod datagram;
+pub mod emulator;
+mod error;
+pub mod fabric;
+pub mod lateness;
+pub mod namespace;
+mod netlink;
+pub mod network;
+mod pump;
+pub mod shells;
+pub mod tun;
+
+pub use datagram::Datagram;
+pub use emulator::{Emulator, Outcome, Running};
+pub use error::LinkError;
+pub use fabric::Observer;
+pub use lateness::Lateness;
+pub use namespace::Namespace;
+pub use network::{End, Network};
+pub use tun::Tun;

@@ -1,0 +1,188 @@
+//! The few requests of rtnetlink (rtnetlink(7)) that set up interfaces, addresses and routes.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::Ipv4Addr;
+use std::os::fd::{FromRawFd, RawFd};
+
+use crate::error::LinkError;
+
+/// Flags of a request beside NLM_F_REQUEST and NLM_F_ACK.
+const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+const REPLACE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+
+/// Metrics of a route (`linux/rtnetlink.h`), which libc does not name.
+const RTAX_INITCWND: u16 = 11;
+const RTAX_INITRWND: u16 = 14;
+
+const HEADER_BYTES: usize = 16;
+
+/// Initial windows of TCP connections over a route, in segments; none is the kernel's default of 10.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InitialWindows {
+    /// The sender's congestion window.
+    pub congestion: Option<u32>,
+    /// The window that a receiver advertises.
+    pub receive: Option<u32>,
+}
+
+/// The number of the interface `name` in the calling thread's namespace.
+pub fn index(name: &str) -> Result<u32, LinkError> {
+    let text = std::ffi::CString::new(name).map_err(|_| LinkError::Name(name.into()))?;
+    #[allow(unsafe_code, reason = "if_nametoindex has no safe wrapper in the standard library")]
+    // SAFETY: `text` ends with a zero byte and lives through the call.
+    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
+        0 => Err(LinkError::last(format!("cannot find interface {name}"))),
+        index => Ok(index),
+    }
+}
+
+/// A request under construction: header, a fixed body, attributes.
+struct Request(Vec<u8>);
+
+impl Request {
+    fn new(kind: u16, flags: u16, body: &[u8]) -> Self {
+        let flags = flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
+        bytes.extend(body);
+        Self(bytes)
+    }
+
+    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+        self.0.extend((4 + value.len() as u16).to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn number(self, kind: u16, value: Option<u32>) -> Self {
+        match value {
+            Some(value) => self.attribute(kind, &value.to_ne_bytes()),
+            None => self,
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = (self.0.len() as u32).to_ne_bytes();
+        self.0[..4].copy_from_slice(&length);
+        self.0
+    }
+}
+
+/// A routing socket of one network namespace.
+pub struct Socket(File);
+
+impl Socket {
+    /// Opens one in the calling thread's namespace.
+    pub fn open() -> Result<Self, LinkError> {
+        #[allow(unsafe_code, reason = "the standard library has no netlink sockets")]
+        // SAFETY: the call takes numbers; what it returns is a new descriptor that nobody else owns, or an error.
+        unsafe {
+            let fd: RawFd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);
+            if fd < 0 {
+                return Err(LinkError::last("cannot open a netlink socket"));
+            }
+            Ok(Self(File::from_raw_fd(fd)))
+        }
+    }
+
+    /// Sets interface number `index` up.
+    pub fn set_up(&mut self, index: u32, mtu: Option<u32>, queue_packets: Option<u32>) -> Result<(), LinkError> {
+        let up = (libc::IFF_UP as u32).to_ne_bytes();
+        // struct ifinfomsg: family and type, index, flags, which flags change.
+        let body = [[0; 4], index.to_ne_bytes(), up, up].concat();
+        let request = Request::new(libc::RTM_NEWLINK, 0, &body)
+            .number(libc::IFLA_MTU, mtu)
+            .number(libc::IFLA_TXQLEN, queue_packets);
+        self.ask(request, "set up the interface")
+    }
+
+    /// Adds `address` with `peer` at the other end.
+    pub fn add_address(&mut self, index: u32, address: Ipv4Addr, peer: Ipv4Addr) -> Result<(), LinkError> {
+        // struct ifaddrmsg: family, prefix length, flags, scope (0 is global), index.
+        let body = [[libc::AF_INET as u8, 32, 0, 0], index.to_ne_bytes()].concat();
+        let request = Request::new(libc::RTM_NEWADDR, CREATE, &body)
+            .attribute(libc::IFA_LOCAL, &address.octets())
+            .attribute(libc::IFA_ADDRESS, &peer.octets());
+        self.ask(request, "add an address")
+    }
+
+    /// Every address of `block`/`bits` is this namespace's own.
+    pub fn own_block(&mut self, block: Ipv4Addr, bits: u8) -> Result<(), LinkError> {
+        let loopback = index("lo")?;
+        self.route(block, bits, Via::Own(loopback), InitialWindows::default())
+    }
+
+    /// Sends packets to `block`/`bits` out of interface number `device`; replaces the route that there is.
+    pub fn route_to(
+        &mut self,
+        block: Ipv4Addr,
+        bits: u8,
+        device: u32,
+        windows: InitialWindows,
+    ) -> Result<(), LinkError> {
+        self.route(block, bits, Via::Device(device), windows)
+    }
+
+    /// Sends packets to `block`/`bits` out of interface number `device`, if nobody routes exactly that block yet: the
+    /// kernel decides between several who ask at once. Whether it is ours now.
+    pub fn claim_block(&mut self, block: Ipv4Addr, bits: u8, device: u32) -> Result<bool, LinkError> {
+        match self.route(block, bits, Via::Claimed(device), InitialWindows::default()) {
+            Ok(()) => Ok(true),
+            Err(LinkError::System { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Packets to `block`/`bits` for which there is no better route are refused, and do not go out again.
+    pub fn refuse_block(&mut self, block: Ipv4Addr, bits: u8) -> Result<(), LinkError> {
+        self.route(block, bits, Via::Nowhere, InitialWindows::default())
+    }
+
+    fn route(&mut self, block: Ipv4Addr, bits: u8, via: Via, windows: InitialWindows) -> Result<(), LinkError> {
+        let (table, scope, kind, device) = match via {
+            Via::Own(device) => (libc::RT_TABLE_LOCAL, libc::RT_SCOPE_HOST, libc::RTN_LOCAL, Some(device)),
+            Via::Device(device) | Via::Claimed(device) => {
+                (libc::RT_TABLE_MAIN, libc::RT_SCOPE_LINK, libc::RTN_UNICAST, Some(device))
+            }
+            Via::Nowhere => (libc::RT_TABLE_MAIN, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNREACHABLE, None),
+        };
+        let flags = if matches!(via, Via::Claimed(_)) { CREATE } else { REPLACE };
+        // struct rtmsg: family, bits of destination and source, TOS; table, protocol, scope, type; flags.
+        let body = [[libc::AF_INET as u8, bits, 0, 0], [table, libc::RTPROT_STATIC, scope, kind], [0; 4]].concat();
+        let mut request = Request::new(libc::RTM_NEWROUTE, flags, &body)
+            .attribute(libc::RTA_DST, &block.octets())
+            .number(libc::RTA_OIF, device);
+        if windows != InitialWindows::default() {
+            let metrics =
+                Request(Vec::new()).number(RTAX_INITCWND, windows.congestion).number(RTAX_INITRWND, windows.receive);
+            request = request.attribute(libc::RTA_METRICS, &metrics.0);
+        }
+        self.ask(request, "add a route")
+    }
+
+    /// Sends `request` and waits for the kernel's answer: a struct nlmsgerr, whose number is 0 or a negative errno.
+    fn ask(&mut self, request: Request, what: &str) -> Result<(), LinkError> {
+        let failed = |e| LinkError::of(format!("cannot {what}"), e);
+        self.0.write_all(&request.finish()).map_err(failed)?;
+        let mut answer = [0; 4096];
+        let length = self.0.read(&mut answer).map_err(failed)?;
+        let number = answer[..length].get(HEADER_BYTES..HEADER_BYTES + 4).and_then(|b| b.try_into().ok());
+        match number.map(i32::from_ne_bytes) {
+            Some(0) => Ok(()),
+            Some(errno) => Err(failed(io::Error::from_raw_os_error(-errno))),
+            None => Err(failed(io::Error::from(io::ErrorKind::InvalidData))),
+        }
+    }
+}
+
+/// Where a route leads: here, out of a device, out of a device if no route is there yet, nowhere.
+enum Via {
+    Own(u32),
+    Device(u32),
+    Claimed(u32),
+    Nowhere,
+}

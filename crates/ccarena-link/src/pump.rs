@@ -1,0 +1,191 @@
+//! The loop of an emulator thread: packets from the kernel into the fabric and back when they are due.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ccarena_cc::types::{Dur, Time};
+
+use crate::clock;
+use crate::datagram::Datagram;
+use crate::emulator::{Counts, Pumped};
+use crate::fabric::Fabric;
+use crate::lateness::Histogram;
+use crate::network::End;
+use crate::tun::Tun;
+
+/// Packets read at once before those that are due leave.
+const BURST: usize = 64;
+
+/// While packets come and go more often than this, the thread wakes this often: each wake costs as much as several
+/// packets. Times of departure do not depend on it; packets are handed over half of it late on average.
+const GRAIN: Dur = Dur::from_micros(200);
+
+/// A device to read, the device that packets leave by, and whose they are.
+pub(crate) struct Way {
+    input: Option<Tun>,
+    output: Tun,
+    owner: Owner,
+    /// Route of flow 0, or of all packets; the others' follow.
+    pub first_route: u32,
+}
+
+enum Owner {
+    /// Packets go by flows, told apart by their addresses at this end.
+    Flows(End, u32),
+    /// All packets go one way.
+    All,
+}
+
+impl Way {
+    /// `flows` flows from the end `from`, each with its route.
+    pub fn of_flows(input: Tun, output: Tun, from: End, flows: u32) -> Self {
+        Self { input: Some(input), output, owner: Owner::Flows(from, flows), first_route: 0 }
+    }
+
+    /// One route for all packets.
+    pub fn of_all(input: Tun, output: Tun) -> Self {
+        Self { input: Some(input), output, owner: Owner::All, first_route: 0 }
+    }
+
+    /// The route of `packet`, which learns its flow; none if it is of no flow.
+    #[inline]
+    fn route(&self, packet: &mut Datagram) -> Option<u32> {
+        match self.owner {
+            Owner::Flows(from, flows) => {
+                let (source, destination) = packet.addresses()?;
+                let flow = from.flow(source).filter(|&flow| flow < flows as usize)?;
+                if from.other().flow(destination) != Some(flow) {
+                    return None;
+                }
+                packet.set_flow(flow as u32);
+                Some(self.first_route + flow as u32)
+            }
+            Owner::All => {
+                packet.set_flow_from_headers();
+                Some(self.first_route)
+            }
+        }
+    }
+}
+
+/// What a thread of the emulator runs.
+pub(crate) struct Pump {
+    ways: Vec<Way>,
+    fabric: Fabric,
+    zero_ns: u64,
+    stop: Arc<AtomicBool>,
+    woken: UnixStream,
+    lateness: Histogram,
+    counts: Counts,
+}
+
+impl Pump {
+    pub fn new(ways: Vec<Way>, fabric: Fabric, zero_ns: u64, stop: Arc<AtomicBool>, woken: UnixStream) -> Self {
+        Self { ways, fabric, zero_ns, stop, woken, lateness: Histogram::new(), counts: Counts::default() }
+    }
+
+    /// Runs until it is told to stop.
+    pub fn run(&mut self) {
+        clock::precise_timers();
+        clock::take_precedence();
+        let mut inputs: Vec<RawFd> = self.inputs();
+        // Whether packets come or go more often than GRAIN.
+        let mut busy = false;
+        while !self.stop.load(Ordering::Relaxed) {
+            let begun = self.now();
+            let handled = self.counts.read + self.counts.written;
+            let more = self.take();
+            self.give();
+            let handled = self.counts.read + self.counts.written - handled;
+            if more {
+                continue;
+            }
+            if busy && handled > 0 {
+                self.sleep_until(begun + GRAIN, &inputs[..1]);
+                continue;
+            }
+            inputs = self.inputs();
+            self.sleep_until(self.fabric.next_time(), &inputs);
+            busy = self.now() < begun + GRAIN;
+        }
+    }
+
+    /// What the thread leaves.
+    pub fn finish(self) -> Pumped {
+        let counts = Counts { cpu: clock::thread_cpu(), ..self.counts };
+        Pumped { links: self.fabric.links, lateness: self.lateness, counts }
+    }
+
+    #[inline]
+    fn now(&self) -> Time {
+        Time(clock::now_ns().saturating_sub(self.zero_ns))
+    }
+
+    /// What to wait for: the end of the run first, then packets.
+    fn inputs(&self) -> Vec<RawFd> {
+        let tuns = self.ways.iter().filter_map(|way| way.input.as_ref().map(AsRawFd::as_raw_fd));
+        [self.woken.as_raw_fd()].into_iter().chain(tuns).collect()
+    }
+
+    fn sleep_until(&self, at: Time, fds: &[RawFd]) {
+        let now = self.now();
+        if at > now {
+            clock::wait(fds, (at != Time::NEVER).then(|| at.since(now).0));
+        }
+    }
+
+    /// Takes packets from the kernel until none waits, or a burst of them. Whether more may wait.
+    fn take(&mut self) -> bool {
+        let mut more = false;
+        for index in 0..self.ways.len() {
+            more |= self.take_from(index);
+        }
+        more
+    }
+
+    fn take_from(&mut self, index: usize) -> bool {
+        for _ in 0..BURST {
+            let Some(input) = &self.ways[index].input else { return false };
+            match Datagram::read(input) {
+                Ok(Some(mut packet)) => {
+                    self.counts.read += 1;
+                    let Some(route) = self.ways[index].route(&mut packet) else {
+                        self.counts.ignored += 1;
+                        continue;
+                    };
+                    let now = self.now();
+                    self.give_until(now);
+                    self.fabric.send(packet, route, now);
+                }
+                Ok(None) => return false,
+                Err(_) => {
+                    // The device is gone, with its namespace: nothing will come from there any more.
+                    self.ways[index].input = None;
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Hands the kernel what is due.
+    fn give(&mut self) {
+        let now = self.now();
+        self.give_until(now);
+    }
+
+    #[inline]
+    fn give_until(&mut self, now: Time) {
+        let (ways, lateness, counts, zero_ns) = (&self.ways, &mut self.lateness, &mut self.counts, self.zero_ns);
+        self.fabric.advance(now, |packet, due| {
+            let way = ways.iter().rfind(|way| way.first_route <= packet.route);
+            let taken = way.is_some_and(|way| way.output.write(packet.packet()).is_ok());
+            // A device that is down refuses packets, as a cable that is cut loses them.
+            counts.written += u64::from(taken);
+            counts.refused += u64::from(!taken);
+            lateness.add(Dur(clock::now_ns().saturating_sub(zero_ns + due.0)));
+        });
+    }
+}

@@ -1,0 +1,320 @@
+//! The command lines of mahimahi's shells, and what ours take beyond.
+//!
+//! `mm-link` reads its line by `getopt_long` with permutation: options count wherever they stand before a `--`, in the
+//! command too. Ours reads a line so if mahimahi would; if that fails on a word of the command, the command begins at the
+//! third word that is no option, and keeps all that follows (`cca-link UP DOWN ls -l`, which mahimahi refuses). `mm-delay`,
+//! `mm-loss` and `mm-onoff` take their words by position; ours take the options of [`COMMON`] before the command.
+
+mod line;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use ccarena_cc::registry::nearest;
+use ccarena_cc::types::Dur;
+use ccarena_net::QueueSpec;
+use ccarena_net::scenario::Outages;
+
+use super::queue;
+use line::{Form, Line, Spec, number};
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// What is between the two ends.
+    pub shell: Shell,
+    /// What runs behind it; the user's shell if empty.
+    pub command: Vec<OsString>,
+    /// How.
+    pub options: Options,
+}
+
+/// What is between the two ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shell {
+    /// `mm-link`.
+    Link(Box<[LinkWay; 2]>, bool),
+    /// `mm-delay`: one way.
+    Delay(Dur),
+    /// `mm-loss`.
+    Loss(Direction, f64),
+    /// `mm-onoff`; none of a mean is always off, or always on.
+    OnOff(Direction, OnOff),
+    /// A scenario document.
+    Emulate(PathBuf),
+}
+
+/// One direction of `mm-link`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkWay {
+    /// The trace's file.
+    pub trace: PathBuf,
+    /// What waits.
+    pub queue: QueueSpec,
+    /// Where the log goes.
+    pub log: Option<PathBuf>,
+}
+
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the command to the world.
+    Uplink,
+    /// From the world to the command.
+    Downlink,
+}
+
+/// When a link works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OnOff {
+    /// Mean time off is zero.
+    Always,
+    /// Mean time on is zero.
+    Never,
+    /// In turns.
+    Turns(Outages),
+}
+
+/// What all shells take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// What runs at the far end, by `sh -c`.
+    pub far_command: Option<OsString>,
+    /// The run is invalid if more than 1 % of its packets are later than this.
+    pub lateness_bound: Dur,
+    /// Where the result goes as JSON.
+    pub summary: Option<PathBuf>,
+    /// Of random losses; drawn if none.
+    pub seed: Option<u64>,
+    /// Packets pass as mahimahi's shells let them: when the process wakes, which sleeps in whole milliseconds.
+    pub wakes: bool,
+    /// Say more.
+    pub verbose: bool,
+    /// Run mahimahi's own shell instead, with these arguments.
+    pub mahimahi: Option<Vec<OsString>>,
+}
+
+/// A command line that cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// What is wrong.
+    #[error("{problem}\nusage: {usage}")]
+    Wrong {
+        /// What, and what was expected.
+        problem: String,
+        /// The line as it should be.
+        usage: String,
+    },
+    /// Help was asked for: this is it.
+    #[error("{0}")]
+    Help(String),
+}
+
+/// What all shells take.
+const COMMON: &[Spec] = &[
+    ("far-command", true, "COMMAND for `sh -c` to run at the far end"),
+    ("lateness-bound", true, "MS: a run whose p99 lateness is above is invalid (default 1)"),
+    ("summary", true, "FILE for packets, drops and lateness as JSON"),
+    ("seed", true, "NUMBER that random losses come from (default: another each time)"),
+    ("timing", true, "mahimahi: packets pass in steps of a millisecond, as there (default exact)"),
+    ("emulator", true, "mahimahi: run mahimahi's own shell, found on PATH (default ccarena)"),
+    ("verbose", false, "say what is set up"),
+    ("help", false, "show this"),
+];
+
+/// `mm-link`'s, in the order of its source; a short form of the first two is their first letter.
+const LINK: &[Spec] = &[
+    ("uplink-log", true, "FILE for mahimahi's log of the uplink"),
+    ("downlink-log", true, "FILE for that of the downlink"),
+    ("once", false, "end after one pass through a trace"),
+    ("meter-uplink", false, ""),
+    ("meter-downlink", false, ""),
+    ("meter-uplink-delay", false, ""),
+    ("meter-downlink-delay", false, ""),
+    ("meter-all", false, "(and --meter-uplink, ...) accepted; nothing is drawn"),
+    ("uplink-queue", true, "infinite (default), droptail, drophead, codel, pie, red or fq_codel"),
+    ("downlink-queue", true, "the same of the downlink"),
+    ("uplink-queue-args", true, "\"NAME=NUMBER[, NAME=NUMBER...]\", such as \"packets=100\""),
+    ("downlink-queue-args", true, "the same of the downlink"),
+];
+
+const FORMS: &[Form] = &[
+    Form {
+        name: "link",
+        positions: &["UPLINK-TRACE", "DOWNLINK-TRACE"],
+        own: LINK,
+        common: COMMON,
+        summary: "a link that serves by mahimahi traces",
+    },
+    Form { name: "delay", positions: &["MS"], own: &[], common: COMMON, summary: "a delay each way" },
+    Form {
+        name: "loss",
+        positions: &["uplink|downlink", "RATE"],
+        own: &[],
+        common: COMMON,
+        summary: "random loss one way, with a probability RATE from 0 to 1",
+    },
+    Form {
+        name: "onoff",
+        positions: &["uplink|downlink", "MEAN-ON-TIME", "MEAN-OFF-TIME"],
+        own: &[],
+        common: COMMON,
+        summary: "a link that is on and off for random times, means in seconds",
+    },
+    Form {
+        name: "emulate",
+        positions: &["SCENARIO"],
+        own: &[],
+        common: COMMON,
+        summary: "the links of a scenario document",
+    },
+];
+
+/// The names of the shells.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FORMS.iter().map(|form| form.name)
+}
+
+/// Reads the line of shell `name`, called as `program`.
+///
+/// # Errors
+/// If the line is wrong or asks for help.
+pub fn read(name: &str, program: &str, words: &[OsString]) -> Result<Request, ArgumentError> {
+    let Some(form) = FORMS.iter().find(|form| form.name == name) else {
+        if name.is_empty() || name == "--help" || name == "-h" {
+            let lines = FORMS.iter().map(|f| format!("  {:8} {}\n", f.name, f.summary));
+            return Err(ArgumentError::Help(format!("ccarena-link SHELL [--help]\n\n{}", lines.collect::<String>())));
+        }
+        let hint = nearest(name, names()).map_or_else(String::new, |n| format!("; did you mean {n:?}?"));
+        let usage = format!("ccarena-link {}", names().collect::<Vec<_>>().join("|"));
+        return Err(ArgumentError::Wrong { problem: format!("unknown shell {name:?}{hint}"), usage });
+    };
+    let line = match form.take_apart(words) {
+        Ok(line) if line.has("help") => return Err(ArgumentError::Help(form.help(program))),
+        line => line,
+    };
+    line.and_then(|line| request(form, line)).map_err(|problem| {
+        let usage = format!("{}   (--help says more)", form.usage(program));
+        ArgumentError::Wrong { problem, usage }
+    })
+}
+
+fn request(form: &Form, line: Line) -> Result<Request, String> {
+    if line.positions.len() < form.positions.len() {
+        return Err(format!("{} is missing", form.positions[line.positions.len()]));
+    }
+    let options = Options {
+        far_command: line.get("far-command").map(Into::into),
+        lateness_bound: match line.number::<f64>("lateness-bound", "milliseconds above 0")? {
+            None => Dur::from_millis(1),
+            Some(ms) if ms > 0.0 && ms <= 1e6 => Dur((ms * 1e6) as u64),
+            Some(ms) => return Err(format!("--lateness-bound is {ms}; expected milliseconds above 0")),
+        },
+        summary: line.path("summary"),
+        seed: line.number("seed", "a whole number")?,
+        verbose: line.has("verbose"),
+        wakes: choice(&line, "timing", "exact")?,
+        mahimahi: if choice(&line, "emulator", "ccarena")? { Some(mahimahis(form, &line)?) } else { None },
+    };
+    let at = &line.positions;
+    let shell = match form.name {
+        "link" => Shell::Link(
+            Box::new([link_way(&line, "uplink", &at[0])?, link_way(&line, "downlink", &at[1])?]),
+            line.has("once"),
+        ),
+        "delay" => Shell::Delay(delay(&at[0])?),
+        "loss" => {
+            let rate = number(&at[1], "RATE", "a probability from 0 to 1")?;
+            if !(0.0..=1.0).contains(&rate) {
+                return Err(format!("RATE is {rate}; expected a probability from 0 to 1"));
+            }
+            Shell::Loss(direction(&at[0])?, rate)
+        }
+        "onoff" => Shell::OnOff(direction(&at[0])?, on_off(&at[1], &at[2])?),
+        _ => Shell::Emulate(PathBuf::from(&at[0])),
+    };
+    Ok(Request { shell, command: line.command, options })
+}
+
+/// Whether option `name` asks for mahimahi's, and not for `ours`.
+fn choice(line: &Line, name: &str, ours: &str) -> Result<bool, String> {
+    match line.get(name).map(OsStr::to_string_lossy).as_deref() {
+        None => Ok(false),
+        Some("mahimahi") => Ok(true),
+        Some(text) if text == ours => Ok(false),
+        Some(other) => Err(format!("--{name} is {other:?}; expected {ours} or mahimahi")),
+    }
+}
+
+/// The same line for mahimahi's shell.
+fn mahimahis(form: &Form, line: &Line) -> Result<Vec<OsString>, String> {
+    if form.name == "emulate" {
+        return Err("mahimahi has no shell for scenarios; leave out --emulator mahimahi".into());
+    }
+    let ours = |name: &str| COMMON.iter().any(|(n, ..)| *n == name);
+    if let Some((name, _)) = line.options.iter().find(|(name, _)| ours(name) && !["emulator", "verbose"].contains(name))
+    {
+        return Err(format!("mahimahi's shells have no option --{name}; leave it out, or --emulator mahimahi"));
+    }
+    let mut words = Vec::new();
+    for (name, value) in line.options.iter().filter(|(name, _)| !ours(name)) {
+        let mut word = OsString::from(format!("--{name}"));
+        if form.takes_value(name) {
+            word.push("=");
+            word.push(value);
+        }
+        words.push(word);
+    }
+    words.extend(line.positions.iter().cloned());
+    // Only getopt knows what `--` means.
+    if !form.own.is_empty() && !line.command.is_empty() {
+        words.push("--".into());
+    }
+    words.extend(line.command.iter().cloned());
+    Ok(words)
+}
+
+fn link_way(line: &Line, way: &str, trace: &OsStr) -> Result<LinkWay, String> {
+    let text = |name: String| line.get(&name).map(|v| v.to_string_lossy().into_owned());
+    let kind = text(format!("{way}-queue")).unwrap_or_else(|| "infinite".into());
+    let args = text(format!("{way}-queue-args")).unwrap_or_default();
+    Ok(LinkWay {
+        trace: trace.into(),
+        queue: queue::read(&kind, &args).map_err(|problem| format!("--{way}-queue: {problem}"))?,
+        log: line.path(&format!("{way}-log")),
+    })
+}
+
+fn direction(word: &OsStr) -> Result<Direction, String> {
+    match &*word.to_string_lossy() {
+        "uplink" => Ok(Direction::Uplink),
+        "downlink" => Ok(Direction::Downlink),
+        other => Err(format!("the direction is {other:?}; expected uplink or downlink")),
+    }
+}
+
+fn delay(word: &OsStr) -> Result<Dur, String> {
+    const LONGEST_MS: f64 = 100_000.0;
+    let ms: f64 = number(word, "MS", "a delay in milliseconds")?;
+    if !(0.0..=LONGEST_MS).contains(&ms) {
+        return Err(format!("MS is {ms}; expected a delay from 0 to {LONGEST_MS} milliseconds"));
+    }
+    Ok(Dur((ms * 1e6).round() as u64))
+}
+
+fn on_off(on: &OsStr, off: &OsStr) -> Result<OnOff, String> {
+    const LONGEST_S: f64 = 1e6;
+    let read = |word: &OsStr, name: &str| match number::<f64>(word, name, "seconds")? {
+        s if (0.0..=LONGEST_S).contains(&s) => Ok(s),
+        s => Err(format!("{name} is {s}; expected from 0 to {LONGEST_S} seconds")),
+    };
+    match (read(on, "MEAN-ON-TIME")?, read(off, "MEAN-OFF-TIME")?) {
+        (on, off) if on <= 0.0 && off <= 0.0 => Err("MEAN-ON-TIME and MEAN-OFF-TIME are both 0".into()),
+        (_, off) if off <= 0.0 => Ok(OnOff::Always),
+        (on, _) if on <= 0.0 => Ok(OnOff::Never),
+        (on, off) => Ok(OnOff::Turns(Outages { on: Dur::from_secs_f64(on), off: Dur::from_secs_f64(off) })),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use super::*;
+
+use proptest::prelude::*;
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_whitespace().map(OsString::from).collect()
+}
+
+fn parse(name: &str, line: &str) -> Result<Request, ArgumentError> {
+    read(name, &format!("cca-{name}"), &words(line))
+}
+
+fn good(name: &str, line: &str) -> Request {
+    parse(name, line).unwrap_or_else(|e| panic!("{line}: {e}"))
+}
+
+fn bad(name: &str, line: &str) -> String {
+    parse(name, line).expect_err(line).to_string()
+}
+
+fn link(line: &str) -> ([LinkWay; 2], bool, Vec<OsString>) {
+    let request = good("link", line);
+    let Shell::Link(ways, once) = request.shell else { panic!("{line}") };
+    (*ways, once, request.command)
+}
+
+#[test]
+fn mm_links_line_is_read() {
+    let ([up, down], once, command) = link(
+        "A.up --uplink-log=u.log --downlink-queue droptail --downlink-queue-args=packets=5 A.down --once -- ping -c 1 x",
+    );
+    assert_eq!((up.trace, up.log), ("A.up".into(), Some("u.log".into())));
+    assert_eq!((down.trace, down.log), ("A.down".into(), None));
+    assert_eq!(up.queue, QueueSpec::infinite());
+    assert_eq!(down.queue.limit, Some(ccarena_net::queues::Limit::Packets(5)));
+    assert!(once);
+    assert_eq!(command, words("ping -c 1 x"));
+}
+
+#[test]
+fn options_may_follow_the_command_as_with_getopt() {
+    let ([up, _], once, command) = link("A B sh run.sh --once -u up.log");
+    assert!(once);
+    assert_eq!(up.log, Some("up.log".into()));
+    assert_eq!(command, words("sh run.sh"));
+}
+
+#[test]
+fn a_command_with_options_of_its_own_keeps_them() {
+    let (_, once, command) = link("A B ls -l --once");
+    assert!(!once, "mahimahi refuses this line: -l is none of its options");
+    assert_eq!(command, words("ls -l --once"));
+    assert_eq!(link("A B sh -c true -d").2, words("sh -c true -d"));
+}
+
+#[test]
+fn abbreviations_and_short_options() {
+    let ([up, down], ..) = link("A B --uplink-l x -dy");
+    assert_eq!((up.log, down.log), (Some("x".into()), Some("y".into())));
+    assert!(bad("link", "A B --uplink-").contains("--uplink-log or --uplink-queue"));
+    assert!(link("A B --meter-all --on").1);
+}
+
+#[test]
+fn what_is_wrong_with_a_link_is_said() {
+    assert!(bad("link", "A").contains("DOWNLINK-TRACE is missing"));
+    assert!(bad("link", "A B --uplnk-log=x").contains("did you mean --uplink-log?"));
+    assert!(bad("link", "A B --uplink-log").contains("needs a value"));
+    assert!(bad("link", "A B --once=1").contains("takes no value"));
+    assert!(bad("link", "A B -x").contains("unknown option -x"));
+    assert!(bad("link", "A B --uplink-queue=codl").contains("did you mean \"codel\"?"));
+    assert!(bad("link", "A").contains("usage: cca-link UPLINK-TRACE DOWNLINK-TRACE"));
+    assert!(bad("lnk", "A B").contains("did you mean \"link\"?"));
+}
+
+#[test]
+fn delays() {
+    let request = good("delay", "20 ping -c 3 10.0.0.1");
+    assert_eq!(request.shell, Shell::Delay(Dur::from_millis(20)));
+    assert_eq!(request.command, words("ping -c 3 10.0.0.1"));
+    assert_eq!(good("delay", "0.5").shell, Shell::Delay(Dur::from_micros(500)));
+    assert_eq!(good("delay", "1 -- -x").command, words("-x"));
+    for wrong in ["x", "-5", "1e9", "nan"] {
+        assert!(bad("delay", wrong).contains("MS is"), "{wrong}");
+    }
+}
+
+#[test]
+fn losses() {
+    assert_eq!(good("loss", "uplink 0.25").shell, Shell::Loss(Direction::Uplink, 0.25));
+    assert!(bad("loss", "sideways 0.1").contains("expected uplink or downlink"));
+    assert!(bad("loss", "uplink 1.5").contains("from 0 to 1"));
+    assert!(bad("loss", "uplink x").contains("from 0 to 1"));
+}
+
+#[test]
+fn on_and_off() {
+    let shell = |line| good("onoff", line).shell;
+    let turns = OnOff::Turns(Outages { on: Dur::from_millis(1500), off: Dur::from_millis(500) });
+    assert_eq!(shell("downlink 1.5 0.5"), Shell::OnOff(Direction::Downlink, turns));
+    assert_eq!(shell("uplink 1 0"), Shell::OnOff(Direction::Uplink, OnOff::Always));
+    assert_eq!(shell("uplink 0 1"), Shell::OnOff(Direction::Uplink, OnOff::Never));
+    assert!(bad("onoff", "uplink 0 0").contains("both 0"));
+    assert!(bad("onoff", "uplink -1 1").contains("MEAN-ON-TIME is -1"));
+}
+
+#[test]
+fn what_all_shells_take() {
+    let options =
+        good("delay", "--verbose 5 --summary=s.json --lateness-bound 2.5 --seed 7 --far-command=x sh").options;
+    assert_eq!(options.lateness_bound, Dur::from_micros(2500));
+    assert_eq!(options.summary, Some("s.json".into()));
+    assert_eq!((options.seed, options.verbose, options.mahimahi), (Some(7), true, None));
+    assert!(good("delay", "5 --timing=mahimahi").options.wakes);
+    assert!(bad("delay", "5 --timing=mm").contains("expected exact or mahimahi"));
+    assert!(bad("delay", "5 --emulator=mm").contains("expected ccarena or mahimahi"));
+    assert!(bad("delay", "5 --lateness-bound=0").contains("above 0"));
+    assert!(matches!(parse("delay", "--help"), Err(ArgumentError::Help(text)) if text.contains("--summary=")));
+}
+
+#[test]
+fn mahimahi_gets_its_own_line() {
+    let words = |name, line| good(name, line).options.mahimahi.map(|w| w.join(OsStr::new(" ")));
+    assert_eq!(words("loss", "uplink 0 --emulator mahimahi -- ls -l"), Some("uplink 0 ls -l".into()));
+    let line = "--verbose --emulator=mahimahi A B --once -u x ls";
+    assert_eq!(words("link", line), Some("--once --uplink-log=x A B -- ls".into()));
+    assert!(bad("emulate", "s.json --emulator=mahimahi").contains("no shell for scenarios"));
+    assert!(bad("delay", "5 --emulator=mahimahi --seed=1").contains("no option --seed"));
+}
+
+proptest! {
+    #[test]
+    fn no_line_is_too_odd(
+        name in prop::sample::select(names().collect::<Vec<_>>()),
+        line in prop::collection::vec(
+            prop_oneof![
+                Just("--once".to_owned()), Just("--uplink-log".to_owned()), Just("-u".to_owned()), Just("--".to_owned()),
+                Just("uplink".to_owned()), Just("5".to_owned()), Just("--seed=1".to_owned()), Just("--s".to_owned()),
+                Just("--uplink-queue-args=packets=1".to_owned()), Just("-".to_owned()), "[-a-z=,0-9.]{0,12}", any::<String>(),
+            ],
+            0..9,
+        ),
+    ) {
+        let words: Vec<OsString> = line.iter().map(OsString::from).collect();
+        match read(name, "test", &words) {
+            Ok(request) => prop_assert!(line.len() >= request.command.len()),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+        // Behind `--` everything is the command's.
+        let mut behind = words;
+        behind.splice(0..0, ["5", "--"].map(OsString::from));
+        let request = read("delay", "test", &behind);
+        prop_assert_eq!(request.map(|r| r.command), Ok(behind[2..].to_vec()));
+    }
+}

@@ -1,0 +1,121 @@
+//! The two places of a shell, near and far, and what commands find there.
+
+use std::ffi::OsString;
+
+use super::arguments::{Direction, OnOff, Shell};
+use super::ends::Ends;
+use super::nat::Translation;
+use super::{BASE, PREFIX, RECEIVER, SENDER, ShellError, say};
+use crate::namespace::{self, Namespace};
+use crate::network::{End, Network};
+
+/// Where commands run.
+pub struct Place {
+    /// What stands before the prompt.
+    pub prefix: String,
+    /// What commands find in their environment.
+    pub variables: Vec<(String, OsString)>,
+    /// The devices.
+    pub devices: Devices,
+    _translation: Option<Translation>,
+}
+
+/// The devices between which packets are carried.
+pub enum Devices {
+    /// Of mahimahi's shells.
+    Ends(Ends),
+    /// Of a scenario's flows.
+    Network(Network),
+}
+
+impl Place {
+    /// Sets up namespaces and devices for `shell`, which has so many `flows` if it runs a scenario.
+    ///
+    /// # Errors
+    /// If the machine does not allow it.
+    pub fn new(shell: &Shell, flows: usize, verbose: bool) -> Result<Self, ShellError> {
+        let prefix = prefix(shell);
+        if let Shell::Emulate(_) = shell {
+            namespace::become_root_in_user_namespace()?;
+            let devices = Devices::Network(Network::new(flows)?);
+            return Ok(Self { prefix, variables: flow_variables(flows), devices, _translation: None });
+        }
+        let ends = Ends::new(device_name(shell))?;
+        let alone = ends.nested || ends.private;
+        let translation = (!alone).then(|| Translation::begin(&ends.outer, ends.block, ends.far.name()));
+        if verbose {
+            let place = if ends.private { "in a namespace of its own" } else { "here" };
+            say(format_args!("{prefix}{} inside, {} {place}", ends.block.inner(), ends.block.outer()));
+            if let Some(Err(why)) = &translation {
+                say(format_args!("{prefix}nothing beyond this machine answers: {why}"));
+            }
+        }
+        // The outermost shell's, as with mahimahi.
+        let base = std::env::var_os(BASE).filter(|_| !ends.private);
+        let variables = vec![(BASE.into(), base.unwrap_or_else(|| ends.block.outer().to_string().into()))];
+        Ok(Self { prefix, variables, devices: Devices::Ends(ends), _translation: translation.and_then(Result::ok) })
+    }
+
+    /// Where the command runs.
+    pub fn near(&self) -> &Namespace {
+        match &self.devices {
+            Devices::Ends(ends) => &ends.inner,
+            Devices::Network(network) => network.namespace(End::Senders),
+        }
+    }
+
+    /// Where the far command runs.
+    pub fn far(&self) -> &Namespace {
+        match &self.devices {
+            Devices::Ends(ends) => &ends.outer,
+            Devices::Network(network) => network.namespace(End::Receivers),
+        }
+    }
+
+    /// [`PREFIX`] of a command here, and what makes bash show it, as mahimahi does.
+    pub fn prompt(&self) -> [(&'static str, OsString); 2] {
+        let mut all = std::env::var_os(PREFIX).unwrap_or_default();
+        all.push(&self.prefix);
+        [(PREFIX, all), ("PROMPT_COMMAND", "PS1=\"$MAHIMAHI_SHELL_PREFIX$PS1\" PROMPT_COMMAND=".into())]
+    }
+}
+
+/// The first part of the name of a shell's outer device, and the last of mahimahi's shell.
+pub fn device_name(shell: &Shell) -> &'static str {
+    match shell {
+        Shell::Link(..) => "link",
+        Shell::Delay(_) => "delay",
+        Shell::Loss(..) => "loss",
+        Shell::OnOff(..) => "onoff",
+        Shell::Emulate(_) => "emulate",
+    }
+}
+
+fn flow_variables(flows: usize) -> Vec<(String, OsString)> {
+    let mut variables = vec![(BASE.into(), End::Receivers.address(0).to_string().into())];
+    for flow in 0..flows {
+        for (name, end) in [(SENDER, End::Senders), (RECEIVER, End::Receivers)] {
+            variables.push((format!("{name}{flow}"), end.address(flow).to_string().into()));
+        }
+    }
+    variables
+}
+
+/// What mahimahi's shell puts before the prompt.
+fn prefix(shell: &Shell) -> String {
+    let arrow = |direction: &Direction| if *direction == Direction::Uplink { "up" } else { "down" };
+    match shell {
+        Shell::Link(..) => "[link] ".into(),
+        Shell::Delay(delay) => format!("[delay {} ms] ", delay.as_millis_f64()),
+        Shell::Loss(direction, rate) => format!("[loss {}={rate}] ", arrow(direction)),
+        Shell::OnOff(direction, on_off) => {
+            let (on, off) = match on_off {
+                OnOff::Always => (1.0, 0.0),
+                OnOff::Never => (0.0, 1.0),
+                OnOff::Turns(times) => (times.on.as_secs_f64(), times.off.as_secs_f64()),
+            };
+            format!("[onoff ({}) on={on}s off={off}s] ", arrow(direction))
+        }
+        Shell::Emulate(_) => "[emulate] ".into(),
+    }
+}
