@@ -14,7 +14,7 @@ FUZZ_S ?= 60
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
 CORE := ccarena/_core.abi3.so
-RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.json')
+RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]')
 
 # Recorded traces beside the checkout are found without being asked for.
 ifneq ($(wildcard ../shared/traces),)
@@ -41,9 +41,11 @@ check: setup  ## Check format, lints and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: setup  ## Measure the simulator, the environments and training
+bench: setup  ## Measure the simulator, the environments, training and, as root, the emulator and the kernel bridge
 	cargo run --release -p ccarena-sim --example bench
 	$(BIN)/python -m ccarena.eval.bench $(ARGS)
+	if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m ccarena.eval.bench_realtime; \
+	else echo 'NOT MEASURED without root: the emulator and the kernel bridge (python -m ccarena.eval.bench_realtime)'; fi
 
 format: setup  ## Format the code
 	cargo fmt --all
@@ -68,7 +70,7 @@ fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz
 	done
 
 clean:  ## Remove everything that was built; runs/ stays
-	rm -rf .venv target build dist *.egg-info ccarena/_core*.so .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv target build dist *.egg-info ccarena/_core*.so ccarena/_bin .mypy_cache .ruff_cache .pytest_cache
 
 # Checked only when something must be built.
 prerequisites:
@@ -78,6 +80,8 @@ prerequisites:
 	  echo "error: no Rust toolchain (cargo) on PATH; needed to build the simulator: see https://rustup.rs" >&2; exit 1; }
 	@command -v cc >/dev/null || { \
 	  echo "error: no C compiler (cc) on PATH; needed to link the simulator: apt install build-essential" >&2; exit 1; }
+	@command -v clang >/dev/null && echo '#include <libelf.h>' | cc -E - >/dev/null 2>&1 || \
+	  echo "note: without clang and libelf the kernel bridge is not built (all else is): apt install clang libelf-dev zlib1g-dev" >&2
 
 # uv installs three times as fast as pip; where it is not on PATH, the environment gets its own.
 $(BIN)/python: | prerequisites

@@ -119,6 +119,22 @@ pub struct SentInfo {
     pub number: u64,
 }
 
+/// How a datapath that hears from its controller only now and then moves the window in between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Extrapolation {
+    /// Segments that the window grows by while one window of data is acknowledged, as long as it is what limits sending.
+    pub increase: f64,
+    /// Part of the window that a loss episode leaves.
+    pub decrease: f64,
+    /// Nothing but losses matters within a window of data: reports once per window suffice.
+    pub per_window: bool,
+}
+
+impl Extrapolation {
+    /// The window stays.
+    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false };
+}
+
 /// Turns acknowledgements, losses and time into a window and a pacing rate.
 ///
 /// Order: the transport books an acknowledgement, calls [`on_loss`](Self::on_loss) if it marks segments lost, then
@@ -192,6 +208,11 @@ pub trait Controller: Send + Sync {
         false
     }
 
+    /// How to move the window until the controller is asked again; what it then says holds.
+    fn extrapolation(&self) -> Extrapolation {
+        Extrapolation::HOLD
+    }
+
     /// The rate that the application wants, written into packets for routers to lower; none if the scheme takes no
     /// advertised rate.
     fn desired_rate(&self) -> Option<Rate> {
@@ -259,6 +280,26 @@ pub struct LearnedSpec {
     pub bounds: (f32, f32),
     /// Names of the report's entries, in order.
     pub report: &'static [&'static str],
+}
+
+impl LearnedSpec {
+    /// The action that the number `value` stands for: an index into discrete actions, or a continuous value.
+    ///
+    /// # Errors
+    /// If it is not finite, or no index of an action. A continuous value's bounds are the scheme's to check.
+    pub fn action(&self, value: f64) -> Result<Action, ActionError> {
+        if !value.is_finite() {
+            return Err(ActionError::NotFinite(value as f32));
+        }
+        if self.actions.is_empty() {
+            return Ok(Action::Continuous(value as f32));
+        }
+        if value < 0.0 || value.fract() != 0.0 || value >= self.actions.len() as f64 {
+            let expected = format!("an index from 0 to {}", self.actions.len() - 1);
+            return Err(ActionError::OutOfRange { got: value.to_string(), expected });
+        }
+        Ok(Action::Discrete(value as u32))
+    }
 }
 
 /// A controller whose actions come from an agent: it reports at the end of each decision interval and holds the last

@@ -11,8 +11,8 @@ pub mod schemes;
 pub mod types;
 
 pub use controller::{
-    AckInfo, Action, ActionError, Controller, LearnedController, LearnedSpec, LossInfo, RateSample, RecoveryState,
-    SentInfo,
+    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RateSample,
+    RecoveryState, SentInfo,
 };
 pub use registry::{BuildError, Config, Scheme, build, find, schemes as all_schemes};
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

@@ -144,6 +144,9 @@ impl Side {
             tun.add_address(end.address(0), None)?;
             Ok::<_, LinkError>(tun)
         })??;
+        // Sockets of a process that was killed would retransmit for two minutes, and keep the namespace and their
+        // congestion control's programs for as long. Where /proc/sys may not be written, they do.
+        let _ = namespace.sysctl("net.ipv4.tcp_orphan_retries", "1");
         Ok(Self { namespace, tun })
     }
 }

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ccarena_cc::policy::Policy as Inner;
-use ccarena_sim::policy;
+use ccarena_cc::policy::{self, Policy as Inner};
 use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 

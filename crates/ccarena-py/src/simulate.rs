@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ccarena_cc::{Dur, Time, registry};
+use ccarena_cc::{Dur, Time, policy, registry};
 use ccarena_net::link::PacketLog;
 use ccarena_net::queues::LimitRule;
 use ccarena_net::series::LinkBin;
 use ccarena_net::{Scenario, Trace, TraceError, queues, trace};
-use ccarena_sim::{PolicyFn, Resources, Sim, policy};
+use ccarena_sim::{PolicyFn, Resources, Sim};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};

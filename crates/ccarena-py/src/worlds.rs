@@ -21,6 +21,21 @@ fn source(domain_json: Option<&str>, scenario_json: Option<&str>) -> PyResult<So
     }
 }
 
+/// draw_scenario(domain_json=None, scenario_json=None, seed=0, world=0, episode=0) -> str: what an episode of a world
+/// runs, as a normalised document, so that other backends run it as well.
+#[pyfunction]
+#[pyo3(signature = (domain_json=None, scenario_json=None, seed=0, world=0, episode=0))]
+fn draw_scenario(
+    domain_json: Option<&str>,
+    scenario_json: Option<&str>,
+    seed: u64,
+    world: u64,
+    episode: u64,
+) -> PyResult<String> {
+    let scenario = source(domain_json, scenario_json)?.scenario(seed, world, episode);
+    Ok(scenario.to_json().to_string())
+}
+
 /// VecWorlds(domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1): many worlds, one learner each.
 #[pyclass(module = "ccarena._core")]
 struct VecWorlds(Worlds);
@@ -152,6 +167,7 @@ impl SharedWorld {
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(draw_scenario, module)?)?;
     module.add_class::<VecWorlds>()?;
     module.add_class::<SharedWorld>()
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use ccarena_cc::registry::{self, BuildError, Config};
-use ccarena_cc::{Action, Dur, Rate, Time};
+use ccarena_cc::policy::PolicyFn;
+use ccarena_cc::registry::{self, BuildError};
+use ccarena_cc::{Dur, Time};
 use ccarena_net::link::Link;
-use ccarena_net::rng::{Purpose, derive};
 use ccarena_net::scenario::{self, PolicySpec, Scenario};
 use ccarena_net::series::Series;
 use ccarena_net::{ServiceError, Trace, TraceError};
@@ -13,10 +13,7 @@ use ccarena_net::{ServiceError, Trace, TraceError};
 use crate::app::{App, AppState};
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
-use crate::sim::{Decider, Flow, Sim, Want};
-
-/// A policy as a function from observation to the index of an action.
-pub type PolicyFn = Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>;
+use crate::sim::{Decider, Flow, Sim};
 
 /// A scenario that cannot be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -90,17 +87,7 @@ fn build_flow(
     environment: bool,
 ) -> Result<Flow, SimError> {
     let (app, mss) = build_app(spec);
-    let config = Config {
-        mss,
-        initial_window: spec.initial_window,
-        slow_start: spec.slow_start,
-        seed: derive(scenario.seed, Purpose::Controller, index as u64),
-        desired_rate: spec.desired.first().map_or(Rate(10_000_000_000), |d| d.1),
-        header_bytes: spec.header_bytes,
-        weight: spec.weight,
-        requirement: spec.requirement,
-        params: spec.params.clone(),
-    };
+    let config = scenario.controller(index, mss);
     let mut controller =
         registry::build(&spec.scheme, &config).map_err(|source| SimError::Scheme { flow: index, source })?;
     let decider = match controller.learned() {
@@ -121,22 +108,11 @@ fn build_flow(
     flow.ack_bytes = spec.ack_bytes;
     flow.start = spec.start;
     flow.stop = spec.stop.unwrap_or(Time::NEVER);
-    flow.wants = wants(spec);
+    flow.wants = spec.wants();
     flow.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;
     Ok(flow)
-}
-
-/// All changes of what the application wants, the next one last.
-fn wants(spec: &scenario::Flow) -> Vec<(Time, Want)> {
-    let mut wants: Vec<(Time, Want)> = spec.desired.iter().skip(1).map(|&(at, rate)| (at, Want::Rate(rate))).collect();
-    for &(at, change) in &spec.changes {
-        wants.extend(change.weight.map(|weight| (at, Want::Weight(weight))));
-        wants.extend(change.requirement.map(|requirement| (at, Want::Requirement(requirement))));
-    }
-    wants.sort_by_key(|w| std::cmp::Reverse(w.0));
-    wants
 }
 
 /// The application and the size of its segments.
@@ -166,11 +142,7 @@ fn build_decider(
     match &spec.policy {
         Some(PolicySpec::Artifact(file)) => Ok(Decider::Policy(resources.policy(file, learned.spec().id)?)),
         Some(PolicySpec::Constant(value)) => {
-            let action = if learned.spec().actions.is_empty() {
-                Action::Continuous(*value as f32)
-            } else {
-                Action::Discrete(*value as u32)
-            };
+            let action = learned.spec().action(*value).map_err(|e| e.to_string())?;
             learned.act(action, Time::ZERO).map_err(|e| e.to_string())?;
             Ok(Decider::Constant(action))
         }

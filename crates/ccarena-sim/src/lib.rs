@@ -9,7 +9,6 @@ pub mod domain;
 mod numbers;
 mod pacer;
 pub mod packet;
-pub mod policy;
 pub mod receiver;
 mod reduction;
 mod rtt;
@@ -19,7 +18,8 @@ pub mod sender;
 pub mod sim;
 pub mod worlds;
 
-pub use build::{PolicyFn, Resources, SimError};
+pub use build::{Resources, SimError};
+pub use ccarena_cc::policy::PolicyFn;
 pub use domain::Domain;
 pub use sim::{Decider, Sim, Stop};
 pub use worlds::{Source, StepOut, World, WorldError, Worlds};

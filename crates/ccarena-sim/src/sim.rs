@@ -5,22 +5,15 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Requirement, Time};
+use ccarena_cc::policy::PolicyFn;
+use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Time};
+use ccarena_net::scenario::Want;
 use ccarena_net::series::{FlowBin, Series};
 
-use crate::build::PolicyFn;
 use crate::packet::{Ack, Ecn, Link, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::Schedule;
 use crate::sender::{Emission, Sender};
-
-/// What an application wants from some time on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Want {
-    Rate(Rate),
-    Weight(f64),
-    Requirement(Requirement),
-}
 
 /// Who decides for a learned flow.
 pub enum Decider {
@@ -389,11 +382,8 @@ impl Sim {
         }
         let flow = &mut self.flows[index];
         while flow.wants.last().is_some_and(|w| w.0 <= now) {
-            match flow.wants.pop().map(|w| w.1) {
-                Some(Want::Rate(rate)) => flow.sender.controller().set_desired_rate(rate),
-                Some(Want::Weight(weight)) => flow.sender.controller().set_weight(weight),
-                Some(Want::Requirement(r)) => flow.sender.controller().set_requirement(Some(r)),
-                None => {}
+            if let Some((_, want)) = flow.wants.pop() {
+                want.tell(flow.sender.controller());
             }
         }
         flow.acknowledge_late(index, now);

@@ -7,15 +7,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ccarena_cc::policy::Policy;
-use ccarena_cc::{Action, ActionError, Dur, LearnedSpec, Time};
+use ccarena_cc::policy::{self, Policy, PolicyFn};
+use ccarena_cc::{ActionError, Dur, LearnedSpec, Time};
 use ccarena_net::rng::{Purpose, derive};
 use ccarena_net::{Scenario, Trace, TraceError};
 use rayon::prelude::*;
 
-use crate::build::{PolicyFn, Resources, SimError};
+use crate::build::{Resources, SimError};
 use crate::domain::Domain;
-use crate::policy;
 use crate::sim::{Sim, Stop};
 
 /// Where a world's episodes come from.
@@ -28,7 +27,9 @@ pub enum Source {
 }
 
 impl Source {
-    fn scenario(&self, seed: u64, world: u64, episode: u64) -> Scenario {
+    /// What episode number `episode` of world `world` runs, in a run seeded with `seed`.
+    #[must_use]
+    pub fn scenario(&self, seed: u64, world: u64, episode: u64) -> Scenario {
         match self {
             Self::Domain(domain) => domain.draw(seed, world, episode),
             Self::Scenario(scenario) => {
@@ -184,7 +185,7 @@ impl World {
     /// If the action is refused; the world then has not moved.
     pub fn step(&mut self, action: f32) -> Result<bool, ActionError> {
         let flow = self.learners[0];
-        let checked = to_action(self.spec, action)?;
+        let checked = self.spec.action(f64::from(action))?;
         self.sim.act(flow, checked)?;
         self.actions.push(action);
         loop {
@@ -212,7 +213,7 @@ impl World {
         let mut checked = Vec::with_capacity(actions.len());
         for (i, &flow) in self.learners.iter().enumerate() {
             let value = actions.get(i).copied().unwrap_or(f32::NAN);
-            checked.push((flow, to_action(self.spec, value).map_err(|e| (i, e))?));
+            checked.push((flow, self.spec.action(f64::from(value)).map_err(|e| (i, e))?));
         }
         for (i, (flow, action)) in checked.into_iter().enumerate() {
             self.sim.act(flow, action).map_err(|e| (i, e))?;
@@ -252,20 +253,6 @@ impl World {
     pub fn report(&mut self, learner: usize, out: &mut [f32]) {
         self.sim.report(self.learners[learner], out);
     }
-}
-
-fn to_action(spec: &LearnedSpec, value: f32) -> Result<Action, ActionError> {
-    if !value.is_finite() {
-        return Err(ActionError::NotFinite(value));
-    }
-    if spec.actions.is_empty() {
-        return Ok(Action::Continuous(value));
-    }
-    if value < 0.0 || value.fract() != 0.0 || value >= spec.actions.len() as f32 {
-        let expected = format!("an index from 0 to {}", spec.actions.len() - 1);
-        return Err(ActionError::OutOfRange { got: value.to_string(), expected });
-    }
-    Ok(Action::Discrete(value as u32))
 }
 
 /// Arrays that a step fills, one row per world.
@@ -359,7 +346,7 @@ impl Worlds {
     /// If an action is refused (checked before any world moves) or a new episode's scenario cannot be simulated.
     pub fn step(&mut self, actions: &[f32], out: StepOut<'_>) -> Result<(), WorldError> {
         for (index, &action) in actions.iter().enumerate() {
-            to_action(self.spec, action).map_err(|source| WorldError::Action { index, source })?;
+            self.spec.action(f64::from(action)).map_err(|source| WorldError::Action { index, source })?;
         }
         let (width, report_width) = (self.spec.observation_len, self.spec.report.len());
         let Self { worlds, pool, .. } = self;

@@ -5,9 +5,11 @@
 //! sum is taken in the order of its inputs.
 
 pub mod artifact;
+mod decide;
 mod network;
 
 pub use self::artifact::PolicyError;
+pub use self::decide::{PolicyFn, decider, load};
 use self::network::Tower;
 use crate::controller::LearnedSpec;
 

@@ -15,7 +15,7 @@
 //! - the window grows only while it is what limits sending, as in Linux (`tcp_is_cwnd_limited`).
 
 use crate::controller::{
-    AckInfo, Action, ActionError, Controller, LearnedController, LearnedSpec, LossInfo, RecoveryState,
+    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RecoveryState,
 };
 use crate::registry::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -341,6 +341,11 @@ impl Controller for Acct {
 
     fn min_burst_segments(&self) -> u32 {
         1
+    }
+
+    /// α holds for a window, whose end is the next decision.
+    fn extrapolation(&self) -> Extrapolation {
+        Extrapolation { increase: f64::from(self.alpha), decrease: 0.5, per_window: true }
     }
 
     fn desired_rate(&self) -> Option<Rate> {

@@ -5,7 +5,7 @@
 //! All arithmetic is in whole thousandths of a weight, so that the kernel can do the same without floating point.
 
 use super::cwnd::Cwnd;
-use crate::controller::{AckInfo, Controller, LossInfo};
+use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo};
 use crate::registry::Config;
 
 /// Weights and steps count in thousandths.
@@ -77,6 +77,13 @@ impl Controller for Aimd {
         self.weigh(weight);
     }
 
+    fn extrapolation(&self) -> Extrapolation {
+        let one = ONE as f64;
+        let increase =
+            if self.cwnd.in_slow_start() { f64::from(self.cwnd.segments()) } else { self.increase as f64 / one };
+        Extrapolation { increase, decrease: 1.0 - one / (2.0 * self.divisor as f64), per_window: false }
+    }
+
     linux_window!();
 }
 
@@ -126,6 +133,18 @@ mod tests {
                 assert!(growth - grown.min(growth) <= growth / 20 + 1, "{scheme} {weight} {per_ack}: {grown}");
                 assert_eq!(after, left, "{scheme} {weight}");
             }
+        }
+    }
+
+    #[test]
+    fn a_datapath_takes_the_same_steps() {
+        for (scheme, weight, increase, decrease) in
+            [("reno", 1.0, 1.0, 0.5), ("wcc-ai", 2.0, 2.0, 0.5), ("ewtcp", 2.0, 4.0, 0.5), ("wcc-md", 2.0, 1.0, 0.75)]
+        {
+            let steps = avoiding(scheme, weight, 100).controller.extrapolation();
+            assert!((steps.increase - increase).abs() < 1e-9 && (steps.decrease - decrease).abs() < 1e-9, "{steps:?}");
+            let starting = Flow::new(scheme, &Config { weight, initial_window: 16, ..Config::default() });
+            assert!((starting.controller.extrapolation().increase - 16.0).abs() < 1e-9, "slow start doubles");
         }
     }
 

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ccarena_cc::policy::Policy;
+use super::Policy;
 
-use crate::build::PolicyFn;
+/// A policy as a function from observation to the index of an action.
+pub type PolicyFn = Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>;
 
 /// Reads the policy artifact `path`.
 ///

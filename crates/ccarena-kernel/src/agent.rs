@@ -1,0 +1,166 @@
+//! The agent: controllers in user space for sockets in the kernel.
+//!
+//! The controller holds the truth. The datapath reports the sums of a decision interval, [`Feed`] makes the controller's
+//! calls of them, and what the controller then says is the answer; until the next one the datapath extrapolates as the
+//! controller's [`Extrapolation`] tells it.
+
+mod decide;
+mod feed;
+mod socket;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::collections::HashMap;
+
+use ccarena_cc::{ActionError, Controller, Time};
+use ccarena_net::scenario::Want;
+
+pub use self::decide::{Decider, Policies};
+pub use self::feed::Feed;
+pub use self::socket::{Socket, Totals};
+use crate::intf::{Answer, EVENT_CLOSED, EVENT_OPENED, Event, FLAG_FALLBACK};
+
+/// A decision is due, and the environment's to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    /// The flow.
+    pub flow: usize,
+    /// When its interval ended.
+    pub now: Time,
+    /// What it observes.
+    pub observation: &'a [f32],
+    /// What the interval was like.
+    pub report: &'a [f32],
+}
+
+/// What a socket gets when it opens.
+pub struct Driver {
+    /// The flow that it belongs to: an index into [`Agent::flows`].
+    pub flow: usize,
+    /// Its controller, new.
+    pub controller: Box<dyn Controller>,
+    /// Payload of a segment that the controller was built for.
+    pub mss: u32,
+    /// Who decides, if the controller is learned.
+    pub decider: Option<Decider>,
+    /// All changes of what the application wants, the next one last.
+    pub wants: Vec<(Time, Want)>,
+    /// Rows of reports are kept.
+    pub keeps_reports: bool,
+}
+
+/// Gives a driver to a socket that opens, or none if it is not ours.
+pub type Open<'a> = Box<dyn FnMut(&Event) -> Option<Driver> + 'a>;
+
+/// What is to be written to the datapath.
+pub type Reply = (u64, Answer);
+
+/// All sockets.
+pub struct Agent<'a> {
+    open: Open<'a>,
+    zero_ns: u64,
+    sockets: HashMap<u64, Socket>,
+    /// The newest socket of each flow.
+    newest: HashMap<usize, u64>,
+    /// What became of each flow.
+    pub flows: Vec<Totals>,
+    /// Reports so far.
+    pub reports: u64,
+    /// Of these, under the kernel's fallback.
+    pub fallbacks: u64,
+    /// Events that the ring buffer had no room for.
+    pub dropped: u64,
+    /// From each report to the moment that its answer was in force, in microseconds.
+    pub enforced_us: Vec<u32>,
+}
+
+impl<'a> Agent<'a> {
+    /// An agent whose time zero is `zero_ns`, for `flows` flows.
+    #[must_use]
+    pub fn new(zero_ns: u64, flows: usize, open: Open<'a>) -> Self {
+        Self {
+            open,
+            zero_ns,
+            sockets: HashMap::new(),
+            newest: HashMap::new(),
+            flows: vec![Totals::default(); flows],
+            reports: 0,
+            fallbacks: 0,
+            dropped: 0,
+            enforced_us: Vec::new(),
+        }
+    }
+
+    /// Sockets that are open.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Takes a socket over, before its first event if its cookie is known by then; what it is to begin with.
+    pub fn take_over(&mut self, cookie: u64, driver: Driver, now_ns: u64) -> Answer {
+        self.newest.insert(driver.flow, cookie);
+        if driver.flow >= self.flows.len() {
+            self.flows.resize(driver.flow + 1, Totals::default());
+        }
+        let mut socket = Socket::new(driver, self.zero_ns);
+        let answer = socket.answer(now_ns);
+        self.sockets.insert(cookie, socket);
+        answer
+    }
+
+    /// Takes an event in. `hear` gets decisions that are the environment's; the reply, if any, is due at once.
+    pub fn on_event(&mut self, event: &Event, hear: &mut dyn FnMut(Decision<'_>)) -> Option<Reply> {
+        let cookie = event.cookie;
+        self.dropped = self.dropped.max(event.dropped);
+        if event.kind == EVENT_OPENED {
+            if !self.sockets.contains_key(&cookie) {
+                let driver = (self.open)(event)?;
+                return Some((cookie, self.take_over(cookie, driver, event.now_ns)));
+            }
+        } else {
+            self.reports += 1;
+            self.fallbacks += u64::from(event.flags & FLAG_FALLBACK != 0);
+        }
+        let socket = self.sockets.get_mut(&cookie)?;
+        let totals = self.flows.get_mut(socket.flow())?;
+        self.enforced_us.extend(socket.enforced_us(event));
+        socket.on_event(event, totals, hear);
+        if event.kind == EVENT_CLOSED {
+            self.sockets.remove(&cookie);
+            return None;
+        }
+        Some((cookie, socket.answer(event.now_ns)))
+    }
+
+    /// When [`on_timers`](Self::on_timers) is due, if no event comes before.
+    #[must_use]
+    pub fn next_timer(&self) -> Time {
+        self.sockets.values().map(Socket::next_timer).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Runs what is due at `now`: controllers' timers, and changes of what applications want.
+    pub fn on_timers(&mut self, now: Time) -> Vec<Reply> {
+        let zero_ns = self.zero_ns;
+        let due = self.sockets.iter_mut().filter(|(_, socket)| socket.next_timer() <= now);
+        due.map(|(&cookie, socket)| {
+            socket.on_timers(now);
+            (cookie, socket.answer(zero_ns + now.0))
+        })
+        .collect()
+    }
+
+    /// The environment's action for `flow` at `now`; none if it has no socket.
+    ///
+    /// # Errors
+    /// If the scheme refuses the action; the one before stays in force.
+    pub fn act(&mut self, flow: usize, action: f64, now: Time) -> Result<Option<Reply>, ActionError> {
+        let cookie = self.newest.get(&flow).copied();
+        let Some((cookie, socket)) = cookie.and_then(|c| Some((c, self.sockets.get_mut(&c)?))) else { return Ok(None) };
+        socket.act(action, now)?;
+        Ok(Some((cookie, socket.answer(self.zero_ns + now.0))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

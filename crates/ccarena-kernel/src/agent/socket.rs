@@ -1,0 +1,208 @@
+//! One socket under a controller.
+
+use std::collections::VecDeque;
+
+use ccarena_cc::{ActionError, Controller, Dur, Rate, Time};
+
+use super::decide::Decider;
+use super::feed::Feed;
+use super::{Decision, Driver};
+use crate::intf::{
+    ANSWER_OWNS_RECOVERY, Answer, BASE_HOLD, Event, FLAG_ECN, FLAG_TIMEOUT, INTERVAL_WINDOW, RATE_UNLIMITED,
+};
+
+/// What a flow's sockets have reported.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Segments marked lost.
+    pub lost_packets: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Window reductions for ECN echoes.
+    pub ecn_reductions: u64,
+    /// Sum of RTT samples, and their number.
+    pub rtt_sum: Dur,
+    /// See `rtt_sum`.
+    pub rtt_count: u64,
+    /// Decisions made.
+    pub decisions: u64,
+    /// The learned scheme's reports, row by row, if they are kept.
+    pub reports: Vec<f32>,
+}
+
+/// One socket.
+pub struct Socket {
+    driver: Driver,
+    feed: Feed,
+    /// Answers so far, and the last event that they take into account.
+    sequence: u64,
+    heard: u64,
+    /// Packets that have arrived.
+    delivered: u64,
+    /// The last answers: their number and when the event was that they answer.
+    answered: VecDeque<(u64, u64)>,
+    observation: Vec<f32>,
+    report: Vec<f32>,
+}
+
+/// While ACKs come in bursts, as at the start of a flow and in small windows, an interval that ends with one of them hears
+/// of the rest of the burst a round trip later: every ACK reports until so many packets have arrived, and in windows
+/// below so many.
+const BURSTY_PACKETS: u64 = 2000;
+const BURSTY_WINDOW: u32 = 64;
+/// The shortest interval that the datapath takes.
+const EVERY_ACK_US: u32 = 100;
+
+/// Answers that are remembered until a report says that they are in force.
+const REMEMBERED: usize = 16;
+
+impl Socket {
+    /// A socket that `driver` takes over; its policy or constant makes the first decision.
+    #[must_use]
+    pub fn new(mut driver: Driver, zero_ns: u64) -> Self {
+        let feed = Feed::new(driver.controller.as_ref(), driver.mss, zero_ns);
+        let (mut observation, mut report) = (Vec::new(), Vec::new());
+        if let Some(learned) = driver.controller.learned() {
+            observation = vec![0.0; learned.spec().observation_len];
+            report = vec![0.0; learned.spec().report.len()];
+        }
+        if let Some(decider) = &mut driver.decider {
+            decide(driver.controller.as_mut(), decider, &mut observation, Time::ZERO);
+        }
+        Self { driver, feed, sequence: 0, heard: 0, delivered: 0, answered: VecDeque::new(), observation, report }
+    }
+
+    /// The flow that it belongs to.
+    #[must_use]
+    pub fn flow(&self) -> usize {
+        self.driver.flow
+    }
+
+    /// Tells the controller of an event, and asks for decisions where they are due.
+    pub fn on_event(&mut self, event: &Event, totals: &mut Totals, hear: &mut dyn FnMut(Decision<'_>)) {
+        let Self { driver, feed, observation, report, .. } = self;
+        totals.lost_packets += u64::from(event.lost_packets);
+        totals.timeouts += u64::from(event.flags & FLAG_TIMEOUT != 0);
+        totals.ecn_reductions += u64::from(event.flags & FLAG_ECN != 0);
+        totals.rtt_sum += Dur::from_micros(event.rtt_sum_us);
+        totals.rtt_count += u64::from(event.rtt_count);
+        self.heard = event.sequence;
+        self.delivered = event.delivered_packets;
+        let Driver { controller, decider, flow, keeps_reports, .. } = driver;
+        feed.tell(event, controller.as_mut(), |controller, now| {
+            let Some(learned) = controller.learned() else { return };
+            if !learned.take_decision() {
+                return;
+            }
+            totals.decisions += 1;
+            learned.report(report);
+            if *keeps_reports {
+                totals.reports.extend_from_slice(report);
+            }
+            match decider {
+                Some(Decider::Environment) => {
+                    learned.observe(observation);
+                    hear(Decision { flow: *flow, now, observation, report });
+                }
+                Some(decider) => decide(controller, decider, observation, now),
+                None => {}
+            }
+        });
+    }
+
+    /// How long after its report the answer came into force that `event` is the first to tell of.
+    pub fn enforced_us(&mut self, event: &Event) -> Option<u32> {
+        let position = self.answered.iter().position(|a| a.0 == event.answer_sequence)?;
+        let (_, reported_ns) = self.answered.drain(..=position).next_back()?;
+        let late = event.enforced_ns.checked_sub(reported_ns)? / 1000;
+        Some(u32::try_from(late).unwrap_or(u32::MAX))
+    }
+
+    /// When [`on_timers`](Self::on_timers) is due.
+    #[must_use]
+    pub fn next_timer(&self) -> Time {
+        let want = self.driver.wants.last().map_or(Time::NEVER, |w| w.0);
+        self.driver.controller.next_timer().min(want)
+    }
+
+    /// Runs what is due at `now`.
+    pub fn on_timers(&mut self, now: Time) {
+        let Driver { controller, wants, .. } = &mut self.driver;
+        while wants.last().is_some_and(|want| want.0 <= now) {
+            if let Some((_, want)) = wants.pop() {
+                want.tell(controller.as_mut());
+            }
+        }
+        if controller.next_timer() <= now {
+            controller.on_timer(now);
+        }
+    }
+
+    /// The environment's action.
+    ///
+    /// # Errors
+    /// If the scheme refuses it.
+    pub fn act(&mut self, action: f64, now: Time) -> Result<(), ActionError> {
+        let Some(learned) = self.driver.controller.learned() else { return Ok(()) };
+        learned.act(learned.spec().action(action)?, now)
+    }
+
+    /// What the socket is to do now.
+    pub fn answer(&mut self, now_ns: u64) -> Answer {
+        self.sequence += 1;
+        if self.answered.len() == REMEMBERED {
+            self.answered.pop_front();
+        }
+        self.answered.push_back((self.sequence, now_ns));
+        let controller = self.driver.controller.as_ref();
+        let mss = u64::from(self.driver.mss.max(1));
+        let segments = |bytes: u64| u32::try_from(bytes / mss).unwrap_or(u32::MAX).max(1);
+        let thousandths = |x: f64| (x * 1000.0).round() as u32;
+        let steps = controller.extrapolation();
+        let window = segments(controller.window().0);
+        let interval_us = if steps.per_window {
+            INTERVAL_WINDOW
+        } else if self.delivered < BURSTY_PACKETS || window < BURSTY_WINDOW {
+            EVERY_ACK_US
+        } else {
+            0
+        };
+        Answer {
+            sequence: self.sequence,
+            report: self.heard,
+            pacing_bytes_per_s: controller.pacing_rate().map_or(0, |rate| (rate.0 / 8).max(1)),
+            answered_ns: now_ns,
+            window_packets: window,
+            ssthresh_packets: controller.slow_start_threshold().map_or(0, |bytes| segments(bytes.0)),
+            alpha: thousandths(steps.increase),
+            beta: thousandths(steps.decrease),
+            multiplier: 1000,
+            base: BASE_HOLD,
+            flags: if controller.owns_recovery() { ANSWER_OWNS_RECOVERY } else { 0 },
+            interval_us,
+            desired_kbps: controller.desired_rate().map_or(0, kbps),
+            min_burst: controller.min_burst_segments(),
+        }
+    }
+}
+
+/// Asks a policy or constant.
+fn decide(controller: &mut dyn Controller, decider: &mut Decider, observation: &mut [f32], now: Time) {
+    let Some(learned) = controller.learned() else { return };
+    let action = match decider {
+        Decider::Environment => return,
+        Decider::Constant(action) => *action,
+        Decider::Policy(policy) => {
+            learned.observe(observation);
+            ccarena_cc::Action::Discrete(policy(observation))
+        }
+    };
+    // Checked when the flow was built: constants against the action space, policies against the scheme.
+    let accepted = learned.act(action, now);
+    debug_assert!(accepted.is_ok(), "{accepted:?}");
+}
+
+/// As the TCP option writes a rate: at least 1 kbit/s.
+fn kbps(rate: Rate) -> u32 {
+    u32::try_from(rate.0 / 1000).unwrap_or(RATE_UNLIMITED).max(1)
+}

@@ -1,0 +1,48 @@
+//! For tests: a controller that records what it is told.
+
+use ccarena_cc::{AckInfo, Bytes, Controller, LossInfo, SentInfo};
+
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) tracks: bool,
+    pub(crate) acks: Vec<AckInfo>,
+    pub(crate) losses: Vec<LossInfo>,
+    pub(crate) timeouts: Vec<LossInfo>,
+    pub(crate) sent: Vec<SentInfo>,
+    pub(crate) acked_numbers: Vec<u64>,
+    pub(crate) lost_numbers: Vec<u64>,
+}
+
+impl Controller for Recorder {
+    fn on_ack(&mut self, ack: &AckInfo) {
+        self.acks.push(*ack);
+    }
+
+    fn on_loss(&mut self, loss: &LossInfo) {
+        self.losses.push(*loss);
+    }
+
+    fn on_timeout(&mut self, loss: &LossInfo) {
+        self.timeouts.push(*loss);
+    }
+
+    fn on_sent(&mut self, sent: &SentInfo) {
+        self.sent.push(*sent);
+    }
+
+    fn tracks_packets(&self) -> bool {
+        self.tracks
+    }
+
+    fn on_packet_acked(&mut self, number: u64) {
+        self.acked_numbers.push(number);
+    }
+
+    fn on_packet_lost(&mut self, number: u64) {
+        self.lost_numbers.push(number);
+    }
+
+    fn window(&self) -> Bytes {
+        Bytes(10_000)
+    }
+}

@@ -1,0 +1,168 @@
+//! Any events in, sane answers out.
+
+use ccarena_cc::{Config, all_schemes, build};
+use proptest::prelude::*;
+
+use super::*;
+use crate::intf::{BASE_HOLD, EVENT_REPORT};
+
+const MSS: u32 = 1448;
+
+fn driver(scheme: &'static str, flow: usize) -> Driver {
+    let mut controller = build(scheme, &Config::default()).unwrap();
+    let decider = controller.learned().map(|_| Decider::Environment);
+    Driver { flow, controller, mss: MSS, decider, wants: Vec::new(), keeps_reports: true }
+}
+
+prop_compose! {
+    fn report()(
+        wait_ns in 0_u64..500_000_000,
+        flags in 0_u32..1 << 11,
+        (acked, lost, sent) in (0_u32..5000, 0_u32..200, 0_u32..5000),
+        (rtt_count, rtt_us, spread) in (0_u32..500, 0_u32..5_000_000, 0_u32..1_000_000),
+        (rate_bytes, rate_us, ca_state) in (any::<u64>(), any::<u32>(), 0_u32..6),
+        (in_flight, prior, advertised) in (0_u32..1 << 20, 0_u32..1 << 20, any::<u32>()),
+        backwards in prop::bool::weighted(0.05),
+    ) -> Event {
+        Event {
+            now_ns: if backwards { 0 } else { wait_ns },
+            kind: EVENT_REPORT,
+            flags,
+            acked_packets: acked,
+            acked_bytes: u64::from(acked) * u64::from(MSS),
+            lost_packets: lost,
+            lost_bytes: u64::from(lost) * u64::from(MSS),
+            sent_bytes: u64::from(sent) * u64::from(MSS),
+            rtt_count,
+            rtt_sum_us: u64::from(rtt_count) * u64::from(rtt_us + spread / 2),
+            rtt_min_us: rtt_us,
+            rtt_last_us: rtt_us + spread,
+            min_rtt_us: rtt_us / 2,
+            srtt_us: rtt_us,
+            rto_us: 200_000,
+            rate_bytes: rate_bytes >> 20,
+            rate_interval_us: rate_us,
+            ca_state,
+            in_flight_packets: in_flight,
+            prior_in_flight_packets: prior,
+            advertised_kbps: advertised,
+            mss: MSS,
+            ..Event::default()
+        }
+    }
+}
+
+/// Turns increments into totals, as the datapath reports them.
+fn accumulate(events: &[Event]) -> Vec<Event> {
+    let mut total = Event { now_ns: 1_000_000_000, ..Event::default() };
+    events
+        .iter()
+        .enumerate()
+        .map(|(k, event)| {
+            total.now_ns += event.now_ns;
+            total.sent_bytes += event.sent_bytes;
+            total.snd_nxt += event.sent_bytes;
+            total.delivered_bytes += event.acked_bytes;
+            total.delivered_packets += u64::from(event.acked_packets);
+            total.snd_una = (total.snd_una + event.acked_bytes).min(total.snd_nxt);
+            Event {
+                cookie: 7,
+                sequence: k as u64 + 1,
+                now_ns: if event.now_ns == 0 { 0 } else { total.now_ns },
+                sent_bytes: total.sent_bytes,
+                delivered_bytes: total.delivered_bytes,
+                delivered_packets: total.delivered_packets,
+                prior_delivered_packets: total.delivered_packets.saturating_sub(u64::from(event.in_flight_packets)),
+                snd_una: total.snd_una,
+                snd_nxt: total.snd_nxt,
+                ..*event
+            }
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn whatever_is_reported_the_answer_is_sane(events in prop::collection::vec(report(), 1..60)) {
+        for scheme in all_schemes() {
+            let mut agent = Agent::new(1_000_000_000, 1, Box::new(|_| None));
+            agent.take_over(7, driver(scheme.name, 0), 1_000_000_000);
+            let mut sequence = 1;
+            for event in accumulate(&events) {
+                let mut decided = Vec::new();
+                let reply = agent.on_event(&event, &mut |d| {
+                    assert!(d.observation.iter().chain(d.report).all(|x| x.is_finite()));
+                    decided.push(d.now);
+                });
+                let Some((cookie, answer)) = reply else { panic!("{}: no answer", scheme.name) };
+                sequence += 1;
+                prop_assert_eq!((cookie, answer.sequence, answer.report), (7, sequence, event.sequence));
+                prop_assert!(answer.window_packets >= 1 && answer.base == BASE_HOLD, "{}: {:?}", scheme.name, answer);
+                prop_assert!(answer.beta <= 1000);
+                prop_assert!(decided.is_empty() || scheme.learned);
+                prop_assert!(agent.next_timer() > Time(event.now_ns) || scheme.name.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_socket_that_opens_gets_a_driver_and_loses_it_when_it_closes() {
+    let mut agent = Agent::new(0, 2, Box::new(|event| (event.local_port == 1).then(|| driver("reno", 1))));
+    let opened = Event { cookie: 9, kind: EVENT_OPENED, local_port: 1, ..Event::default() };
+    let (cookie, answer) = agent.on_event(&opened, &mut |_| ()).unwrap();
+    assert_eq!((cookie, answer.sequence, answer.window_packets, answer.alpha), (9, 1, 10, 10_000));
+    assert!(agent.on_event(&Event { cookie: 10, local_port: 2, ..opened }, &mut |_| ()).is_none());
+    assert_eq!(agent.sockets(), 1);
+    let closed = Event { kind: EVENT_CLOSED, lost_packets: 3, sequence: 1, ..opened };
+    assert!(agent.on_event(&closed, &mut |_| ()).is_none(), "nothing more to say");
+    assert_eq!((agent.sockets(), agent.flows[1].lost_packets), (0, 3));
+}
+
+#[test]
+fn the_environment_decides_and_its_action_is_answered() {
+    let mut agent = Agent::new(0, 1, Box::new(|_| None));
+    agent.take_over(7, driver("acct", 0), 0);
+    let (cookie, answer) = agent.act(0, 4.0, Time(5)).unwrap().unwrap();
+    assert_eq!((cookie, answer.alpha, answer.interval_us), (7, 5000, crate::intf::INTERVAL_WINDOW));
+    assert!(agent.act(0, 15.0, Time(5)).is_err());
+    assert_eq!(agent.act(1, 0.0, Time(5)).unwrap(), None);
+    let mut decisions = 0;
+    for k in 1..=5_u64 {
+        let event = Event {
+            cookie: 7,
+            sequence: k,
+            kind: EVENT_REPORT,
+            now_ns: k * 20_000_000,
+            acked_packets: 10,
+            delivered_packets: 10 * k,
+            snd_una: k * 14480,
+            snd_nxt: (k + 1) * 14480,
+            rtt_count: 10,
+            rtt_sum_us: 200_000,
+            rtt_min_us: 20_000,
+            min_rtt_us: 20_000,
+            srtt_us: 20_000,
+            ..Event::default()
+        };
+        agent.on_event(&event, &mut |d| {
+            assert_eq!((d.flow, d.observation.len(), d.report.len()), (0, 58, 16));
+            decisions += 1;
+        });
+    }
+    assert_eq!((decisions, agent.flows[0].decisions), (4, 4));
+    assert_eq!(agent.flows[0].reports.len(), 4 * 16);
+}
+
+#[test]
+fn what_an_application_wants_is_told_in_time() {
+    let mut agent = Agent::new(1000, 1, Box::new(|_| None));
+    let wants = vec![(Time(50), Want::Weight(3.0))];
+    agent.take_over(7, Driver { wants, ..driver("wcc-ai", 0) }, 1000);
+    assert_eq!(agent.next_timer(), Time(50));
+    assert!(agent.on_timers(Time(49)).is_empty());
+    assert_eq!(agent.on_timers(Time(50)).len(), 1);
+    assert_eq!(agent.next_timer(), Time::NEVER);
+}

@@ -1,0 +1,235 @@
+//! Real sockets' congestion control, seen from user space: events come out of the kernel, answers go in.
+
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+
+use crate::attach;
+use crate::checks;
+use crate::error::KernelError;
+use crate::intf::{Answer, EVENT_CLOSED, Event, Plain};
+use crate::objects::{self, Maps, Names};
+
+/// What to load.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Makes the congestion controls' names this process's own: at most 8 bytes.
+    pub suffix: String,
+    /// A socket whose report has waited for an answer so long, and for four intervals, falls back to CUBIC.
+    pub deadline: Duration,
+    /// ACCT's TCP option: written, parsed and echoed in the namespaces given to [`Datapath::add_namespace`].
+    pub option: bool,
+    /// The weighted congestion controls too: `wcc-ai`, `wcc-md`, `multcp`, `ewtcp`.
+    pub wcc: bool,
+    /// Size of the ring buffer in bytes, a power of two of at least a page.
+    pub ring_bytes: u32,
+}
+
+impl Default for Options {
+    /// Everything, under this process's id.
+    fn default() -> Self {
+        Self {
+            suffix: std::process::id().to_string(),
+            deadline: Duration::from_millis(200),
+            option: true,
+            wcc: true,
+            ring_bytes: 1 << 22,
+        }
+    }
+}
+
+/// Whose weight in the WCC family. The first that has one decides, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The socket's `SO_COOKIE`.
+    Cookie(u64),
+    /// Its `SO_MARK`.
+    Mark(u32),
+    /// The cgroup (version 2) that it was made in, by inode number.
+    Cgroup(u64),
+    /// All others.
+    Default,
+}
+
+/// The loaded programs. Dropping it, or the death of the process in whatever way, unloads them; sockets that use them
+/// then keep them until they close.
+///
+/// Threads may share it: one polls, any may answer.
+pub struct Datapath {
+    ring: Mutex<RingBuffer<'static>>,
+    ready: RawFd,
+    /// What the ring's callback has taken out, and the vector to swap it with.
+    inbox: Arc<Mutex<Vec<Event>>>,
+    spare: Mutex<Vec<Event>>,
+    maps: Maps,
+    names: Names,
+    _links: Vec<Link>,
+}
+
+impl Datapath {
+    /// Loads the programs under names of this process's own.
+    ///
+    /// # Errors
+    /// If this machine cannot run them ([`checks`]), the suffix is too long, or a name is taken.
+    pub fn load(options: &Options) -> Result<Self, KernelError> {
+        checks::require(options.option)?;
+        let names = Names::private(&options.suffix)?;
+        let (maps, links) = objects::load(options, &names, false)?;
+        Self::over(maps, names, links.into_iter().map(|(_, link)| link).collect())
+    }
+
+    /// The agent's end of what [`attach::attach`] has attached. Two of them share the events, so there should be one.
+    ///
+    /// # Errors
+    /// If nothing is attached.
+    pub fn attached() -> Result<Self, KernelError> {
+        Self::over(attach::maps()?, Names::system(), Vec::new())
+    }
+
+    fn over(maps: Maps, names: Names, links: Vec<Link>) -> Result<Self, KernelError> {
+        let inbox = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&inbox);
+        let ring_error = |e: libbpf_rs::Error| KernelError::Ring(e.to_string());
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&maps.events, move |bytes| {
+                if let Some(event) = Event::read(bytes) {
+                    locked(&sink).push(event);
+                }
+                0
+            })
+            .map_err(ring_error)?;
+        let ring = builder.build().map_err(ring_error)?;
+        let ready = ring.epoll_fd();
+        Ok(Self { ring: Mutex::new(ring), ready, inbox, spare: Mutex::default(), maps, names, _links: links })
+    }
+
+    /// The `TCP_CONGESTION` name that runs `scheme`: the scheme's own for the WCC family, the bridge's for any other.
+    #[must_use]
+    pub fn congestion_control(&self, scheme: &str) -> &str {
+        self.names.of(scheme)
+    }
+
+    /// Hands every waiting event to `take`; if there is none, waits for one, `timeout` at most. Returns their number.
+    ///
+    /// What the map of answers holds for a socket goes after its [`EVENT_CLOSED`].
+    ///
+    /// # Errors
+    /// If the ring buffer cannot be read.
+    pub fn poll(&self, timeout: Duration, mut take: impl FnMut(&Event)) -> Result<usize, KernelError> {
+        if self.consume()? == 0 && !timeout.is_zero() {
+            self.wait(timeout)?;
+            self.consume()?;
+        }
+        let mut batch = std::mem::take(&mut *locked(&self.spare));
+        std::mem::swap(&mut batch, &mut *locked(&self.inbox));
+        for event in &batch {
+            take(event);
+            if event.kind == EVENT_CLOSED {
+                self.forget(event.cookie)?;
+            }
+        }
+        let taken = batch.len();
+        batch.clear();
+        *locked(&self.spare) = batch;
+        Ok(taken)
+    }
+
+    fn consume(&self) -> Result<i32, KernelError> {
+        match locked(&self.ring).consume_raw() {
+            n if n < 0 => Err(KernelError::Ring(std::io::Error::from_raw_os_error(-n).to_string())),
+            n => Ok(n),
+        }
+    }
+
+    /// `ring_buffer__poll` counts in milliseconds.
+    fn wait(&self, timeout: Duration) -> Result<(), KernelError> {
+        let mut fd = libc::pollfd { fd: self.ready_fd(), events: libc::POLLIN, revents: 0 };
+        let time = libc::timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        #[allow(unsafe_code, reason = "ppoll")]
+        // SAFETY: one descriptor and a time that outlive the call, and no signal mask.
+        if unsafe { libc::ppoll(&raw mut fd, 1, &raw const time, std::ptr::null()) } >= 0 {
+            return Ok(());
+        }
+        match std::io::Error::last_os_error() {
+            e if e.kind() == std::io::ErrorKind::Interrupted => Ok(()),
+            e => Err(KernelError::Ring(e.to_string())),
+        }
+    }
+
+    /// A descriptor that polls readable while events wait.
+    #[must_use]
+    pub fn ready_fd(&self) -> RawFd {
+        self.ready
+    }
+
+    /// What socket `cookie` is to do from its next ACK on; before it connects, from its first window on.
+    ///
+    /// # Errors
+    /// If the kernel refuses the entry: there are 65,536.
+    pub fn answer(&self, cookie: u64, answer: &Answer) -> Result<(), KernelError> {
+        self.maps
+            .answers
+            .update(&cookie.to_ne_bytes(), answer.bytes(), MapFlags::ANY)
+            .map_err(|e| map_error("write", "answers", &e))
+    }
+
+    /// Takes the answer for `cookie` back: the socket goes on with what it has, then falls back.
+    ///
+    /// # Errors
+    /// If the kernel refuses for another reason than that there is none.
+    pub fn forget(&self, cookie: u64) -> Result<(), KernelError> {
+        remove(&self.maps.answers, "answers", &cookie.to_ne_bytes())
+    }
+
+    /// The rate in kbit/s that socket `cookie` writes into its packets from its next ACK on.
+    ///
+    /// # Errors
+    /// As [`answer`](Self::answer).
+    pub fn set_desired(&self, cookie: u64, kbps: u32) -> Result<(), KernelError> {
+        let read = |e| map_error("read", "answers", &e);
+        let present = self.maps.answers.lookup(&cookie.to_ne_bytes(), MapFlags::ANY).map_err(read)?;
+        let answer = present.as_deref().and_then(Answer::read).unwrap_or_default();
+        self.answer(cookie, &Answer { desired_kbps: kbps, ..answer })
+    }
+
+    /// The TCP option acts on sockets of the network namespace with this `SO_NETNS_COOKIE`.
+    ///
+    /// # Errors
+    /// If the kernel refuses the entry: there are 4,096.
+    pub fn add_namespace(&self, netns_cookie: u64) -> Result<(), KernelError> {
+        self.maps
+            .namespaces
+            .update(&netns_cookie.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|e| map_error("write", "namespaces", &e))
+    }
+
+    /// Sets a weight in the WCC family, for living sockets too; with `None` takes it back.
+    ///
+    /// # Errors
+    /// If the weight is not above 0 and at most 1000, or the family is not loaded.
+    pub fn set_weight(&self, key: Key, weight: Option<f64>) -> Result<(), KernelError> {
+        self.maps.set_weight(key, weight)
+    }
+}
+
+pub(crate) fn map_error(action: &'static str, map: &'static str, error: &libbpf_rs::Error) -> KernelError {
+    KernelError::Map { action, map, reason: error.to_string() }
+}
+
+pub(crate) fn remove(map: &MapHandle, name: &'static str, key: &[u8]) -> Result<(), KernelError> {
+    match map.delete(key) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(map_error("clear", name, &e)),
+        _ => Ok(()),
+    }
+}
+
+/// Nothing here is left half done by a panic.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

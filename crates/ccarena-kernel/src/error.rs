@@ -1,0 +1,121 @@
+//! What can go wrong between us and the kernel, and what to do about it.
+
+use std::path::PathBuf;
+
+/// Something that the kernel bridge cannot do here.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// Loading BPF programs wants root in the initial user namespace.
+    #[error("loading BPF congestion controls takes root outside of any user namespace; run it with sudo")]
+    NotRoot,
+    /// The kernel does not describe its types.
+    #[error(
+        "/sys/kernel/btf/vmlinux is missing, by which programs fit themselves to the running kernel; boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (distribution kernels are)"
+    )]
+    NoBtf,
+    /// `cong_control` got its present arguments in Linux 6.10.
+    #[error(
+        "kernel {release} is too old: BPF congestion control as used here came with Linux 6.10; boot 6.10 or newer"
+    )]
+    TooOld {
+        /// `uname -r`.
+        release: String,
+    },
+    /// The kernel lacks a function that the programs call.
+    #[error("this kernel has no {function}, which the programs call; boot one built with {config}")]
+    NoFunction {
+        /// The function.
+        function: &'static str,
+        /// The build options that bring it.
+        config: &'static str,
+    },
+    /// The TCP option's program attaches to a cgroup of version 2.
+    #[error(
+        "no cgroup2 file system is mounted, to which the TCP option's program attaches; mount -t cgroup2 none /sys/fs/cgroup"
+    )]
+    NoCgroup2,
+    /// Pins live in a BPF file system.
+    #[error(
+        "this kernel has no BPF file system, in which attached programs are pinned; boot one built with CONFIG_BPF_SYSCALL=y"
+    )]
+    NoBpffs,
+    /// This process's cgroup cannot be found under the mount.
+    #[error("cannot open this process's cgroup {path}: {source}")]
+    Cgroup {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A BPF object does not load.
+    #[error("cannot load {object}: {reason}\n{log}")]
+    Load {
+        /// Which one.
+        object: &'static str,
+        /// What libbpf says.
+        reason: String,
+        /// The verifier's last lines.
+        log: String,
+    },
+    /// A congestion control or program does not attach.
+    #[error("cannot attach {name}: {reason}")]
+    Attach {
+        /// Its name.
+        name: String,
+        /// What libbpf says.
+        reason: String,
+    },
+    /// A congestion control of this name exists.
+    #[error(
+        "a congestion control called {0} exists already; give another suffix, or detach what has it (ccarena kernel detach)"
+    )]
+    NameTaken(String),
+    /// A name that the kernel does not take.
+    #[error(
+        "congestion-control name {0:?} is none to the kernel: at most 15 letters, digits, dots and underscores; give another suffix"
+    )]
+    Name(String),
+    /// A part of a loaded object is not there.
+    #[error("{object} has no {part}: the program was built from other sources than this library")]
+    Missing {
+        /// The object.
+        object: &'static str,
+        /// What is missing.
+        part: &'static str,
+    },
+    /// A map refuses an entry.
+    #[error("cannot {action} map {map}: {reason}")]
+    Map {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        map: &'static str,
+        /// What the kernel says.
+        reason: String,
+    },
+    /// A weight that no scheme can share by.
+    #[error("weight {0} is not a number above 0 and at most 1000")]
+    Weight(f64),
+    /// Nothing takes weights.
+    #[error("the weighted congestion controls are not loaded; load with wcc")]
+    NoWcc,
+    /// No more events come.
+    #[error("the ring buffer cannot be read: {0}")]
+    Ring(String),
+    /// Attached before.
+    #[error("already attached at {0}; detach first (ccarena kernel detach)")]
+    AlreadyAttached(PathBuf),
+    /// Not attached.
+    #[error("nothing is attached at {0}; attach first (ccarena kernel attach)")]
+    NotAttached(PathBuf),
+    /// A file or mount operation failed.
+    #[error("cannot {action} {path}: {source}")]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}

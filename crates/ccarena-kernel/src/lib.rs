@@ -1,0 +1,20 @@
+//! Linux TCP under our controllers.
+//!
+//! [`datapath`] loads the BPF programs (`bpf/`): a congestion control that measures, reports and does what user space
+//! answers, the WCC family inside the kernel, and ACCT's TCP option. [`attach`] makes them outlive the process.
+
+pub mod agent;
+pub mod attach;
+pub mod checks;
+pub mod datapath;
+pub mod error;
+pub mod intf;
+mod objects;
+pub mod run;
+pub mod serve;
+pub mod traffic;
+pub mod wire;
+
+pub use datapath::{Datapath, Key, Options};
+pub use error::KernelError;
+pub use intf::{Answer, Event};

@@ -1,0 +1,209 @@
+//! `ccarena-kernel`: the commands of [`USAGE`].
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ccarena_cc::Rate;
+use ccarena_kernel::run::{self, Inbox, RunError};
+use ccarena_kernel::serve::{self, Service};
+use ccarena_kernel::wire::Frames;
+use ccarena_kernel::{Datapath, Key, Options, attach, checks};
+use ccarena_net::scenario::PolicySpec;
+use libbpf_rs::query;
+use serde_json::json;
+
+const USAGE: &str = "\
+Linux TCP under ccarena's congestion controls.
+
+usage: ccarena-kernel run
+       ccarena-kernel attach [--no-option] [--no-wcc] [--deadline-ms MS]
+       ccarena-kernel status | detach
+       ccarena-kernel weight WEIGHT|none [--mark N | --cgroup INODE | --cookie N]
+       ccarena-kernel agent --scheme NAME | --policy FILE [--action A] [--param NAME=VALUE]...
+                            [--weight W] [--desired-mbps R]
+       ccarena-kernel check [--objects]
+
+run      runs a scenario: request and actions on standard input, frames on standard output;
+         the end of the input ends the run
+attach   gives the whole machine the congestion controls ccarena (driven by an agent, else CUBIC),
+         wcc-ai, wcc-md, multcp and ewtcp, until detach
+status   what is attached, as JSON
+detach   takes everything back
+weight   sets or takes back the weight of attached sockets of the weighted congestion controls: by mark,
+         cgroup (its inode) or socket cookie, else of all that have none
+agent    drives the sockets that have chosen ccarena, until SIGINT or SIGTERM
+check    what this machine can run, as JSON; with --objects how many BPF objects there are
+";
+
+/// A command line that cannot be taken, or a command that fails.
+enum Failure {
+    Usage(String),
+    Failed(String),
+}
+
+type Done = Result<(), Failure>;
+
+fn failed(error: impl std::fmt::Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["run"] => return run_scenario(),
+        ["attach", options @ ..] => attach_all(options),
+        ["status"] => status(),
+        ["detach"] => attach::detach().map_err(failed),
+        ["weight", options @ ..] => weight(options),
+        ["agent", options @ ..] => agent(options),
+        ["check"] => check(),
+        ["check", "--objects"] => objects(),
+        ["--help" | "-h" | "help"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        [] => Err(Failure::Usage("expected a command".into())),
+        [other, ..] => Err(Failure::Usage(format!("unknown command or arguments: {other}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Usage(message)) => {
+            eprint!("ccarena-kernel: {message}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Failed(message)) => {
+            eprintln!("ccarena-kernel: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_scenario() -> ExitCode {
+    let out = io::stdout();
+    let fd = out.as_raw_fd();
+    let mut frames = Frames::new(out, fd);
+    let done = Inbox::new().and_then(|mut inbox| run::run(&mut inbox, &mut frames));
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    eprintln!("ccarena-kernel: {error}");
+    if !matches!(error, RunError::Stopped) {
+        // If nobody reads, standard error has it.
+        let _ = frames.error(error.kind(), &error.to_string());
+    }
+    ExitCode::FAILURE
+}
+
+/// The value of option `name`, which is next in `rest`.
+fn value<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<&'a str, Failure> {
+    rest.next().copied().ok_or_else(|| Failure::Usage(format!("{name}: expected a value")))
+}
+
+fn number<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<f64, Failure> {
+    let text = value(name, rest)?;
+    let number = text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0);
+    number.ok_or_else(|| Failure::Usage(format!("{name}: got {text}; expected a number of at least zero")))
+}
+
+fn attach_all(words: &[&str]) -> Done {
+    let mut options = Options::default();
+    let mut rest = words.iter();
+    while let Some(&word) = rest.next() {
+        match word {
+            "--no-option" => options.option = false,
+            "--no-wcc" => options.wcc = false,
+            "--deadline-ms" => options.deadline = Duration::from_secs_f64(number(word, &mut rest)? / 1e3),
+            other => return Err(Failure::Usage(format!("attach: unknown option {other}"))),
+        }
+    }
+    attach::attach(&options).map_err(failed)?;
+    status()
+}
+
+fn status() -> Done {
+    let status = attach::status().map_err(failed)?;
+    let shown = status.map_or(json!({"attached": false}), |s| {
+        json!({
+            "attached": true,
+            "names": s.names,
+            "age_s": s.age.as_secs_f64(),
+            "option": s.option,
+            "pins": s.pins,
+        })
+    });
+    println!("{shown}");
+    Ok(())
+}
+
+fn weight(words: &[&str]) -> Done {
+    let (weight, rest) = match words {
+        ["none", rest @ ..] => (None, rest),
+        [text, rest @ ..] => {
+            let expected = || Failure::Usage(format!("weight: got {text}; expected a number or none"));
+            (Some(text.parse().map_err(|_| expected())?), rest)
+        }
+        [] => return Err(Failure::Usage("weight: expected a number or none".into())),
+    };
+    let whole = |text: &str| text.parse().map_err(|_| Failure::Usage(format!("got {text}; expected a whole number")));
+    let key = match rest {
+        [] => Key::Default,
+        ["--cookie", text] => Key::Cookie(whole(text)?),
+        ["--cgroup", text] => Key::Cgroup(whole(text)?),
+        ["--mark", text] => Key::Mark(u32::try_from(whole(text)?).map_err(failed)?),
+        _ => return Err(Failure::Usage(format!("weight: unknown arguments: {}", rest.join(" ")))),
+    };
+    Datapath::attached().and_then(|datapath| datapath.set_weight(key, weight)).map_err(failed)
+}
+
+fn agent(words: &[&str]) -> Done {
+    let mut service = Service { scheme: String::new(), config: ccarena_cc::Config::default(), policy: None };
+    let mut rest = words.iter();
+    while let Some(&word) = rest.next() {
+        match word {
+            "--scheme" => service.scheme = value(word, &mut rest)?.into(),
+            "--policy" => service.policy = Some(PolicySpec::Artifact(value(word, &mut rest)?.into())),
+            "--action" => service.policy = Some(PolicySpec::Constant(number(word, &mut rest)?)),
+            "--weight" => service.config.weight = number(word, &mut rest)?,
+            "--desired-mbps" => service.config.desired_rate = Rate::from_mbps(number(word, &mut rest)?),
+            "--param" => {
+                let pair = value(word, &mut rest)?;
+                let parsed = pair.split_once('=').and_then(|(name, v)| Some((name.to_owned(), v.parse().ok()?)));
+                let (name, x) =
+                    parsed.ok_or_else(|| Failure::Usage(format!("--param: got {pair}; expected NAME=NUMBER")))?;
+                service.config.params.insert(name, x);
+            }
+            other => return Err(Failure::Usage(format!("agent: unknown option {other}"))),
+        }
+    }
+    if service.scheme.is_empty() {
+        let Some(PolicySpec::Artifact(file)) = &service.policy else {
+            return Err(Failure::Usage("agent: expected --scheme NAME or --policy FILE".into()));
+        };
+        service.scheme = serve::scheme_of(file).map_err(failed)?.into();
+    }
+    let inbox = Inbox::new().map_err(failed)?;
+    let [_, signals] = inbox.fds();
+    let served = service.run(&[signals]).map_err(failed)?;
+    println!("{}", json!({"sockets": served.sockets, "reports": served.reports}));
+    Ok(())
+}
+
+fn check() -> Done {
+    let list: Vec<_> = checks::checks()
+        .into_iter()
+        .map(|c| json!({"name": c.name, "ok": c.problem.is_none(), "problem": c.problem.map(|p| p.to_string())}))
+        .collect();
+    println!("{}", json!(list));
+    Ok(())
+}
+
+fn objects() -> Done {
+    let (programs, maps, links) = (
+        query::ProgInfoIter::default().count(),
+        query::MapInfoIter::default().count(),
+        query::LinkInfoIter::default().count(),
+    );
+    println!("programs={programs} maps={maps} links={links}");
+    Ok(())
+}

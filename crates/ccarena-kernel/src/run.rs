@@ -1,0 +1,388 @@
+//! A scenario on real Linux TCP: emulated links, sockets, their controllers, and the record of it all.
+
+mod error;
+mod inbox;
+mod plan;
+mod result;
+
+use std::fs;
+use std::io::Write;
+use std::time::Duration;
+
+use ccarena_cc::Time;
+use ccarena_link::network::InitialWindows;
+use ccarena_link::{Emulator, End, Network, clock, namespace};
+use ccarena_net::scenario::Want;
+use ccarena_net::{Scenario, trace};
+use serde_json::{Value, json};
+
+pub use self::error::RunError;
+pub use self::inbox::Inbox;
+pub use self::plan::{Home, Plan};
+
+use crate::agent::{Agent, Driver, Policies, Reply};
+use crate::datapath::{Datapath, Key, Options};
+use crate::intf::{EVENT_CLOSED, Event};
+use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
+use crate::wire::{Arrays, Frames, Request};
+
+/// Largest buffers of sockets: as good as none, as in the simulator.
+const BUFFERS: &str = "4096 131072 67108864";
+/// From so many segments on the receiver's first window has to be enlarged too.
+const FIRST_RECEIVE_WINDOW: u32 = 40;
+/// The loop looks around at least so often.
+const AT_LEAST_NS: u64 = 20_000_000;
+
+/// Runs the request on `inbox`'s first line to its end and writes what becomes of it.
+///
+/// # Errors
+/// If it cannot be run here, or is stopped.
+pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
+    let request = Request::parse(&inbox.line()?)?;
+    let scenario = &request.scenario;
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    let available: Vec<&str> = available.split_whitespace().collect();
+    let plans = plan::plan(scenario, request.bridge, request.traffic, request.environment, &available)?;
+    let datapath = load(&plans)?;
+    let network = network(scenario)?;
+    let names: Vec<String> = scenario
+        .flows
+        .iter()
+        .zip(&plans)
+        .map(|(flow, plan)| match &datapath {
+            Some(datapath) if plan.home != Home::Kernel => datapath.congestion_control(&flow.scheme).to_owned(),
+            _ => flow.scheme.clone(),
+        })
+        .collect();
+    let traffic = Traffic::new(scenario, &network, &names, request.traffic)?;
+    if let Some(datapath) = datapath.as_ref().filter(|_| plans.iter().any(|p| p.signals)) {
+        for cookie in traffic.namespace_cookies()? {
+            datapath.add_namespace(cookie)?;
+        }
+    }
+    let emulator = Emulator::start(scenario, trace::load, &network)?;
+    let zero_ns = emulator.zero();
+    let mut control = Control::new(&request, &plans, datapath, traffic.cookies(), zero_ns)?;
+    frames.start(&started(scenario, &plans, &names, zero_ns)).map_err(|_| RunError::Stopped)?;
+    let traffic = traffic.start(zero_ns)?;
+    control.run(inbox, frames, &traffic)?;
+    let (sent, received) = traffic.stop()?;
+    control.finish()?;
+    let outcome = emulator.stop()?;
+    let mut links = outcome.links;
+    let mut arrays = Arrays::default();
+    let lateness = outcome.lateness.judged(request.lateness_bound);
+    let machine = json!({
+        "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+        "lateness": result::lateness(&lateness),
+        "valid": lateness.valid,
+        "emulator_cpu_s": outcome.counts.cpu.as_secs_f64(),
+        "emulator_packets": outcome.counts.written,
+        "emulator_refused_packets": outcome.counts.refused,
+        "agent_cpu_s": control.cpu_s,
+        "reports": control.agent.reports,
+        "fallback_reports": control.agent.fallbacks,
+        "dropped_reports": control.agent.dropped,
+        "answer_latency_us": result::quantiles(&mut control.latency_us),
+        "enforced_latency_us": result::quantiles(&mut control.agent.enforced_us),
+    });
+    let flows = flows(scenario, &plans, sent, received, &mut control, &mut arrays);
+    let links: Vec<Value> =
+        links.iter_mut().enumerate().map(|(index, link)| result::link(scenario, index, link, &mut arrays)).collect();
+    let record = json!({
+        "duration_s": scenario.duration.as_secs_f64(),
+        "seed": scenario.seed,
+        "flows": flows,
+        "links": links,
+        "machine": machine,
+    });
+    frames.result(&record, &arrays).map_err(|_| RunError::Stopped)
+}
+
+/// Loads BPF programs if some flow needs them; else sees to it that namespaces can be made without root.
+fn load(plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
+    if plans.iter().all(|p| p.home == Home::Kernel) {
+        namespace::become_root_in_user_namespace()?;
+        return Ok(None);
+    }
+    let options = Options {
+        option: plans.iter().any(|p| p.signals),
+        wcc: plans.iter().any(|p| p.home == Home::Weighted),
+        ..Options::default()
+    };
+    Ok(Some(Datapath::load(&options)?))
+}
+
+/// The two ends, set up as the flows want them.
+fn network(scenario: &Scenario) -> Result<Network, RunError> {
+    let network = Network::new(scenario.flows.len())?;
+    let (sack, ecn) = scenario.flows.first().map_or((true, false), |f| (f.sack, f.ecn));
+    for end in [End::Senders, End::Receivers] {
+        for (key, value) in [
+            ("net.ipv4.tcp_rmem", BUFFERS),
+            ("net.ipv4.tcp_wmem", BUFFERS),
+            ("net.ipv4.tcp_sack", if sack { "1" } else { "0" }),
+            ("net.ipv4.tcp_ecn", if ecn { "1" } else { "0" }),
+            // A connection knows nothing of one before it to the same address.
+            ("net.ipv4.tcp_no_metrics_save", "1"),
+        ] {
+            network.sysctl(end, key, value)?;
+        }
+    }
+    for (index, flow) in scenario.flows.iter().enumerate().filter(|(_, f)| f.initial_window != 10) {
+        let window = Some(flow.initial_window);
+        let sender = InitialWindows { congestion: window, receive: None };
+        network.set_initial_windows(End::Senders, Some(index), sender)?;
+    }
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        let large = Some(flow.initial_window).filter(|&window| window > FIRST_RECEIVE_WINDOW);
+        if let Some(window) = flow.receive_window.or(large) {
+            let receiver = InitialWindows { congestion: None, receive: Some(window) };
+            network.set_initial_windows(End::Receivers, Some(index), receiver)?;
+        }
+    }
+    Ok(network)
+}
+
+fn started(scenario: &Scenario, plans: &[Plan], names: &[String], zero_ns: u64) -> Value {
+    let flows: Vec<Value> = scenario
+        .flows
+        .iter()
+        .zip(plans)
+        .zip(names)
+        .map(|((flow, plan), name)| {
+            let learned = plan.learned.map(|spec| {
+                json!({
+                    "observation": spec.id,
+                    "observation_len": spec.observation_len,
+                    "observation_entries": spec.observation,
+                    "actions": spec.actions,
+                    "bounds": [spec.bounds.0, spec.bounds.1],
+                    "report": spec.report,
+                })
+            });
+            json!({"name": flow.name, "scheme": flow.scheme, "congestion_control": name, "learned": learned})
+        })
+        .collect();
+    json!({"flows": flows, "zero_ns": zero_ns})
+}
+
+fn flows(
+    scenario: &Scenario,
+    plans: &[Plan],
+    sent: Vec<Sent>,
+    received: Vec<Received>,
+    control: &mut Control<'_>,
+    arrays: &mut Arrays,
+) -> Vec<Value> {
+    let ends = sent.into_iter().zip(received);
+    let flows = scenario.flows.iter().zip(plans).zip(ends).enumerate();
+    flows
+        .map(|(index, ((spec, plan), (sent, received)))| {
+            let totals = control.agent.flows.get_mut(index).map(std::mem::take).unwrap_or_default();
+            let outcome = result::FlowOutcome { spec, plan, sent, received, totals };
+            result::flow(scenario, index, outcome, arrays)
+        })
+        .collect()
+}
+
+/// Everything that steers flows during the run.
+struct Control<'a> {
+    agent: Agent<'a>,
+    datapath: Option<Datapath>,
+    zero_ns: u64,
+    end: Time,
+    cookies: Vec<u64>,
+    /// Changes of weights in the kernel: time, flow, weight; the next one last.
+    weights: Vec<(Time, usize, f64)>,
+    events: Vec<Event>,
+    /// From each report to its answer.
+    latency_us: Vec<u32>,
+    cpu_s: f64,
+}
+
+impl<'a> Control<'a> {
+    fn new(
+        request: &'a Request,
+        plans: &'a [Plan],
+        datapath: Option<Datapath>,
+        cookies: &[u64],
+        zero_ns: u64,
+    ) -> Result<Self, RunError> {
+        let scenario = &request.scenario;
+        let mut policies = Policies::default();
+        let mut driver = move |flow: usize| driver(request, plans, &mut policies, flow);
+        let mut first = Vec::new();
+        for (flow, plan) in plans.iter().enumerate() {
+            first.push(if plan.home == Home::Bridge { Some(driver(flow)?) } else { None });
+        }
+        // Sockets that another program opened are known by their address.
+        let open = move |event: &Event| {
+            let address = u32::from_be(event.local_address[0]).into();
+            let flow = End::Senders.flow(address).filter(|&flow| flow < plans.len())?;
+            driver(flow).ok()
+        };
+        let mut control = Self {
+            agent: Agent::new(zero_ns, plans.len(), Box::new(open)),
+            datapath,
+            zero_ns,
+            end: Time(scenario.duration.0),
+            cookies: cookies.to_vec(),
+            weights: Vec::new(),
+            events: Vec::new(),
+            latency_us: Vec::new(),
+            cpu_s: 0.0,
+        };
+        for (flow, driver) in first.into_iter().enumerate() {
+            let Some((driver, &cookie)) = driver.zip(cookies.get(flow)) else { continue };
+            let answer = control.agent.take_over(cookie, driver, clock::now_ns());
+            control.reply((cookie, answer))?;
+        }
+        for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
+            if plan.home == Home::Weighted {
+                control.weigh(index, flow.weight)?;
+                control.weights.extend(flow.wants().into_iter().filter_map(|(at, want)| match want {
+                    Want::Weight(weight) => Some((at, index, weight)),
+                    Want::Rate(_) | Want::Requirement(_) => None,
+                }));
+            }
+        }
+        control.weights.sort_by_key(|w| std::cmp::Reverse(w.0));
+        Ok(control)
+    }
+
+    fn now(&self) -> Time {
+        Time(clock::now_ns().saturating_sub(self.zero_ns))
+    }
+
+    fn reply(&self, (cookie, answer): Reply) -> Result<(), RunError> {
+        self.datapath.as_ref().map_or(Ok(()), |datapath| datapath.answer(cookie, &answer)).map_err(RunError::from)
+    }
+
+    fn weigh(&self, flow: usize, weight: f64) -> Result<(), RunError> {
+        let (Some(datapath), Some(&cookie)) = (&self.datapath, self.cookies.get(flow)) else { return Ok(()) };
+        datapath.set_weight(Key::Cookie(cookie), Some(weight)).map_err(RunError::from)
+    }
+
+    /// Steers until the scenario's end.
+    fn run<W: Write>(
+        &mut self,
+        inbox: &mut Inbox,
+        frames: &mut Frames<W>,
+        traffic: &RunningTraffic,
+    ) -> Result<(), RunError> {
+        clock::precise_timers();
+        let before_s = thread_cpu_s();
+        let ring = self.datapath.as_ref().map_or(-1, Datapath::ready_fd);
+        // What came with the request waits already.
+        self.take_acts(inbox)?;
+        while !traffic.is_finished() && (self.now() < self.end || traffic.ends_late()) {
+            let weigh = self.weights.last().map_or(Time::NEVER, |w| w.0);
+            let end = if traffic.ends_late() { Time::NEVER } else { self.end };
+            let next = self.agent.next_timer().min(weigh).min(end);
+            let wait = next.since(self.now()).0.min(AT_LEAST_NS);
+            let (events, acts) = inbox.wait(ring, wait);
+            if events {
+                self.take_events(frames)?;
+            }
+            if acts {
+                self.take_acts(inbox)?;
+            }
+            self.run_timers()?;
+        }
+        self.cpu_s = thread_cpu_s() - before_s;
+        Ok(())
+    }
+
+    fn take_events<W: Write>(&mut self, frames: &mut Frames<W>) -> Result<(), RunError> {
+        let Some(datapath) = &mut self.datapath else { return Ok(()) };
+        let events = &mut self.events;
+        datapath.poll(Duration::ZERO, |event| events.push(*event))?;
+        for event in &self.events {
+            let mut heard = Ok(());
+            let reply = self.agent.on_event(event, &mut |due| {
+                if frames.is_writable() {
+                    heard = frames.decision(due.flow as u32, due.now, due.observation, due.report);
+                }
+            });
+            heard.map_err(|_| RunError::Stopped)?;
+            if let Some((cookie, answer)) = reply {
+                datapath.answer(cookie, &answer)?;
+                let late = clock::now_ns().saturating_sub(event.now_ns) / 1000;
+                self.latency_us.push(u32::try_from(late).unwrap_or(u32::MAX));
+            } else if event.kind == EVENT_CLOSED {
+                // An answer to an earlier event of the same batch is in the map again.
+                datapath.forget(event.cookie)?;
+            }
+        }
+        self.events.clear();
+        Ok(())
+    }
+
+    fn take_acts(&mut self, inbox: &mut Inbox) -> Result<(), RunError> {
+        for act in inbox.take()? {
+            let refused = |e: ccarena_cc::ActionError| RunError::Action { flow: act.flow, message: e.to_string() };
+            let now = self.now();
+            if let Some(reply) = self.agent.act(act.flow as usize, act.action, now).map_err(refused)? {
+                self.reply(reply)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_timers(&mut self) -> Result<(), RunError> {
+        let now = self.now();
+        if self.agent.next_timer() <= now {
+            for reply in self.agent.on_timers(now) {
+                self.reply(reply)?;
+            }
+        }
+        while let Some(&(at, flow, weight)) = self.weights.last() {
+            if at > now {
+                break;
+            }
+            self.weights.pop();
+            self.weigh(flow, weight)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what sockets reported when they closed.
+    fn finish(&mut self) -> Result<(), RunError> {
+        self.take_events(&mut Frames::new(std::io::sink(), -1))
+    }
+}
+
+/// What a socket of `flow` gets.
+fn driver(request: &Request, plans: &[Plan], policies: &mut Policies, flow: usize) -> Result<Driver, RunError> {
+    let scenario = &request.scenario;
+    let (spec, plan) = (&scenario.flows[flow], &plans[flow]);
+    let mut controller = plan.controller(flow, &spec.scheme)?;
+    let decider = match controller.learned() {
+        Some(learned) => Some(
+            policies
+                .decider(spec.policy.as_ref(), learned, request.environment)
+                .map_err(|message| RunError::Policy { flow, message })?,
+        ),
+        None => None,
+    };
+    Ok(Driver {
+        flow,
+        controller,
+        mss: plan.config.mss,
+        decider,
+        wants: spec.wants(),
+        keeps_reports: scenario.record.reports,
+    })
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu_s() -> f64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    #[allow(unsafe_code, reason = "the standard library does not tell CPU times")]
+    // SAFETY: `t` is a timespec that the call fills.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut t);
+    }
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,83 @@
+//! Why a run fails, and of what kind that is.
+
+use ccarena_link::LinkError;
+use ccarena_net::ServiceError;
+
+use crate::error::KernelError;
+use crate::traffic::TrafficError;
+use crate::wire::RequestError;
+
+/// Why a scenario cannot be run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The request or its scenario is refused.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// A field says what real TCP cannot do.
+    #[error("{path}: {problem}")]
+    Unsupported {
+        /// The field.
+        path: String,
+        /// What is wrong, and what would do.
+        problem: String,
+    },
+    /// A flow's scheme or its parameters.
+    #[error("flows[{flow}].scheme: {source}")]
+    Scheme {
+        /// The flow.
+        flow: usize,
+        /// Why.
+        source: ccarena_cc::BuildError,
+    },
+    /// A flow's policy.
+    #[error("flows[{flow}].policy: {message}")]
+    Policy {
+        /// The flow.
+        flow: usize,
+        /// Why.
+        message: String,
+    },
+    /// An action that cannot be taken.
+    #[error("flow {flow}: {message}")]
+    Action {
+        /// The flow.
+        flow: u32,
+        /// Why.
+        message: String,
+    },
+    /// BPF.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Namespaces and links.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Senders and receivers.
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    /// Signals, pipes.
+    #[error("{what}: {source}")]
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// Standard input ended, or a signal came.
+    #[error("the run was stopped before its end")]
+    Stopped,
+}
+
+impl RunError {
+    /// What the caller makes of it: `scenario`, `trace`, `policy`, `machine` or `internal`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => "trace",
+            Self::Request(_) | Self::Unsupported { .. } | Self::Scheme { .. } | Self::Action { .. } => "scenario",
+            Self::Link(LinkError::Service { .. } | LinkError::Flows(_)) => "scenario",
+            Self::Policy { .. } => "policy",
+            Self::Link(LinkError::Panicked) | Self::Traffic(TrafficError::Panicked) => "internal",
+            Self::Kernel(_) | Self::Link(_) | Self::Traffic(_) | Self::System { .. } | Self::Stopped => "machine",
+        }
+    }
+}

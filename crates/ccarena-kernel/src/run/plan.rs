@@ -1,0 +1,235 @@
+//! Where each flow's congestion control runs, and whether real TCP can do what a scenario says.
+
+use ccarena_cc::{Config, Controller, LearnedSpec, registry};
+use ccarena_net::Scenario;
+use ccarena_net::scenario::{App, Flow};
+
+use super::RunError;
+use crate::agent::Policies;
+use crate::traffic::HEADER_BYTES;
+use crate::wire::Generator;
+
+/// Schemes that the kernel brings, under the same names.
+const KERNELS_OWN: [&str; 3] = ["cubic", "bbr", "reno"];
+/// Schemes of `wcc.bpf.c`.
+const WEIGHTED: [&str; 4] = ["wcc-ai", "wcc-md", "multcp", "ewtcp"];
+/// Payload of a segment in 1500 bytes, and the least that Linux sends (`TCP_MIN_MSS` less timestamps).
+const LARGEST_MSS: u32 = 1448;
+const SMALLEST_MSS: u32 = 76;
+/// ACCT's option takes so much of a segment.
+const OPTION_BYTES: u32 = 8;
+
+/// Where a congestion control runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// In the kernel: its own.
+    Kernel,
+    /// In the kernel: our BPF program.
+    Weighted,
+    /// In this process, over the bridge.
+    Bridge,
+}
+
+/// What is known of a flow before it runs.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where its congestion control runs.
+    pub home: Home,
+    /// What its controller is built from.
+    pub config: Config,
+    /// What a learned scheme observes, reports and takes.
+    pub learned: Option<&'static LearnedSpec>,
+    /// Its packets carry ACCT's option.
+    pub signals: bool,
+}
+
+impl Plan {
+    /// A new controller for the flow.
+    ///
+    /// # Errors
+    /// If the scheme refuses its parameters.
+    pub fn controller(&self, flow: usize, scheme: &str) -> Result<Box<dyn Controller>, RunError> {
+        registry::build(scheme, &self.config).map_err(|source| RunError::Scheme { flow, source })
+    }
+}
+
+/// Plans every flow of `scenario`; `available` are the congestion controls that the kernel has.
+///
+/// # Errors
+/// The first field that cannot be had.
+pub fn plan(
+    scenario: &Scenario,
+    bridge: bool,
+    traffic: Generator,
+    environment: bool,
+    available: &[&str],
+) -> Result<Vec<Plan>, RunError> {
+    let mut policies = Policies::default();
+    let mut plans = Vec::with_capacity(scenario.flows.len());
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        let plan = plan_flow(scenario, index, bridge, available)?;
+        let mut controller = plan.controller(index, &flow.scheme)?;
+        if let Some(learned) = controller.learned() {
+            policies
+                .decider(flow.policy.as_ref(), learned, environment)
+                .map_err(|message| RunError::Policy { flow: index, message })?;
+        }
+        check(scenario, index, &plan, traffic)?;
+        plans.push(plan);
+    }
+    Ok(plans)
+}
+
+fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]) -> Result<Plan, RunError> {
+    let flow = &scenario.flows[index];
+    let scheme = registry::find(&flow.scheme).map_err(|source| RunError::Scheme { flow: index, source })?;
+    let defaults =
+        scheme.params.iter().all(|p| flow.params.get(p.name).is_none_or(|v| v.total_cmp(&p.default).is_eq()));
+    let is = |names: &[&str]| names.contains(&flow.scheme.as_str());
+    let home = if !bridge && defaults && is(&KERNELS_OWN) && is(available) {
+        Home::Kernel
+    } else if !bridge && is(&WEIGHTED) {
+        Home::Weighted
+    } else {
+        Home::Bridge
+    };
+    let mut plan = Plan { home, config: scenario.controller(index, flow.mss_bytes), learned: None, signals: false };
+    let mut controller = plan.controller(index, &flow.scheme)?;
+    plan.learned = controller.learned().map(|l| l.spec());
+    plan.signals = controller.desired_rate().is_some();
+    if plan.signals {
+        plan.config.mss = flow.mss_bytes.min(LARGEST_MSS - OPTION_BYTES);
+        plan.config.header_bytes = HEADER_BYTES as u32 + OPTION_BYTES;
+    }
+    Ok(plan)
+}
+
+/// Refuses what real TCP, or this traffic, does not do.
+fn check(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> Result<(), RunError> {
+    let (flow, first) = (&scenario.flows[index], &scenario.flows[0]);
+    let refuse =
+        |field: &str, problem: String| Err(RunError::Unsupported { path: format!("flows[{index}].{field}"), problem });
+    for (field, own, others) in [("sack", flow.sack, first.sack), ("ecn", flow.ecn, first.ecn)] {
+        if own != others {
+            return refuse(
+                field,
+                format!("got {own}; expected {others}, as flows[0]: on real TCP it is a setting of all flows together"),
+            );
+        }
+    }
+    if !(SMALLEST_MSS..=LARGEST_MSS).contains(&flow.mss_bytes) {
+        return refuse(
+            "mss_bytes",
+            format!(
+                "got {}; expected {SMALLEST_MSS} to {LARGEST_MSS}, which fits packets of 1500 bytes",
+                flow.mss_bytes
+            ),
+        );
+    }
+    let headers = [HEADER_BYTES as u32, plan.config.header_bytes];
+    if plan.config.header_bytes != flow.header_bytes && !headers.contains(&flow.header_bytes)
+        || !plan.signals && flow.header_bytes != headers[0]
+    {
+        let problem =
+            format!("got {}; expected {}, as Linux sends over IPv4", flow.header_bytes, headers[1].max(headers[0]));
+        return refuse("header_bytes", problem);
+    }
+    if u64::from(flow.ack_bytes) != HEADER_BYTES {
+        return refuse("ack_bytes", format!("got {}; expected {HEADER_BYTES}, as Linux sends", flow.ack_bytes));
+    }
+    if !flow.slow_start && plan.home != Home::Bridge {
+        return refuse(
+            "slow_start",
+            format!(
+                "got false; expected true: {} in the kernel begins in slow start. `bridge` runs it in user space",
+                flow.scheme
+            ),
+        );
+    }
+    if traffic == Generator::Iperf3 {
+        return check_iperf3(flow, plan, &refuse);
+    }
+    Ok(())
+}
+
+fn check_iperf3(
+    flow: &Flow,
+    plan: &Plan,
+    refuse: &dyn Fn(&str, String) -> Result<(), RunError>,
+) -> Result<(), RunError> {
+    let only = "with iperf3; with traffic \"own\" it may be anything";
+    if flow.app != App::Bulk {
+        return refuse("app", format!("got another than bulk, which is all that goes {only}"));
+    }
+    if flow.receive_window.is_some() {
+        return refuse("receive_window_packets", format!("expected null {only}"));
+    }
+    if plan.signals {
+        let why = "iperf3 chooses the congestion control after the handshake, too late for ACCT's option";
+        return refuse("scheme", format!("got {:?}, which goes with traffic \"own\" only: {why}", flow.scheme));
+    }
+    let weighted = flow.weight.total_cmp(&1.0).is_ne() || !flow.changes.is_empty();
+    if plan.home == Home::Weighted && weighted {
+        return refuse("weight", format!("got {}; expected 1 in the kernel {only}", flow.weight));
+    }
+    if !flow.delayed_ack {
+        return refuse("delayed_ack", format!("expected true {only}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(scheme: &str) -> Flow {
+        Flow { scheme: scheme.into(), ..Flow::default() }
+    }
+
+    fn of(flows: Vec<Flow>, bridge: bool, traffic: Generator) -> Result<Vec<Plan>, String> {
+        let scenario = Scenario { flows, ..Scenario::default() };
+        plan(&scenario, bridge, traffic, true, &["cubic", "reno"]).map_err(|e| e.to_string())
+    }
+
+    fn homes(flows: Vec<Flow>, bridge: bool) -> Vec<Home> {
+        of(flows, bridge, Generator::Own).unwrap().iter().map(|p| p.home).collect()
+    }
+
+    #[test]
+    fn each_scheme_runs_where_it_is_at_home() {
+        let flows = ["cubic", "bbr", "wcc-ai", "acct", "copa"].map(flow).to_vec();
+        use Home::{Bridge, Kernel, Weighted};
+        assert_eq!(homes(flows.clone(), false), [Kernel, Bridge, Weighted, Bridge, Bridge], "no bbr in this kernel");
+        assert_eq!(homes(flows, true), [Bridge; 5]);
+        let other = Flow { params: [("hystart".to_string(), 0.0)].into(), ..flow("cubic") };
+        let home = of(vec![other], false, Generator::Own).map(|plans| plans[0].home);
+        assert!(home.is_err() || home == Ok(Bridge), "the kernel's has no such parameter");
+    }
+
+    #[test]
+    fn segments_of_acct_leave_room_for_its_option() {
+        let plans = of(vec![flow("acct")], false, Generator::Own).unwrap();
+        assert_eq!((plans[0].config.mss, plans[0].config.header_bytes, plans[0].signals), (1440, 60, true));
+        assert_eq!(plans[0].learned.map(|l| l.id), Some("acct-1"));
+    }
+
+    #[test]
+    fn what_real_tcp_cannot_do_is_refused_with_its_field() {
+        let refused = |change: fn(&mut Flow), expected: &str| {
+            let mut other = flow("cubic");
+            change(&mut other);
+            let error = of(vec![flow("cubic"), other], false, Generator::Own).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        };
+        refused(|f| f.sack = false, "flows[1].sack: got false; expected true");
+        refused(|f| f.ecn = true, "flows[1].ecn: got true");
+        refused(|f| f.mss_bytes = 8948, "flows[1].mss_bytes: got 8948");
+        refused(|f| f.header_bytes = 40, "flows[1].header_bytes: got 40");
+        refused(|f| f.ack_bytes = 40, "flows[1].ack_bytes: got 40");
+        refused(|f| f.slow_start = false, "flows[1].slow_start: got false");
+        let cbr = Flow { app: App::Cbr { rate: ccarena_cc::Rate::from_mbps(1.0) }, ..flow("cubic") };
+        assert!(of(vec![cbr.clone()], false, Generator::Own).is_ok());
+        assert!(of(vec![cbr], false, Generator::Iperf3).unwrap_err().starts_with("flows[0].app"));
+        assert!(of(vec![Flow { slow_start: false, ..flow("cubic") }], true, Generator::Own).is_ok());
+    }
+}

@@ -1,0 +1,120 @@
+//! The agent of the bridge that is attached to the whole machine: one controller for each socket that chooses it.
+
+use std::net::Ipv4Addr;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use ccarena_cc::{Config, Time, all_schemes, registry};
+use ccarena_link::clock;
+use ccarena_net::scenario::PolicySpec;
+
+use crate::agent::{Agent, Driver, Policies};
+use crate::datapath::Datapath;
+use crate::error::KernelError;
+use crate::intf::{EVENT_CLOSED, Event};
+
+/// What every socket gets.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// The scheme.
+    pub scheme: String,
+    /// What its controllers are built from; segment and initial window are the socket's.
+    pub config: Config,
+    /// Who decides for a learned scheme.
+    pub policy: Option<PolicySpec>,
+}
+
+/// What was served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Sockets that opened.
+    pub sockets: u64,
+    /// Reports answered.
+    pub reports: u64,
+}
+
+/// Why a service cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The scheme, its parameters or weight.
+    #[error(transparent)]
+    Scheme(#[from] ccarena_cc::BuildError),
+    /// The policy.
+    #[error("policy: {0}")]
+    Policy(String),
+    /// BPF.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+}
+
+/// The scheme that observes as the policy artifact `file` does.
+///
+/// # Errors
+/// A message, if it cannot be read or no scheme does.
+pub fn scheme_of(file: &str) -> Result<&'static str, String> {
+    let policy = ccarena_cc::policy::load(file.as_ref())?;
+    let observes = |scheme: &&registry::Scheme| {
+        let built = registry::build(scheme.name, &Config::default()).ok();
+        built.is_some_and(|mut c| c.learned().is_some_and(|l| l.spec().id == policy.spec().id))
+    };
+    let scheme = all_schemes().iter().filter(|s| s.learned).find(observes);
+    scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme observes {:?}", policy.spec().id))
+}
+
+impl Service {
+    fn driver(&self, policies: &mut Policies, event: &Event) -> Result<Driver, ServiceError> {
+        let config =
+            Config { mss: event.mss.max(1), initial_window: event.window_packets.max(1), ..self.config.clone() };
+        let mut controller = registry::build(&self.scheme, &config)?;
+        let decider = match controller.learned() {
+            Some(learned) => {
+                Some(policies.decider(self.policy.as_ref(), learned, false).map_err(ServiceError::Policy)?)
+            }
+            None => None,
+        };
+        Ok(Driver { flow: 0, controller, mss: config.mss, decider, wants: Vec::new(), keeps_reports: false })
+    }
+
+    /// Serves until one of `stop` polls readable. Sockets are then the kernel's CUBIC's, as without an agent.
+    ///
+    /// # Errors
+    /// If nothing is attached, or the scheme or policy cannot be had.
+    pub fn run(&self, stop: &[RawFd]) -> Result<Served, ServiceError> {
+        let mut policies = Policies::default();
+        // What is wrong shows now, not when a socket opens.
+        self.driver(&mut policies, &Event { mss: self.config.mss, window_packets: 10, ..Event::default() })?;
+        let datapath = Datapath::attached()?;
+        let zero_ns = clock::now_ns();
+        let mut sockets = 0;
+        let open = |event: &Event| {
+            sockets += 1;
+            let port = event.remote_port;
+            let remote = Ipv4Addr::from(u32::from_be(event.remote_address[0]));
+            let driver = self.driver(&mut policies, event);
+            driver.inspect_err(|e| eprintln!("ccarena-kernel: socket to {remote}:{port}: {e}")).ok()
+        };
+        let mut agent = Agent::new(zero_ns, 1, Box::new(open));
+        let mut fds = vec![datapath.ready_fd()];
+        fds.extend(stop);
+        let mut events = Vec::new();
+        while !stop.iter().any(|&fd| clock::wait(&[fd], Some(0))) {
+            let now = Time(clock::now_ns().saturating_sub(zero_ns));
+            clock::wait(&fds, Some(agent.next_timer().since(now).0));
+            datapath.poll(Duration::ZERO, |event| events.push(*event))?;
+            for event in events.drain(..) {
+                if let Some((cookie, answer)) = agent.on_event(&event, &mut |_| ()) {
+                    datapath.answer(cookie, &answer)?;
+                } else if event.kind == EVENT_CLOSED {
+                    datapath.forget(event.cookie)?;
+                }
+            }
+            let now = Time(clock::now_ns().saturating_sub(zero_ns));
+            for (cookie, answer) in agent.on_timers(now) {
+                datapath.answer(cookie, &answer)?;
+            }
+        }
+        let reports = agent.reports;
+        drop(agent);
+        Ok(Served { sockets, reports })
+    }
+}

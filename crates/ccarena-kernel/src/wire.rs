@@ -1,0 +1,325 @@
+//! What `ccarena-kernel run` and its caller say to each other over pipes.
+//!
+//! In: one line of JSON ([`Request`]), then an [`Act`] of twelve bytes per decision; the end of the stream ends the run.
+//! Out: frames, each the length of the rest (u32), a letter and a payload, all little-endian.
+//!
+//! | letter | payload |
+//! |---|---|
+//! | `S` | JSON: the run has begun; its flows and the time on CLOCK_MONOTONIC that is its zero |
+//! | `D` | u32 flow, u64 time in ns, u32 n, u32 m, n + m f32: a decision is due; observation and report |
+//! | `A` | u16 length, name, u8 type (`Q` u64, `I` u32, `d` f64, `f` f32), values: an array of the result |
+//! | `R` | JSON: the result; an array is `{"$array": name}`, with `shape` if it has rows |
+//! | `E` | JSON `{kind, message}`: the run has failed |
+
+use std::io::{self, Write};
+use std::os::fd::RawFd;
+
+use ccarena_cc::{Dur, Time};
+use ccarena_net::{Scenario, ScenarioError};
+use serde_json::{Map, Value, json};
+
+/// Who sends and receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Generator {
+    /// This program.
+    #[default]
+    Own,
+    /// One iperf3 client and server per flow.
+    Iperf3,
+}
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// Learned flows without a policy are the caller's to decide for.
+    pub environment: bool,
+    /// Who sends and receives.
+    pub traffic: Generator,
+    /// The kernel's own schemes are replaced by the controllers of the registry.
+    pub bridge: bool,
+    /// The run is valid while the p99 of the emulator's lateness is within this.
+    pub lateness_bound: Dur,
+}
+
+/// A request that cannot be taken.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RequestError {
+    /// Not one JSON object with the right fields.
+    #[error("request: {0}")]
+    Malformed(String),
+    /// The scenario is refused.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+}
+
+impl Request {
+    /// Reads a request from its line.
+    ///
+    /// # Errors
+    /// If it is no request, or its scenario is refused.
+    pub fn parse(line: &str) -> Result<Self, RequestError> {
+        let malformed = |message: String| RequestError::Malformed(message);
+        let document: Map<String, Value> =
+            serde_json::from_str(line).map_err(|e| malformed(format!("{e}; expected one JSON object on one line")))?;
+        let known = ["scenario", "environment", "traffic", "bridge", "lateness_bound_ms"];
+        if let Some(name) = document.keys().find(|k| !known.contains(&k.as_str())) {
+            return Err(malformed(format!("unknown field {name:?}; expected {}", known.join(", "))));
+        }
+        let get = |name: &str| document.get(name).filter(|v| !v.is_null());
+        let flag = |name: &str| match get(name) {
+            None => Ok(false),
+            Some(value) => value.as_bool().ok_or_else(|| malformed(format!("{name}: got {value}; expected a boolean"))),
+        };
+        let traffic = match get("traffic").map(|v| v.as_str().unwrap_or_default()) {
+            None | Some("own") => Generator::Own,
+            Some("iperf3") => Generator::Iperf3,
+            Some(other) => return Err(malformed(format!("traffic: got {other:?}; expected \"own\" or \"iperf3\""))),
+        };
+        let bound_ms = get("lateness_bound_ms").map_or(Some(1.0), Value::as_f64).filter(|ms| *ms > 0.0);
+        let bound_ms = bound_ms.ok_or_else(|| malformed("lateness_bound_ms: expected a number above zero".into()))?;
+        let scenario = get("scenario").ok_or_else(|| malformed("scenario: missing; expected a scenario".into()))?;
+        Ok(Self {
+            scenario: Scenario::from_json(scenario)?,
+            environment: flag("environment")?,
+            traffic,
+            bridge: flag("bridge")?,
+            lateness_bound: Dur::from_secs_f64(bound_ms / 1e3),
+        })
+    }
+}
+
+/// An action of the environment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Act {
+    /// For which flow.
+    pub flow: u32,
+    /// The index of a discrete action, or a continuous value.
+    pub action: f64,
+}
+
+/// The stream of actions, which arrives in pieces of any length.
+#[derive(Debug, Default)]
+pub struct Acts {
+    pending: Vec<u8>,
+}
+
+impl Acts {
+    /// Keeps a piece for the next [`take`](Self::take).
+    pub fn keep(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
+    }
+
+    /// Takes a piece and gives the actions that it completes.
+    pub fn take(&mut self, bytes: &[u8]) -> Vec<Act> {
+        self.keep(bytes);
+        let whole = self.pending.len() - self.pending.len() % 12;
+        self.pending
+            .drain(..whole)
+            .collect::<Vec<u8>>()
+            .chunks_exact(12)
+            .filter_map(|act| {
+                let (flow, action) = act.split_at(4);
+                let flow = u32::from_le_bytes(flow.try_into().ok()?);
+                Some(Act { flow, action: f64::from_le_bytes(action.try_into().ok()?) })
+            })
+            .collect()
+    }
+}
+
+/// An array of the result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Array {
+    /// Amounts and times.
+    U64(Vec<u64>),
+    /// Small numbers.
+    U32(Vec<u32>),
+    /// Figures.
+    F64(Vec<f64>),
+    /// Reports.
+    F32(Vec<f32>),
+}
+
+impl Array {
+    fn encode(&self) -> (u8, Vec<u8>) {
+        match self {
+            Self::U64(values) => (b'Q', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+            Self::U32(values) => (b'I', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+            Self::F64(values) => (b'd', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+            Self::F32(values) => (b'f', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        }
+    }
+}
+
+/// A result under construction: arrays go aside, by name.
+#[derive(Debug, Default)]
+pub struct Arrays(Vec<(String, Array)>);
+
+impl Arrays {
+    /// Puts `array` aside; what stands for it in the result.
+    pub fn put(&mut self, name: String, array: Array) -> Value {
+        let reference = json!({"$array": name});
+        self.0.push((name, array));
+        reference
+    }
+
+    /// The same of rows of `width`.
+    pub fn put_rows(&mut self, name: String, values: Vec<f32>, width: usize) -> Value {
+        let shape = [values.len() / width.max(1), width];
+        let mut reference = self.put(name, Array::F32(values));
+        reference["shape"] = json!(shape);
+        reference
+    }
+}
+
+/// The stream of frames.
+#[derive(Debug)]
+pub struct Frames<W> {
+    out: W,
+    fd: RawFd,
+}
+
+impl<W: Write> Frames<W> {
+    /// Frames on `out`, whose descriptor is `fd`.
+    pub fn new(out: W, fd: RawFd) -> Self {
+        Self { out, fd }
+    }
+
+    /// Whether a frame of a page can be written without waiting for the reader (pipe(7): PIPE_BUF).
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        let mut polled = libc::pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 };
+        #[allow(unsafe_code, reason = "the standard library has no poll")]
+        // SAFETY: one entry, which outlives the call.
+        let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
+        ready > 0
+    }
+
+    fn frame(&mut self, letter: u8, payload: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(payload.len() + 1)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a frame of more than 4 GiB"))?;
+        // In one write: a frame of a page or less is then never in pieces in a pipe.
+        let mut frame = Vec::with_capacity(payload.len() + 5);
+        frame.extend_from_slice(&length.to_le_bytes());
+        frame.push(letter);
+        frame.extend_from_slice(payload);
+        self.out.write_all(&frame)?;
+        self.out.flush()
+    }
+
+    /// The run has begun.
+    ///
+    /// # Errors
+    /// If nobody reads.
+    pub fn start(&mut self, start: &Value) -> io::Result<()> {
+        self.frame(b'S', start.to_string().as_bytes())
+    }
+
+    /// A decision is due.
+    ///
+    /// # Errors
+    /// If nobody reads.
+    pub fn decision(&mut self, flow: u32, now: Time, observation: &[f32], report: &[f32]) -> io::Result<()> {
+        let mut payload = Vec::with_capacity(20 + 4 * (observation.len() + report.len()));
+        payload.extend_from_slice(&flow.to_le_bytes());
+        payload.extend_from_slice(&now.0.to_le_bytes());
+        payload.extend_from_slice(&(observation.len() as u32).to_le_bytes());
+        payload.extend_from_slice(&(report.len() as u32).to_le_bytes());
+        payload.extend(observation.iter().chain(report).flat_map(|x| x.to_le_bytes()));
+        self.frame(b'D', &payload)
+    }
+
+    /// The result, its arrays first.
+    ///
+    /// # Errors
+    /// If nobody reads.
+    pub fn result(&mut self, result: &Value, arrays: &Arrays) -> io::Result<()> {
+        for (name, array) in &arrays.0 {
+            let (letter, values) = array.encode();
+            let mut payload = Vec::with_capacity(3 + name.len() + values.len());
+            payload.extend_from_slice(&(name.len() as u16).to_le_bytes());
+            payload.extend_from_slice(name.as_bytes());
+            payload.push(letter);
+            payload.extend_from_slice(&values);
+            self.frame(b'A', &payload)?;
+        }
+        self.frame(b'R', result.to_string().as_bytes())
+    }
+
+    /// The run has failed.
+    ///
+    /// # Errors
+    /// If nobody reads.
+    pub fn error(&mut self, kind: &str, message: &str) -> io::Result<()> {
+        self.frame(b'E', json!({"kind": kind, "message": message}).to_string().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_is_read_and_a_wrong_one_named() {
+        let scenario =
+            r#"{"links": [{"service": {"type": "constant", "rate_mbps": 12}}], "flows": [{"scheme": "reno"}]}"#;
+        let request = Request::parse(&format!(r#"{{"scenario": {scenario}, "bridge": true}}"#)).unwrap();
+        assert!(request.bridge && !request.environment);
+        assert_eq!((request.traffic, request.lateness_bound), (Generator::Own, Dur::from_millis(1)));
+        let error = |text: &str| Request::parse(text).unwrap_err().to_string();
+        assert!(error("{").starts_with("request: "));
+        assert!(error("{}").contains("scenario: missing"));
+        assert!(error(r#"{"traffic": "udp", "scenario": {}}"#).contains("expected \"own\" or \"iperf3\""));
+        assert!(error(r#"{"scenaria": {}}"#).contains("unknown field \"scenaria\""));
+        assert!(error(r#"{"bridge": 1, "scenario": {}}"#).contains("flows") || error(r#"{"bridge": 1, "scenario": {"links": [{"service": {"type": "constant", "rate_mbps": 12}}], "flows": [{"scheme": "reno"}]}}"#).contains("bridge: got 1"));
+        assert!(
+            error(&format!(r#"{{"scenario": {}}}"#, scenario.replace("reno", "renu")))
+                .contains("did you mean \"reno\"?")
+        );
+    }
+
+    #[test]
+    fn frames_have_their_length_and_letter() {
+        let mut frames = Frames::new(Vec::new(), -1);
+        frames.decision(3, Time(7), &[1.0, 2.0], &[3.0]).unwrap();
+        let mut arrays = Arrays::default();
+        let value = arrays.put_rows("r".into(), vec![1.0; 6], 3);
+        assert_eq!(value, json!({"$array": "r", "shape": [2, 3]}));
+        frames.result(&json!({"x": value}), &arrays).unwrap();
+        let mut rest = &frames.out[..];
+        let mut letters = Vec::new();
+        while !rest.is_empty() {
+            let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
+            letters.push((rest[4], length));
+            rest = &rest[4 + length..];
+        }
+        assert_eq!(letters[0], (b'D', 1 + 20 + 12));
+        assert_eq!(letters[1], (b'A', 1 + 2 + 1 + 1 + 24));
+        assert_eq!(letters[2].0, b'R');
+    }
+
+    proptest! {
+        #[test]
+        fn acts_arrive_in_pieces_of_any_length(
+            acts in prop::collection::vec((any::<u32>(), -1e9..1e9_f64), 0..20),
+            cuts in prop::collection::vec(1_usize..40, 1..60),
+        ) {
+            let bytes: Vec<u8> = acts
+                .iter()
+                .flat_map(|(flow, action)| flow.to_le_bytes().into_iter().chain(action.to_le_bytes()))
+                .collect();
+            let (mut stream, mut got, mut rest) = (Acts::default(), Vec::new(), &bytes[..]);
+            for cut in cuts.iter().cycle() {
+                let (piece, left) = rest.split_at((*cut).min(rest.len()));
+                got.extend(stream.take(piece).iter().map(|a| (a.flow, a.action)));
+                rest = left;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert_eq!(got, acts);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `bpf/intf.h` and `src/intf.rs` lay the same structs out, and number the same constants.
+
+use std::env;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use ccarena_kernel::intf::*;
+
+/// Static assertions for a struct and its fields, in order.
+macro_rules! assert_struct {
+    ($out:ident, $c:literal = $rust:ident: $($field:ident)*) => {
+        writeln!($out, "_Static_assert(sizeof(struct {}) == {}, \"size\");", $c, size_of::<$rust>()).unwrap();
+        $(writeln!(
+            $out,
+            "_Static_assert(offsetof(struct {}, {1}) == {2}, \"{1}\");",
+            $c, stringify!($field), offset_of!($rust, $field)
+        ).unwrap();)*
+        // Every field is listed.
+        let _ = |value: $rust| { let $rust { $($field: _),* } = value; };
+    };
+}
+
+macro_rules! assert_constants {
+    ($out:ident: $($name:ident)*) => {
+        $(writeln!($out, "_Static_assert({0} == {1}u, \"{0}\");", stringify!($name), $name).unwrap();)*
+    };
+}
+
+#[test]
+fn c_and_rust_agree() {
+    let mut c = String::from("#include <stddef.h>\n#include \"intf.h\"\n");
+    assert_struct!(c, "event" = Event: cookie sequence now_ns interval_ns acked_bytes lost_bytes rtt_sum_us rate_bytes
+        delivered_bytes sent_bytes retransmitted_bytes snd_una snd_nxt delivered_packets prior_delivered_packets dropped
+        pacing_bytes_per_s idle_ns answer_sequence answered_ns enforced_ns kind flags acked_packets lost_packets
+        ce_packets rtt_count rtt_min_us rtt_last_us rate_interval_us srtt_us min_rtt_us rto_us mss window_packets
+        ssthresh_packets in_flight_packets prior_in_flight_packets ca_state advertised_kbps desired_kbps local_address
+        remote_address local_port remote_port family unused);
+    assert_struct!(c, "answer" = Answer: sequence report pacing_bytes_per_s answered_ns window_packets ssthresh_packets
+        alpha beta multiplier base flags interval_us desired_kbps min_burst);
+    assert_struct!(c, "config" = Config: deadline_ns option every_namespace name);
+    assert_constants!(c: EVENT_OPENED EVENT_REPORT EVENT_CLOSED FLAG_EPISODE FLAG_RECOVERY FLAG_TIMEOUT FLAG_ECN
+        FLAG_LEFT FLAG_SPURIOUS FLAG_RESTART FLAG_CWND_LIMITED FLAG_APP_LIMITED FLAG_RATE_APP_LIMITED FLAG_FALLBACK
+        BASE_HOLD BASE_CUBIC ANSWER_OWNS_RECOVERY INTERVAL_WINDOW RATE_UNLIMITED);
+    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let mut child = Command::new(clang)
+        .args(["-x", "c", "-fsyntax-only", "-I"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bpf"))
+        .arg("-")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(c.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "{c}");
+}
