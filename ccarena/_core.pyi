@@ -49,6 +49,14 @@ class Policy:
     def act(self, observations: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Best actions `[n]` and logits `[n, actions]` for raw observations `[n, length]`. Raises PolicyError."""
 
+def draw_scenario(
+    domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0, world: int = 0, episode: int = 0
+) -> str:
+    """The normalised document that an episode of a world runs, the same as in `VecWorlds` and `SharedWorld`.
+
+    `world` is 0 in a `SharedWorld`. Raises ScenarioError; traces and policies are not looked at.
+    """
+
 class VecWorlds:
     """Many worlds with one learner each, drawn from a domain or running one scenario; exactly one of them is given.
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Sequence
 
 from ccarena import __version__
+from ccarena.emulator import SHELLS, execute
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
 COMMANDS = {
@@ -22,6 +23,11 @@ COMMANDS = {
         "run schemes against each other on one bottleneck: shares and harm",
     ),
     "reproduce": ("ccarena.eval.reproduce.command", "run the papers' suites: figures, and tables of claims"),
+    **{name: ("ccarena.emulator", summary) for name, summary in SHELLS.items()},
+    "kernel": (
+        "ccarena.cc_kernel_bridge.command",
+        "attach the congestion controls to this machine's Linux TCP, list and detach them",
+    ),
     "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
     "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
@@ -35,6 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     try:
+        given = words[1:] if words[:1] == ["--debug"] else words
+        if given and given[0] in SHELLS:  # whose options, --debug too, are not ours to read
+            execute(given)
         code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()  # here, where a closed pipe can still be handled
         return code

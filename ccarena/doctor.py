@@ -9,12 +9,15 @@ import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ccarena.cc_kernel_bridge import binaries
+from ccarena.errors import MachineError
 from ccarena.traces.files import available, search_path
 
 State = Literal["ok", "limited", "missing"]
@@ -129,33 +132,36 @@ def gpu() -> Finding:
 
 
 def kernel_bridge() -> Finding:
-    """What controllers over real TCP sockets need: the right to load BPF, BTF, struct_ops, cgroup 2."""
-    lacking = []
+    """What congestion controls on real TCP sockets need; `ccarena-kernel` itself knows, and loads nothing to say it."""
     if not sys.platform.startswith("linux"):
-        return Finding("kernel bridge", "missing", f"{platform.system()}", "Linux 6.4 or newer")
-    if _kernel() < (6, 4):  # the first with links for struct_ops, so that a crashed loader leaves nothing behind
-        lacking.append(("kernel older than 6.4", "Linux 6.4 or newer"))
-    if not Path("/sys/kernel/btf/vmlinux").exists():
-        lacking.append(("no /sys/kernel/btf/vmlinux", "a kernel with CONFIG_DEBUG_INFO_BTF=y"))
-    if not (_capable("CAP_BPF") and _capable("CAP_NET_ADMIN")):
-        lacking.append(("no right to load BPF", "root (CAP_BPF and CAP_NET_ADMIN)"))
-    if "cgroup2" not in _mounted():
-        lacking.append(("cgroup 2 is not mounted", "mount -t cgroup2 none /sys/fs/cgroup"))
-    if "bpf" not in _mounted():
-        lacking.append(("the BPF file system is not mounted", "mount -t bpf bpf /sys/fs/bpf"))
-    return _planned("kernel bridge", f"Linux {platform.release()}, BTF, cgroup 2, BPF file system, rights", lacking)
+        return Finding("kernel bridge", "missing", f"{platform.system()}", "Linux 6.10 or newer")
+    try:
+        program = binaries.find("ccarena-kernel")
+        said = subprocess.run([program, "check"], capture_output=True, text=True, timeout=20, check=True).stdout
+        problems = [str(check["problem"]) for check in json.loads(said) if not check["ok"]]
+    except MachineError as error:
+        return _lacking("kernel bridge", "", [_parted(str(error))])
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+        return Finding("kernel bridge", "missing", f"ccarena-kernel fails: {error}", "`make setup` builds it anew")
+    found = f"Linux {platform.release()}, BTF, cgroup 2, rights; {program}"
+    return _lacking("kernel bridge", found, [_parted(problem) for problem in problems] + _no_tun())
 
 
 def emulator() -> Finding:
-    """What the real-time link emulator needs: TUN devices and network namespaces."""
+    """What the real-time link emulator needs: its program, TUN devices and network namespaces."""
     lacking = []
-    if not Path("/dev/net/tun").exists():
-        lacking.append(("no /dev/net/tun", "modprobe tun, or a container with --device /dev/net/tun"))
+    try:
+        program = str(binaries.find("ccarena-link"))
+    except MachineError as error:
+        program = ""
+        lacking.append(_parted(str(error)))
+    lacking += _no_tun()
     if not Path("/proc/self/ns/net").exists():
         lacking.append(("no network namespaces", "a Linux kernel with CONFIG_NET_NS=y"))
     if not _capable("CAP_NET_ADMIN") and not _user_namespaces():
         lacking.append(("neither CAP_NET_ADMIN nor user namespaces", "root, or sysctl user.max_user_namespaces=10000"))
-    return _planned("emulator", "TUN, network namespaces, rights", lacking)
+    rights = "root" if _capable("CAP_NET_ADMIN") else "user namespaces"
+    return _lacking("emulator", f"TUN, network namespaces, {rights}; {program}", lacking)
 
 
 def mahimahi() -> Finding:
@@ -198,18 +204,24 @@ def cores() -> Finding:
     return Finding("cores", "ok", found, advice)
 
 
-def _planned(capability: str, found: str, lacking: list[tuple[str, str]]) -> Finding:
-    """A capability that this version of ccarena has no command for: never `ok`, but says what the machine could do."""
-    not_yet = f"this version of ccarena has no {capability} yet"
-    if lacking:
-        could_not = ", ".join(what for what, _ in lacking)
-        return Finding(
-            capability,
-            "missing",
-            f"{not_yet}; this machine could not run it: {could_not}",
-            "; ".join(how for _, how in lacking),
-        )
-    return Finding(capability, "limited", f"{not_yet}; this machine could run it: {found}")
+def _lacking(capability: str, found: str, lacking: list[tuple[str, str]]) -> Finding:
+    """`ok` with what was found, or `missing` with what is not there and how to get it."""
+    if not lacking:
+        return Finding(capability, "ok", found)
+    return Finding(capability, "missing", "; ".join(what for what, _ in lacking), "; ".join(how for _, how in lacking))
+
+
+def _parted(problem: str) -> tuple[str, str]:
+    """What is wrong and what to do, of a message that says both."""
+    what, _, how = problem.splitlines()[0].partition("; ")
+    return what, how or "`make setup`"
+
+
+def _no_tun() -> list[tuple[str, str]]:
+    if os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return []
+    what = "may not open /dev/net/tun" if Path("/dev/net/tun").exists() else "no /dev/net/tun"
+    return [(what, "modprobe tun, or a container with --device /dev/net/tun")]
 
 
 def _version(package: str) -> str | None:
@@ -217,12 +229,6 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _kernel() -> tuple[int, int]:
-    """Major and minor version of the running kernel."""
-    major, minor = [*platform.release().split("."), "0"][:2]
-    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
 
 
 _CAPABILITY_BITS = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}  # linux/capability.h
@@ -236,11 +242,6 @@ def _capable(name: str) -> bool:
             names = [name, "CAP_SYS_ADMIN"] if name == "CAP_BPF" else [name]
             return any(effective >> _CAPABILITY_BITS[n] & 1 for n in names)
     return False
-
-
-def _mounted() -> set[str]:
-    """Types of the file systems that are mounted."""
-    return {line.split()[2] for line in _lines("/proc/mounts")}
 
 
 def _user_namespaces() -> bool:

@@ -9,7 +9,7 @@
 | 1    | it ran and failed                                                  |
 | 2    | the command, the configuration or the scenario is wrong            |
 | 3    | an input file (trace, policy, checkpoint) cannot be used           |
-| 4    | this machine lacks something (a package, the native extension)     |
+| 4    | this machine lacks something (a package, a native part, a right)   |
 | 5    | a download failed                                                  |
 | 130  | interrupted (Ctrl-C)                                               |
 """
@@ -25,8 +25,10 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "DownloadError",
+    "MachineError",
     "MissingDependencyError",
     "PolicyError",
+    "RunnerError",
     "ScenarioError",
     "TraceError",
     "TrainingError",
@@ -89,6 +91,16 @@ class MissingDependencyError(CcarenaError, ImportError):
         return cls(
             f'{purpose} needs the Python package "{package}", which is not installed: pip install "ccarena[{extra}]"'
         )
+
+
+class MachineError(CcarenaError):
+    """This machine, or this user on it, cannot do it (no root, no BPF, no TUN); the message says what to do."""
+
+    exit_code = 4
+
+
+class RunnerError(CcarenaError):
+    """The program that carries a real-time run died, was silent for too long, or broke its protocol."""
 
 
 class DownloadError(CcarenaError):

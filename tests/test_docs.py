@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ccarena import cli
+from ccarena import cli, doctor
 from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SCALAR_SLICE, SERIES_SLICES
 from ccarena.policies import artifact
 
@@ -41,6 +41,10 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for package, words in (("torch", "networks"), ("stable_baselines3", "sb3"), ("pettingzoo", "AcctParallelEnv")):
         if words in code:
             pytest.importorskip(package, reason=f"{package.upper()} IS NOT INSTALLED: an example of docs/ was not run")
+    if "cc_kernel_bridge" in code or "Kernel-v0" in code:
+        bridge = doctor.kernel_bridge()
+        if bridge.state != "ok":
+            pytest.skip(f"NO KERNEL BRIDGE ({bridge.found}): an example of docs/ was not run")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "docs", "exec"), {"__name__": "docs"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -61,14 +62,41 @@ def test_json_and_table_have_every_capability(capsys) -> None:
         assert finding["advice"] or finding["state"] != "missing", "what is missing comes with a way to get it"
 
 
-def test_what_does_not_exist_yet_is_never_ok(monkeypatch) -> None:
+def kernel_says(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> doctor.Finding:
+    """What the doctor finds where `ccarena-kernel` is this program."""
+    program = folder / "ccarena-kernel"
+    program.write_text(f"#!{sys.executable}\n{code}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("CCARENA_BIN_DIR", str(folder))
+    return doctor.kernel_bridge()
+
+
+def test_what_the_kernel_bridge_lacks_is_what_its_program_says(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(doctor, "_no_tun", lambda: [])
+    fine = {"name": "BTF", "ok": True, "problem": None}
+    old = {"name": "version", "ok": False, "problem": "kernel 5.15 is too old; boot 6.10 or newer"}
+    finding = kernel_says(tmp_path, monkeypatch, f"print({json.dumps([fine, old])!r})")
+    assert (finding.state, finding.found, finding.advice) == (
+        "missing",
+        "kernel 5.15 is too old",
+        "boot 6.10 or newer",
+    )
+    assert kernel_says(tmp_path, monkeypatch, f"print({json.dumps([fine])!r})").state == "ok"
+    for broken in ("print('{')", "print('[1]')", "import sys; sys.exit(1)"):
+        finding = kernel_says(tmp_path, monkeypatch, broken)
+        assert finding.state == "missing" and "ccarena-kernel fails" in finding.found and "make setup" in finding.advice
+
+
+def test_a_machine_without_programs_or_tun(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CCARENA_BIN_DIR", str(tmp_path))
+    monkeypatch.setattr(doctor, "_no_tun", lambda: [("no /dev/net/tun", "modprobe tun")])
     monkeypatch.setattr(doctor, "_capable", lambda name: False)
     monkeypatch.setattr(doctor, "_user_namespaces", lambda: False)
     findings = by_name()
-    for name in ("kernel bridge", "emulator"):
-        assert findings[name].state == "missing"
-        assert "not in this version" in findings[name].found or "no " + name + " yet" in findings[name].found
-    assert "root" in findings["kernel bridge"].advice
+    for name, program in (("kernel bridge", "ccarena-kernel"), ("emulator", "ccarena-link")):
+        assert findings[name].state == "missing" and program in findings[name].found
+        assert "make setup" in findings[name].advice
+    assert "no /dev/net/tun" in findings["emulator"].found and "root" in findings["emulator"].advice
 
 
 def test_missing_packages_say_which_extra(monkeypatch) -> None:

@@ -10,3 +10,5 @@ def register() -> None:
         entry_point="ccarena.envs.acct:AcctEnv",
         vector_entry_point="ccarena.envs.vector:AcctVectorEnv",
     )
+    _register(id="ccarena/AcctKernel-v0", entry_point="ccarena.envs.kernel:AcctKernelEnv")
+    _register(id="ccarena/Kernel-v0", entry_point="ccarena.envs.kernel:KernelEnv")

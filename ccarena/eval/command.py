@@ -12,11 +12,21 @@ import yaml
 from ccarena import traces
 from ccarena.errors import ConfigError, PolicyError, ScenarioError
 from ccarena.eval import report
-from ccarena.eval.evaluate import EVALUATION, POLICY, REPORT, RESULTS, evaluate, plain, run_scenario, write_atomically
+from ccarena.eval.backends import BACKENDS, KERNEL, SIM
+from ccarena.eval.evaluate import (
+    EVALUATION,
+    POLICY,
+    REPORT,
+    RESULTS,
+    evaluate,
+    plain,
+    run_scenario,
+    write_atomically,
+)
 from ccarena.eval.expectations import judge
 from ccarena.eval.links import SUITES
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "find_policy", "give_policy", "read_scenario", "run"]
 
 SCENARIO_COLUMNS = (
     "throughput_mbps",
@@ -46,10 +56,14 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--schemes", nargs="*", default=["cubic", "bbr", "reno"], metavar="SCHEME", help="heuristics (cubic bbr reno)"
     )
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions per link (3)")
+    parser.add_argument("--duration-s", type=float, metavar="S", help="time per run (the suite's own: 30 or 60)")
     parser.add_argument(
-        "--duration-s", type=float, metavar="S", help="simulated time per run (the suite's own: 30 or 60)"
+        "--backend",
+        choices=BACKENDS,
+        default=SIM,
+        help="sim: the simulator; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
     )
-    parser.add_argument("--threads", type=int, default=2, metavar="N", help="links that run at once (2)")
+    parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (sim: 2, kernel: 1)")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for results and report (eval/ beside the policy)"
     )
@@ -60,13 +74,23 @@ def run(args: argparse.Namespace) -> int:
     """Evaluates and reports. Returns the exit code: 0 if it ran, whatever the verdict."""
     policy = None if args.policy is None else find_policy(args.policy)
     if args.scenario is not None:
-        return _run_scenario(args.scenario, policy, args.json)
-    if args.threads < 1:
-        raise ConfigError(f"--threads {args.threads}: expected at least 1")
-    out = args.out or (policy.parent / "eval" if policy else Path("runs", "eval"))
+        return _run_scenario(args.scenario, policy, args.json, args.backend)
+    # Links that run side by side in real time make each other late.
+    threads = args.threads if args.threads is not None else 1 if args.backend == KERNEL else 2
+    if threads < 1:
+        raise ConfigError(f"--threads {threads}: expected at least 1")
+    folder = "eval" if args.backend == SIM else f"eval-{args.backend}"
+    out = args.out or (policy.parent / folder if policy else Path("runs", folder))
     with report.progress_bar("evaluating") as progress:
         result = evaluate(
-            policy, args.suite, args.seeds, args.duration_s, args.schemes, threads=args.threads, progress=progress
+            policy,
+            args.suite,
+            args.seeds,
+            args.duration_s,
+            args.schemes,
+            threads=threads,
+            progress=progress,
+            backend=args.backend,
         )
     training = report.read_progress(policy.parent / "progress.jsonl") if policy else []
     verdict = judge(result, training)
@@ -82,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         name=policy.parent.name if policy else "heuristics",
         progress=training,
         config=known.read_text("utf-8") if known else "",
-        repeat=report.repeat_commands(known, policy, args.suite, args.seeds, args.duration_s),
+        repeat=report.repeat_commands(known, policy, args.suite, args.seeds, args.duration_s, args.backend),
     )
     if args.json:
         print(json.dumps(digest, indent=1))
@@ -130,15 +154,19 @@ def read_scenario(path: Path) -> dict[str, Any]:
     return document
 
 
-def _run_scenario(path: Path, policy: Path | None, as_json: bool) -> int:
-    document = read_scenario(path)
-    if policy is not None:
-        flows = document.get("flows")
-        for flow in flows if isinstance(flows, list) else []:
-            if isinstance(flow, dict) and flow.get("scheme") == "acct" and flow.get("policy") is None:
-                flow["policy"] = str(policy)
+def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:
+    """The scenario with `policy`, if there is one, deciding for the flows of ACCT that have none."""
+    flows = document.get("flows")
+    for flow in flows if isinstance(flows, list) and policy is not None else []:
+        if isinstance(flow, dict) and flow.get("scheme") == "acct" and flow.get("policy") is None:
+            flow["policy"] = str(policy)
+    return document
+
+
+def _run_scenario(path: Path, policy: Path | None, as_json: bool, backend: str) -> int:
+    document = give_policy(read_scenario(path), policy)
     try:
-        rows = run_scenario(document)
+        rows = run_scenario(document, backend=backend)
     except ScenarioError as error:
         raise ScenarioError(f"{path}: {error}") from error
     if as_json:
@@ -147,6 +175,9 @@ def _run_scenario(path: Path, policy: Path | None, as_json: bool) -> int:
     head = ["flow", "scheme", "link"]
     figures = [*SCENARIO_COLUMNS, *(["satisfaction"] if any("satisfaction" in row for row in rows) else [])]
     cells = [[str(row[key]) for key in head] + [report.show(name, row.get(name)) for name in figures] for row in rows]
+    if not rows[0].get("valid", True):
+        late_ms = rows[0]["lateness_p99_ms"]
+        print(f"INVALID RUN: the emulator was {late_ms:.2f} ms late (p99); run it again on a quieter machine")
     report.print_table(str(path), head + [report.heading(name) for name in figures], cells, left=3)
     if len(rows) > 1:
         print(f"Jain's index of the goodputs: {report.fairness(rows):.4f}")

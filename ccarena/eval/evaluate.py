@@ -2,6 +2,9 @@
 
 The rows, a few time series and the pooled distributions are one `Evaluation`, saved as one JSON file, from which the
 verdict and the report are made. The same policy, suites and seeds give the same evaluation on any number of threads.
+
+With the backend `kernel` every run is real TCP over the emulated link, in real time. Its figures are computed by the
+same code. A run whose emulator was late stays in the rows, marked `valid: false`, and is in no mean, plot or verdict.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ import numpy as np
 from ccarena.acct import spec, zones
 from ccarena.acct.rewards import rewards
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, ScenarioError
-from ccarena.eval import fairness, metrics
+from ccarena.eval import backends, fairness, metrics
 from ccarena.eval import links as held_out
+from ccarena.eval.backends import SIM
 from ccarena.eval.links import Link, Scheme
 from ccarena.eval.oracle import one_rtt_late
 from ccarena.traces.held_out import HELD_OUT
@@ -85,8 +89,12 @@ class Evaluation:
             raise ConfigError(f"{path}: not an evaluation saved by `ccarena eval`: {error}") from error
 
     def of(self, group: str, scheme: str) -> list[dict[str, Any]]:
-        """The rows of one scheme in one group."""
-        return [row for row in self.rows if row["group"] == group and row["scheme"] == scheme]
+        """The valid rows of one scheme in one group."""
+        return [row for row in self.valid_rows() if row["group"] == group and row["scheme"] == scheme]
+
+    def valid_rows(self) -> list[dict[str, Any]]:
+        """All rows but those of runs that the emulator served late."""
+        return [row for row in self.rows if row.get("valid", True)]
 
     def groups(self) -> list[str]:
         """Groups in the order of their first row."""
@@ -106,11 +114,13 @@ def evaluate(
     *,
     threads: int = 2,
     progress: Progress | None = None,
+    backend: str = SIM,
 ) -> Evaluation:
     """Run `policy`, ACCT with a constant α and the heuristics `schemes` over the held-out links of `suites`.
 
-    `seeds` repetitions per link, `duration_s` of simulated time each (None: the suite's own). Without a policy only the
-    rest runs. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or TraceError.
+    `seeds` repetitions per link, `duration_s` of simulated or, with the backend `kernel`, real time each (None: the
+    suite's own). Without a policy only the rest runs. `progress(done, total)` is called after every link.
+    Raises ConfigError, PolicyError or TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
     """
     chosen = held_out.build(suites, seeds, duration_s)
     lineup = [held_out.heuristic(name) for name in schemes]
@@ -125,12 +135,13 @@ def evaluate(
         lineup.insert(0, held_out.learned(policy.resolve(), params))
         meta |= {"policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
     meta["versions"] = _versions()
+    meta |= backends.about(backend)
 
     shown = _representatives(chosen)
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
-        futures = [pool.submit(_run_link, link, lineup, link in shown) for link in chosen]
+        futures = [pool.submit(_run_link, link, lineup, link in shown, backend) for link in chosen]
         try:
             for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
                 _collect(result, link, future.result())
@@ -139,6 +150,13 @@ def evaluate(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    ran = [row for row in result.rows if row["scheme"] != ORACLE]
+    late = sum(not row.get("valid", True) for row in ran)
+    if late:
+        result.warnings.append(
+            f"{late} of {len(ran)} runs are invalid, because the emulator was late, and left out: run them "
+            "again on a quieter machine, or fewer at once (--threads 1)"
+        )
     return result
 
 
@@ -215,14 +233,23 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
         raise ScenarioError(str(error)) from error
 
 
-def run_scenario(document: Mapping[str, Any], budget_ms: float = 5.0) -> list[dict[str, Any]]:
+def execute(document: Mapping[str, Any], backend: str) -> dict[str, Any]:
+    """Run a scenario document on a backend: `simulate`, or `cc_kernel_bridge.run.run_scenario`."""
+    if backend == SIM:
+        return simulate(document)
+    from ccarena.cc_kernel_bridge import run
+
+    return run.run_scenario(document)
+
+
+def run_scenario(document: Mapping[str, Any], budget_ms: float = 5.0, backend: str = SIM) -> list[dict[str, Any]]:
     """Run one scenario and return a row per flow: its name, scheme, and the figures on the first link of its path."""
     record = document.get("record")
     # A record section of the wrong type is left as it is, for the validation to refuse by its path.
     recorded = (
         {**document, "record": {**(record or {}), "packets": True}} if isinstance(record or {}, dict) else document
     )
-    result = simulate(recorded)
+    result = execute(recorded, backend)
     names = [link["name"] for link in result["links"]]
     given = list(_flow_documents(document))
     rows = []
@@ -234,6 +261,7 @@ def run_scenario(document: Mapping[str, Any], budget_ms: float = 5.0) -> list[di
             result, flow=index, link=link, delay_ms=float(source.get("delay_ms", 0.0)), budget_ms=budget_ms
         )
         row = {"flow": flow["name"], "scheme": flow["scheme"], "link": names[link], **figures}
+        row |= {**backends.about(backend), **backends.validity(result)} if backend != SIM else {}
         requirement = given[index].get("requirement") if index < len(given) else None
         if requirement:
             row["satisfaction"] = metrics.satisfaction(figures["goodput_mbps"], float(requirement["min_mbps"]))
@@ -277,7 +305,7 @@ class _LinkRuns:
     series: dict[str, Any] | None = None
 
 
-def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool) -> _LinkRuns:
+def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: str) -> _LinkRuns:
     runs = _LinkRuns()
     opportunities_ms = held_out.trace_opportunities_ms(link)
     about = {"suite": link.suite, "group": link.group, "link": link.name, "seed": link.seed}
@@ -286,10 +314,14 @@ def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool) -> _LinkR
     lines: dict[str, Any] = {}
     capacity = np.empty(0)
     for scheme in lineup:
-        result = simulate(held_out.scenario(link, scheme))
+        result = execute(held_out.scenario(link, scheme), backend)
         capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
+        validity = backends.validity(result)
         figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
-        row = {**about, "scheme": scheme.label, "capacity_mbps": float(capacity.mean()), **figures}
+        row = {**about, "scheme": scheme.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
+        if not validity.get("valid", True):
+            runs.rows.append(row)
+            continue
         reports = result["flows"][0].get("reports")
         if scheme.policy is not None and reports is not None and len(reports):
             decided, counts = _decisions(np.asarray(reports, dtype=np.float32))

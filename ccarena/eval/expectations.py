@@ -170,13 +170,20 @@ def _cellular(result: Evaluation, group: str) -> Expectation:
     if not result.of(group, BASELINE):
         return Expectation(group, claim, target, "CUBIC was not run", False, "not run", "", "", "")
     cubic = _by_link(result.of(group, BASELINE))
-    ratios = {name: _ratios(rows, cubic[name]) for name, rows in _by_link(result.of(group, ACCT)).items()}
-    plain = [_ratios(rows, cubic[name]) for name, rows in _by_link(result.of(group, UNLEARNED)).items()]
+
+    def beside_cubic(scheme: str) -> dict[str, list[Row]]:
+        """The scheme's rows on the links on which CUBIC has a valid run."""
+        return {name: rows for name, rows in _by_link(result.of(group, scheme)).items() if name in cubic}
+
+    ratios = {name: _ratios(rows, cubic[name]) for name, rows in beside_cubic(ACCT).items()}
+    if not ratios:
+        return Expectation(group, claim, target, "no link has a valid run of both", False, "", "", "", "")
+    plain = [_ratios(rows, cubic[name]) for name, rows in beside_cubic(UNLEARNED).items()]
     delay, rate = _median_trace(list(ratios.values()))
 
     # Of the oracle's gains the least one that is fast enough: what physics leaves of the delay at that throughput.
     bounds = []
-    for name, rows in _by_link(result.of(group, ORACLE)).items():
+    for name, rows in beside_cubic(ORACLE).items():
         gains = sorted({row["gain"] for row in rows})
         points = [_ratios([row for row in rows if row["gain"] == gain], cubic[name]) for gain in gains]
         bounds.append(next((point for point in points if point[1] >= THROUGHPUT_RATIO), points[-1]))
@@ -268,7 +275,7 @@ def _ratios(ours: Sequence[Row], cubic: Sequence[Row]) -> tuple[float, float]:
 
     What delivered nothing there is infinitely late.
     """
-    seeds = {row["seed"] for row in cubic if row["queueing_delay_p95_ms"] is not None}
+    seeds = {row["seed"] for row in cubic if row["queueing_delay_p95_ms"] is not None} & {row["seed"] for row in ours}
 
     def over(figure: str, missing: float) -> float:
         def mean(rows: Sequence[Row]) -> float:

@@ -1,4 +1,5 @@
 """How near the simulator comes to recorded kernel runs: each case simulated from several start offsets and compared.
+With the backend `kernel` it is the emulated link with kernel TCP that is held against the recordings, in real time.
 
 A case says how `iperf3` ran inside `mm-delay [mm-loss] mm-link` and what the uplink's log held (docs/fidelity.md). Its
 scenario is that setup; figures are counted as the log counts them: 4 bytes above the IP packet, whole milliseconds.
@@ -16,16 +17,21 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.eval import backends, evaluate
+from ccarena.eval.backends import KERNEL, SIM
 from ccarena.eval.fidelity_cases import Case
 from ccarena.eval.metrics import percentile
 
-__all__ = ["compare", "fidelity", "offsets_ms", "scenario", "simulate", "summarise"]
+__all__ = ["Bounds", "compare", "fidelity", "judge", "offsets_ms", "scenario", "simulate", "summarise"]
 
 WAKES_MS, WAKE_JITTER_MS = 1.05, 0.02
 OFFSET_STEP_MS = 7
@@ -34,6 +40,24 @@ OFFSET_STEP_MS = 7
 THROUGHPUT_REL = 0.05
 DELAY_REL = 0.15
 DELAY_MS = 5.0
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What errors may be: of the throughput, and of a delay the larger of a share and a time."""
+
+    throughput_rel: float = THROUGHPUT_REL
+    delay_rel: float = DELAY_REL
+    delay_ms: float = DELAY_MS
+
+
+SIMULATED = Bounds()
+EMULATED = Bounds(0.03, 0.10, 3.0)
+"""Kernel TCP over another emulator has no model of TCP that could be wrong."""
+
+ATTEMPTS = 3
+"""How often a run in real time is tried until the emulator is not late."""
+
 DELAYS = ("mean", "p95")
 SPREAD = (0.1, 0.9)
 """Quantiles of the simulated runs: their full range would grow with the number of offsets until any case is chaotic."""
@@ -42,16 +66,23 @@ LOG_HEADER_BYTES = 4
 """What mahimahi's log counts above the IP packet."""
 
 Run = dict[str, Any]
+Array = NDArray[Any]
+Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
 
 
 def fidelity(
-    cases: Sequence[Case], offsets: int = 9, jobs: int | None = None, progress: Progress | None = None
+    cases: Sequence[Case],
+    offsets: int = 9,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+    backend: str = SIM,
 ) -> dict[str, Any]:
-    """Simulate every case from `offsets` starts on `jobs` threads (None: all cores) and compare it with its runs.
+    """Run every case from `offsets` starts, `jobs` at once (None: one per core), and compare it with its recorded runs.
 
-    The result is that of `summarise`. It does not depend on `jobs`. `progress(done, total)` counts simulations.
-    Raises ConfigError, and ScenarioError if a case is no possible scenario, before anything runs.
+    The result is that of `summarise`. It does not depend on `jobs` if it is simulated. `progress(done, total)` counts
+    runs. Raises ConfigError, and ScenarioError if a case is no possible scenario, before anything runs, and on the
+    backend `kernel` what `cc_kernel_bridge.run.run_scenario` raises.
     """
     if offsets < 1:
         raise ConfigError(f"--offsets {offsets}: expected at least 1")
@@ -65,9 +96,25 @@ def fidelity(
         for case in cases
         for seed, offset in enumerate(offsets_ms(offsets), start=1)
     ]
-    runs = _run_all(work, min(jobs, len(work)), progress)
+    ran = run_all([partial(run_case, *each, backend) for each in work], min(jobs, len(work)), progress)
+    runs, late = [run for run, _ in ran], sum(late for _, late in ran)
     groups = [runs[at : at + offsets] for at in range(0, len(runs), offsets)]
-    return summarise([compare(case, group) for case, group in zip(cases, groups, strict=True)])
+    bounds = SIMULATED if backend == SIM else EMULATED
+    compared, invalid = _compare_all(cases, groups, bounds)
+    return {**summarise(compared, invalid, late, bounds), **backends.about(backend)}
+
+
+def _compare_all(
+    cases: Sequence[Case], groups: Sequence[Sequence[Run | None]], bounds: Bounds
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The cases compared, and the names of those without a single valid run."""
+    compared, invalid = [], []
+    for case, group in zip(cases, groups, strict=True):
+        if valid := [run for run in group if run is not None]:
+            compared.append(compare(case, valid, bounds))
+        else:
+            invalid.append(case.name)
+    return compared, invalid
 
 
 def offsets_ms(count: int) -> list[int]:
@@ -107,22 +154,40 @@ def scenario(case: Case, offset_ms: int, seed: int) -> dict[str, Any]:
 
 
 def simulate(document: Mapping[str, Any], seconds: float) -> Run:
-    """One run's figures, in the form of a recorded result; `goodput_mbps` is a list, of all flows.
+    """One simulated run's figures, as `reduce` gives them."""
+    return reduce(_core.simulate(json.dumps(document)), seconds)
+
+
+def timely(document: Mapping[str, Any]) -> tuple[dict[str, Any] | None, int]:
+    """The result of a run in real time in which the emulator was not late, and how many before it were.
+
+    The result is None if the emulator was late in each of `ATTEMPTS`.
+    """
+    for late in range(ATTEMPTS):
+        result = evaluate.execute(document, KERNEL)
+        if backends.validity(result)["valid"]:
+            return result, late
+    return None, ATTEMPTS
+
+
+def run_case(document: Mapping[str, Any], seconds: float, backend: str) -> tuple[Run | None, int]:
+    """The figures of one run on a backend, None if it has no valid one, and how many before it were late."""
+    if backend == SIM:
+        return simulate(document, seconds), 0
+    result, late = timely(document)
+    return None if result is None else reduce(result, seconds), late
+
+
+def reduce(result: Mapping[str, Any], seconds: float) -> Run:
+    """A run's figures, in the form of a recorded result; `goodput_mbps` is a list, of all flows.
 
     `per_second` is float64 `[seconds, 2]`: throughput in Mbit/s and mean queueing delay in ms, NaN where nothing left.
     """
-    result = _core.simulate(json.dumps(document))
     link = result["links"][0]
     log = link["log"]
     arrival_ms, departure_ms = (log[key] // 1_000_000 for key in ("arrival_ns", "departure_ns"))
     delay_ms = (departure_ms - arrival_ms).astype(np.float64)
     size_mbit = (log["bytes"].astype(np.float64) + LOG_HEADER_BYTES) * 8e-6
-    second = (departure_ms // 1000).astype(np.int64)
-    bins = int(np.ceil(seconds))
-    packets = np.bincount(second, minlength=bins)[:bins]
-    waited = np.bincount(second, delay_ms, bins)[:bins]
-    with np.errstate(invalid="ignore"):
-        per_second = np.stack([np.bincount(second, size_mbit, bins)[:bins], waited / packets], axis=1)
     return {
         "throughput_mbps": float(size_mbit.sum()) / seconds,
         "qdelay_ms": {
@@ -130,24 +195,41 @@ def simulate(document: Mapping[str, Any], seconds: float) -> Run:
             "p95": percentile(delay_ms, 0.95),
         },
         "drops": link["dropped_packets"],
-        "per_second": per_second,
+        "per_second": per_second(departure_ms, delay_ms, size_mbit, seconds),
         "goodput_mbps": [flow["delivered_bytes"] * 8e-6 / seconds for flow in result["flows"]],
     }
 
 
-def compare(case: Case, runs: Sequence[Run]) -> dict[str, Any]:
-    """The case's own fields, its errors, `within`, `chaotic`, and what was `simulated` (median and spread).
+def per_second(departure_ms: Array, delay_ms: Array, size_mbit: Array, seconds: float) -> Array:
+    """Throughput in Mbit/s and mean queueing delay in ms, NaN where nothing left: float64 `[seconds, 2]`."""
+    second = (departure_ms // 1000).astype(np.int64)
+    bins = int(np.ceil(seconds))
+    packets = np.bincount(second, minlength=bins)[:bins]
+    waited = np.bincount(second, delay_ms, bins)[:bins]
+    with np.errstate(invalid="ignore"):
+        return np.stack([np.bincount(second, size_mbit, bins)[:bins], waited / packets], axis=1)
+
+
+def compare(case: Case, runs: Sequence[Run], bounds: Bounds = SIMULATED) -> dict[str, Any]:
+    """The case's own fields, and how `judge` finds its runs."""
+    return {**case.fields, "name": case.name, **judge(case.schemes, case.runs, runs, bounds)}
+
+
+def judge(
+    schemes: Sequence[str], kernel_runs: Sequence[Mapping[str, Any]], runs: Sequence[Run], bounds: Bounds = SIMULATED
+) -> dict[str, Any]:
+    """Errors, `within`, `chaotic`, and what was `simulated` (median and spread).
 
     An error is the absolute distance from the median of `runs` to the range that the kernel's runs span, relative to
     the nearer end of that range where it is relative.
     """
-    kernel, ours = _figures(case.runs), _figures(runs)
+    kernel, ours = _figures(kernel_runs), _figures(runs)
     median = {key: float(np.median(values)) for key, values in ours.items()}
     spread = {key: [float(np.quantile(values, q)) for q in SPREAD] for key, values in ours.items()}
     gap = {key: _distance(median[key], kernel[key]) for key in kernel}
     nearest = {key: _nearest(median[key], kernel[key]) for key in kernel}
-    bound = {key: max(DELAY_REL * nearest[key], DELAY_MS) for key in DELAYS}
-    bound["throughput_mbps"] = THROUGHPUT_REL * nearest["throughput_mbps"]
+    bound = {key: max(bounds.delay_rel * nearest[key], bounds.delay_ms) for key in DELAYS}
+    bound["throughput_mbps"] = bounds.throughput_rel * nearest["throughput_mbps"]
     chaotic = any(high - low > bound[key] for key in DELAYS for low, high in (_range(kernel[key]), spread[key]))
     judged = ["throughput_mbps"] if chaotic else list(kernel)
     misses = [key for key in judged if not gap[key] <= bound[key]]
@@ -157,12 +239,10 @@ def compare(case: Case, runs: Sequence[Run]) -> dict[str, Any]:
         "drops": float(np.median([run["drops"] for run in runs])),
         "per_second": np.median([run["per_second"] for run in runs], axis=0),
     }
-    if len(case.schemes) > 1:
+    if len(schemes) > 1:
         goodputs = np.array([run["goodput_mbps"] for run in runs])
-        simulated["flows"] = list(zip(case.schemes, np.median(goodputs, axis=0), strict=True))
+        simulated["flows"] = list(zip(schemes, np.median(goodputs, axis=0), strict=True))
     return {
-        **case.fields,
-        "name": case.name,
         "throughput_rel_error": gap["throughput_mbps"] / nearest["throughput_mbps"],
         "qdelay_mean_error_ms": gap["mean"],
         "qdelay_p95_error_ms": gap["p95"],
@@ -175,12 +255,22 @@ def compare(case: Case, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def summarise(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`cases`, the median of their throughput errors, and the fraction that is within the bounds."""
+def summarise(
+    cases: Sequence[Mapping[str, Any]], invalid: Sequence[str] = (), late_runs: int = 0, bounds: Bounds = SIMULATED
+) -> dict[str, Any]:
+    """`cases`, the median of their throughput errors, and the fraction that is within the bounds.
+
+    `invalid` names the cases that are not among them, because the emulator was late in every attempt; `late_runs`
+    counts the runs in which it was, which are in no figure.
+    """
+    errors = [case["throughput_rel_error"] for case in cases]
     return {
         "cases": list(cases),
-        "throughput_rel_error_median": float(np.median([c["throughput_rel_error"] for c in cases])),
-        "within_fraction": sum(c["within"] for c in cases) / len(cases),
+        "invalid": list(invalid),
+        "late_runs": late_runs,
+        "bounds": asdict(bounds),
+        "throughput_rel_error_median": float(np.median(errors)) if errors else float("nan"),
+        "within_fraction": sum(c["within"] for c in cases) / max(1, len(cases)),
     }
 
 
@@ -214,11 +304,12 @@ def _distance(value: float, kernel: Sequence[float]) -> float:
     return max(min(kernel) - value, value - max(kernel), 0.0)
 
 
-def _run_all(work: Sequence[tuple[dict[str, Any], float]], jobs: int, progress: Progress | None) -> list[Run]:
+def run_all(work: Sequence[Callable[[], Result]], jobs: int, progress: Progress | None) -> list[Result]:
+    """What the calls return, in their order, `jobs` at once."""
     # Threads do: a simulation, which is nearly all of the work, runs without the interpreter's lock.
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            futures = [pool.submit(simulate, document, seconds) for document, seconds in work]
+            futures = [pool.submit(call) for call in work]
             runs = []
             for future in futures:
                 runs.append(future.result())

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.eval.backends import SIM
 from ccarena.eval.evaluate import ACCT, ORACLE, Evaluation, Progress, write_atomically
 from ccarena.eval.expectations import Verdict
 from ccarena.eval.metrics import FIGURES, confidence_interval, jain_index
@@ -298,7 +299,7 @@ def _rows_section(result: Evaluation) -> str:
     blocks = []
     for group in result.groups():
         runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for row in result.rows:
+        for row in result.valid_rows():
             if row["group"] == group:
                 label = _label(row["scheme"]) + (f", gain {row['gain']:g}" if row.get("gain", 1.0) != 1.0 else "")
                 runs.setdefault((row["link"], label), []).append(row)
@@ -328,16 +329,24 @@ def _repeat_section(result: Evaluation, config: str, repeat: Sequence[str]) -> s
     body += f"<details open><summary>versions and seeds</summary><pre>{html.escape(meta)}</pre></details>"
     if config:
         body += f"<details><summary>training configuration</summary><pre>{html.escape(config)}</pre></details>"
-    return _section("Configuration", "The same configuration, seed and versions give the same figures.", body)
+    simulated = result.meta.get("backend", SIM) == SIM
+    text = "The same configuration, seed and versions give the same figures." if simulated else ""
+    return _section("Configuration", text, body)
 
 
 def repeat_commands(
-    config: Path | None, policy: Path | None, suites: Sequence[str], seeds: int, duration_s: float | None
+    config: Path | None,
+    policy: Path | None,
+    suites: Sequence[str],
+    seeds: int,
+    duration_s: float | None,
+    backend: str = SIM,
 ) -> list[str]:
     """Shell lines that train the policy again (if `config` is known) and evaluate it again."""
     lines = [f"python train.py --config {shlex.quote(str(config))}"] if config is not None else []
     words = ["ccarena", "eval", *([shlex.quote(str(policy))] if policy is not None else []), "--suite", *suites]
     words += ["--seeds", str(seeds), *(["--duration-s", f"{duration_s:g}"] if duration_s else [])]
+    words += ["--backend", backend] if backend != SIM else []
     return [*lines, " ".join(words)]
 
 

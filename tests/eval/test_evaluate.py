@@ -354,3 +354,37 @@ def test_a_broken_scenario_is_refused(tmp_path: Path, text: bytes, message: str)
         command.read_scenario(path)
     with pytest.raises(ScenarioError, match="cannot read"):
         command.read_scenario(tmp_path / "absent.yaml")
+
+
+def test_late_runs_are_marked_and_in_no_figure(
+    simulated: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On the kernel: every second run of CUBIC comes late, and all of them on the cellular links."""
+    ran: list[str] = []
+
+    def in_real_time(document: dict[str, Any]) -> dict[str, Any]:
+        scheme, service = document["flows"][0]["scheme"], document["links"][0]["service"]["type"]
+        ran.append(scheme)
+        late = scheme == "cubic" and (service == "trace" or ran.count("cubic") % 2 == 0)
+        machine = {"valid": not late, "lateness": {"p99_ms": 9.0 if late else 0.05}}
+        return {**evaluate.simulate(document), "machine": machine}
+
+    monkeypatch.setattr("ccarena.cc_kernel_bridge.run.run_scenario", in_real_time)
+    policy = tmp_path / "policy.safetensors"
+    result = evaluate.evaluate(policy, seeds=1, duration_s=1.0, threads=1, backend="kernel")
+    assert result.meta["backend"] == "kernel" and result.meta["kernel"]
+    late = [row for row in result.rows if not row.get("valid", True)]
+    assert {row["scheme"] for row in late} == {"cubic"} and {row["lateness_p99_ms"] for row in late} == {9.0}
+    of_cubic = [row for row in result.rows if row["scheme"] == "cubic"]
+    assert len(result.of("constant", "cubic")) == sum(row["valid"] for row in of_cubic if row["group"] == "constant")
+    assert not result.of("cellular, 100 packets", "cubic") and len(late) < len(of_cubic)
+    assert any(f"{len(late)} of {len(ran)} runs are invalid" in warning for warning in result.warnings)
+    assert "cubic" not in result.queue_ns["cellular, 100 packets"] and "cubic" in result.queue_ns["constant"]
+    verdict = expectations.judge(result)
+    cellular = [e for e in verdict.expectations if e.group.startswith("cellular")]
+    assert len(cellular) == 2 and not any(e.holds for e in cellular)
+    _, table = report.summary_table(result)
+    assert not [row for row in table if row[:2] == ["cellular, 100 packets", "CUBIC"]]
+    report.write_report(tmp_path / "report.html", result, verdict, name="kernel")
+    with pytest.raises(ConfigError, match='did you mean "kernel"'):
+        evaluate.evaluate(None, seeds=1, backend="kernle")

@@ -14,7 +14,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: fidelit
 
 from ccarena import cli, traces
 from ccarena.errors import ConfigError, ScenarioError, TraceError
-from ccarena.eval import fidelity, fidelity_cases, fidelity_command, fidelity_plot
+from ccarena.eval import evaluate, fidelity, fidelity_cases, fidelity_command, fidelity_plot
 
 CASE: dict[str, Any] = {
     "up": "up",
@@ -225,7 +225,9 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--offsets", "2", "--jobs", "1", "--json", str(out), "--plot", str(picture)]
     assert cli.main(["fidelity", str(path), *options]) == 0
     written = json.loads(out.read_text())
-    assert written.keys() == {"cases", "throughput_rel_error_median", "within_fraction"}
+    figures = {"cases", "throughput_rel_error_median", "within_fraction"}
+    assert written.keys() == figures | {"backend", "bounds", "invalid", "late_runs"}
+    assert written["backend"] == "sim" and written["invalid"] == []
     first, second = written["cases"]
     assert {**first, **CASE} == first and second["note"] == "kept"
     assert (first["within"], second["within"], written["within_fraction"]) == (True, False, 0.5)
@@ -235,6 +237,36 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.count("up 10 ms droptail(20) reno") == 3 and "within: 1 of 2 cases (50.0 %)" in shown
     assert "not met: throughput in 1" in shown
     assert picture.stat().st_size > 1e6
+
+
+def test_the_emulated_link_is_held_to_narrower_bounds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Simulated runs in the kernel's place; the first of them comes late, and so do all of CUBIC."""
+    ran: list[str] = []
+
+    def in_real_time(document: dict[str, Any], backend: str) -> dict[str, Any]:
+        scheme = document["flows"][0]["scheme"]
+        ran.append(scheme)
+        late = ran == ["reno"] or scheme == "cubic"
+        machine = {"valid": not late, "lateness": {"p99_ms": 3.0 if late else 0.1}}
+        return {**evaluate.simulate(document), "machine": machine}
+
+    monkeypatch.setattr(evaluate, "execute", in_real_time)
+    result = {**CASE["result"], "throughput_mbps": 12.3, "qdelay_ms": {"mean": 11.0, "p95": 20}}
+    path = write(folder, changed(result=result), changed(cc="cubic"))
+    out = folder / "out.json"
+    assert cli.main(["fidelity", str(path), "--backend", "kernel", "--json", str(out)]) == 0
+    written = json.loads(out.read_text())
+    [case] = written["cases"]
+    assert case["misses"] == ["throughput_mbps"], "4 % below, which the simulator may be"
+    assert written["bounds"] == {"throughput_rel": 0.03, "delay_rel": 0.1, "delay_ms": 3.0}
+    assert written["invalid"] == ["up 10 ms droptail(20) cubic"] and written["late_runs"] == 1 + fidelity.ATTEMPTS
+    assert (written["backend"], ran.count("reno")) == ("kernel", 2)
+    shown = capsys.readouterr()
+    assert "emulated" in shown.out and "2 cases in real time: 4 s" in shown.err
+    assert cli.main(["fidelity", str(path), "--backend", "kernel", "--limit", "1", "--offsets", "2"]) == 0
+    assert ran.count("reno") == 4
 
 
 @pytest.mark.parametrize("options", [["--offsets", "0"], ["--jobs", "0"], ["--traces", "/nowhere"]])

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError, PolicyError
+from ccarena.eval.backends import BACKENDS, KERNEL, SIM
 from ccarena.eval.evaluate import write_atomically
-from ccarena.eval.reproduce import checks, figures, policy, report, runner, runs, suite
+from ccarena.eval.reproduce import checks, figures, kernel, policy, report, runner, runs, suite
 from ccarena.eval.reproduce.journal import Journal
 
 __all__ = ["add_parser", "run"]
@@ -30,6 +31,13 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     parser.add_argument("--all", action="store_true", help="every suite")
     parser.add_argument("--list", action="store_true", help="list the suites and leave")
+    parser.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default=SIM,
+        help="sim: the simulator; kernel: suites with a `kernel` section, on Linux TCP over emulated links, in real "
+        "time and one run after the other, as root (sim)",
+    )
     parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
     parser.add_argument("--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own)")
     parser.add_argument(
@@ -41,7 +49,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/ (newest run "
         "of acct-wired, else of acct; without any, --all leaves those suites out)",
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (one per core)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; kernel: 1)")
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
     parser.add_argument(
         "--write-docs",
@@ -60,10 +68,14 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
     if args.all and args.suites:
         raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
+    if args.backend == KERNEL and args.jobs > 1:
+        raise ConfigError(
+            f"--jobs {args.jobs}: with --backend kernel runs at once would make each other late; leave it out"
+        )
     if not args.all and not args.suites and args.write_docs is None:
         raise ConfigError("no suite: give PAPER/NAME, PAPER or --all; --list shows them")
     out = args.out or Path("runs", "reproduce-quick" if args.quick else "reproduce")
-    names = suite.shipped() if args.all else suite.find(args.suites)
+    names = suite.shipped(args.backend) if args.all else suite.find(args.suites, args.backend)
     try:
         failed = _reproduce(names, out, args) if names else []
     except KeyboardInterrupt:
@@ -81,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[runner.Failure]:
-    loaded = [suite.load(name) for name in names]
+    loaded = [suite.load(name, args.backend) for name in names]
+    if args.backend == KERNEL:
+        kernel.program()
     trained = None
     if any(one.learned for one in loaded):
         try:
@@ -94,13 +108,14 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
             loaded = [one for one in loaded if not one.learned]
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained) for one in loaded]
+    jobs = 1 if args.backend == KERNEL else args.jobs or os.cpu_count() or 1
     failures: list[runner.Failure] = []
     digests = []
     with runner.progress([run for of_suite in expanded for run in of_suite]) as progress:
         for one, of_suite in zip(loaded, expanded, strict=True):
-            folder = out / one.name
+            folder = report.folder_of(out, one.name, args.backend)
             with Journal(folder) as journal:
-                failed = runner.execute(of_suite, journal, folder, args.jobs or os.cpu_count() or 1, progress)
+                failed = runner.execute(of_suite, journal, folder, jobs, progress)
                 failures += failed
                 rows = [journal.rows[run.key] for run in of_suite if run.key in journal.rows]
                 verdicts = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
@@ -109,9 +124,11 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                     "seeds": max((run.seed for run in of_suite), default=0),
                     "runs": len(of_suite),
                     "failed": [f"{failure.run.title}: {failure.reason}" for failure in failed],
-                    "software": runs.software(one.suite.compute is not None),
+                    "software": runs.software(one.suite.compute is not None, args.backend),
                     "policy": trained.about() if trained and one.learned else None,
                 }
+                if args.backend == KERNEL:
+                    about["machine"] = kernel.about(rows)
                 digest = report.write_suite(folder, one, verdicts, rows, about)
                 drawn = figures.draw(one, rows, folder, args.quick, out)
                 _write_scenario(folder, of_suite)
@@ -147,8 +164,9 @@ def _list(as_json: bool) -> int:
     for name in suite.shipped():
         one = suite.load(name)
         full, quick = (str(runs.size(one, flag)) for flag in (False, True))
-        rows.append([name, one.suite.paper, one.suite.title, full, quick])
-    head = ["suite", "paper", "title", "runs", "quick"]
+        on_kernel = str(runs.size(suite.load(name, KERNEL))) if one.suite.kernel is not None else ""
+        rows.append([name, one.suite.paper, one.suite.title, full, quick, on_kernel])
+    head = ["suite", "paper", "title", "runs", "quick", "kernel"]
     if as_json:
         print(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     else:

@@ -11,14 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError
+from ccarena.eval.backends import KERNEL, SIM
 from ccarena.eval.evaluate import plain, write_atomically
 from ccarena.eval.reproduce.checks import STATES, Verdict
 from ccarena.eval.reproduce.suite import Loaded
 
-__all__ = ["claims_markdown", "page", "print_suite", "read_folder", "write_suite"]
+__all__ = ["claims_markdown", "folder_of", "page", "print_suite", "read_folder", "write_suite"]
 
 CLAIMS = "claims.json"
 HEAD = ("claim", "paper", "measured", "holds?")
+
+
+def folder_of(out: Path, name: str, backend: str = SIM) -> Path:
+    """Where the results of the suite `PAPER/NAME` are: in the folder of that name, kernel TCP's in one within it."""
+    return out / name if backend == SIM else out / name / backend
 
 
 def write_suite(
@@ -30,7 +36,8 @@ def write_suite(
 ) -> dict[str, Any]:
     """Writes claims.json, claims.md and rows.csv; returns what is in claims.json.
 
-    `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policy` (its provenance, or None).
+    `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policy` (its provenance, or None),
+    and on kernel TCP `machine` (`kernel.about`).
     """
     suite = loaded.suite
     digest = {
@@ -52,7 +59,8 @@ def write_suite(
 def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     """A suite's claims as Markdown: what was run, the table, and a note wherever a claim does not hold."""
     runs = f"{digest['runs']} runs, {digest['seeds']} seed{'s' if digest['seeds'] != 1 else ''} per cell"
-    lines = [f"{'#' * level} {digest['suite']}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
+    machine = digest.get("machine")
+    lines = [f"{'#' * level} {_name(digest)}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
     if digest["quick"]:
         lines += ["**QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion.**", ""]
     if digest["conditions"]:
@@ -65,6 +73,19 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
             f"SHA-256 {trained['sha256'][:12]}.",
             "",
         ]
+    if machine:
+        late_ms, bound_ms = machine["lateness_p99_ms"], machine["bound_ms"]
+        late = "no run was on time" if late_ms is None else f"links were at most {late_ms:.2f} ms late (p99 of a run)"
+        lines += [
+            f"Linux {machine['kernel']}, in real time: {late}. Later than {bound_ms:g} ms, and repeated: "
+            f"{machine['repeated']} runs, which count nowhere.",
+        ]
+        if (answer_us := machine["answer_p99_us"]) is not None:
+            lines[-1] += (
+                f" User space answered within {answer_us / 1e3:.2f} ms (p99 of a run); {machine['fallback_reports']} "
+                "reports came from flows that waited for it too long and ran the kernel's CUBIC meanwhile."
+            )
+        lines.append("")
     lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
     for claim in digest["claims"]:
         cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**"]
@@ -85,7 +106,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
 
     from ccarena.eval.report import print_table
 
-    title = f"{digest['suite']} ({digest['paper']})" + (
+    title = f"{_name(digest)} ({digest['paper']})" + (
         "  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else ""
     )
     rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
@@ -102,14 +123,14 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
 def page(folder: Path, names: Sequence[str]) -> str:
     """docs/reproduction.md from the results in `folder`, in the order of `names`; suites without results are listed.
 
-    Holds no date and no path, so that the same results give the same page.
+    A suite's results on kernel TCP follow those in the simulator. Holds no date and no path, so that the same results
+    give the same page.
     """
-    digests = {name: read_folder(folder / name) for name in names}
-    known = {name: digest for name, digest in digests.items() if digest is not None}
+    simulated = {name: read_folder(folder / name) for name in names}
+    on_kernel = {name: read_folder(folder_of(folder, name, KERNEL)) for name in names}
+    known = [digest for name in names for digest in (simulated[name], on_kernel[name]) if digest is not None]
     if not known:
         raise ConfigError(f"{folder}: holds no results; run `ccarena reproduce --all` first")
-    claims = [claim for digest in known.values() for claim in digest["claims"]]
-    counts = {state: sum(claim["state"] == state for claim in claims) for state in STATES}
     lines = [
         "# The papers' claims, measured",
         "",
@@ -118,27 +139,40 @@ def page(folder: Path, names: Sequence[str]) -> str:
         "Each section comes from `ccarena reproduce SUITE`; [suites](suites.md) says how a suite is written.",
         "Conditions are fixed in the suite's file, and the measured value is whatever came out.",
         "",
-        "| state | claims | meaning |",
-        "|---|---|---|",
-        *(f"| {state} | {counts[state]} | {meaning} |" for state, meaning in STATES.items() if counts[state]),
-        "",
     ]
-    software = sorted({digest["software"] for digest in known.values()})
-    lines += [f"Software: {', '.join(software)}.", ""]
-    if any(digest["quick"] for digest in known.values()):
+    backends = {"claims": [digest for digest in known if not digest.get("machine")]}
+    if any(on_kernel.values()):
+        lines[-1:] = [
+            "Those on kernel TCP come from `ccarena reproduce SUITE --backend kernel`: Linux's TCP in real time, over",
+            "links that are emulated at rates at which they keep their schedule.",
+            "",
+        ]
+        backends["on kernel TCP"] = [digest for digest in known if digest.get("machine")]
+    counts = {
+        state: [sum(claim["state"] == state for digest in of for claim in digest["claims"]) for of in backends.values()]
+        for state in STATES
+    }
+    lines += [f"| state | {' | '.join(backends)} | meaning |", "|---" * (len(backends) + 2) + "|"]
+    lines += [
+        f"| {state} | {' | '.join(map(str, counts[state]))} | {meaning} |"
+        for state, meaning in STATES.items()
+        if any(counts[state])
+    ]
+    software = sorted({digest["software"] for digest in known})
+    lines += ["", f"Software: {', '.join(software)}.", ""]
+    if any(digest["quick"] for digest in known):
         lines += ["**Some of these are quick runs, which are no basis for a conclusion.**", ""]
     lines += ["| suite | paper | holds | differs | does not hold |", "|---|---|---|---|---|"]
-    for name, digest in known.items():
+    for digest in known:
         states = [claim["state"] for claim in digest["claims"]]
         numbers = [str(states.count(state)) for state in ("holds", "differs", "does not hold")]
-        anchor = "".join(ch for ch in f"{name}: {digest['title']}".lower() if ch.isalnum() or ch in " -_").replace(
-            " ", "-"
-        )
-        lines.append(f"| [{name}](#{anchor}) | {_cell(digest['paper'])} | {' | '.join(numbers)} |")
+        anchor = "".join(ch for ch in f"{_name(digest)}: {digest['title']}".lower() if ch.isalnum() or ch in " -_")
+        link = f"[{_name(digest)}](#{anchor.replace(' ', '-')})"
+        lines.append(f"| {link} | {_cell(digest['paper'])} | {' | '.join(numbers)} |")
     lines.append("")
-    for digest in known.values():
+    for digest in known:
         lines += [claims_markdown(digest, level=2)]
-    missing = [name for name, digest in digests.items() if digest is None]
+    missing = [name for name in names if simulated[name] is None and on_kernel[name] is None]
     if missing:
         lines += [f"Not run: {', '.join(missing)}.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -153,6 +187,10 @@ def read_folder(folder: Path) -> dict[str, Any] | None:
         return dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: not the claims of a suite: {error}; delete it and run the suite again") from error
+
+
+def _name(digest: Mapping[str, Any]) -> str:
+    return f"{digest['suite']} on kernel TCP" if digest.get("machine") else str(digest["suite"])
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:

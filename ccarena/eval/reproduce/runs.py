@@ -14,7 +14,9 @@ from typing import Any
 from ccarena import __version__, traces
 from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError
-from ccarena.eval.reproduce import computed, measures, template
+from ccarena.eval import backends
+from ccarena.eval.backends import KERNEL, SIM
+from ccarena.eval.reproduce import computed, kernel, measures, template
 from ccarena.eval.reproduce.policy import NAME as POLICY_NAME
 from ccarena.eval.reproduce.policy import Policy
 from ccarena.eval.reproduce.suite import Loaded, Window, label
@@ -22,6 +24,7 @@ from ccarena.eval.reproduce.suite import Loaded, Window, label
 __all__ = ["Run", "expand", "perform", "size", "software"]
 
 _SIMULATED = ("_core.abi3.so", "eval/metrics.py", "eval/reproduce/measures.py")
+_ON_KERNEL = ("cc_kernel_bridge/frames.py", "cc_kernel_bridge/run.py", *_SIMULATED[1:])
 _COMPUTED = ("eval/fairness.py", "eval/fluid*.py", "eval/reproduce/analytic*.py")
 """The code that decides what is in a row."""
 
@@ -36,9 +39,10 @@ class Run:
     """Axis -> label."""
     seed: int
     spec: Mapping[str, Any]
-    """`document`, `window`, `windows`, `measures`, `series`; or `compute` and `arguments`."""
+    """`document`, `window`, `windows`, `measures`, `series`, and on kernel TCP `backend`, `kernel`, `bridge`; or
+    `compute` and `arguments`."""
     work: float
-    """For the estimate: simulated Mbit."""
+    """For the estimate: simulated Mbit, or seconds on kernel TCP."""
 
     @property
     def title(self) -> str:
@@ -47,13 +51,14 @@ class Run:
 
 
 @functools.cache
-def software(computed: bool = False) -> str:
+def software(computed: bool = False, backend: str = SIM) -> str:
     """Version and digest of the code that decides what is in a row, so that other code repeats its runs."""
     package = Path(__file__).parents[2]
     digest = hashlib.sha256()
-    for pattern in _COMPUTED if computed else _SIMULATED:
-        for path in sorted(package.glob(pattern)):
-            digest.update(path.read_bytes())
+    patterns = _ON_KERNEL if backend == KERNEL else _COMPUTED if computed else _SIMULATED
+    files = kernel.program(required=False) if backend == KERNEL else []
+    for path in [*files, *(path for pattern in patterns for path in sorted(package.glob(pattern)))]:
+        digest.update(path.read_bytes())
     return f"{__version__}+{digest.hexdigest()[:12]}"
 
 
@@ -122,6 +127,9 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policy
             "series": seed == 1 and any(figure.kind == "over_time" for figure, _ in loaded.figures),
         }
         work = end_s * max((_rate_mbps(link) for link in document.get("links") or [{}]), default=1.0)
+        if loaded.backend == KERNEL:
+            spec |= {**backends.about(KERNEL), "bridge": suite.bridge}
+            work = end_s
     key = _key(spec)
     if policy and "document" in spec:
         spec["document"] = policy.placed(spec["document"])
@@ -129,7 +137,8 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policy
 
 
 def _key(spec: Mapping[str, Any]) -> str:
-    text = json.dumps([software("compute" in spec), spec], sort_keys=True, default=str)
+    code = software("compute" in spec, spec.get("backend", SIM))
+    text = json.dumps([code, spec], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
@@ -153,22 +162,29 @@ def _rate_mbps(link: Any) -> float:
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """The run's row: `key`, `suite`, `cell`, `seed`, `run`, `flows` and, for some, `series` or `curves`."""
+    """The run's row: `key`, `suite`, `cell`, `seed`, `run`, `flows` and, for some, `series`, `curves` or `machine`.
+
+    Raises what the backend does; for kernel TCP see `kernel.timely`.
+    """
     from ccarena.eval.evaluate import plain, simulate
 
+    spec = run.spec
+    backend = spec.get("backend", SIM)
     about = {
         "key": run.key,
-        "software": software("compute" in run.spec),
+        "software": software("compute" in spec, backend),
         "suite": run.suite,
         "cell": dict(run.cell),
         "seed": run.seed,
     }
-    spec = run.spec
     if "compute" in spec:
         row = computed.function(spec["compute"])(**spec["arguments"])
         return {**about, "run": {}, "flows": [], **plain(row)}
     document = located(spec["document"])
-    result = simulate(document)
+    if backend == KERNEL:
+        result, about["machine"] = kernel.timely(document, spec["bridge"])
+    else:
+        result = simulate(document)
     window = measures.Window(*spec["window"])
     windows = {name: measures.Window(*edges) for name, edges in spec["windows"].items()}
     row = measures.row(document, result, window, windows, spec["measures"], spec["series"])

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ccarena.configs.load import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.reproduce import computed, measures, policy
+from ccarena.eval.backends import KERNEL, SIM
+from ccarena.eval.reproduce import computed, kernel, measures, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, parse_value
 
@@ -93,6 +94,10 @@ class Suite(_Model):
     measures: dict[str, dict[str, Any]] = {}
     claims: list[ClaimModel] = Field(min_length=1)
     figure: Figure | list[Figure] | None = None
+    kernel: dict[str, Any] | None = None
+    """What is other on kernel TCP; see `kernel.conditions`."""
+    bridge: bool = False
+    """On kernel TCP: even the kernel's own schemes are this package's, driven from user space."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,8 @@ class Loaded:
     """Axis -> label -> value."""
     claims: Sequence[Claim]
     figures: Sequence[tuple[Figure, Measured | None]]
+    backend: str = SIM
+    """Where it runs: as it is in the simulator, or with its kernel section on kernel TCP."""
 
     @property
     def learned(self) -> bool:
@@ -118,22 +125,26 @@ def label(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)
 
 
-def shipped() -> list[str]:
-    """`PAPER/NAME` of every suite in the package."""
+def shipped(backend: str = SIM) -> list[str]:
+    """`PAPER/NAME` of every suite in the package that runs on the backend."""
     folder = resources.files("ccarena.eval").joinpath("suites")
     if not folder.is_dir():
         return []
-    return sorted(
+    names = sorted(
         f"{paper.name}/{file.name.removesuffix('.yaml')}"
         for paper in folder.iterdir()
         if paper.is_dir()
         for file in paper.iterdir()
         if file.name.endswith(".yaml")
     )
+    return names if backend == SIM else [name for name in names if load(name).suite.kernel is not None]
 
 
-def find(words: Sequence[str]) -> list[str]:
-    """The suites that words mean, each `PAPER/NAME`, `PAPER` or the path of a file. Raises ConfigError."""
+def find(words: Sequence[str], backend: str = SIM) -> list[str]:
+    """The suites that words mean, each `PAPER/NAME`, `PAPER` or the path of a file. Raises ConfigError.
+
+    A paper's are those that run on the backend.
+    """
     known = shipped()
     papers = sorted({name.partition("/")[0] for name in known})
     found: list[str] = []
@@ -143,7 +154,11 @@ def find(words: Sequence[str]) -> list[str]:
         elif word in known:
             found.append(word)
         elif word.strip("/") in papers:
-            found += [name for name in known if name.startswith(word.strip("/") + "/")]
+            of_paper = [name for name in shipped(backend) if name.startswith(word.strip("/") + "/")]
+            if not of_paper:
+                there = ", ".join(shipped(backend))
+                raise ConfigError(f"{word}: none of its suites has a `kernel` section; there are {there}")
+            found += of_paper
         else:
             by_leaf = {name.partition("/")[2]: name for name in known}
             near = f'; did you mean "{by_leaf[word]}"?' if word in by_leaf else did_you_mean(word, [*known, *papers])
@@ -152,41 +167,43 @@ def find(words: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def load(name: str) -> Loaded:
-    """The suite `PAPER/NAME`, or that of a file. Raises ConfigError that starts with `FILE: PATH:`."""
+def load(name: str, backend: str = SIM) -> Loaded:
+    """The suite `PAPER/NAME`, or that of a file, for a backend. Raises ConfigError that starts with `FILE: PATH:`."""
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
         try:
             text = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{name}: cannot read the suite: {error.strerror}; expected a YAML file") from error
-        return parse(text, f"own/{path.stem}", name)
+        return parse(text, f"own/{path.stem}", name, backend)
     text = resources.files("ccarena.eval").joinpath(f"suites/{name}.yaml").read_bytes()
-    return parse(text, name, f"suites/{name}.yaml")
+    return parse(text, name, f"suites/{name}.yaml", backend)
 
 
-def parse(text: bytes, name: str, source: str) -> Loaded:
+def parse(text: bytes, name: str, source: str, backend: str = SIM) -> Loaded:
     """The suite in `text`; `source` leads its errors."""
     data = parse_yaml(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping with `title`, `paper`, `sweep`, `scenario` and `claims`")
+    if backend == KERNEL:
+        data = kernel.conditions(data, source)
     try:
         suite = Suite.model_validate(data)
     except ValidationError as error:
         problems = [_problem(item) for item in error.errors(include_url=False)]
         raise ConfigError("\n".join(f"{source}: {problem}" for problem in dict.fromkeys(problems))) from None
     try:
-        return _checked(suite, name, source)
+        return _checked(suite, name, source, backend)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
 
 
-def _checked(suite: Suite, name: str, source: str) -> Loaded:
+def _checked(suite: Suite, name: str, source: str, backend: str) -> Loaded:
     if (suite.scenario is None) == (suite.compute is None):
         raise ConfigError("expected one of `scenario` and `compute`")
     if suite.compute is not None:
         computed.function(suite.compute)
-        for key in ("overrides", "measures", "windows"):
+        for key in ("overrides", "measures", "windows", "kernel"):
             if getattr(suite, key):
                 raise ConfigError(f"{key}: only a suite with a `scenario` has them, this one has `compute`")
     axes = dict(_axes(suite))
@@ -209,7 +226,7 @@ def _checked(suite: Suite, name: str, source: str) -> Loaded:
     claims = []
     for i, claim in enumerate(suite.claims):
         claims += parse_claim(claim, names, f"claims[{i}]")
-    return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)))
+    return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)), backend)
 
 
 def _axes(suite: Suite) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -87,7 +87,7 @@ def test_all_suites_run_without_a_policy_but_those_that_need_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(suite, "shipped", lambda: ["acct/friendliness", "hercules/objectives"])
+    monkeypatch.setattr(suite, "shipped", lambda *_: ["acct/friendliness", "hercules/objectives"])
     assert cli.main(["reproduce", "--all", "--quick"]) == 0
     shown = capsys.readouterr().err
     assert "LEFT OUT acct/friendliness: no trained policy" in shown and "ccarena train --config acct-wired" in shown

@@ -1,0 +1,131 @@
+"""Our congestion controls for every socket of this machine: attach, list, weigh, detach.
+
+What is attached outlives the process that attached it; `detach` takes everything back. Attached are `ccarena`, which an
+agent drives (`ccarena kernel agent`) and which is CUBIC without one, and `wcc_ai`, `wcc_md`, `multcp` and `ewtcp` (the
+kernel allows no hyphen):
+
+    with attached():
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"wcc_ai")
+        set_weight(3.0, of=sock)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccarena.cc_kernel_bridge.binaries import find
+from ccarena.errors import ConfigError, MachineError, RunnerError
+
+__all__ = ["Status", "attach", "attached", "detach", "set_weight", "status"]
+
+LARGEST_WEIGHT = 1000.0
+SO_COOKIE = 57  # asm-generic/socket.h; the socket module has no name for it
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is attached."""
+
+    names: tuple[str, ...]
+    """Of congestion controls, as `TCP_CONGESTION` and the sysctl `net.ipv4.tcp_congestion_control` take them."""
+    age_s: float
+    option: bool
+    """Whether ACCT's TCP option is written, read and echoed."""
+    pins: Path
+    """Where the programs are pinned."""
+
+
+def attach(*, option: bool = True, weighted: bool = True, deadline_ms: float | None = None) -> Status:
+    """Attach the congestion controls until `detach`.
+
+    `option`: ACCT's TCP option too; `weighted`: the weighted ones too. A socket whose agent has not answered for
+    `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Raises MachineError: no root, a kernel
+    that cannot, or something attached already.
+    """
+    words = [] if option else ["--no-option"]
+    words += [] if weighted else ["--no-wcc"]
+    words += [] if deadline_ms is None else ["--deadline-ms", repr(float(deadline_ms))]
+    found = _status(_ask("attach", *words))
+    if found is None:
+        raise RunnerError("ccarena-kernel attached nothing, without an error: this is a bug in ccarena")
+    return found
+
+
+def status() -> Status | None:
+    """What is attached; None if nothing is. Raises MachineError."""
+    return _status(_ask("status"))
+
+
+def detach() -> None:
+    """Take everything back; open sockets keep what they have until they close. Raises MachineError if nothing is."""
+    _ask("detach")
+
+
+@contextmanager
+def attached(*, option: bool = True, weighted: bool = True, deadline_ms: float | None = None) -> Iterator[Status]:
+    """Attached within the block. Arguments and errors are those of `attach`."""
+    found = attach(option=option, weighted=weighted, deadline_ms=deadline_ms)
+    try:
+        yield found
+    finally:
+        detach()
+
+
+def set_weight(
+    weight: float | None,
+    *,
+    of: socket.socket | None = None,
+    mark: int | None = None,
+    cgroup: Path | None = None,
+) -> None:
+    """Set the weight of attached sockets, living ones too; None takes it back.
+
+    Of one socket, of those with a mark (`SO_MARK`), or of those made in a cgroup (its folder): the first that has one
+    decides, in this order. With none of the three, of all others. Raises ConfigError for more than one and for a weight
+    that is not above 0 and at most 1000, and MachineError if nothing is attached.
+    """
+    if weight is not None and not 0 < weight <= LARGEST_WEIGHT:
+        raise ConfigError(f"weight {weight:g}: expected a number above 0 and at most {LARGEST_WEIGHT:g}")
+    keys: list[str] = []
+    if of is not None:
+        keys += ["--cookie", str(int.from_bytes(of.getsockopt(socket.SOL_SOCKET, SO_COOKIE, 8), "little"))]
+    if mark is not None:
+        keys += ["--mark", str(mark)]
+    if cgroup is not None:
+        try:
+            keys += ["--cgroup", str(os.stat(cgroup).st_ino)]
+        except OSError as error:
+            raise ConfigError(f"{cgroup}: no such cgroup: {error.strerror}") from error
+    if len(keys) > 2:
+        raise ConfigError("set_weight: expected at most one of a socket, a mark and a cgroup")
+    _ask("weight", "none" if weight is None else repr(float(weight)), *keys)
+
+
+def _status(answer: str) -> Status | None:
+    try:
+        found = json.loads(answer)
+        if not found["attached"]:
+            return None
+        return Status(tuple(found["names"]), float(found["age_s"]), bool(found["option"]), Path(found["pins"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunnerError(f"ccarena-kernel's status is not understood: {answer[:200]!r}") from error
+
+
+def _ask(*words: str) -> str:
+    """What the program prints. Raises MachineError with what it says if it fails."""
+    program = find("ccarena-kernel")
+    try:
+        done = subprocess.run([program, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    except OSError as error:
+        raise MachineError(f"{program}: cannot be run: {error.strerror}; `make setup` builds it") from error
+    if done.returncode != 0:
+        said = done.stderr.strip().removeprefix("ccarena-kernel: ") or f"it ended with code {done.returncode}"
+        raise (ConfigError if done.returncode == 2 else MachineError)(said.splitlines()[0])
+    return done.stdout

@@ -1,0 +1,114 @@
+"""`ccarena kernel`: attach the congestion controls to this machine, list, weigh, drive and detach them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ccarena.cc_kernel_bridge import bridge
+from ccarena.cc_kernel_bridge.binaries import find
+from ccarena.errors import ConfigError, did_you_mean
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's own commands."""
+    parser = subparsers.add_parser("kernel", **kwargs)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="what", required=True)
+
+    attach = commands.add_parser("attach", help="give this machine the congestion controls, until detach (root)")
+    attach.add_argument("--no-option", action="store_true", help="without ACCT's TCP option")
+    attach.add_argument("--no-wcc", action="store_true", help="without wcc-ai, wcc-md, multcp and ewtcp")
+    attach.add_argument(
+        "--deadline-ms", type=float, metavar="MS", help="CUBIC takes over after such silence of an agent (200)"
+    )
+
+    status = commands.add_parser("status", help="what is attached")
+    status.add_argument("--json", action="store_true", help="print JSON")
+
+    commands.add_parser("detach", help="take everything back; open sockets keep what they have until they close")
+
+    weight = commands.add_parser("weight", help="weigh sockets of the weighted congestion controls")
+    weight.add_argument("weight", metavar="WEIGHT", help="above 0 and at most 1000; none takes it back")
+    of = weight.add_mutually_exclusive_group()
+    of.add_argument("--mark", type=int, metavar="N", help="of sockets with this SO_MARK")
+    of.add_argument("--cgroup", type=Path, metavar="DIR", help="of sockets made in this cgroup")
+
+    agent = commands.add_parser(
+        "agent", help="drive the sockets that have chosen ccarena, until interrupted", allow_abbrev=False
+    )
+    agent.add_argument("who", metavar="SCHEME_OR_POLICY", help="a scheme, a policy file, or a run's name or folder")
+    agent.add_argument("--action", type=float, metavar="A", help="of a learned scheme without a policy: always this")
+    agent.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="of the scheme")
+    agent.add_argument("--weight", type=float, metavar="W", help="of a weighted scheme")
+    agent.add_argument("--desired-mbps", type=float, metavar="R", help="rate that ACCT asks routers for")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Does it. Returns the exit code; the agent's when it was interrupted."""
+    if args.what == "attach":
+        _print(bridge.attach(option=not args.no_option, weighted=not args.no_wcc, deadline_ms=args.deadline_ms), False)
+    elif args.what == "status":
+        _print(bridge.status(), args.json)
+    elif args.what == "detach":
+        bridge.detach()
+    elif args.what == "weight":
+        bridge.set_weight(_weight(args.weight), mark=args.mark, cgroup=args.cgroup)
+    else:
+        _agent(args)
+    return 0
+
+
+def _print(found: bridge.Status | None, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"attached": False} if found is None else {"attached": True, **asdict(found)}, default=str))
+    elif found is None:
+        print("nothing is attached (`ccarena kernel attach`)")
+    else:
+        print(f"attached for {found.age_s:.0f} s: {', '.join(found.names)}")
+        print(f"ACCT's TCP option: {'on' if found.option else 'off'}; pinned at {found.pins}")
+
+
+def _weight(text: str) -> float | None:
+    try:
+        return None if text == "none" else float(text)
+    except ValueError:
+        raise ConfigError(f'weight: got "{text}"; expected a number, or none') from None
+
+
+def _agent(args: argparse.Namespace) -> NoReturn:
+    """Becomes the agent, so that signals are its own. Raises ConfigError or PolicyError before."""
+    words = [*_who(args.who), *(word for given in args.param for word in ("--param", given))]
+    for name in ("action", "weight", "desired_mbps"):
+        value = getattr(args, name)
+        words += [] if value is None else [f"--{name.replace('_', '-')}", repr(value)]
+    program = find("ccarena-kernel")
+    sys.stdout.flush()
+    os.execv(program, [program.name, "agent", *words])
+
+
+def _who(name: str) -> list[str]:
+    """The agent's arguments for a scheme, or for a policy with the parameters that it was trained with."""
+    from ccarena import _core
+    from ccarena.eval.command import find_policy
+    from ccarena.policies import artifact
+
+    schemes = [entry["name"] for entry in _core.schemes()]
+    if name in schemes:
+        return ["--scheme", name]
+    if not (Path(name).exists() or Path("runs", name).exists()):
+        raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, schemes)}')
+    policy = find_policy(name)
+    env = artifact.load(policy).training.get("env")
+    params = env.get("acct", {}) if isinstance(env, dict) else {}
+    return [
+        "--policy",
+        str(policy),
+        *(word for key, value in params.items() for word in ("--param", f"{key}={value!r}")),
+    ]

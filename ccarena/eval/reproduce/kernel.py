@@ -1,0 +1,97 @@
+"""Suites on kernel TCP over emulated links, in real time: their conditions there, and runs whose links were on time.
+
+A run whose link was late measured the machine and not the scheme: it is repeated, and if that does not help the run
+fails. Rows of late runs do not exist, so that nothing can average them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ccarena.cc_kernel_bridge import binaries
+from ccarena.cc_kernel_bridge import run as bridge
+from ccarena.configs.load import merge
+from ccarena.errors import ConfigError, MachineError, RunnerError
+from ccarena.eval import backends
+from ccarena.eval.backends import KERNEL
+
+__all__ = ["ATTEMPTS", "BOUND_MS", "about", "conditions", "program", "timely"]
+
+BOUND_MS = 1.0
+"""What the 99th percentile of a link's lateness must not exceed."""
+ATTEMPTS = 3
+"""How often a run is tried whose link was late."""
+
+_MERGED = ("constants", "scenario")
+
+
+def conditions(suite: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """A suite's fields with those of its `kernel` section: constants and scenario are merged, the rest is replaced.
+
+    Raises ConfigError led by `source` if it has no such section.
+    """
+    section = suite.get("kernel")
+    if not isinstance(section, Mapping) or not section.get("conditions"):
+        raise ConfigError(
+            f"{source}: kernel: expected a section with `conditions`, which say how its rates and delays are scaled; "
+            "without one a suite runs in the simulator alone"
+        )
+    merged = {
+        key: merge(suite.get(key) or {}, section[key]) for key in _MERGED if isinstance(section.get(key), Mapping)
+    }
+    return {**suite, **section, **merged}
+
+
+def program(required: bool = True) -> list[Path]:
+    """The program that carries the runs; nothing, or MachineError if it is `required`, where it is not there."""
+    try:
+        return [binaries.find("ccarena-kernel")]
+    except MachineError:
+        if required:
+            raise
+        return []
+
+
+def timely(document: Mapping[str, Any], in_user_space: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The result of a run that kept its links' schedule, and for its row what it says of the machine: `kernel`,
+    `lateness_p99_ms`, `repeated`; of user space `answer_p99_us` (None where nothing runs there) and `fallback_reports`,
+    those from flows that it had left alone for so long that the kernel's CUBIC took them over.
+
+    `in_user_space` drives even the kernel's own schemes from there, by this package's code. Raises RunnerError if the
+    links were late in every attempt, and what `cc_kernel_bridge.run.run_scenario` raises.
+    """
+    late_ms: list[float] = []
+    while len(late_ms) < ATTEMPTS:
+        result = bridge.run_scenario(document, bridge=in_user_space, lateness_bound_ms=BOUND_MS)
+        outcome = backends.validity(result)
+        if outcome["valid"]:
+            machine = result["machine"]
+            return result, {
+                "kernel": machine["kernel"],
+                "lateness_p99_ms": outcome["lateness_p99_ms"],
+                "repeated": len(late_ms),
+                "answer_p99_us": machine["answer_latency_us"]["p99"],
+                "fallback_reports": machine["fallback_reports"],
+            }
+        late_ms.append(outcome["lateness_p99_ms"])
+    raise RunnerError(
+        f"the link was late in {ATTEMPTS} attempts, {', '.join(f'{ms:.2f}' for ms in late_ms)} ms (p99; at most "
+        f"{BOUND_MS:g}): the machine is too busy; the same command on an idle one goes on from here"
+    )
+
+
+def about(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """For claims.json: the rows' sums and largest values (None without any), `kernel` and `bound_ms`."""
+    machines = [row["machine"] for row in rows]
+
+    def largest(name: str) -> float | None:
+        return max((machine[name] for machine in machines if machine[name] is not None), default=None)
+
+    return {
+        "kernel": backends.about(KERNEL)["kernel"],
+        "bound_ms": BOUND_MS,
+        **{name: largest(name) for name in ("lateness_p99_ms", "answer_p99_us")},
+        **{name: sum(machine[name] for machine in machines) for name in ("repeated", "fallback_reports")},
+    }

@@ -1,0 +1,119 @@
+"""`ccarena kernel` and `cc_kernel_bridge.bridge`: what is asked of the program, and what its answers become."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kernel_frames import Program
+
+from ccarena import cli
+from ccarena.cc_kernel_bridge import bridge
+from ccarena.errors import ConfigError, MachineError, RunnerError
+
+ATTACHED = {"attached": True, "names": ["ccarena", "wcc_ai"], "age_s": 2.5, "option": True, "pins": "/run/x"}
+SAYS = "heard.write(' '.join(sys.argv[1:]).encode() + b'\\n')\n"
+
+
+def test_what_is_attached_is_told(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+    heard = program(f"{SAYS}print({json.dumps(ATTACHED)!r})")
+    found = bridge.Status(("ccarena", "wcc_ai"), 2.5, True, Path("/run/x"))
+    assert bridge.attach() == bridge.status() == found
+    assert heard.read_text() == "status\n"
+    assert cli.main(["kernel", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ATTACHED
+    assert cli.main(["kernel", "attach", "--no-option", "--no-wcc", "--deadline-ms", "50"]) == 0
+    assert heard.read_text() == "attach --no-option --no-wcc --deadline-ms 50.0\n"
+    out = capsys.readouterr().out
+    assert "ccarena, wcc_ai" in out and "option: on" in out
+    with bridge.attached() as inside:
+        assert inside == found and heard.read_text() == "attach\n"
+    assert heard.read_text() == "detach\n"
+
+
+def test_nothing_is_attached(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+    program("print('{\"attached\": false}')")
+    assert bridge.status() is None
+    assert cli.main(["kernel", "status"]) == 0
+    assert "nothing is attached" in capsys.readouterr().out
+
+
+def test_the_context_detaches_when_its_block_fails(program: Program) -> None:
+    heard = program(f"{SAYS}print({json.dumps(ATTACHED)!r})")
+    with pytest.raises(ZeroDivisionError), bridge.attached():
+        _ = 1 / 0
+    assert heard.read_text() == "detach\n"
+
+
+def test_weights_are_of_a_socket_a_mark_a_cgroup_or_all(program: Program, tmp_path: Path) -> None:
+    heard = program(SAYS)
+    bridge.set_weight(2.5)
+    assert heard.read_text() == "weight 2.5\n"
+    bridge.set_weight(None, mark=7)
+    assert heard.read_text() == "weight none --mark 7\n"
+    bridge.set_weight(1, cgroup=tmp_path)
+    assert heard.read_text() == f"weight 1.0 --cgroup {tmp_path.stat().st_ino}\n"
+    with socket.socket() as one, socket.socket() as other:
+        bridge.set_weight(1, of=one)
+        first = heard.read_text()
+        bridge.set_weight(1, of=other)
+        assert first.startswith("weight 1.0 --cookie ") and first != heard.read_text()
+        with pytest.raises(ConfigError, match="at most one"):
+            bridge.set_weight(1, of=one, mark=3)
+    for weight in (0.0, -1.0, 1000.1, float("nan")):
+        with pytest.raises(ConfigError, match="above 0"):
+            bridge.set_weight(weight)
+    with pytest.raises(ConfigError, match="no such cgroup"):
+        bridge.set_weight(1, cgroup=tmp_path / "absent")
+    assert cli.main(["kernel", "weight", "none", "--mark", "9"]) == 0
+    assert heard.read_text() == "weight none --mark 9\n"
+    assert cli.main(["kernel", "weight", "heavy"]) == ConfigError.exit_code
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "message"),
+    [
+        (
+            "sys.exit('ccarena-kernel: loading takes root; run it with sudo\\nverifier log')",
+            MachineError,
+            "^loading takes root; run it with sudo$",
+        ),
+        ("sys.exit(9)", MachineError, "code 9"),
+        ("print('ccarena-kernel: what?', file=sys.stderr); sys.exit(2)", ConfigError, "what"),
+        ("print('attached')", RunnerError, "not understood: 'attached"),
+        ("print('{\"attached\": true}')", RunnerError, "not understood"),
+        ("print('[]')", RunnerError, "not understood"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_a_line(program: Program, code: str, error: type[Exception], message: str) -> None:
+    program(code)
+    with pytest.raises(error, match=message):
+        bridge.attach()
+
+
+def test_attaching_nothing_is_no_success(program: Program) -> None:
+    program("print('{\"attached\": false}')")
+    with pytest.raises(RunnerError, match="attached nothing"):
+        bridge.attach()
+
+
+def test_the_agent_takes_the_command_s_place(program: Program, tmp_path: Path) -> None:
+    pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the agent's command was not tested")
+    heard = program(f"{SAYS}sys.exit(7)")
+    words = ["kernel", "agent", "acct", "--action", "3", "--param", "budget_ms=4", "--desired-mbps", "20"]
+    done = subprocess.run([sys.executable, "-m", "ccarena.cli", *words], check=False)
+    assert done.returncode == 7
+    assert heard.read_text() == "agent --scheme acct --param budget_ms=4 --action 3.0 --desired-mbps 20.0\n"
+    golden = Path(__file__).parents[2] / "crates" / "ccarena-cc" / "tests" / "data" / "golden.safetensors"
+    subprocess.run([sys.executable, "-m", "ccarena.cli", "kernel", "agent", str(golden)], check=False)
+    assert heard.read_text().startswith(f"agent --policy {golden}")
+
+
+def test_an_agent_of_an_unknown_scheme(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the agent's command was not tested")
+    assert cli.main(["kernel", "agent", "cubik"]) == ConfigError.exit_code
+    assert 'did you mean "cubic"' in capsys.readouterr().err

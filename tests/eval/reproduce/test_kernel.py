@@ -1,0 +1,208 @@
+"""Suites on kernel TCP: their conditions, what a late run costs, and where results stand.
+
+The links' lateness is made up here; the runs themselves are the simulator's, which gives the same dict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ccarena import cli
+from ccarena.cc_kernel_bridge.run import check_rates
+from ccarena.errors import ConfigError, RunnerError
+from ccarena.eval import evaluate
+from ccarena.eval.backends import KERNEL
+from ccarena.eval.reproduce import checks, kernel, report, runs, suite
+
+_core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
+
+Write = Callable[..., Path]
+
+SECTION = """claims:
+  - claim: All of it
+    paper: 1
+    measured: {value: utilisation, pool: [scheme, rate_mbps]}
+    holds: {at_least: 0}
+kernel:
+  conditions: [half as fast]
+  constants: {duration_s: 1}
+  scenario: {record: {series: true}}
+  sweep: {scheme: [cubic], rate_mbps: [4]}
+"""
+
+
+@pytest.fixture
+def on_kernel(write: Write) -> Path:
+    """A suite with a kernel section."""
+    text = write().read_text("utf-8")
+    path = write()
+    path.write_text(text[: text.index("claims:")] + SECTION, "utf-8")
+    return path
+
+
+def late(monkeypatch: pytest.MonkeyPatch, *lateness_ms: float) -> list[bool]:
+    """Runs whose links are late by these, one after the other; returns whether each was asked to run in user space."""
+    asked: list[bool] = []
+    left = list(lateness_ms)
+
+    def run_scenario(document: Mapping[str, Any], bridge: bool, lateness_bound_ms: float) -> dict[str, Any]:
+        asked.append(bridge)
+        ms = left.pop(0)
+        machine = {
+            "kernel": platform.release(),
+            "lateness": {"p99_ms": ms},
+            "valid": ms <= lateness_bound_ms,
+            "answer_latency_us": {"p99": 250 if bridge else None},
+            "fallback_reports": 3 if bridge else 0,
+        }
+        return {**evaluate.simulate(document), "machine": machine}
+
+    monkeypatch.setattr(kernel.bridge, "run_scenario", run_scenario)
+    return asked
+
+
+@pytest.mark.parametrize("name", suite.shipped(KERNEL))
+@pytest.mark.parametrize("quick", [False, True])
+def test_shipped_suites_state_what_the_emulator_can_do(name: str, quick: bool) -> None:
+    loaded = suite.load(name, KERNEL)
+    assert any("emulated" in text for text in loaded.suite.conditions)
+    expanded = runs.expand(loaded, quick)
+    for run in expanded:
+        check_rates(json.loads(_core.validate_scenario(json.dumps(run.spec["document"]))))
+        assert run.work == run.spec["document"]["duration_s"], "the estimate is in seconds of real time"
+    assert sum(run.work for run in expanded) <= (60 if quick else 2000), "real time is dear"
+
+
+def test_the_papers_kernel_suites_are_there() -> None:
+    assert suite.find(["wcc", "acct"], KERNEL) == [
+        "wcc/buffer",
+        "wcc/delay",
+        "wcc/testbed",
+        "acct/fairness",
+        "acct/responsiveness",
+    ]
+
+
+@pytest.mark.parametrize("name", ["buffer", "delay", "testbed"])
+def test_times_are_stretched_as_the_rate_is_lowered(name: str) -> None:
+    """Round trips, buffers and packets of a cell on the kernel are those of the simulator's cell of the same name."""
+
+    def facts(document: Mapping[str, Any]) -> tuple[float, Any]:
+        (link,) = document["links"]
+        rtt_ms = document["flows"][0].get("base_rtt_ms", 2 * link["delay_ms"])
+        return rtt_ms * link["service"]["rate_mbps"], link["queue"]
+
+    simulated = runs.expand(suite.load(f"wcc/{name}"))
+    for run in runs.expand(suite.load(f"wcc/{name}", KERNEL)):
+        same = next(other for other in simulated if run.cell.items() <= other.cell.items())
+        (bdp, queue), (other_bdp, other_queue) = facts(run.spec["document"]), facts(same.spec["document"])
+        assert bdp == pytest.approx(other_bdp, rel=1e-9) and queue == other_queue
+
+
+def test_the_section_takes_the_place_of_what_it_names(on_kernel: Path) -> None:
+    simulated, real = suite.load(str(on_kernel)), suite.load(str(on_kernel), KERNEL)
+    assert (simulated.suite.conditions, real.suite.conditions) == (["short"], ["half as fast"])
+    assert len(runs.expand(simulated)) == 8 and len(runs.expand(real)) == 2
+    document = runs.expand(real)[0].spec["document"]
+    assert (document["duration_s"], document["record"], len(document["flows"])) == (1, {"series": True}, 2)
+    assert document["links"][0]["service"]["rate_mbps"] == 4
+
+
+def test_a_run_depends_on_the_backend_and_the_kernel(on_kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = suite.load(str(on_kernel), KERNEL)
+    key = runs.expand(real)[0].key
+    assert key == runs.expand(real)[0].key
+    assert key != runs.expand(dataclasses.replace(real, backend="sim"))[0].key
+    monkeypatch.setattr("platform.release", lambda: "7.0.0")
+    assert key != runs.expand(real)[0].key
+
+
+def test_a_late_run_is_repeated_and_counts_nowhere(on_kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs.expand(suite.load(str(on_kernel), KERNEL))[0]
+    asked = late(monkeypatch, 1.7, 0.25)
+    row = runs.perform(run)
+    assert asked == [False, False]
+    assert (row["machine"]["lateness_p99_ms"], row["machine"]["repeated"]) == (0.25, 1)
+    assert kernel.about([row, row])["repeated"] == 2 and kernel.about([row])["lateness_p99_ms"] == 0.25
+    assert kernel.about([])["lateness_p99_ms"] is None
+    on_kernel.write_text(on_kernel.read_text("utf-8") + "  bridge: true\n", "utf-8")
+    run = runs.expand(suite.load(str(on_kernel), KERNEL))[0]
+    asked = late(monkeypatch, 1.7, 2.25, 1.01)
+    with pytest.raises(RunnerError, match=r"late in 3 attempts, 1.70, 2.25, 1.01 ms \(p99; at most 1\)"):
+        runs.perform(run)
+    assert asked == [True] * 3
+    late(monkeypatch, 0.1)
+    about = kernel.about([row, runs.perform(run)])
+    assert (about["answer_p99_us"], about["fallback_reports"], about["lateness_p99_ms"]) == (250, 3, 0.25)
+
+
+def test_results_stand_beside_those_of_the_simulator(
+    on_kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
+    out = tmp_path / "out"
+    assert cli.main(["reproduce", str(on_kernel), "--out", str(out), "--jobs", "1"]) == 0
+    before = report.page(out, ["own/mine"])
+    assert "kernel" not in before
+
+    loaded = suite.load(str(on_kernel), KERNEL)
+    late(monkeypatch, 0.25, 1.7, 0.5)
+    rows = [runs.perform(run) for run in runs.expand(loaded)]
+    verdicts = [checks.judge(claim, rows) for claim in loaded.claims]
+    about = {
+        "quick": False,
+        "seeds": 2,
+        "runs": 2,
+        "failed": [],
+        "software": runs.software(backend=KERNEL),
+        "policy": None,
+        "machine": kernel.about(rows),
+    }
+    digest = report.write_suite(report.folder_of(out, "own/mine", KERNEL), loaded, verdicts, rows, about)
+    text = report.claims_markdown(digest)
+    assert text.startswith("# own/mine on kernel TCP: Two schemes") and "- half as fast" in text
+    assert "links were at most 0.50 ms late (p99 of a run). Later than 1 ms, and repeated: 1 runs" in text
+    assert "User space" not in text
+    in_user_space = {**digest, "machine": {**digest["machine"], "answer_p99_us": 250, "fallback_reports": 3}}
+    text = report.claims_markdown(in_user_space)
+    assert "User space answered within 0.25 ms (p99 of a run); 3 reports came from flows that waited" in text
+    page = report.page(out, ["own/mine"])
+    assert "| [own/mine](#ownmine-two-schemes) |" in page
+    assert "| [own/mine on kernel TCP](#ownmine-on-kernel-tcp-two-schemes) |" in page
+    assert "| state | claims | on kernel TCP | meaning |" in page and "| holds | 1 | 1 |" in page
+    assert page.index("## own/mine: ") < page.index("## own/mine on kernel TCP: ")
+    assert before[before.index("## own/mine: ") :] in page, "the simulator's section is as it was"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["wcc/ack"], "suites/wcc/ack.yaml: kernel: expected a section with `conditions`"),
+        (["hercules"], "hercules: none of its suites has a `kernel` section; there are acct/fairness,"),
+        (["wcc/buffer", "--jobs", "2"], "--jobs 2: with --backend kernel runs at once would make each other late"),
+    ],
+)
+def test_wrong_commands(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["reproduce", *words, "--backend", "kernel"]) == ConfigError.exit_code
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_section_that_does_not_say_what_it_scales_is_refused(on_kernel: Path) -> None:
+    text = on_kernel.read_text("utf-8")
+    on_kernel.write_text(text.replace("  conditions: [half as fast]\n", ""), "utf-8")
+    with pytest.raises(ConfigError, match=r"mine.yaml: kernel: expected a section with `conditions`"):
+        suite.load(str(on_kernel), KERNEL)
+    on_kernel.write_text(text.replace("  sweep:", "  swep:"), "utf-8")
+    with pytest.raises(ConfigError, match=r"mine.yaml: swep: unknown key; did you mean"):
+        suite.load(str(on_kernel), KERNEL)

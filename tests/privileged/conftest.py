@@ -1,0 +1,20 @@
+"""What tests with privileges need, and a loud word where it is not there."""
+
+import os
+
+import pytest
+
+from ccarena.cc_kernel_bridge import binaries
+from ccarena.errors import MachineError
+
+
+@pytest.fixture(scope="session")
+def kernel() -> str:
+    """The path of `ccarena-kernel`, which this user may run."""
+    try:
+        program = str(binaries.find("ccarena-kernel"))
+    except MachineError as error:
+        pytest.skip(f"SKIPPED, kernel TCP is not tested: {error}")
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED, kernel TCP is not tested: loading BPF programs takes root; run pytest as root")
+    return program

@@ -1,0 +1,215 @@
+"""Scenarios on real TCP over the emulated link: figures that are possible, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
+
+from ccarena.acct.spec import REPORT_FIELDS
+from ccarena.cc_kernel_bridge.run import Runner, run_scenario
+from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
+from ccarena.eval import evaluate, metrics
+
+pytestmark = pytest.mark.usefixtures("kernel")
+
+
+def scenario(*schemes: str, seconds: float = 2.0, **flow: Any) -> dict[str, Any]:
+    """Bulk flows over 24 Mbit/s, 20 ms and about 1 BDP."""
+    link = {
+        "service": {"type": "constant", "rate_mbps": 24},
+        "queue": {"type": "droptail", "packets": 50},
+        "delay_ms": 10,
+        "agent": True,
+    }
+    flows = [{"scheme": scheme, **flow} for scheme in schemes]
+    return {"duration_s": seconds, "links": [link], "flows": flows, "record": {"packets": True, "reports": True}}
+
+
+def congestion_controls() -> set[str]:
+    """All that the kernel has, BPF ones included."""
+    return set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
+
+
+def namespaces(pid: int) -> set[int]:
+    """Inodes of the network namespaces that a process's threads are in or hold open."""
+    held = [*Path(f"/proc/{pid}/task").glob("*/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()]
+    found = set()
+    for link in held:
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        if target.startswith("net:["):
+            found.add(int(target[5:-1]))
+    return found - {int(os.readlink("/proc/self/ns/net")[5:-1])}
+
+
+def in_use(inodes: set[int]) -> set[int]:
+    """Which of these network namespaces some process is still in."""
+    present = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            present |= {int(os.readlink(task)[5:-1]) for task in process.glob("task/*/ns/net")}
+        except OSError:
+            continue  # it has ended meanwhile
+    return inodes & present
+
+
+def await_removal(pid: int, within_s: float = 5.0) -> None:
+    """Waits until no congestion control of that process is left: the kernel frees namespaces in its time."""
+    deadline_s = time.monotonic() + within_s
+    while left := [name for name in congestion_controls() if name.endswith(f".{pid}")]:
+        assert time.monotonic() < deadline_s, f"{left} are still there"
+        time.sleep(0.05)
+
+
+def await_end(pid: int, within_s: float = 5.0) -> None:
+    """Waits until no such process exists, or only one that its parent has not looked at."""
+    deadline_s = time.monotonic() + within_s
+    while time.monotonic() < deadline_s:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+        except FileNotFoundError:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} still runs after {within_s} s")
+
+
+@pytest.mark.parametrize("scheme", ["cubic", "wcc-ai", "vegas"])
+def test_one_flow_fills_its_link(scheme: str) -> None:
+    """In the kernel, as a BPF program of ours, and from user space over the bridge."""
+    result = run_scenario(scenario(scheme))
+    figures = metrics.summarise(result)
+    assert 20 < figures["throughput_mbps"] <= 24.1
+    # 50 packets of 1500 bytes wait for at most 25 ms.
+    assert 0 < figures["queueing_delay_mean_ms"] < figures["queueing_delay_p95_ms"] <= 26
+    [flow] = result["flows"]
+    assert 19.5 < flow["rtt_min_ms"] < 25 and flow["rtt_min_ms"] < flow["rtt_mean_ms"] < 50
+    assert flow["delivered_bytes"] * 8e-6 / 2 == pytest.approx(figures["goodput_mbps"])
+    assert 0.9 * 24 * 0.96 / 1.05 < figures["goodput_mbps"] < figures["throughput_mbps"]
+    log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+    assert (np.diff(log.departure_ns) >= 500_000).all(), "a packet of 1500 bytes takes 0.5 ms"
+    assert (log.departure_ns > log.arrival_ns).all()
+    assert log.departure_ns[-1] < 2.01e9, "the emulator stops within its host's next wake"
+    machine = result["machine"]
+    assert machine["lateness"]["count"] > 1000 and machine["kernel"] == os.uname().release
+
+
+def test_the_simulator_and_the_kernel_agree_on_cubic() -> None:
+    document = scenario("cubic", seconds=3.0)
+    real, simulated = (metrics.summarise(run(document)) for run in (run_scenario, evaluate.simulate))
+    assert real["throughput_mbps"] == pytest.approx(simulated["throughput_mbps"], rel=0.05)
+    assert real["queueing_delay_mean_ms"] == pytest.approx(simulated["queueing_delay_mean_ms"], rel=0.15, abs=5)
+
+
+def test_acct_hears_the_network_on_real_packets() -> None:
+    """The option goes out on data, the emulated agent lowers it, and the receiver echoes it."""
+    result = run_scenario(scenario("acct", policy={"constant": 4}))
+    reports = result["flows"][0]["reports"]
+    advertised = reports[:, REPORT_FIELDS.index("advertised_mbps")]
+    assert len(reports) > 30 and result["flows"][0]["decisions"] == len(reports)
+    assert np.median(advertised) == pytest.approx(24, rel=0.05)
+    assert metrics.summarise(result)["queueing_delay_p95_ms"] < 15
+
+
+def test_two_flows_and_an_application() -> None:
+    document = scenario("cubic", "reno")
+    document["flows"][1] |= {"start_s": 0.5, "app": {"type": "cbr", "rate_mbps": 4}}
+    rows = evaluate.run_scenario(document, backend="kernel")
+    assert [row["scheme"] for row in rows] == ["cubic", "reno"]
+    assert {row["backend"] for row in rows} == {"kernel"} and all("valid" in row for row in rows)
+    assert rows[1]["goodput_mbps"] == pytest.approx(4, rel=0.2)
+    assert rows[0]["goodput_mbps"] > 10
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"flows": [{"scheme": "acct"}]}, (PolicyError, ScenarioError), "policy"),
+        ({"flows": [{"scheme": "acct", "policy": "absent.safetensors"}]}, PolicyError, "absent"),
+        ({"links": [{"service": {"type": "trace", "file": "/absent.trace"}}]}, TraceError, "absent"),
+        ({"flows": [{"scheme": "cubic", "mss_bytes": 9000}]}, ScenarioError, "mss_bytes"),
+        ({"flows": [{"scheme": "cubic", "ack_bytes": 40}]}, ScenarioError, r"flows\[0\]\.ack_bytes"),
+    ],
+)
+def test_what_real_tcp_cannot_do_is_refused(change: dict[str, Any], error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        run_scenario({**scenario("cubic"), **change})
+
+
+def test_closing_in_the_middle_ends_it_at_once() -> None:
+    before = congestion_controls()
+    runner = Runner(scenario("vegas", seconds=60.0))
+    held = namespaces(runner.pid)
+    assert len(held) >= 2 and congestion_controls() > before
+    time.sleep(0.3)
+    begun_s = time.monotonic()
+    runner.close()
+    assert time.monotonic() - begun_s < 1
+    assert not Path(f"/proc/{runner.pid}").exists() and not in_use(held)
+    await_removal(runner.pid)
+
+
+def test_an_agent_that_is_silent_does_not_stall_its_flow() -> None:
+    with Runner(scenario("acct", seconds=2.5), environment=True) as runner:
+        runner.act(0, 4)
+        for _ in range(10):
+            assert runner.wait() is not None
+        time.sleep(1.2)
+        silent = runner.drain()
+        assert len(silent) > 20, "intervals went on ending"
+        assert sum(due.report[REPORT_FIELDS.index("acked_packets")] for due in silent) > 1000
+        while (due := runner.wait()) is not None:
+            runner.act(due.flow, 2)
+        assert runner.result["flows"][0]["reports"][-1][REPORT_FIELDS.index("alpha")] == 3
+        assert metrics.summarise(runner.result)["throughput_mbps"] > 18
+
+
+@pytest.mark.parametrize("victim", ["caller", "group", "runner"])
+def test_a_kill_leaves_nothing(victim: str, tmp_path: Path) -> None:
+    """`kill -9` of the Python that asked for the run, of its process group, and of the process that carries it."""
+    told = tmp_path / "told"
+    document = json.dumps(scenario("acct", "wcc-ai", seconds=60.0))
+    code = f"""
+import json, os
+from pathlib import Path
+from ccarena.cc_kernel_bridge.run import Runner
+runner = Runner(json.loads({document!r}), environment=True)
+runner.act(0, 3)
+runner.wait()
+Path({str(told) + ".part"!r}).write_text(str(runner.pid))
+os.rename({str(told) + ".part"!r}, {str(told)!r})
+while True:
+    runner.act(runner.wait().flow, 3)
+"""
+    caller = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stderr=subprocess.PIPE, text=True)
+    deadline_s = time.monotonic() + 20
+    while not told.exists() and caller.poll() is None and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    assert told.exists(), caller.stderr.read() if caller.poll() is not None and caller.stderr else "no run began"
+    pid = int(told.read_text())
+    held = namespaces(pid)
+    assert len(held) >= 2
+    if victim == "group":
+        os.killpg(caller.pid, signal.SIGKILL)
+    else:
+        os.kill(caller.pid if victim == "caller" else pid, signal.SIGKILL)
+    await_end(pid)
+    _, errors = caller.communicate(timeout=10)
+    if victim == "runner":
+        assert caller.returncode == 1 and RunnerError.__name__ in errors and "signal 9" in errors
+    assert not in_use(held)
+    await_removal(pid)
+    assert "tun" not in Path("/proc/net/dev").read_text(), "its interfaces are in no namespace of ours"
