@@ -28,7 +28,7 @@ setup(
             debug=False,
         ),
         executable("ccarena-link"),
-        # Compiles BPF programs: without clang and libelf the rest is still whole, and `ccarena doctor` says what is missing.
+        # Compiles BPF programs; without clang and libelf the rest is whole, and `ccarena doctor` says what is missing.
         executable("ccarena-kernel", optional=True),
     ],
     # One wheel for every Python from 3.10 on, as PyO3's feature abi3-py310 promises.

@@ -66,27 +66,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _report(config: TrainConfig, args: argparse.Namespace) -> None:
     decisions = decision_rate(config, args.threads, args.seconds)
-    _line(
+    line(
         f"random policy, {config.env.worlds} worlds, {args.threads} threads", decisions, "decisions/s", DECISIONS_PER_S
     )
     packets, bare = packet_rates(config, args.threads)
-    _line("the environment's packets", packets, "packets/s")
-    _line("the bare simulator's packets", bare, "packets/s")
-    _line("environment over bare simulator", packets / bare, "", PACKET_RATIO)
+    line("the environment's packets", packets, "packets/s")
+    line("the bare simulator's packets", bare, "packets/s")
+    line("environment over bare simulator", packets / bare, "", PACKET_RATIO)
     command = [sys.executable, "-m", "ccarena.eval.bench", "--only-memory", "1024", "--threads", str(args.threads)]
     memory = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    _line("1,024 worlds, whole process", memory, "GB", MEMORY_GB, at_most=True)
+    line("1,024 worlds, whole process", memory, "GB", MEMORY_GB, at_most=True)
     trained = training_rate(args.train_decisions, args.threads)
-    _line(f"A3C, {args.train_decisions:,} decisions, end to end", trained, "decisions/s", A3C_DECISIONS_PER_S)
+    line(f"A3C, {args.train_decisions:,} decisions, end to end", trained, "decisions/s", A3C_DECISIONS_PER_S)
     one_flow = cubic_packet_rate()
-    _line("one flow of CUBIC, 100 Mbit/s", one_flow, "packets/s")
+    line("one flow of CUBIC, 100 Mbit/s", one_flow, "packets/s")
     for name, (goal_s, seeds) in SUITES.items():
         seconds, packets = suite_time(name, seeds)
         rate = packets / seconds
         if seeds is not None:
             seconds *= load(name).suite.seeds.full / seeds
-        _line(f"reproduce {name}, in full", seconds, "s", goal_s, at_most=True)
-        _line("  its packets over one flow of CUBIC's", rate / one_flow, "")
+        line(f"reproduce {name}, in full", seconds, "s", goal_s, at_most=True)
+        line("  its packets over one flow of CUBIC's", rate / one_flow, "")
 
 
 def decision_rate(config: TrainConfig, threads: int, seconds: float) -> float:
@@ -185,11 +185,12 @@ def _peak_memory_gb(config: TrainConfig, worlds: int, threads: int) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-def _line(what: str, value: float, unit: str, goal: float | None = None, at_most: bool = False) -> None:
+def line(what: str, value: float, unit: str, goal: float | None = None, at_most: bool = False) -> None:
+    """Prints one figure beside its goal."""
     shown = f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
     reached = "" if goal is None else "reached" if (value <= goal if at_most else value >= goal) else "NOT reached"
     target = "" if goal is None else f"(to reach: {'≤' if at_most else '≥'} {goal:,g}; {reached})"
-    print(f"{what:<48} {shown:>14} {unit:<12} {target}", flush=True)
+    print(f"{what:<52} {shown:>12} {unit:<12} {target}", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from typing import Any
 from ccarena.cc_kernel_bridge import binaries
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.errors import CcarenaError
+from ccarena.eval.bench import line
 
 GOODPUT_MBPS, EMULATOR_CORES, LATENESS_MS, ANSWER_MS, FLOWS, WCC_RATIO, ROUNDS = 940.0, 0.35, 1.0, 1.0, 200, 1.1, 100
 
@@ -158,14 +159,6 @@ def inventory() -> dict[str, int]:
 def goodput_mbps(result: dict[str, Any]) -> float:
     """Payload of all flows over the duration."""
     return float(sum(flow["delivered_bytes"] for flow in result["flows"]) * 8e-6 / result["duration_s"])
-
-
-def line(what: str, value: float, unit: str, goal: float | None = None, at_most: bool = False) -> None:
-    """Prints one figure beside its goal."""
-    shown = f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
-    reached = "" if goal is None else "reached" if (value <= goal if at_most else value >= goal) else "NOT reached"
-    target = "" if goal is None else f"(to reach: {'≤' if at_most else '≥'} {goal:,g}; {reached})"
-    print(f"{what:<56} {shown:>12} {unit:<8} {target}", flush=True)
 
 
 if __name__ == "__main__":

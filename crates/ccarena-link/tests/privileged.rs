@@ -1,6 +1,7 @@
 //! Real packets: TCP and UDP through namespaces and TUN devices. Needs root; without, every test says SKIPPED.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
+#[macro_use]
 mod common;
 
 use std::io::{self, Read};
@@ -16,19 +17,6 @@ use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, LinkError, Namespace, Network, Running, Tun, clock, namespace};
 use ccarena_net::{Scenario, trace};
 use common::{one_link, run};
-
-/// Returns from a test that cannot run.
-macro_rules! needs_root {
-    () => {
-        if !namespace::may_create_namespaces() {
-            eprintln!(
-                "SKIPPED {}: needs root, to create network namespaces",
-                thread::current().name().unwrap_or("test")
-            );
-            return;
-        }
-    };
-}
 
 const LINK: &str = r#"{"links": [{"service": {"type": "constant", "rate_mbps": 10}, "delay_ms": 1}],
     "flows": [{"scheme": "cubic"}]}"#;

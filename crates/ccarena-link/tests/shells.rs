@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
+#[macro_use]
+mod common;
+
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,21 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::thread;
 
-use ccarena_link::namespace;
 use ccarena_net::log::{Event, EventKind, LinkLog};
-
-/// Returns from a test that cannot run.
-macro_rules! needs_root {
-    () => {
-        if !namespace::may_create_namespaces() {
-            eprintln!(
-                "SKIPPED {}: needs root, to create network namespaces",
-                thread::current().name().unwrap_or("test")
-            );
-            return;
-        }
-    };
-}
 
 fn shell<I: AsRef<OsStr>>(words: impl IntoIterator<Item = I>) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ccarena-link")).args(words).output().unwrap()

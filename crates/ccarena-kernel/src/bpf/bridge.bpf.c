@@ -253,6 +253,7 @@ void BPF_PROG(bridge_set_state, struct sock *sk, u8 new_state)
 	if (new_state == TCP_CA_Loss) {
 		/* No ACK may follow for long: tell now. */
 		now = bpf_ktime_get_ns();
+		take_answer(sk, flow, now);
 		flow->pending |= FLAG_TIMEOUT;
 		flow->barrier = flow->sequence;
 		flow->credit = 0;
@@ -324,7 +325,12 @@ u32 BPF_PROG(bridge_min_tso_segs, struct sock *sk)
 {
 	struct flow *flow = flow_of(sk);
 
-	return flow && flow->paces && flow->answer.min_burst ? flow->answer.min_burst : 2;
+	if (!flow || !flow->paces)
+		return 2;
+	/* A new rate counts from the next burst on, not from the next ACK. */
+	take_answer(sk, flow, bpf_ktime_get_ns());
+	pace(sk, flow);
+	return flow->answer.min_burst ? flow->answer.min_burst : 2;
 }
 
 SEC("struct_ops")

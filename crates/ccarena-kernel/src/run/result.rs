@@ -108,8 +108,10 @@ pub fn link(scenario: &Scenario, index: usize, link: &mut Link<Datagram>, arrays
                 put("series.dropped_packets", Array::U64(bins.iter().map(|b| b.dropped_packets).collect())),
         });
     }
-    if let Some(PacketLog { delivered, dropped }) = link.log.take() {
-        let rows = &delivered;
+    if let Some(PacketLog { delivered: mut rows, mut dropped }) = link.log.take() {
+        // Links serve until they are told that the run is over.
+        rows.retain(|r| r.departure <= end);
+        dropped.retain(|d| d.0 <= end);
         out["log"] = json!({
             "arrival_ns": put("log.arrival_ns", Array::U64(rows.iter().map(|r| r.arrival.0).collect())),
             "departure_ns": put("log.departure_ns", Array::U64(rows.iter().map(|r| r.departure.0).collect())),

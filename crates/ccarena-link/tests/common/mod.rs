@@ -1,6 +1,6 @@
 //! TCP flows of our own through an emulated network.
 
-#![allow(dead_code, reason = "each user of this module needs a part of it")]
+#![allow(dead_code, unused_macros, reason = "each user of this module needs a part of it")]
 #![allow(clippy::expect_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
 use std::io::{Read, Write};
@@ -11,6 +11,19 @@ use std::time::Duration;
 
 use ccarena_link::{Emulator, End, Network, Outcome, clock};
 use ccarena_net::{Scenario, trace};
+
+/// Returns from a test that cannot run.
+macro_rules! needs_root {
+    () => {
+        if !ccarena_link::namespace::may_create_namespaces() {
+            eprintln!(
+                "SKIPPED {}: needs root, to create network namespaces",
+                std::thread::current().name().unwrap_or("test")
+            );
+            return;
+        }
+    };
+}
 
 /// What one bulk flow reached.
 #[derive(Debug)]
