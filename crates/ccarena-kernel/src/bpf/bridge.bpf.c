@@ -98,6 +98,14 @@ static __always_inline void take_answer(struct sock *sk, struct flow *flow, u64 
 	put_in_force(sk, flow, &new, now);
 }
 
+/* An answer waits for the next ACK. */
+static __always_inline bool is_answered(struct flow *flow)
+{
+	struct answer *entry = bpf_map_lookup_elem(&answers, &flow->id);
+
+	return entry && entry->sequence != flow->answer.sequence;
+}
+
 /* Nobody answers: nothing of ours may hold the socket. */
 static __always_inline void fall_back_if_late(struct sock *sk, struct flow *flow, u64 now)
 {
@@ -109,7 +117,7 @@ static __always_inline void fall_back_if_late(struct sock *sk, struct flow *flow
 	if (interval_us == INTERVAL_WINDOW)
 		interval_us = tcp_sk(sk)->srtt_us >> 3;
 	deadline_ns = 4 * interval_us * NSEC_PER_USEC;
-	if (now - flow->asked_ns < (deadline_ns > config.deadline_ns ? deadline_ns : config.deadline_ns))
+	if (now - flow->asked_ns < (deadline_ns > config.deadline_ns ? deadline_ns : config.deadline_ns) || is_answered(flow))
 		return;
 	if (!cubic(flow))
 		begin_cubic(sk, flow);
@@ -253,7 +261,6 @@ void BPF_PROG(bridge_set_state, struct sock *sk, u8 new_state)
 	if (new_state == TCP_CA_Loss) {
 		/* No ACK may follow for long: tell now. */
 		now = bpf_ktime_get_ns();
-		take_answer(sk, flow, now);
 		flow->pending |= FLAG_TIMEOUT;
 		flow->barrier = flow->sequence;
 		flow->credit = 0;
