@@ -10,3 +10,9 @@ def register() -> None:
         entry_point="ccarena.envs.acct:AcctEnv",
         vector_entry_point="ccarena.envs.vector:AcctVectorEnv",
     )
+    for name in ("Hyvar", "Orca", "Aurora"):
+        _register(
+            id=f"ccarena/{name}-v0",
+            entry_point=f"ccarena.envs.hyvar:{name}Env",
+            vector_entry_point=f"ccarena.envs.hyvar:{name}VectorEnv",
+        )

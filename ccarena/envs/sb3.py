@@ -21,7 +21,7 @@ class Sb3VecEnv(VecEnv):
     """Wraps `envs`, which must reset worlds in the step that ends them, as ccarena's vector environments do.
 
     Rewards are multiplied by `reward_scale`, because SB3's defaults expect returns of about 1; `episode` in the infos
-    has the unscaled return.
+    has the unscaled return, `interval_s` how long the step took in simulated time.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv, reward_scale: float = 1.0) -> None:
@@ -59,9 +59,14 @@ class Sb3VecEnv(VecEnv):
         dones = np.logical_or(terminated, truncated)
         self._returns += rewards
         self._lengths += 1
-        each: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        lengths_s = infos.get("interval_s")
+        each: list[dict[str, Any]] = (
+            [{} for _ in range(self.num_envs)]
+            if lengths_s is None
+            else [{"interval_s": length_s} for length_s in lengths_s.tolist()]
+        )
         for world in np.flatnonzero(dones):
-            each[world] = {
+            each[world] |= {
                 "terminal_observation": np.array(infos["final_obs"][world]),
                 "TimeLimit.truncated": bool(truncated[world] and not terminated[world]),
                 "episode": {"r": float(self._returns[world]), "l": int(self._lengths[world])},

@@ -90,6 +90,12 @@ impl VecWorlds {
         PyArray1::from_vec(py, self.0.data_packets())
     }
 
+    /// What the learners observe, such as "acct-1".
+    #[getter]
+    fn observation(&self) -> &'static str {
+        self.0.spec().id
+    }
+
     fn __len__(&self) -> usize {
         self.0.len()
     }
@@ -111,6 +117,12 @@ impl SharedWorld {
     #[getter]
     fn learners(&self) -> usize {
         self.0.learners().len()
+    }
+
+    /// What the learners observe, such as "acct-1".
+    #[getter]
+    fn observation(&self) -> &'static str {
+        self.0.spec().id
     }
 
     /// reset(episode)

@@ -16,7 +16,7 @@ use crate::sender::{Sender, SenderOptions};
 use crate::sim::{Decider, Flow, Sim, Want};
 
 /// A policy as a function from observation to the index of an action.
-pub type PolicyFn = Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>;
+pub type PolicyFn = Box<dyn FnMut(&[f32]) -> Action + Send + Sync>;
 
 /// A scenario that cannot be simulated.
 #[derive(Debug, thiserror::Error)]

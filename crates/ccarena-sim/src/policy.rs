@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ccarena_cc::Action;
 use ccarena_cc::policy::Policy;
 
 use crate::build::PolicyFn;
@@ -25,6 +26,7 @@ pub fn decider(policy: Arc<Policy>, file: &str, observation: &str) -> Result<Pol
         return Err(format!("{file}: observes {:?}; the scheme gives {observation:?}", policy.spec().id));
     }
     let mut scratch = policy.scratch();
-    // The observation's length was checked with the artifact, so inference cannot fail; a first action is never reached.
-    Ok(Box::new(move |observation| policy.act(observation, &mut scratch).map_or(0, |(action, _)| action)))
+    // Never reached: the observation's length was checked with the artifact, so inference cannot fail.
+    let fallback = if policy.spec().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
+    Ok(Box::new(move |observation| policy.action(observation, &mut scratch).unwrap_or(fallback)))
 }

@@ -96,6 +96,14 @@ pub enum WorldError {
         /// How many there should be.
         expected: &'static str,
     },
+    /// Learners that one agent cannot serve.
+    #[error("learned flows without a policy observe {first:?} and {other:?}; expected one scheme among them")]
+    Mixed {
+        /// What the first observes.
+        first: &'static str,
+        /// What another one observes.
+        other: &'static str,
+    },
     /// A saved state that does not fit.
     #[error("saved environment state: {0}")]
     State(String),
@@ -141,6 +149,10 @@ impl World {
         let learners = sim.learners();
         let first = learners.first().and_then(|&flow| sim.spec(flow));
         let spec = first.ok_or(WorldError::Learners { found: 0, expected: "at least one" })?;
+        let mut others = learners.iter().filter_map(|&flow| sim.spec(flow)).map(|s| s.id);
+        if let Some(other) = others.find(|id| *id != spec.id) {
+            return Err(WorldError::Mixed { first: spec.id, other });
+        }
         let horizon = Time(scenario.duration.0);
         Ok(Self { source, files, seed, index, episode: 0, actions: Vec::new(), sim, spec, learners, horizon })
     }
@@ -259,6 +271,11 @@ fn to_action(spec: &LearnedSpec, value: f32) -> Result<Action, ActionError> {
         return Err(ActionError::NotFinite(value));
     }
     if spec.actions.is_empty() {
+        let (low, high) = spec.bounds;
+        if !(low..=high).contains(&value) {
+            let expected = format!("a number from {low} to {high}");
+            return Err(ActionError::OutOfRange { got: value.to_string(), expected });
+        }
         return Ok(Action::Continuous(value));
     }
     if value < 0.0 || value.fract() != 0.0 || value >= spec.actions.len() as f32 {
