@@ -35,6 +35,8 @@ class Sb3VecEnv(VecEnv):
         self._seed: int | None = None
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        self.infos: dict[str, Any] = {}
+        """What the last step's infos were before they were taken apart."""
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Seeds all worlds at the next `reset`."""
@@ -56,6 +58,7 @@ class Sb3VecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         """Observations, rewards, dones and infos, which for ended worlds have `terminal_observation`."""
         observation, rewards, terminated, truncated, infos = self.envs.step(self._actions)
+        self.infos = infos
         dones = np.logical_or(terminated, truncated)
         self._returns += rewards
         self._lengths += 1

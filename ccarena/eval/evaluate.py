@@ -30,6 +30,7 @@ from ccarena.traces.held_out import HELD_OUT
 
 if TYPE_CHECKING:
     from ccarena.configs import TrainConfig
+    from ccarena.configs.schema import AnyTrainConfig
 
 __all__ = [
     "ACCT",
@@ -124,10 +125,19 @@ def evaluate(
         params = env.get("acct", {}) if isinstance(env, dict) else {}
         lineup.insert(0, held_out.learned(policy.resolve(), params))
         meta |= {"policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
-    meta["versions"] = _versions()
+    return run_lineup(chosen, lineup, meta, threads, progress)
 
+
+def run_lineup(
+    chosen: Sequence[Link],
+    lineup: Sequence[Scheme],
+    meta: Mapping[str, Any],
+    threads: int = 2,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Run every scheme over every link. `meta` goes into the result as it is, with versions."""
     shown = _representatives(chosen)
-    result = Evaluation(meta=meta, warnings=_warnings(chosen))
+    result = Evaluation(meta={**meta, "versions": _versions()}, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
         futures = [pool.submit(_run_link, link, lineup, link in shown) for link in chosen]
@@ -163,7 +173,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
             threads=config.threads,
             progress=progress,
         )
-    result.warnings += _not_held_out(config)
+    result.warnings += not_held_out(config)
     training = report.read_progress(run / "progress.jsonl")
     verdict = judge(result, training)
     result.save(run / RESULTS)
@@ -184,7 +194,8 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
     return verdict.line
 
 
-def _not_held_out(config: TrainConfig) -> list[str]:
+def not_held_out(config: AnyTrainConfig) -> list[str]:
+    """A warning if `config` has training draw traces that the evaluation judges by."""
     link = config.env.link
     if link.kinds.trace <= 0:
         return []
@@ -291,7 +302,9 @@ def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool) -> _LinkR
         figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
         row = {**about, "scheme": scheme.label, "capacity_mbps": float(capacity.mean()), **figures}
         reports = result["flows"][0].get("reports")
-        if scheme.policy is not None and reports is not None and len(reports):
+        if scheme.policy is not None and reports is not None:
+            row["inferences_per_s"] = len(reports) / link.duration_s
+        if scheme.scheme == ACCT and reports is not None and len(reports):
             decided, counts = _decisions(np.asarray(reports, dtype=np.float32))
             row |= decided
             runs.actions[scheme.label] = counts

@@ -85,11 +85,11 @@ impl Cubic {
         }
     }
 
-    /// Multiplies the window by `factor` from outside. A new epoch begins there: the curve heads for the W_max of the last
+    /// Multiplies the window by `factor` from outside, but not to more than `most` segments. A new epoch begins there: the curve heads for the W_max of the last
     /// loss, or probes if the window is beyond it. A factor that
     /// leaves the window as it is changes nothing.
-    pub(crate) fn scale(&mut self, factor: f64) {
-        if self.cwnd.scale(factor) {
+    pub(crate) fn scale(&mut self, factor: f64, most: u32) {
+        if self.cwnd.scale(factor, most) {
             self.curve.epoch_start = None;
         }
     }

@@ -11,6 +11,8 @@
 //!   the learner was last asked, which is what its action is rewarded for.
 //! - An action counts only when one was asked for: not before the first packet, nor twice.
 //! - After an action CUBIC begins a new epoch at the new window.
+//! - No action lifts the window far beyond what the path has ever held: a learner that explores would otherwise have
+//!   millions of segments in flight, where a socket's send buffer ends this.
 
 mod monitor;
 
@@ -73,6 +75,13 @@ pub(crate) const MAX_ACTION_PARAM: Param = Param {
     max: MAX_ACTION as f64,
     doc: "an action a beyond this counts as this: the window changes by 2^max_action at most (not in the slides)",
 };
+pub(crate) const WINDOW_LIMIT_PARAM: Param = Param {
+    name: "window_limit",
+    default: 2.0,
+    min: 1.0,
+    max: 1000.0,
+    doc: "no action lifts the window beyond this many times highest throughput x smoothed RTT (not in the slides)",
+};
 pub(crate) const PACING_GAIN_PARAM: Param = Param {
     name: "pacing_gain",
     default: 0.0,
@@ -123,6 +132,7 @@ pub(crate) struct Hybrid<S> {
     asked: bool,
     action: f32,
     max_action: f32,
+    window_limit: f64,
     pacing_gain: f64,
     mss: f64,
     srtt: Dur,
@@ -142,6 +152,7 @@ impl<S: Selector> Hybrid<S> {
             asked: false,
             action: 0.0,
             max_action: config.param(MAX_ACTION_PARAM.name) as f32,
+            window_limit: config.param(WINDOW_LIMIT_PARAM.name),
             pacing_gain: config.param(PACING_GAIN_PARAM.name),
             mss: f64::from(config.mss.max(1)),
             srtt: Dur::ZERO,
@@ -166,6 +177,12 @@ impl<S: Selector> Hybrid<S> {
             self.decision_due = true;
             self.asked = true;
         }
+    }
+
+    /// The largest window that an action may lead to; an initial window in any case.
+    fn most_segments(&self) -> u32 {
+        let bits = self.window_limit * self.monitor.throughput_max() * self.srtt.as_secs_f64();
+        ((bits / 8.0 / self.mss) as u32).max(10)
     }
 
     /// Reports the time since the last report.
@@ -285,7 +302,7 @@ impl<S: Selector> LearnedController for Hybrid<S> {
         let a = continuous(action, SPEC.bounds)?.clamp(-self.max_action, self.max_action);
         if std::mem::take(&mut self.asked) {
             self.action = a;
-            self.cubic.scale(f64::from(a).exp2());
+            self.cubic.scale(f64::from(a).exp2(), self.most_segments());
         }
         Ok(())
     }

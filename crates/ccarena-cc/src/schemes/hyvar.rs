@@ -18,7 +18,7 @@ mod reasoner;
 
 use self::reasoner::Reasoner;
 use super::cubic;
-use super::hybrid::{Hybrid, MAX_ACTION_PARAM, PACING_GAIN_PARAM};
+use super::hybrid::{Hybrid, MAX_ACTION_PARAM, PACING_GAIN_PARAM, WINDOW_LIMIT_PARAM};
 use crate::registry::{Param, Scheme};
 
 /// Registry entry.
@@ -86,6 +86,7 @@ pub const SCHEME: Scheme = Scheme {
             doc: "1: the learner acts in case 4 (the slides say so of case 3 alone)",
         },
         MAX_ACTION_PARAM,
+        WINDOW_LIMIT_PARAM,
         PACING_GAIN_PARAM,
         cubic::SCHEME.params[0],
         cubic::SCHEME.params[1],

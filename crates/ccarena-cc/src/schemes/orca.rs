@@ -5,7 +5,7 @@
 //! nothing else.
 
 use super::cubic;
-use super::hybrid::{Hybrid, MAX_ACTION_PARAM, PACING_GAIN_PARAM, Selector, Sight, Verdict};
+use super::hybrid::{Hybrid, MAX_ACTION_PARAM, PACING_GAIN_PARAM, Selector, Sight, Verdict, WINDOW_LIMIT_PARAM};
 use crate::registry::{Param, Scheme};
 use crate::types::Dur;
 
@@ -22,6 +22,7 @@ pub const SCHEME: Scheme = Scheme {
             doc: "monitoring time period in ms (20 ms as in the experiments of the Orca paper)",
         },
         MAX_ACTION_PARAM,
+        WINDOW_LIMIT_PARAM,
         PACING_GAIN_PARAM,
         cubic::SCHEME.params[0],
         cubic::SCHEME.params[1],

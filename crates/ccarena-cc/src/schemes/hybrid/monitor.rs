@@ -137,6 +137,11 @@ impl Monitor {
         }
     }
 
+    /// Highest throughput of any period so far, in bit/s.
+    pub(super) fn throughput_max(&self) -> f64 {
+        self.throughput_max
+    }
+
     /// The first packet leaves.
     pub(super) fn start(&mut self, now: Time) {
         self.period.start = now;

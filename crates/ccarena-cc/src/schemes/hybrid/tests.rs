@@ -105,7 +105,7 @@ fn a_report_covers_the_time_since_the_learner_was_last_asked() {
 
 #[test]
 fn an_action_scales_the_window_once_when_asked() {
-    let mut flow = started("orca", 100, &[]);
+    let mut flow = started("orca", 100, &[("window_limit", 1000.0)]);
     act(&mut flow, 1.0);
     assert_eq!(flow.window(), 100, "nobody has asked yet");
     run(&mut flow, 20, RTT, RTT);
@@ -123,7 +123,7 @@ fn an_action_scales_the_window_once_when_asked() {
 
 #[test]
 fn an_action_is_held_to_the_parameter() {
-    let mut flow = started("orca", 100, &[("max_action", 1.0)]);
+    let mut flow = started("orca", 100, &[("max_action", 1.0), ("window_limit", 1000.0)]);
     run(&mut flow, 20, RTT, RTT);
     act(&mut flow, 2.0);
     assert_eq!(flow.window(), 200);
@@ -132,13 +132,18 @@ fn an_action_is_held_to_the_parameter() {
 #[test]
 fn actions_neither_starve_nor_overflow() {
     let mut flow = started("orca", 10, &[]);
-    for (a, bound) in [(-2.0, 2), (2.0, 1 << 24)] {
+    // A packet each 5 ms is eight per RTT.
+    for (a, bound) in [(-2.0, 2), (2.0, 16)] {
         for _ in 0..20 {
             run(&mut flow, 20, RTT, RTT);
             act(&mut flow, a);
         }
         assert_eq!(flow.window(), bound);
     }
+    let mut large = started("orca", 100, &[]);
+    run(&mut large, 20, RTT, RTT);
+    act(&mut large, 2.0);
+    assert_eq!(large.window(), 100, "the limit lowers no window");
 }
 
 #[test]
