@@ -4,7 +4,8 @@ SB3 discounts by step. Where steps differ in length (`ccarena.hyvar.discounted`)
 the worlds, and the discount of what follows goes into the replay or rollout buffer. With `discount: step` both are what
 SB3 does by itself.
 
-Departure: PPO completes the return of a truncated episode by γ V, not γ^τ V (SB3 adds it before the buffer is asked).
+Departures: before learning starts the untrained policy explores (`_GentleStart`). PPO completes the return of a
+truncated episode by γ V, not γ^τ V (SB3 adds it before the buffer is asked).
 """
 
 from __future__ import annotations
@@ -123,6 +124,24 @@ class TimedRolloutBuffer(RolloutBuffer):
         self.returns = self.advantages + self.values
 
 
+class _GentleStart:
+    """Explores from the untrained policy, which does nothing much, before learning starts.
+
+    SB3 would take uniform actions: windows quartered and quadrupled at every turn, and millions of packets lost.
+    """
+
+    def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
+        return super()._sample_action(0, action_noise, n_envs)  # type: ignore[misc]
+
+
+class GentleTD3(_GentleStart, TD3):
+    """TD3 with a gentle start."""
+
+
+class GentleSAC(_GentleStart, SAC):
+    """SAC with a gentle start."""
+
+
 class NormalisedObservation(BaseFeaturesExtractor):
     """The fixed input normalisation of a layout."""
 
@@ -185,9 +204,9 @@ def build(config: Sb3TrainConfig, envs: gym.vector.VectorEnv) -> BaseAlgorithm:
                 "target_policy_noise": agent.target_noise,
                 "target_noise_clip": 2.5 * agent.target_noise,
             }
-            model = TD3("MlpPolicy", worlds, **replay, **smoothing)
+            model = GentleTD3("MlpPolicy", worlds, **replay, **smoothing)
         else:
-            model = SAC("MlpPolicy", worlds, **replay)
+            model = GentleSAC("MlpPolicy", worlds, **replay)
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
 

@@ -38,6 +38,7 @@ def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
         "numpy": [algorithm, position, has_gauss, cached],
         "actions": model.action_space.np_random.bit_generator.state,
         "groups": {},
+        "losses": {name: float(value) for name, value in model.logger.name_to_value.items()},
     }
     for name, part in model.get_parameters().items():
         if "param_groups" in part:
@@ -66,6 +67,8 @@ def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
     worlds._returns[:], worlds._lengths[:] = arrays["returns"], arrays["lengths"]
     for name, value in rest["counters"].items():
         setattr(model, name, value)
+
+    model.logger.name_to_value.update(rest["losses"])
 
     parameters: dict[str, Any] = {}
     for name, part in model.get_parameters().items():

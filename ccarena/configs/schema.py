@@ -359,7 +359,7 @@ class Sb3Config(Section):
     buffer_size: Count = Field(200_000, ge=1)
     """Transitions that `td3` and `sac` remember, over all worlds."""
     learning_starts: Count = Field(10_000, ge=0)
-    """Decisions taken at random before `td3` and `sac` learn."""
+    """Decisions that the untrained policy takes, with its noise, before `td3` and `sac` learn."""
     gradient_steps: int = Field(4, ge=1, le=10_000)
     """Gradients of `td3` and `sac` per step of all worlds."""
     noise: float = Field(0.1, ge=0, le=1)
