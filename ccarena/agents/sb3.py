@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 class TimedVecEnv(Sb3VecEnv):
     """Worlds whose rewards count by the length of their intervals; `discounts` `[N]` is what the future counts.
 
-    `rewards` `[N]` are those of the last step as the environment gives them.
+    `rewards` `[N]` are those of the last step as the environment gives them, but for the floor.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv, config: Sb3Config) -> None:
@@ -56,11 +56,11 @@ class TimedVecEnv(Sb3VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """As `Sb3VecEnv.step_wait`, with `discount` in the infos."""
-        observations, self.rewards, dones, infos = super().step_wait()
+        observations, rewards, dones, infos = super().step_wait()
         floor = self._config.reward_floor
-        rewards = self.rewards if floor is None else np.maximum(self.rewards, np.float32(floor))
+        self.rewards = rewards if floor is None else np.maximum(rewards, np.float32(floor))
         # Rewards of 1 for ever are then worth 1, whatever γ: values are averages.
-        rewards = rewards * np.float32(self._config.reward_scale * (1.0 - self._config.gamma))
+        rewards = self.rewards * np.float32(self._config.reward_scale * (1.0 - self._config.gamma))
         if self._config.discount == "time":
             intervals_s = np.array([info["interval_s"] for info in infos])
             rewards, self.discounts = discounted(rewards, intervals_s, self._config.gamma, self._config.discount_unit_s)

@@ -353,7 +353,7 @@ class Sb3Config(Section):
     batch_size: int = Field(256, ge=2, le=65_536)
     """Transitions per gradient."""
     reward_floor: float | None = Field(-1.0, le=0)
-    """Rewards below this count as this in learning; null leaves them alone. Reported rewards are as they were."""
+    """Rewards below this count as this, in learning and in the learning curve; null leaves them alone."""
     reward_scale: float = Field(1.0, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
     buffer_size: Count = Field(200_000, ge=1)

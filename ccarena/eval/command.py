@@ -11,10 +11,12 @@ import yaml
 
 from ccarena import traces
 from ccarena.errors import ConfigError, PolicyError, ScenarioError
-from ccarena.eval import report
+from ccarena.eval import hybrids, report
 from ccarena.eval.evaluate import EVALUATION, POLICY, REPORT, RESULTS, evaluate, plain, run_scenario, write_atomically
 from ccarena.eval.expectations import judge
 from ccarena.eval.links import SUITES
+from ccarena.policies import artifact
+from ccarena.policies.mlp import MlpArtifact
 
 __all__ = ["add_parser", "run"]
 
@@ -39,7 +41,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="a policy file, a run's folder, or the name of a run in runs/; without one only the heuristics run",
     )
     parser.add_argument(
-        "--suite", nargs="+", default=list(SUITES), metavar="SUITE", help=f"of {', '.join(SUITES)} (all)"
+        "--suite",
+        nargs="+",
+        metavar="SUITE",
+        help=f"of {', '.join(SUITES)}, and for Hyvar, Orca and Aurora {hybrids.SLIDES} (all)",
     )
     parser.add_argument("--scenario", type=Path, metavar="FILE.yaml", help="run this scenario instead of the suites")
     parser.add_argument(
@@ -64,12 +69,18 @@ def run(args: argparse.Namespace) -> int:
     if args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     out = args.out or (policy.parent / "eval" if policy else Path("runs", "eval"))
-    with report.progress_bar("evaluating") as progress:
-        result = evaluate(
-            policy, args.suite, args.seeds, args.duration_s, args.schemes, threads=args.threads, progress=progress
-        )
     training = report.read_progress(policy.parent / "progress.jsonl") if policy else []
-    verdict = judge(result, training)
+    options: dict[str, Any] = {"seeds": args.seeds, "duration_s": args.duration_s, "schemes": args.schemes}
+    with report.progress_bar("evaluating") as progress:
+        options |= {"threads": args.threads, "progress": progress}
+        if policy is not None and isinstance(artifact.load(policy), MlpArtifact):
+            suites = args.suite or list(hybrids.SUITES)
+            result = hybrids.evaluate(policy, suites, **options)
+            verdict = hybrids.judge(result, training)
+        else:
+            suites = args.suite or list(SUITES)
+            result = evaluate(policy, suites, **options)
+            verdict = judge(result, training)
     digest = plain(report.digest(result, verdict))
     result.save(out / RESULTS)
     write_atomically(out / EVALUATION, json.dumps(digest, indent=1) + "\n")
@@ -82,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         name=policy.parent.name if policy else "heuristics",
         progress=training,
         config=known.read_text("utf-8") if known else "",
-        repeat=report.repeat_commands(known, policy, args.suite, args.seeds, args.duration_s),
+        repeat=report.repeat_commands(known, policy, suites, args.seeds, args.duration_s),
     )
     if args.json:
         print(json.dumps(digest, indent=1))
