@@ -184,7 +184,10 @@ class Display:
         if _ZONES[0] in row:
             shares = "/".join(f"{100 * (row[name] or 0):.0f}" for name in _ZONES)
             shown.append(f"zones G/Y/R/B {shares} %")
-        shown += [f"{name.replace('_', ' ')} {row[name]:.2g}" for name in ("entropy", "critic_loss") if name in row]
+        if "entropy" in row:
+            shown.append(f"entropy {row['entropy']:.2f}")
+        if "critic_loss" in row:
+            shown.append(f"critic loss {row['critic_loss']:.2g}")
         return "  ".join(shown)
 
     def close(self) -> None:

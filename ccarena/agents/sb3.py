@@ -4,7 +4,7 @@ SB3 discounts by step. Where steps differ in length (`ccarena.hyvar.discounted`)
 the worlds, and the discount of what follows goes into the replay or rollout buffer. With `discount: step` both are what
 SB3 does by itself.
 
-Departures: before learning starts the untrained policy explores (`_GentleStart`). PPO completes the return of a
+Departures: exploration is `_Explorer`'s. PPO completes the return of a
 truncated episode by γ V, not γ^τ V (SB3 adds it before the buffer is asked).
 """
 
@@ -30,7 +30,6 @@ try:
     from stable_baselines3 import PPO, SAC, TD3
     from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
     from stable_baselines3.common.logger import Logger
-    from stable_baselines3.common.noise import NormalActionNoise
     from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from torch import Tensor, nn
 except ImportError as error:
@@ -124,22 +123,34 @@ class TimedRolloutBuffer(RolloutBuffer):
         self.returns = self.advantages + self.values
 
 
-class _GentleStart:
-    """Explores from the untrained policy, which does nothing much, before learning starts.
+class _Explorer:
+    """Explores with noise of another strength in each world, from the first decision on.
 
-    SB3 would take uniform actions: windows quartered and quadrupled at every turn, and millions of packets lost.
+    Strengths are spread evenly, in logarithm, from a tenth of the configured one to all of it (as in Ape-X, Horgan et
+    al. 2018): some worlds stay near the policy, others show what is far from it, without which a policy at the edge of
+    the action space would never see the inside. SB3 would begin with uniform actions, windows quartered and quadrupled
+    at every turn.
     """
 
-    def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
-        return super()._sample_action(0, action_noise, n_envs)  # type: ignore[misc]
+    noise = 0.0
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        model: Any = self
+        chosen, _ = model.predict(model._last_obs, deterministic=False)
+        strength = self.noise * np.logspace(-1.0, 0.0, n_envs)[:, None]
+        noise = strength * np.random.standard_normal((n_envs, 1))
+        scaled = np.clip(model.policy.scale_action(chosen) + noise, -1, 1).astype(np.float32)
+        return model.policy.unscale_action(scaled), scaled
 
 
-class GentleTD3(_GentleStart, TD3):
-    """TD3 with a gentle start."""
+class ExploringTD3(_Explorer, TD3):
+    """TD3 with noise of its own kind."""
 
 
-class GentleSAC(_GentleStart, SAC):
-    """SAC with a gentle start."""
+class ExploringSAC(_Explorer, SAC):
+    """SAC, whose policy explores by itself, without a random start."""
 
 
 class NormalisedObservation(BaseFeaturesExtractor):
@@ -188,14 +199,12 @@ def build(config: Sb3TrainConfig, envs: gym.vector.VectorEnv) -> BaseAlgorithm:
             **common,
         )
     else:
-        noise = NormalActionNoise(np.zeros(1), np.full(1, agent.noise)) if agent.noise > 0 else None
         replay: dict[str, Any] = {
             "buffer_size": agent.buffer_size,
             "learning_starts": agent.learning_starts,
             "train_freq": 1,
             "gradient_steps": agent.gradient_steps,
             "replay_buffer_class": TimedReplayBuffer,
-            "action_noise": noise,
             "policy_kwargs": policy,
             **common,
         }
@@ -204,9 +213,10 @@ def build(config: Sb3TrainConfig, envs: gym.vector.VectorEnv) -> BaseAlgorithm:
                 "target_policy_noise": agent.target_noise,
                 "target_noise_clip": 2.5 * agent.target_noise,
             }
-            model = GentleTD3("MlpPolicy", worlds, **replay, **smoothing)
+            model = ExploringTD3("MlpPolicy", worlds, **replay, **smoothing)
+            model.noise = agent.noise
         else:
-            model = GentleSAC("MlpPolicy", worlds, **replay)
+            model = ExploringSAC("MlpPolicy", worlds, **replay)
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
 

@@ -359,11 +359,11 @@ class Sb3Config(Section):
     buffer_size: Count = Field(200_000, ge=1)
     """Transitions that `td3` and `sac` remember, over all worlds."""
     learning_starts: Count = Field(10_000, ge=0)
-    """Decisions that the untrained policy takes, with its noise, before `td3` and `sac` learn."""
+    """Decisions that the untrained policy takes, exploring, before `td3` and `sac` learn."""
     gradient_steps: int = Field(4, ge=1, le=10_000)
     """Gradients of `td3` and `sac` per step of all worlds."""
-    noise: float = Field(0.1, ge=0, le=1)
-    """Standard deviation of exploration's noise in `td3` and `sac`, actions from -1 to 1."""
+    noise: float = Field(0.4, ge=0, le=1)
+    """Standard deviation of `td3`'s exploring in the boldest world, actions from -1 to 1; in the calmest a tenth."""
     target_noise: float = Field(0.05, ge=0, le=1)
     """Standard deviation of the noise that smoothes `td3`'s targets, actions from -1 to 1; clipped at 2.5 of it."""
     rollout_length: int = Field(64, ge=1, le=65_536)

@@ -73,7 +73,7 @@ pub(crate) const MAX_ACTION_PARAM: Param = Param {
     default: MAX_ACTION as f64,
     min: 0.0,
     max: MAX_ACTION as f64,
-    doc: "an action a beyond this counts as this: the window changes by 2^max_action at most (not in the slides)",
+    doc: "what an action of 2, the largest, means: the window changes by 2^max_action at most (not in the slides)",
 };
 pub(crate) const WINDOW_LIMIT_PARAM: Param = Param {
     name: "window_limit",
@@ -299,7 +299,7 @@ impl<S: Selector> LearnedController for Hybrid<S> {
     }
 
     fn act(&mut self, action: Action, _now: Time) -> Result<(), ActionError> {
-        let a = continuous(action, SPEC.bounds)?.clamp(-self.max_action, self.max_action);
+        let a = continuous(action, SPEC.bounds)? * (self.max_action / MAX_ACTION);
         if std::mem::take(&mut self.asked) {
             self.action = a;
             self.cubic.scale(f64::from(a).exp2(), self.most_segments());

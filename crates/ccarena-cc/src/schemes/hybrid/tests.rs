@@ -122,11 +122,15 @@ fn an_action_scales_the_window_once_when_asked() {
 }
 
 #[test]
-fn an_action_is_held_to_the_parameter() {
+fn the_parameter_scales_actions() {
     let mut flow = started("orca", 100, &[("max_action", 1.0), ("window_limit", 1000.0)]);
     run(&mut flow, 20, RTT, RTT);
     act(&mut flow, 2.0);
     assert_eq!(flow.window(), 200);
+    run(&mut flow, 20, RTT, RTT);
+    assert_reported(&mut flow, "action", 1.0);
+    act(&mut flow, -1.0);
+    assert_eq!(flow.window(), 141);
 }
 
 #[test]
