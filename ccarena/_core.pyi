@@ -71,6 +71,10 @@ class VecWorlds:
         seed: int = 0,
         threads: int = 1,
     ) -> None: ...
+    @property
+    def observation(self) -> str:
+        """What the learners observe, such as "acct-1"."""
+
     def __len__(self) -> int: ...
     def reset(self, observations: NDArray[np.float32], seed: int | None = None) -> None:
         """Starts every world anew from its first episode, of a run seeded with `seed`; fills `[worlds, length]`."""
@@ -102,6 +106,10 @@ class SharedWorld:
     """One world with any number of learners on one bottleneck. Raises what `VecWorlds` does."""
 
     def __init__(self, domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0) -> None: ...
+    @property
+    def observation(self) -> str:
+        """What the learners observe, such as "acct-1"."""
+
     @property
     def learners(self) -> int:
         """Number of learners."""

@@ -11,6 +11,7 @@ from typing import Any
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.keys import keys, plain
 from ccarena.configs.load import shipped
+from ccarena.configs.schema import AnyTrainConfig
 from ccarena.errors import ConfigError, MissingDependencyError
 
 CONFIG_FILE = "config.yaml"
@@ -68,9 +69,13 @@ def run(args: argparse.Namespace) -> int:
         import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
     except ImportError as error:
         raise MissingDependencyError.for_extra("torch", "train", "training") from error
-    from ccarena.agents.train import train
+    if isinstance(config, TrainConfig):
+        from ccarena.agents.train import train
 
-    return train(config, resume=args.resume) or 0
+        return train(config, resume=args.resume)
+    from ccarena.agents import train_sb3
+
+    return train_sb3.train(config, resume=args.resume)
 
 
 def newest_run(name: str) -> Path:
@@ -81,7 +86,7 @@ def newest_run(name: str) -> Path:
     return folder
 
 
-def free_folder(config: TrainConfig) -> Path:
+def free_folder(config: AnyTrainConfig) -> Path:
     """Where a new run goes. No run is ever overwritten.
 
     Raises ConfigError if `out` was given and holds a run already.
@@ -101,7 +106,7 @@ def free_folder(config: TrainConfig) -> Path:
 
 
 def _key_help() -> str:
-    lines = ["configuration keys (KEY, its default, what it takes):"]
+    lines = ["configuration keys of ACCT (KEY, its default, what it takes); of others, see docs/configuration.md:"]
     for key in keys():
         lines.append(f"  --{key.path} {plain(key.default)}")
         text = f"{' '.join(key.doc.split())} Takes {key.expected}."

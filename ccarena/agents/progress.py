@@ -26,8 +26,8 @@ ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
 _PLAIN_EVERY_S = 5.0
 _ZONES = tuple(f"zone_{zone.name.lower()}" for zone in Zone)
-_REPORTED = ("alpha", "throughput_mbps", "queueing_delay_ms", "lost_packets")
-_LEARNING = ("entropy", "policy_loss", "value_loss")
+_REPORTED = ("alpha", "action", "throughput_mbps", "queueing_delay_ms", "lost_packets", "interval_s")
+_LEARNING = ("entropy", "policy_loss", "value_loss", "actor_loss", "critic_loss")
 
 
 def merge(total: Stats, part: Stats) -> None:
@@ -93,7 +93,7 @@ class Recorder:
             threading.excepthook = self._on_thread_error
         for name, value in row.items():
             if value is not None and name != "decisions":
-                group = "zones" if name in _ZONES else "time" if name.endswith("_s") else "train"
+                group = "zones" if name in _ZONES else "time" if name == "elapsed_s" else "train"
                 self._board.add_scalar(f"{group}/{name}", value, decisions)
 
     def _on_thread_error(self, args: Any) -> None:
@@ -184,7 +184,10 @@ class Display:
         if _ZONES[0] in row:
             shares = "/".join(f"{100 * (row[name] or 0):.0f}" for name in _ZONES)
             shown.append(f"zones G/Y/R/B {shares} %")
-        shown.append(f"entropy {row['entropy']:.2f}")
+        if "entropy" in row:
+            shown.append(f"entropy {row['entropy']:.2f}")
+        if "critic_loss" in row:
+            shown.append(f"critic loss {row['critic_loss']:.2g}")
         return "  ".join(shown)
 
     def close(self) -> None:

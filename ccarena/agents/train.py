@@ -7,12 +7,9 @@ import importlib.util
 import json
 import logging
 import shlex
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,17 +21,13 @@ from ccarena.agents import checkpoint
 from ccarena.agents.a3c import EnvFactory, Learner, Update, Worker, seeds
 from ccarena.agents.local import LocalExecutor
 from ccarena.agents.progress import Display, Recorder
+from ccarena.agents.runs import CONFIG, EVALUATION, INTERRUPTED, POLICY, check_device, fixed, resumable, signals
 from ccarena.configs import TrainConfig, save_config
 from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import ActorCritic, Architecture
 
 log = logging.getLogger(__name__)
-
-CONFIG, POLICY, EVALUATION = "config.yaml", "policy.safetensors", "evaluation.json"
-INTERRUPTED = 130
-MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval")
-"""Keys that may differ between a run and its continuation."""
 
 
 class Executor(Protocol):
@@ -66,7 +59,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: EnvFactory | Non
     """
     out = Path(config.out or Path("runs", config.name))
     _check_machine(config)
-    start = _resumable(config, out) if resume else None
+    start = resumable(config, out) if resume else None
     if start is None:
         if (out / CONFIG).exists():
             raise ConfigError(f"out = {out}: holds a run already; go on with it by --resume, or name another folder")
@@ -94,8 +87,7 @@ def _make_envs(config: TrainConfig, worker: int, threads: int) -> gym.vector.Vec
 
 def _check_machine(config: TrainConfig) -> None:
     """Raises ConfigError or MissingDependencyError for what the configuration asks of this machine in vain."""
-    if config.device != "cpu" and not torch.cuda.is_available():
-        raise ConfigError(f"device = {config.device}: PyTorch finds no CUDA GPU on this machine; expected cpu")
+    check_device(config.device)
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
 
@@ -126,7 +118,7 @@ def _learn(config: TrainConfig, out: Path, start: checkpoint.Checkpoint | None, 
             except (KeyError, ValueError) as error:
                 raise CheckpointError(f"{out}: the checkpoint does not fit this configuration: {error}") from error
         stack.enter_context(closing(recorder))
-        interrupted = stack.enter_context(_signals())
+        interrupted = stack.enter_context(signals())
         display = stack.enter_context(closing(Display(config.total_decisions, learner.decisions)))
         began_s = saved_s = time.monotonic()
 
@@ -135,7 +127,7 @@ def _learn(config: TrainConfig, out: Path, start: checkpoint.Checkpoint | None, 
             executor_arrays, executor_rest = executor.state()
             arrays |= {f"executor.{name}": array for name, array in executor_arrays.items()}
             rest = {
-                "config": _fixed(config),
+                "config": fixed(config),
                 "learner": learner.state()[1],
                 "executor": executor_rest,
                 "recorder": recorder.state(),
@@ -198,47 +190,3 @@ def _finish(config: TrainConfig, out: Path, network: ActorCritic) -> None:
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
         Artifact.of(network, artifact.training, config.seed, figures).save(out / POLICY)
     print(verdict)
-
-
-def _resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint:
-    """The last checkpoint in `out`, refused if the configuration is not that of its run."""
-    start = checkpoint.load(out)
-    was, now = start.rest.get("config"), _fixed(config)
-    if was != now:
-        keys = ", ".join(sorted(_differences(was if isinstance(was, dict) else {}, now)))
-        raise CheckpointError(f"{out}: the run was started with other values of {keys}; give those, or start a new run")
-    return start
-
-
-def _fixed(config: TrainConfig) -> dict[str, Any]:
-    return config.model_dump(mode="json", exclude=set(MAY_CHANGE))
-
-
-def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key in a.keys() | b.keys():
-        x, y = a.get(key), b.get(key)
-        if isinstance(x, Mapping) and isinstance(y, Mapping):
-            yield from _differences(x, y, f"{prefix}{key}.")
-        elif x != y:
-            yield prefix + key
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the second one acts as it would without."""
-    event = threading.Event()
-    old: dict[int, Any] = {}
-
-    def handle(number: int, _frame: Any) -> None:
-        event.set()
-        signal.signal(number, old[number])
-
-    # Handlers belong to the main thread; a caller in another one looks after signals itself.
-    watched = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    for kind in watched:
-        old[kind] = signal.signal(kind, handle)
-    try:
-        yield event
-    finally:
-        for kind in watched:
-            signal.signal(kind, old[kind])

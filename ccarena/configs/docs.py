@@ -5,24 +5,33 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ccarena.configs.keys import keys, plain
+from ccarena.configs.keys import Key, keys, plain
+from ccarena.configs.schema import HyvarTrainConfig
 
 GENERATED = "<!-- Generated from ccarena/configs/schema.py by `make docs`; edit there. -->"
 
 
 def markdown() -> str:
     """The keys as Markdown tables, one per section, after the [`GENERATED`] mark."""
-    lines, section = [GENERATED], None
-    for key in keys():
+    lines = [GENERATED, *_tables(keys(), "")]
+    # Orca's and Aurora's differ in the name of the scheme alone.
+    lines += ["", "## Keys for Hyvar, Orca and Aurora", "", "`env.id` is what tells whose configuration it is."]
+    return "\n".join(lines + _tables(keys(HyvarTrainConfig), "Hyvar: ")) + "\n"
+
+
+def _tables(all_keys: list[Key], prefix: str) -> list[str]:
+    lines: list[str] = []
+    section = None
+    for key in all_keys:
         parent, _, name = key.path.rpartition(".")
         if parent != section:
             section = parent
-            lines += ["", f"### `{section}`" if section else "### The run", "", "| key | default | meaning | takes |"]
-            lines.append("|---|---|---|---|")
+            title = f"`{section}`" if section else "the run" if prefix else "The run"
+            lines += ["", f"### {prefix}{title}", "", "| key | default | meaning | takes |", "|---|---|---|---|"]
         # A bar would end the cell, even between backticks.
         cells = (f"`{name}`", f"`{plain(key.default)}`", " ".join(key.doc.split()), key.expected.replace("|", "\\|"))
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ccarena.configs.schema import Range, TrainConfig
+from ccarena.configs.schema import AnyTrainConfig, Range, TrainConfig
 
 _NOUNS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
 
@@ -30,9 +30,9 @@ class Key:
     """What it means, with its unit."""
 
 
-def keys() -> list[Key]:
+def keys(model: type[AnyTrainConfig] = TrainConfig) -> list[Key]:
     """Every leaf of the configuration, in the schema's order."""
-    return list(_leaves(TrainConfig, "", TrainConfig().model_dump(mode="json")))
+    return list(_leaves(model, "", model().model_dump(mode="json")))
 
 
 def plain(value: Any) -> str:

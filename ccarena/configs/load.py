@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from ccarena import __version__
 from ccarena.configs.keys import expected, keys, plain, section_of
-from ccarena.configs.schema import TrainConfig
+from ccarena.configs.schema import TRAININGS, AnyTrainConfig, TrainConfig
 from ccarena.errors import ConfigError, did_you_mean
 
 __all__ = ["dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
@@ -31,7 +31,7 @@ COMMAND_LINE = "command line"
 
 def load_config(
     name_or_file: str | os.PathLike[str] = "acct", overrides: Mapping[str, Any] | None = None
-) -> TrainConfig:
+) -> AnyTrainConfig:
     """The configuration of a shipped name (see [`shipped`]) or of a YAML file, with `overrides` on top.
 
     A file may start from another with `base: NAME_OR_FILE`; its mappings are merged into the base's, everything else
@@ -52,12 +52,12 @@ def shipped() -> list[str]:
     )
 
 
-def dump_config(config: TrainConfig) -> str:
+def dump_config(config: AnyTrainConfig) -> str:
     """`config` as YAML, every key present and in the schema's order; loading it gives `config` again."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=100)
 
 
-def save_config(config: TrainConfig, path: str | os.PathLike[str]) -> None:
+def save_config(config: AnyTrainConfig, path: str | os.PathLike[str]) -> None:
     """Writes `config` to `path` atomically: another process finds the old file or the whole new one."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,20 +99,29 @@ def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[
     return found
 
 
-def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> TrainConfig:
+def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> AnyTrainConfig:
     """`data` checked against the schema; errors name `source`, or the command line for what `overrides` gave."""
+    model = _model(data)
     try:
-        return TrainConfig.model_validate(dict(data))
+        return model.model_validate(dict(data))
     except ValidationError as error:
-        problems = list(dict.fromkeys(_problem(e, data, source, overrides) for e in error.errors(include_url=False)))
+        errors = error.errors(include_url=False)
+        problems = list(dict.fromkeys(_problem(e, model, data, source, overrides) for e in errors))
     if len(problems) == 1:
         raise ConfigError(problems[0])
     raise ConfigError(f"the configuration has {len(problems)} problems:\n" + "\n".join(f"  {p}" for p in problems))
 
 
-def _problem(error: Any, data: Any, source: str, overrides: Mapping[str, Any]) -> str:
+def _model(data: Mapping[str, Any]) -> type[AnyTrainConfig]:
+    """The schema of the environment that `data` names; ACCT's if it names none that there is."""
+    env = data.get("env")
+    name = env.get("id") if isinstance(env, Mapping) else None
+    return TRAININGS.get(name, TrainConfig) if isinstance(name, str) else TrainConfig
+
+
+def _problem(error: Any, model: type[AnyTrainConfig], data: Any, source: str, overrides: Mapping[str, Any]) -> str:
     """One of pydantic's errors as `WHERE: KEY = VALUE: what was expected`."""
-    section: type[BaseModel] | None = TrainConfig
+    section: type[BaseModel] | None = model
     field, path, value = None, [], data
     for part in error["loc"]:
         # Below a leaf, pydantic lists indices and branches of unions, such as `list[str]`: the whole leaf is shown.
@@ -129,15 +138,15 @@ def _problem(error: Any, data: Any, source: str, overrides: Mapping[str, Any]) -
     ):
         where = COMMAND_LINE if key else f"{source} and the command line"
     if error["type"] == "extra_forbidden":
-        return f"{where}: {key} = {_show(value)}: unknown key{_nearest(key)}"
+        return f"{where}: {key} = {_show(value)}: unknown key{_nearest(key, model=model)}"
     if error["type"] == "value_error" and str(error["ctx"]["error"]):
         return f"{where}: {key + ': ' if key else ''}{error['ctx']['error']}"
     return f"{where}: {key} = {_show(value)}: expected {expected(field) if field else 'a mapping'}"
 
 
-def _nearest(key: str, options: Sequence[str] = ()) -> str:
+def _nearest(key: str, options: Sequence[str] = (), model: type[AnyTrainConfig] = TrainConfig) -> str:
     """The hint for an unknown `key`: a near name beside it, else its last part anywhere, else the names beside it."""
-    known = [k.path for k in keys()]
+    known = [k.path for k in keys(model)]
     parent, dot, leaf = key.rpartition(".")
     prefix = parent + dot
     beside = {p.removeprefix(prefix).split(".")[0]: p for p in known if p.startswith(prefix)}

@@ -7,9 +7,20 @@ Stable-Baselines3 needs. docs/environment.md explains spaces and options.
 
 from ccarena.envs.acct import AcctEnv
 from ccarena.envs.domain import domain_json
+from ccarena.envs.hyvar import AuroraEnv, AuroraVectorEnv, HyvarEnv, HyvarVectorEnv, OrcaEnv, OrcaVectorEnv
 from ccarena.envs.registration import register
 from ccarena.envs.vector import AcctVectorEnv
 
-__all__ = ["AcctEnv", "AcctVectorEnv", "domain_json"]
+__all__ = [
+    "AcctEnv",
+    "AcctVectorEnv",
+    "AuroraEnv",
+    "AuroraVectorEnv",
+    "HyvarEnv",
+    "HyvarVectorEnv",
+    "OrcaEnv",
+    "OrcaVectorEnv",
+    "domain_json",
+]
 
 register()

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from ccarena.errors import ActionError
 
 
-def as_actions(given: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """`given` as float32 of `shape`; that the values are indices is for the worlds to check.
+def as_actions(given: Any, shape: tuple[int, ...], expected: str = "integers") -> NDArray[np.float32]:
+    """`given` as float32 of `shape`; that the values are in the action space is for the worlds to check.
+
+    `expected` is what an error says that actions are.
 
     Raises:
         ActionError: it has another shape, or is not made of numbers.
@@ -23,5 +25,5 @@ def as_actions(given: Any, shape: tuple[int, ...]) -> NDArray[np.float32]:
     if actions.shape != shape:
         raise ActionError(f"actions have shape {actions.shape}; expected {shape}")
     if actions.dtype.kind not in "iuf":
-        raise ActionError(f"actions are of type {actions.dtype}; expected integers")
+        raise ActionError(f"actions are of type {actions.dtype}; expected {expected}")
     return actions.astype(np.float32)

@@ -6,30 +6,35 @@ import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ccarena import _core
-from ccarena.configs.schema import AcctEnvConfig
+from ccarena.configs.schema import AcctEnvConfig, EnvConfig
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.traces import available, find
 from ccarena.traces.held_out import HELD_OUT
 
+Env = TypeVar("Env", bound=EnvConfig)
+
 
 def documents(
-    config: AcctEnvConfig | None, scenario: Mapping[str, Any] | None, learners: int = 1
+    config: EnvConfig | None,
+    scenario: Mapping[str, Any] | None,
+    learners: int = 1,
+    default: type[EnvConfig] = AcctEnvConfig,
 ) -> tuple[str | None, str | None]:
     """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
 
-    Neither is the default configuration's domain. Raises ConfigError for both, and what `domain_json` raises.
+    Neither is the domain of `default`'s defaults. Raises ConfigError for both, and what `domain_json` raises.
     """
     if scenario is None:
-        return domain_json(config or AcctEnvConfig(), learners), None
+        return domain_json(default() if config is None else config, learners), None
     if config is not None:
         raise ConfigError("an environment takes a config or a scenario, not both")
     return None, scenario_json(scenario)
 
 
-def name_traces(config: AcctEnvConfig) -> AcctEnvConfig:
+def name_traces(config: Env) -> Env:
     """`config` with `traces: auto` replaced by the names of what is there now, so that a run keeps what it saw."""
     if config.link.traces != "auto" or config.link.kinds.trace == 0:
         return config
@@ -58,7 +63,7 @@ def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def domain_json(config: AcctEnvConfig, learners: int = 1) -> str:
+def domain_json(config: EnvConfig, learners: int = 1) -> str:
     """The domain of `config` as JSON for `ccarena._core`: names of presets checked, traces found as files.
 
     Raises:
@@ -83,6 +88,7 @@ def domain_json(config: AcctEnvConfig, learners: int = 1) -> str:
             "buffer_bdp": None if link.buffer_packets else link.buffer_bdp,
             "buffer_packets": link.buffer_packets,
             "loss": link.loss,
+            "lossy": link.lossy,
             "signal": link.signal,
             "agent_headroom": link.agent_headroom,
         },
@@ -92,8 +98,8 @@ def domain_json(config: AcctEnvConfig, learners: int = 1) -> str:
             "flows": config.cross_traffic.flows,
         },
         "learner": {
-            "scheme": "acct",
-            "params": _params("acct", config.acct),
+            "scheme": config.scheme,
+            "params": _params(config.scheme, config.params),
             "count": learners,
             "desired_mbps": config.desired_mbps,
         },

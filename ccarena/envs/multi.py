@@ -13,6 +13,7 @@ from ccarena import _core
 from ccarena.acct.rewards import RewardParams, rewards
 from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
 from ccarena.configs.schema import AcctEnvConfig
+from ccarena.envs.acct import acct_interface
 from ccarena.envs.actions import as_actions
 from ccarena.envs.domain import documents
 from ccarena.errors import ActionError, ConfigError
@@ -44,6 +45,7 @@ class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
         self.metadata = {"render_modes": [], "name": "ccarena_acct_parallel_v0"}
         self._documents = documents(config, scenario, learners)
         self._world = _core.SharedWorld(*self._documents, seed=0)
+        acct_interface().check(self._world.observation)
         self._reward = reward or RewardParams()
         self._episode = 0
         self.possible_agents = [f"learner{i}" for i in range(self._world.learners)]

@@ -12,3 +12,9 @@ def register() -> None:
     )
     _register(id="ccarena/AcctKernel-v0", entry_point="ccarena.envs.kernel:AcctKernelEnv")
     _register(id="ccarena/Kernel-v0", entry_point="ccarena.envs.kernel:KernelEnv")
+    for name in ("Hyvar", "Orca", "Aurora"):
+        _register(
+            id=f"ccarena/{name}-v0",
+            entry_point=f"ccarena.envs.hyvar:{name}Env",
+            vector_entry_point=f"ccarena.envs.hyvar:{name}VectorEnv",
+        )

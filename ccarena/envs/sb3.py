@@ -21,7 +21,7 @@ class Sb3VecEnv(VecEnv):
     """Wraps `envs`, which must reset worlds in the step that ends them, as ccarena's vector environments do.
 
     Rewards are multiplied by `reward_scale`, because SB3's defaults expect returns of about 1; `episode` in the infos
-    has the unscaled return.
+    has the unscaled return, `interval_s` how long the step took in simulated time.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv, reward_scale: float = 1.0) -> None:
@@ -35,6 +35,8 @@ class Sb3VecEnv(VecEnv):
         self._seed: int | None = None
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
+        self.infos: dict[str, Any] = {}
+        """What the last step's infos were before they were taken apart."""
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Seeds all worlds at the next `reset`."""
@@ -56,12 +58,18 @@ class Sb3VecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         """Observations, rewards, dones and infos, which for ended worlds have `terminal_observation`."""
         observation, rewards, terminated, truncated, infos = self.envs.step(self._actions)
+        self.infos = infos
         dones = np.logical_or(terminated, truncated)
         self._returns += rewards
         self._lengths += 1
-        each: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        lengths_s = infos.get("interval_s")
+        each: list[dict[str, Any]] = (
+            [{} for _ in range(self.num_envs)]
+            if lengths_s is None
+            else [{"interval_s": length_s} for length_s in lengths_s.tolist()]
+        )
         for world in np.flatnonzero(dones):
-            each[world] = {
+            each[world] |= {
                 "terminal_observation": np.array(infos["final_obs"][world]),
                 "TimeLimit.truncated": bool(truncated[world] and not terminated[world]),
                 "episode": {"r": float(self._returns[world]), "l": int(self._lengths[world])},

@@ -4,65 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
-from ccarena.acct.rewards import RewardParams, rewards
-from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
+from ccarena.acct.rewards import RewardParams
 from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs.actions import as_actions
+from ccarena.envs.acct import acct_interface
 from ccarena.envs.domain import documents
+from ccarena.envs.interface import Interface
 from ccarena.errors import ConfigError
 
 
-class AcctVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
-    """Many worlds with one ACCT flow each; the environment of training.
+class WorldsVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
+    """Many native worlds with one learner each. Subclasses say which scheme it is, in words and in their `Interface`.
 
-    Spaces, rewards and episodes are those of `ccarena.envs.AcctEnv`. A world whose episode is over starts the next
-    one within the same step (`AutoresetMode.SAME_STEP`): the observation returned is the new episode's first, and
-    `infos["final_obs"]` holds the old one's last in the rows where `truncated` is true. `infos["reports"]` holds the
-    interval's report of every world, `float32[N, len(REPORT_FIELDS)]`. Without `copy`, arrays are reused at every step.
-
-    Arguments:
-        num_envs: number of worlds; `config.worlds` if None.
-        config: distribution of links and competitors; the defaults of `AcctEnvConfig` if None.
-        scenario: a scenario document instead, in which exactly one flow has a learned scheme and no policy.
-        seed: of the run; episodes follow from seed, world and episode number alone.
-        threads: threads that simulate; results do not depend on it.
-        reward: parameters of the rewards.
-        copy: return fresh arrays from every step.
+    A world whose episode is over starts the next one within the same step (`AutoresetMode.SAME_STEP`): the observation
+    returned is the new episode's first, and `infos["final_obs"]` holds the old one's last in the rows where `truncated`
+    is true. `infos["reports"]` holds the interval's report of every world, `float32[N, report]`, `infos["interval_s"]`
+    its length, `float32[N]`. Without `copy`, arrays are reused at every step.
     """
 
     def __init__(
         self,
-        num_envs: int | None = None,
-        config: AcctEnvConfig | None = None,
-        scenario: dict[str, Any] | None = None,
+        interface: Interface,
+        documents: tuple[str | None, str | None],
+        num_envs: int,
         seed: int = 0,
         threads: int = 2,
-        reward: RewardParams | None = None,
         copy: bool = True,
     ) -> None:
+        """`documents` is (domain, scenario) as `ccarena.envs.domain.documents` gives it."""
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.num_envs = (config or AcctEnvConfig()).worlds if num_envs is None else num_envs
+        self.num_envs = num_envs
         if self.num_envs < 1:
             raise ConfigError(f"num_envs = {num_envs}: expected at least 1")
-        domain, document = documents(config, scenario)
-        self._worlds = _core.VecWorlds(domain, document, worlds=self.num_envs, seed=seed, threads=threads)
-        self.single_observation_space = gym.spaces.Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
-        self.single_action_space = gym.spaces.Discrete(len(ACTIONS))
+        self._worlds = _core.VecWorlds(*documents, worlds=self.num_envs, seed=seed, threads=threads)
+        interface.check(self._worlds.observation)
+        self.single_observation_space = interface.observation_space
+        self.single_action_space = interface.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._reward = reward or RewardParams()
+        self._interface = interface
         self._copy = copy
         n = self.num_envs
-        self._observations = np.zeros((n, OBSERVATION_SIZE), np.float32)
-        self._final = np.zeros((n, OBSERVATION_SIZE), np.float32)
-        self._reports = np.zeros((n, len(REPORT_FIELDS)), np.float32)
+        self._observations = np.zeros((n, interface.observation_size), np.float32)
+        self._final = np.zeros((n, interface.observation_size), np.float32)
+        self._reports = np.zeros((n, len(interface.report_fields)), np.float32)
         self._truncated = np.zeros(n, np.bool_)
         self._terminated = np.zeros(n, np.bool_)
 
@@ -79,15 +69,18 @@ class AcctVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
     def step(
         self, actions: ArrayLike
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Every world to its next decision. `actions`: indices into ACTIONS, `[N]`.
+        """Every world to its next decision. `actions`: `[N]` indices or, where they are continuous, `[N, 1]`.
 
         Raises:
-            ActionError: an action is not a number or not an index; no world has moved.
+            ActionError: an action is not a number or not in the action space; no world has moved.
         """
-        given = as_actions(actions, (self.num_envs,))
+        given = self._interface.actions(actions, (self.num_envs,))
         self._worlds.step(given, self._observations, self._reports, self._truncated, self._final)
-        reward = rewards(self._reports, self._reward)
-        infos: dict[str, Any] = {"reports": self._out(self._reports)}
+        reward = self._interface.rewards(self._reports)
+        infos: dict[str, Any] = {
+            "reports": self._out(self._reports),
+            "interval_s": self._interface.intervals_s(self._reports),
+        }
         if self._truncated.any():
             infos["final_obs"] = self._out(self._final)
             infos["_final_obs"] = self._truncated.copy()
@@ -113,3 +106,33 @@ class AcctVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
 
     def _out(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
         return array.copy() if self._copy else array
+
+
+class AcctVectorEnv(WorldsVectorEnv):
+    """Many worlds with one ACCT flow each; the environment of training.
+
+    Spaces, rewards and episodes are those of `ccarena.envs.AcctEnv`; `infos["reports"]` has `len(REPORT_FIELDS)`
+    columns.
+
+    Arguments:
+        num_envs: number of worlds; `config.worlds` if None.
+        config: distribution of links and competitors; the defaults of `AcctEnvConfig` if None.
+        scenario: a scenario document instead, in which exactly one flow has a learned scheme and no policy.
+        seed: of the run; episodes follow from seed, world and episode number alone.
+        threads: threads that simulate; results do not depend on it.
+        reward: parameters of the rewards.
+        copy: return fresh arrays from every step.
+    """
+
+    def __init__(
+        self,
+        num_envs: int | None = None,
+        config: AcctEnvConfig | None = None,
+        scenario: dict[str, Any] | None = None,
+        seed: int = 0,
+        threads: int = 2,
+        reward: RewardParams | None = None,
+        copy: bool = True,
+    ) -> None:
+        worlds = (config or AcctEnvConfig()).worlds if num_envs is None else num_envs
+        super().__init__(acct_interface(reward), documents(config, scenario), worlds, seed, threads, copy)

@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only-memory", type=int, metavar="WORLDS", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     config = load_config("acct")
+    assert isinstance(config, TrainConfig)
     try:
         if args.only_memory:
             print(_peak_memory_gb(config, args.only_memory, args.threads))

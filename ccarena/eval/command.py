@@ -11,7 +11,7 @@ import yaml
 
 from ccarena import traces
 from ccarena.errors import ConfigError, PolicyError, ScenarioError
-from ccarena.eval import report
+from ccarena.eval import hybrids, report
 from ccarena.eval.backends import BACKENDS, KERNEL, SIM
 from ccarena.eval.evaluate import (
     EVALUATION,
@@ -25,6 +25,8 @@ from ccarena.eval.evaluate import (
 )
 from ccarena.eval.expectations import judge
 from ccarena.eval.links import SUITES
+from ccarena.policies import artifact
+from ccarena.policies.mlp import MlpArtifact
 
 __all__ = ["add_parser", "find_policy", "give_policy", "read_scenario", "run"]
 
@@ -49,7 +51,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="a policy file, a run's folder, or the name of a run in runs/; without one only the heuristics run",
     )
     parser.add_argument(
-        "--suite", nargs="+", default=list(SUITES), metavar="SUITE", help=f"of {', '.join(SUITES)} (all)"
+        "--suite",
+        nargs="+",
+        metavar="SUITE",
+        help=f"of {', '.join(SUITES)}, and for Hyvar, Orca and Aurora {hybrids.SLIDES} (all)",
     )
     parser.add_argument("--scenario", type=Path, metavar="FILE.yaml", help="run this scenario instead of the suites")
     parser.add_argument(
@@ -81,19 +86,23 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--threads {threads}: expected at least 1")
     folder = "eval" if args.backend == SIM else f"eval-{args.backend}"
     out = args.out or (policy.parent / folder if policy else Path("runs", folder))
-    with report.progress_bar("evaluating") as progress:
-        result = evaluate(
-            policy,
-            args.suite,
-            args.seeds,
-            args.duration_s,
-            args.schemes,
-            threads=threads,
-            progress=progress,
-            backend=args.backend,
-        )
     training = report.read_progress(policy.parent / "progress.jsonl") if policy else []
-    verdict = judge(result, training)
+    options: dict[str, Any] = {
+        "seeds": args.seeds,
+        "duration_s": args.duration_s,
+        "schemes": args.schemes,
+        "backend": args.backend,
+    }
+    with report.progress_bar("evaluating") as progress:
+        options |= {"threads": threads, "progress": progress}
+        if policy is not None and isinstance(artifact.load(policy), MlpArtifact):
+            suites = args.suite or list(hybrids.SUITES)
+            result = hybrids.evaluate(policy, suites, **options)
+            verdict = hybrids.judge(result, training)
+        else:
+            suites = args.suite or list(SUITES)
+            result = evaluate(policy, suites, **options)
+            verdict = judge(result, training)
     digest = plain(report.digest(result, verdict))
     result.save(out / RESULTS)
     write_atomically(out / EVALUATION, json.dumps(digest, indent=1) + "\n")
@@ -106,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         name=policy.parent.name if policy else "heuristics",
         progress=training,
         config=known.read_text("utf-8") if known else "",
-        repeat=report.repeat_commands(known, policy, args.suite, args.seeds, args.duration_s, args.backend),
+        repeat=report.repeat_commands(known, policy, suites, args.seeds, args.duration_s, args.backend),
     )
     if args.json:
         print(json.dumps(digest, indent=1))

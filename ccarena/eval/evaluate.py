@@ -34,6 +34,7 @@ from ccarena.traces.held_out import HELD_OUT
 
 if TYPE_CHECKING:
     from ccarena.configs import TrainConfig
+    from ccarena.configs.schema import AnyTrainConfig
 
 __all__ = [
     "ACCT",
@@ -134,11 +135,20 @@ def evaluate(
         params = env.get("acct", {}) if isinstance(env, dict) else {}
         lineup.insert(0, held_out.learned(policy.resolve(), params))
         meta |= {"policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
-    meta["versions"] = _versions()
-    meta |= backends.about(backend)
+    return run_lineup(chosen, lineup, meta, threads, progress, backend)
 
+
+def run_lineup(
+    chosen: Sequence[Link],
+    lineup: Sequence[Scheme],
+    meta: Mapping[str, Any],
+    threads: int = 2,
+    progress: Progress | None = None,
+    backend: str = SIM,
+) -> Evaluation:
+    """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's."""
     shown = _representatives(chosen)
-    result = Evaluation(meta=meta, warnings=_warnings(chosen))
+    result = Evaluation(meta={**meta, "versions": _versions(), **backends.about(backend)}, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
         futures = [pool.submit(_run_link, link, lineup, link in shown, backend) for link in chosen]
@@ -181,7 +191,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
             threads=config.threads,
             progress=progress,
         )
-    result.warnings += _not_held_out(config)
+    result.warnings += not_held_out(config)
     training = report.read_progress(run / "progress.jsonl")
     verdict = judge(result, training)
     result.save(run / RESULTS)
@@ -202,7 +212,8 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
     return verdict.line
 
 
-def _not_held_out(config: TrainConfig) -> list[str]:
+def not_held_out(config: AnyTrainConfig) -> list[str]:
+    """A warning if `config` has training draw traces that the evaluation judges by."""
     link = config.env.link
     if link.kinds.trace <= 0:
         return []
@@ -323,7 +334,9 @@ def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: 
             runs.rows.append(row)
             continue
         reports = result["flows"][0].get("reports")
-        if scheme.policy is not None and reports is not None and len(reports):
+        if scheme.policy is not None and reports is not None:
+            row["inferences_per_s"] = len(reports) / link.duration_s
+        if scheme.scheme == ACCT and reports is not None and len(reports):
             decided, counts = _decisions(np.asarray(reports, dtype=np.float32))
             row |= decided
             runs.actions[scheme.label] = counts

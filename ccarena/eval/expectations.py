@@ -42,7 +42,7 @@ Row = Mapping[str, Any]
 class Expectation:
     """One claim, its target and what was measured, beside what others got, in words.
 
-    `unlearned` is ACCT with α = 1 always, its least aggressive action: what its window rules leave possible.
+    `unlearned` is the scheme with one action always, `Verdict.unlearned`: what its own rules leave possible.
     """
 
     group: str
@@ -64,6 +64,10 @@ class Verdict:
     expectations: list[Expectation]
     faults: list[str]
     notes: list[str]
+    unlearned: str = "ACCT unlearned (α = 1)"
+    """What `Expectation.unlearned` is of."""
+    source: str = "The figures that ACCT's paper shows, made exact."
+    """Where the expectations come from, a sentence."""
 
     @property
     def learned(self) -> bool:

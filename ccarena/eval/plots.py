@@ -21,6 +21,9 @@ INK, GRID, CAPACITY = "#222222", "#e4e7eb", "#d5dae1"
 # colour, dash, marker
 STYLES: dict[str, tuple[str, str, str]] = {
     ACCT: ("#0072B2", "solid", "circle"),
+    "hyvar": ("#0072B2", "solid", "circle"),
+    "orca": ("#0072B2", "solid", "circle"),
+    "aurora": ("#0072B2", "solid", "circle"),
     "cubic": ("#D55E00", "solid", "square"),
     "bbr": ("#009E73", "dash", "diamond"),
     "reno": ("#CC79A7", "dashdot", "triangle-up"),
@@ -30,7 +33,16 @@ STYLES: dict[str, tuple[str, str, str]] = {
 }
 SPARE = (("#882255", "dash", "x"), ("#44AA99", "dot", "cross"), ("#999933", "dashdot", "pentagon"))
 ZONES = {"green": "#009E73", "yellow": "#F0E442", "red": "#D55E00", "blue": "#0072B2"}
-NAMES = {ACCT: "ACCT (this policy)", "cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one-RTT-late oracle"}
+NAMES = {
+    ACCT: "ACCT (this policy)",
+    "hyvar": "Hyvar (this policy)",
+    "orca": "Orca (this policy)",
+    "aurora": "Aurora (this policy)",
+    "cubic": "CUBIC",
+    "bbr": "BBR",
+    "reno": "Reno",
+    ORACLE: "one-RTT-late oracle",
+}
 HIDDEN_AT_FIRST = ("acct α=1", "acct α=100")
 LEAST_DELAY_MS = 0.1
 BUDGET_MS = 5.0
@@ -43,31 +55,33 @@ def name_of(scheme: str) -> str:
 
 
 def learning_curve(progress: Sequence[Mapping[str, Any]]) -> go.Figure:
-    """Reward, entropy and zone shares over decisions, from the lines of `progress.jsonl`."""
+    """Reward and, where there are any, entropy and zone shares over decisions, from the lines of `progress.jsonl`."""
     decisions = [row["decisions"] for row in progress]
+    lines = [("reward_mean", "Reward per decision (mean)", "reward")]
+    if any("entropy" in row for row in progress):
+        lines.append(("entropy", "Entropy of the policy", "entropy (nats)"))
+    zones = any("zone_green" in row for row in progress)
+    titles = [title for _, title, _ in lines] + ["Where decisions were taken"] * zones
     figure = make_subplots(
-        rows=3,
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.07,
-        subplot_titles=("Reward per decision (mean)", "Entropy of the policy", "Where decisions were taken"),
+        rows=len(titles), cols=1, shared_xaxes=True, vertical_spacing=0.07, subplot_titles=tuple(titles)
     )
-    for row, key in ((1, "reward_mean"), (2, "entropy")):
+    for row, (key, _, unit) in enumerate(lines, start=1):
         line = go.Scatter(
             x=decisions, y=[point.get(key) for point in progress], line={"color": INK, "width": 2}, showlegend=False
         )
         figure.add_trace(line, row, 1)
-    for zone, colour in ZONES.items():
+        figure.update_yaxes(title_text=unit, row=row, col=1)
+        if key == "entropy":
+            figure.update_yaxes(rangemode="tozero", row=row, col=1)
+    for zone, colour in ZONES.items() if zones else ():
         share = [100 * (point.get(f"zone_{zone}") or 0.0) for point in progress]
         area = go.Scatter(
             x=decisions, y=share, name=f"{zone} zone", stackgroup="zones", line={"width": 0.5, "color": colour}
         )
-        figure.add_trace(area, 3, 1)
-    figure.update_yaxes(title_text="reward", row=1, col=1)
-    figure.update_yaxes(title_text="entropy (nats)", rangemode="tozero", row=2, col=1)
-    figure.update_yaxes(title_text="share (%)", range=[0, 100], row=3, col=1)
-    figure.update_xaxes(title_text="decisions", row=3, col=1)
-    return _styled(figure, height=680)
+        figure.add_trace(area, len(titles), 1)
+        figure.update_yaxes(title_text="share (%)", range=[0, 100], row=len(titles), col=1)
+    figure.update_xaxes(title_text="decisions", row=len(titles), col=1)
+    return _styled(figure, height=180 + 500 * len(titles) // 3)
 
 
 def over_time(series: Mapping[str, Any]) -> go.Figure:

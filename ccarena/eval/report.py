@@ -83,7 +83,9 @@ def write_report(
             _section(
                 "How it learned",
                 "The mean reward of a decision should rise, the policy's entropy fall as it makes up its mind, and "
-                "decisions should move from the red zone (too much queue) to the yellow one (link full, queue short).",
+                "decisions should move from the red zone (too much queue) to the yellow one (link full, queue short)."
+                if any("entropy" in row for row in progress)
+                else "The mean reward of a decision should rise.",
                 figure(plots.learning_curve(progress), "learning curve"),
             )
         )
@@ -207,7 +209,7 @@ def print_summary(result: Evaluation, verdict: Verdict | None, report: Path | No
         console.print(f"[{'holds' if item.holds else 'FAILS'}] {item.group}: {item.measured}", markup=False)
         console.print(f"        expected {item.target}", markup=False)
         console.print(f"        CUBIC: {item.cubic}", markup=False)
-        console.print(f"        ACCT unlearned, α = 1: {item.unlearned}", markup=False)
+        console.print(f"        {verdict.unlearned}: {item.unlearned}", markup=False)
         console.print(f"        knowing capacity one RTT late: {item.oracle}", markup=False)
     if report is not None:
         console.print(f"report: {report}", markup=False)
@@ -276,22 +278,23 @@ def _expectation_table(verdict: Verdict) -> str:
             "Measured",
             "Holds?",
             "CUBIC",
-            "ACCT unlearned (α = 1)",
+            html.escape(verdict.unlearned),
             "Knowing capacity one RTT late",
         )
     )
     return _section(
         "Expectations",
-        "The figures that ACCT's paper shows, made exact. The last two columns say what is possible: for ACCT's window "
-        "rules with the gentlest α, and, by physics, for a sender that learns of capacity one round trip late and "
-        "knows everything else (packets' rounding is not in it).",
+        f"{verdict.source} The last two columns say what is possible: for the scheme's own rules without learning, "
+        "and, by physics, for a sender that learns of capacity one round trip late and knows everything else (packets' "
+        "rounding is not in it).",
         f'<div class="scroll"><table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
     )
 
 
 def _summary_section(result: Evaluation) -> str:
     head, rows = summary_table(result)
-    return _section("All schemes", "Means over links and seeds.", _table(head, rows, emphasise=_label(ACCT)))
+    policy = _label(str(result.meta.get("scheme", ACCT)))
+    return _section("All schemes", "Means over links and seeds.", _table(head, rows, emphasise=policy))
 
 
 def _rows_section(result: Evaluation) -> str:

@@ -6,6 +6,8 @@ Tensors (float32): `{actor,critic}.conv.{throughput,delay,zone,window}.{weight[F
 `architecture` (JSON), `observation`, `actions` (JSON list), `training` (JSON), `seed`, `versions` (JSON), `evaluation`
 (JSON: what to expect of it).
 Nothing in it is executed or unpickled.
+
+That is ACCT's. Policies with continuous actions have the same metadata and other tensors: `ccarena.policies.mlp`.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
 
 if TYPE_CHECKING:
+    from ccarena.policies.mlp import MlpArtifact
     from ccarena.policies.networks import ActorCritic
 
 FORMAT = "1"
@@ -92,24 +95,29 @@ class Artifact:
         path = Path(path)
         _check_tensors(path, self.tensors, self.filters, self.hidden)
         architecture = {"kind": "acct-conv", "filters": self.filters, "hidden": self.hidden}
-        metadata = {
-            "ccarena_format": FORMAT,
-            "architecture": _json(architecture),
-            "observation": spec.OBSERVATION_ID,
-            "actions": _json(list(spec.ACTIONS)),
-            "training": _json(self.training),
-            "seed": str(self.seed),
-            "versions": _json(self.versions),
-            "evaluation": _json(self.evaluation),
-        }
-        try:
-            tensorfile.write(path, self.tensors, metadata)
-        except OSError as error:
-            raise PolicyError(f"{path}: cannot write the policy: {error.strerror}; choose another place") from error
+        write(path, self, architecture, spec.OBSERVATION_ID, list(spec.ACTIONS))
 
 
-def load(path: str | Path) -> Artifact:
-    """Reads and checks the artifact at `path`.
+def write(path: Path, artifact: Any, architecture: Mapping[str, Any], observation: str, actions: list[float]) -> None:
+    """Writes `artifact`'s tensors and provenance. Raises PolicyError if the file cannot be written."""
+    metadata = {
+        "ccarena_format": FORMAT,
+        "architecture": _json(architecture),
+        "observation": observation,
+        "actions": _json(actions),
+        "training": _json(artifact.training),
+        "seed": str(artifact.seed),
+        "versions": _json(artifact.versions),
+        "evaluation": _json(artifact.evaluation),
+    }
+    try:
+        tensorfile.write(path, artifact.tensors, metadata)
+    except OSError as error:
+        raise PolicyError(f"{path}: cannot write the policy: {error.strerror}; choose another place") from error
+
+
+def load(path: str | Path) -> Artifact | MlpArtifact:
+    """Reads and checks the artifact at `path`, of whatever kind it is.
 
     Raises PolicyError, naming file, fault and expectation, if it is missing, truncated, no policy, of another format
     version, observation or action set, has a missing, extra or misshapen tensor, or a value that is not finite.
@@ -127,36 +135,38 @@ def load(path: str | Path) -> Artifact:
         raise PolicyError(f"{path}: not a policy artifact: metadata has no `ccarena_format`; was it saved by ccarena?")
     if version != FORMAT:
         raise PolicyError(f'{path}: format version "{version}", expected "{FORMAT}"; use the ccarena that wrote it')
-    if metadata.get("observation") != spec.OBSERVATION_ID:
-        raise PolicyError(f'{path}: observation "{metadata.get("observation")}", expected "{spec.OBSERVATION_ID}"')
-    actions = _parse(path, metadata, "actions", list)
+    observation = metadata.get("observation")
+    actions = parse(path, metadata, "actions", list)
+    architecture = parse(path, metadata, "architecture", dict)
+    try:
+        seed = int(metadata.get("seed", ""))
+    except ValueError:
+        raise PolicyError(f"{path}: seed {metadata.get('seed')!r} in the metadata, expected an integer") from None
+    provenance: dict[str, Any] = {
+        name: parse(path, metadata, name, dict) for name in ("training", "versions", "evaluation")
+    }
+    provenance["seed"] = seed
+    from ccarena.policies import mlp
+
+    if observation in mlp.LAYOUTS:
+        return mlp.check(path, tensors, observation, actions, architecture, provenance)
+    if observation != spec.OBSERVATION_ID:
+        known = '" or "'.join((spec.OBSERVATION_ID, *mlp.LAYOUTS))
+        raise PolicyError(f'{path}: observation "{observation}", expected "{known}"')
     if actions != list(spec.ACTIONS):
         raise PolicyError(f"{path}: actions {actions}, expected {list(spec.ACTIONS)}")
-    architecture = _parse(path, metadata, "architecture", dict)
     if architecture.get("kind") != "acct-conv":
         raise PolicyError(f'{path}: architecture kind {architecture.get("kind")!r}, expected "acct-conv"')
     filters = _size(path, architecture, "filters", MAX_FILTERS)
     hidden = _size(path, architecture, "hidden", MAX_HIDDEN)
     _check_tensors(path, tensors, filters, hidden)
-    try:
-        seed = int(metadata.get("seed", ""))
-    except ValueError:
-        raise PolicyError(f"{path}: seed {metadata.get('seed')!r} in the metadata, expected an integer") from None
-    return Artifact(
-        tensors,
-        filters,
-        hidden,
-        training=_parse(path, metadata, "training", dict),
-        seed=seed,
-        versions=_parse(path, metadata, "versions", dict),
-        evaluation=_parse(path, metadata, "evaluation", dict),
-    )
+    return Artifact(tensors, filters, hidden, **provenance)
 
 
 def versions() -> dict[str, str]:
     """Versions of this Python and of the installed packages that training depends on."""
     found = {"python": platform.python_version()}
-    for name in ("ccarena", "torch", "numpy", "gymnasium"):
+    for name in ("ccarena", "torch", "numpy", "gymnasium", "stable-baselines3"):
         try:
             found[name] = packages.version(name)
         except packages.PackageNotFoundError:
@@ -165,7 +175,11 @@ def versions() -> dict[str, str]:
 
 
 def _check_tensors(path: Path, tensors: Mapping[str, NDArray], filters: int, hidden: int) -> None:
-    expected = expected_shapes(filters, hidden)
+    check_tensors(path, tensors, expected_shapes(filters, hidden))
+
+
+def check_tensors(path: Path, tensors: Mapping[str, NDArray], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Raises PolicyError unless `tensors` are exactly those expected, float32 and finite."""
     for name in sorted(expected.keys() - tensors.keys()):
         raise PolicyError(f'{path}: tensor "{name}" is missing, expected shape {list(expected[name])}')
     for name in sorted(tensors.keys() - expected.keys()):
@@ -186,7 +200,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _parse(path: Path, metadata: Mapping[str, str], key: str, kind: type) -> Any:
+def parse(path: Path, metadata: Mapping[str, str], key: str, kind: type) -> Any:
+    """The JSON of one entry of the metadata. Raises PolicyError if it is missing or of another type."""
     try:
         value = json.loads(metadata.get(key, ""))
     except (ValueError, RecursionError):

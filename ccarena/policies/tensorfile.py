@@ -74,13 +74,13 @@ def read(path: Path) -> tuple[dict[str, NDArray], dict[str, str]]:
     Raises TensorFileError if it is no safetensors file or is truncated, OSError if it cannot be read.
     """
     with open(path, "rb") as file:
-        start = file.read(2)
+        start = file.read(9)
     try:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
     except (SafetensorError, TypeError, ValueError) as error:
-        # Asked only now: a good file may begin like this too, with the length of its header.
-        if start == b"PK" or start[:1] == b"\x80":
+        # Ours begins with the length of its header, which may look like this too, and then with the header's brace.
+        if start[8:] != b"{" and (start[:2] == b"PK" or start[:1] == b"\x80"):
             raise TensorFileError(
                 "it is a pickle or a zip archive such as torch.save writes, which is never loaded"
             ) from error

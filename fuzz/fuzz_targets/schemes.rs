@@ -119,7 +119,9 @@ fuzz_target!(|input: Input| {
                 if let Some(learned) = controller.learned() {
                     learned.take_decision();
                     // Refused or taken.
+                    let (low, high) = learned.spec().bounds;
                     let _ = learned.act(Action::Discrete(action % 20), now);
+                    let _ = learned.act(Action::Continuous(low + (high - low) * (action % 20) as f32 / 16.0), now);
                 }
             }
         }

@@ -90,7 +90,7 @@ def test_the_report_explains_observation_and_reward() -> None:
     env.reset(seed=5)
     for action in (3, 14, 0, 9):
         observation, reward, _, _, info = env.step(action)
-        assert tuple(info) == REPORT_FIELDS
+        assert tuple(info) == (*REPORT_FIELDS, "interval_s")
         row = np.array([list(info.values())], np.float32)
         assert reward == pytest.approx(float(rewards(row, RewardParams(omega=3.0))[0]))
         zone = observation[SERIES_SLICES["zone"]].reshape(len(Zone), -1)[:, -1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -135,7 +136,8 @@ def test_unknown_names_get_the_nearest(overrides: dict[str, Any], message: str) 
 
 @pytest.mark.parametrize("name", shipped())
 def test_every_shipped_configuration_has_worlds(name: str) -> None:
-    AcctVectorEnv(2, load_config(name).env).reset(seed=1)
+    env = load_config(name).env
+    gymnasium.make_vec(env.id, num_envs=2, config=env).reset(seed=1)
 
 
 def test_every_preset_can_be_trained_on() -> None:

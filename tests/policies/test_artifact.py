@@ -152,3 +152,6 @@ def test_a_header_as_long_as_a_pickle_s_first_byte_is_no_pickle(tmp_path: Path) 
     assert path.read_bytes()[:1] == b"\x80"
     tensors, metadata = tensorfile.read(path)
     assert tensors["x"].shape == (2,) and len(metadata["pad"]) == size
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(tensorfile.TensorFileError, match="truncated"):
+        tensorfile.read(path)

@@ -292,6 +292,11 @@ impl LearnedSpec {
             return Err(ActionError::NotFinite(value as f32));
         }
         if self.actions.is_empty() {
+            let (low, high) = self.bounds;
+            if !(low..=high).contains(&(value as f32)) {
+                let expected = format!("a number from {low} to {high}");
+                return Err(ActionError::OutOfRange { got: value.to_string(), expected });
+            }
             return Ok(Action::Continuous(value as f32));
         }
         if value < 0.0 || value.fract() != 0.0 || value >= self.actions.len() as f64 {

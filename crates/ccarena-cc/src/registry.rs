@@ -167,15 +167,18 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 const SCHEMES: &[Scheme] = &[
     schemes::acct::SCHEME,
+    schemes::aurora::SCHEME,
     schemes::bbr::SCHEME,
     schemes::copa::SCHEME,
     schemes::cubic::SCHEME,
     schemes::ewtcp::SCHEME,
     schemes::fixed::SCHEME,
     schemes::hercules::SCHEME,
+    schemes::hyvar::SCHEME,
     schemes::illinois::SCHEME,
     schemes::ledbat::SCHEME,
     schemes::multcp::SCHEME,
+    schemes::orca::SCHEME,
     schemes::reno::SCHEME,
     schemes::vegas::SCHEME,
     schemes::vivace::SCHEME,

@@ -191,10 +191,12 @@ impl Flow {
             Operation::Decide { action } => {
                 if let Some(learned) = self.controller.learned() {
                     learned.take_decision();
-                    let actions = learned.spec().actions.len() as u32;
-                    if actions > 0 {
-                        learned.act(Action::Discrete(action % actions), self.now).unwrap();
-                    }
+                    let (actions, (low, high)) = (learned.spec().actions.len() as u32, learned.spec().bounds);
+                    let action = match actions {
+                        0 => Action::Continuous(low + (high - low) * action as f32 / 14.0),
+                        n => Action::Discrete(action % n),
+                    };
+                    learned.act(action, self.now).unwrap();
                 }
             }
             Operation::Want { weight, min_mbps } => {

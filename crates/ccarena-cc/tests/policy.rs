@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use ccarena_cc::Action;
 use ccarena_cc::policy::{Policy, PolicyError};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -49,10 +50,13 @@ impl Parts {
         self.tensor(name).data[4 * index..4 * index + 4].copy_from_slice(&value.to_le_bytes());
     }
 
-    fn error(&self) -> PolicyError {
+    fn bytes(&self) -> Vec<u8> {
         let views = self.tensors.iter().map(|(n, t)| (n, TensorView::new(t.dtype, t.shape.clone(), &t.data).unwrap()));
-        let bytes = safetensors::serialize(views, Some(self.metadata.clone())).unwrap();
-        Policy::from_bytes(&bytes).unwrap_err()
+        safetensors::serialize(views, Some(self.metadata.clone())).unwrap()
+    }
+
+    fn error(&self) -> PolicyError {
+        Policy::from_bytes(&self.bytes()).unwrap_err()
     }
 }
 
@@ -121,7 +125,10 @@ fn metadata_that_does_not_fit_is_refused() {
     assert!(error.to_string().contains(r#"format version "2"; expected "1""#), "{error}");
 
     let error = Parts::golden().with_metadata("observation", "acct-9").error();
-    assert_eq!(error.to_string(), r#"metadata `observation` is "acct-9"; expected "acct-1""#);
+    assert_eq!(
+        error.to_string(),
+        r#"metadata `observation` is "acct-9"; expected "acct-1" or "hyvar-1" or "aurora-1""#
+    );
 
     let error = Parts::golden().with_metadata("actions", "[1,2]").error().to_string();
     assert!(error.starts_with("metadata `actions` is [1,2]; expected [1.0, 2.0, 3.0"), "{error}");
@@ -182,4 +189,67 @@ proptest! {
             prop_assert!(action < 15);
         }
     }
+}
+
+/// A policy for Hyvar: one hidden unit that looks at the newest throughput ratio, then tanh.
+fn mlp(architecture: &str) -> Parts {
+    let spec = ccarena_cc::schemes::hybrid::SPEC;
+    let n = spec.observation_len;
+    let tensor = |shape: &[usize], values: Vec<f32>| Tensor {
+        dtype: Dtype::F32,
+        shape: shape.to_vec(),
+        data: values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    };
+    let mut weight = vec![0.0; n];
+    weight[9] = 1.0;
+    let tensors = [
+        ("actor.0.weight", tensor(&[1, n], weight)),
+        ("actor.0.bias", tensor(&[1], vec![0.0])),
+        ("actor.out.weight", tensor(&[1, 1], vec![-0.5])),
+        ("actor.out.bias", tensor(&[1], vec![0.1])),
+        ("normalisation.offset", tensor(&[n], vec![0.0; n])),
+        ("normalisation.scale", tensor(&[n], vec![1.0; n])),
+        ("normalisation.low", tensor(&[n], vec![0.0; n])),
+        ("normalisation.high", tensor(&[n], vec![1.0; n])),
+    ];
+    let metadata =
+        [("ccarena_format", "1"), ("observation", spec.id), ("actions", "[-2.0,2.0]"), ("architecture", architecture)];
+    Parts {
+        metadata: metadata.map(|(k, v)| (k.to_string(), v.to_string())).into(),
+        tensors: tensors.map(|(name, tensor)| (name.to_string(), tensor)).into(),
+    }
+}
+
+const TANH: &str = r#"{"kind":"mlp","hidden":[1],"output":"tanh"}"#;
+
+#[test]
+fn a_continuous_policy_acts_within_its_bounds() {
+    let policy = Policy::from_bytes(&mlp(TANH).bytes()).unwrap();
+    let mut scratch = policy.scratch();
+    assert_eq!((policy.spec().id, policy.outputs()), ("hyvar-1", 1));
+    for (seen, output) in [(0.0, 0.1), (0.6, -0.2), (1.0, -0.4), (9.0, -0.4), (-1.0, 0.1_f32)] {
+        let mut observation = [0.0; 70];
+        observation[9] = seen;
+        match policy.action(&observation, &mut scratch).unwrap() {
+            Action::Continuous(a) => assert!((a - 2.0 * output.tanh()).abs() < 1e-6, "{seen}: {a}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(policy.value(&[0.0; 70], &mut scratch), Err(PolicyError::NoCritic));
+}
+
+#[test]
+fn a_continuous_policy_that_does_not_fit_is_refused() {
+    for (architecture, expected) in [
+        (r#"{"kind":"acct-conv","filters":3,"hidden":12}"#, "one whose \"kind\" is \"mlp\""),
+        (r#"{"kind":"mlp","hidden":[],"output":"tanh"}"#, "\"hidden\" to be 1 to 8 sizes"),
+        (r#"{"kind":"mlp","hidden":[1],"output":"relu"}"#, "\"output\" to be \"tanh\" or \"linear\""),
+    ] {
+        let error = mlp(architecture).error().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = mlp(TANH).with_metadata("actions", "[-1,1]").error().to_string();
+    assert_eq!(error, "metadata `actions` is [-1,1]; expected [-2.0, 2.0]");
+    let error = mlp(r#"{"kind":"mlp","hidden":[1,2],"output":"tanh"}"#).error().to_string();
+    assert_eq!(error, r#"tensor "actor.1.weight" is missing; expected shape [2, 1]"#);
 }

@@ -26,7 +26,8 @@ impl Policy {
         self.0.spec().id
     }
 
-    /// act(observations: float32[n, len]) -> (actions: int64[n], logits: float32[n, actions])
+    /// act(observations: float32[n, len]) -> (actions: int64[n], logits: float32[n, actions]); where actions are
+    /// continuous, (zeros, actions: float32[n, 1])
     #[expect(clippy::type_complexity, reason = "a pair of arrays")]
     fn act<'py>(
         &self,
@@ -49,7 +50,7 @@ impl Policy {
             actions.push(i64::from(action));
             logits.extend_from_slice(values);
         }
-        let shape = [actions.len(), spec.actions.len()];
+        let shape = [actions.len(), self.0.outputs()];
         let logits = numpy::PyArrayMethods::reshape(&PyArray1::from_vec(py, logits), shape)?;
         Ok((PyArray1::from_vec(py, actions), logits))
     }

@@ -105,6 +105,12 @@ impl VecWorlds {
         PyArray1::from_vec(py, self.0.data_packets())
     }
 
+    /// What the learners observe, such as "acct-1".
+    #[getter]
+    fn observation(&self) -> &'static str {
+        self.0.spec().id
+    }
+
     fn __len__(&self) -> usize {
         self.0.len()
     }
@@ -126,6 +132,12 @@ impl SharedWorld {
     #[getter]
     fn learners(&self) -> usize {
         self.0.learners().len()
+    }
+
+    /// What the learners observe, such as "acct-1".
+    #[getter]
+    fn observation(&self) -> &'static str {
+        self.0.spec().id
     }
 
     /// reset(episode)

@@ -75,8 +75,11 @@ pub struct LinkDomain {
     pub buffer_bdp: Option<Range>,
     /// Drop-tail limit in packets; takes precedence.
     pub buffer_packets: Option<Range>,
-    /// Probability of independent packet loss.
+    /// Probability of independent packet loss, on links that lose packets at all.
     pub loss: Range,
+    /// Probability that a link does.
+    #[serde(default = "always")]
+    pub lossy: f64,
     /// Probability that the bottleneck has a network agent.
     pub signal: f64,
     /// Share of capacity that the agent offers.
@@ -109,6 +112,10 @@ pub struct Learner {
     pub count: u32,
     /// Rate that their applications ask for.
     pub desired_mbps: f64,
+}
+
+const fn always() -> f64 {
+    1.0
 }
 
 const fn one() -> u32 {
@@ -146,7 +153,11 @@ impl Domain {
             service,
             queue: self.queue(stream, mean, rtt),
             delay: rtt / 2,
-            loss: self.link.loss.uniform(stream),
+            loss: if self.link.lossy >= 1.0 || stream.chance(self.link.lossy) {
+                self.link.loss.uniform(stream)
+            } else {
+                0.0
+            },
             agent: stream
                 .chance(self.link.signal)
                 .then(|| AgentSpec { headroom: self.link.agent_headroom, ..AgentSpec::default() }),

@@ -463,7 +463,7 @@ impl Sim {
             Some(Decider::Constant(action)) => *action,
             Some(Decider::Policy(policy)) => {
                 learned.observe(observation);
-                Action::Discrete(policy(observation))
+                policy(observation)
             }
             _ => return,
         };

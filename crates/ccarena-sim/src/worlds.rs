@@ -97,6 +97,14 @@ pub enum WorldError {
         /// How many there should be.
         expected: &'static str,
     },
+    /// Learners that one agent cannot serve.
+    #[error("learned flows without a policy observe {first:?} and {other:?}; expected one scheme among them")]
+    Mixed {
+        /// What the first observes.
+        first: &'static str,
+        /// What another one observes.
+        other: &'static str,
+    },
     /// A saved state that does not fit.
     #[error("saved environment state: {0}")]
     State(String),
@@ -142,6 +150,10 @@ impl World {
         let learners = sim.learners();
         let first = learners.first().and_then(|&flow| sim.spec(flow));
         let spec = first.ok_or(WorldError::Learners { found: 0, expected: "at least one" })?;
+        let mut others = learners.iter().filter_map(|&flow| sim.spec(flow)).map(|s| s.id);
+        if let Some(other) = others.find(|id| *id != spec.id) {
+            return Err(WorldError::Mixed { first: spec.id, other });
+        }
         let horizon = Time(scenario.duration.0);
         Ok(Self { source, files, seed, index, episode: 0, actions: Vec::new(), sim, spec, learners, horizon })
     }

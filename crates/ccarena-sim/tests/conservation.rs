@@ -94,7 +94,9 @@ fn flow() -> impl Strategy<Value = Value> {
     (0..schemes.len(), path(), app(), switches, times, shares, 1..40_u32).prop_map(
         move |(i, (path, back), app, (sack, delayed, slow_start, ecn), (start, stop), (weight, min), window)| {
             let requirement = min.map(|a| json!({"min_mbps": a, "max_mbps": 1.5 * a + 0.01}));
-            let policy = if schemes[i].learned { json!({"constant": 3}) } else { Value::Null };
+            // An index for ACCT; where actions are continuous, a window or a rate that is pushed down a little.
+            let action = if schemes[i].name == "acct" { 3.0 } else { -0.2 };
+            let policy = if schemes[i].learned { json!({"constant": action}) } else { Value::Null };
             json!({"scheme": schemes[i].name, "path": path, "return_path": back, "app": app, "sack": sack,
                 "delayed_ack": delayed, "slow_start": slow_start, "start_s": start, "stop_s": stop,
                 "initial_window": window, "policy": policy, "ecn": ecn, "weight": weight,

@@ -133,3 +133,31 @@ fn states_that_do_not_fit_are_refused() {
         assert!(error.to_string().starts_with("saved environment state: "), "{error}");
     }
 }
+
+#[test]
+fn continuous_actions_are_numbers_within_the_bounds() {
+    let scenario = json!({
+        "duration_s": 2,
+        "links": [{"service": {"type": "constant", "rate_mbps": 12}, "delay_ms": 10}],
+        "flows": [{"scheme": "orca", "base_rtt_ms": 20}],
+    });
+    let scenario = Box::new(ccarena_net::Scenario::from_json(&scenario).unwrap());
+    let mut worlds = Worlds::new(Source::Scenario(scenario), 2, 1, 1).unwrap();
+    let (width, report) = (worlds.spec().observation_len, worlds.spec().report.len());
+    let step = |worlds: &mut Worlds, actions: &[f32]| {
+        let (mut observations, mut reports) = (vec![0.0; 2 * width], vec![0.0; 2 * report]);
+        let out = StepOut {
+            observations: &mut observations,
+            reports: &mut reports,
+            truncated: &mut [false; 2],
+            final_observations: &mut vec![0.0; 2 * width],
+        };
+        worlds.step(actions, out)
+    };
+    step(&mut worlds, &[-2.0, 0.3]).unwrap();
+    let state = worlds.state();
+    for bad in [-2.1, 2.1, f32::NAN] {
+        assert!(matches!(step(&mut worlds, &[0.0, bad]), Err(WorldError::Action { index: 1, .. })), "{bad}");
+    }
+    assert_eq!(worlds.state(), state, "no world has moved");
+}

@@ -1,25 +1,29 @@
 //! The policy artifact: a safetensors file with `ccarena_format` 1.
 //!
-//! Tensors, all float32, with F filters, H hidden units, A actions and N entries in the observation:
-//! `{actor,critic}.conv.SERIES.{weight[F,C,8],bias[F]}`, `{actor,critic}.hidden.{weight[H,F*series+scalars],bias[H]}`,
-//! `actor.out.{weight[A,H],bias[A]}`, `critic.out.{weight[1,H],bias[1]}`, `normalisation.{offset,scale,low,high}[N]`.
-//! Metadata, all text: `ccarena_format`, `architecture`, `observation`, `actions` and more that inference does not read.
+//! Tensors, all float32, with N entries in the observation: `normalisation.{offset,scale,low,high}[N]`, and
+//! - `acct-conv`, with F filters, H hidden units, A actions: `{actor,critic}.conv.SERIES.{weight[F,C,8],bias[F]}`, `{actor,critic}.hidden.{weight[H,F*series+scalars],bias[H]}`,
+//!   `actor.out.{weight[A,H],bias[A]}`, `critic.out.{weight[1,H],bias[1]}`;
+//! - `mlp`, with hidden layers of H0, H1, ... units: `actor.K.{weight[HK,inputs],bias[HK]}`, `actor.out.{weight[1,H],bias[1]}`.
+//!
+//! Metadata, all text: `ccarena_format`, `architecture`, `observation`, `actions` (discrete ones; of continuous ones
+//! `[low,high]`) and more that inference does not read.
 
 use std::collections::HashMap;
 
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::network::{Linear, Tower};
+use super::network::{Actor, Linear, Mlp, Tower};
 use super::{Normalisation, Policy};
 use crate::controller::LearnedSpec;
-use crate::schemes::acct;
+use crate::schemes::{acct, aurora, hybrid};
 
 /// The format that this reads.
 const FORMAT: &str = "1";
 /// Largest sizes that are taken for a policy.
 const MAX_FILTERS: u64 = 1024;
 const MAX_HIDDEN: u64 = 4096;
+const MAX_LAYERS: usize = 8;
 
 /// An observation that `acct-conv` takes: its series (name in the tensors, channels), each `HISTORY` long, then scalars.
 struct Layout {
@@ -29,8 +33,12 @@ struct Layout {
 }
 
 const HISTORY: usize = 8;
-const LAYOUTS: &[Layout] =
-    &[Layout { spec: &acct::SPEC, series: &[("throughput", 1), ("delay", 1), ("zone", 4), ("window", 1)], scalars: 2 }];
+const ACCT: Layout =
+    Layout { spec: &acct::SPEC, series: &[("throughput", 1), ("delay", 1), ("zone", 4), ("window", 1)], scalars: 2 };
+
+/// What can be observed, and the architecture of who does.
+const OBSERVATIONS: &[(&LearnedSpec, &str)] =
+    &[(ACCT.spec, "acct-conv"), (&hybrid::SPEC, "mlp"), (&aurora::SPEC, "mlp")];
 
 /// An artifact that cannot be used, or an observation that does not fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -125,6 +133,9 @@ pub enum PolicyError {
         /// What was given.
         value: f32,
     },
+    /// A value is asked of a policy that has an actor alone.
+    #[error("the policy has no critic; expected one with discrete actions")]
+    NoCritic,
     /// A batch whose buffers do not fit.
     #[error("{observations} observation values and room for {logits} logits; expected n x {width} and n x {actions}")]
     BatchLength {
@@ -144,15 +155,32 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     let not_safetensors = |e: safetensors::SafeTensorError| PolicyError::NotSafetensors { reason: e.to_string() };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
     let metadata = Metadata(header.metadata().clone().unwrap_or_default());
-    let layout = metadata.layout()?;
-    let (filters, hidden) = metadata.architecture()?;
+    let (spec, kind) = metadata.observation()?;
+    let architecture = metadata.architecture(kind)?;
 
     let mut tensors = Tensors { file: SafeTensors::deserialize(bytes).map_err(not_safetensors)?, used: Vec::new() };
-    let normalisation = tensors.normalisation(layout.spec.observation_len)?;
-    let actor = tensors.tower("actor", layout, filters, hidden, layout.spec.actions.len())?;
-    let critic = tensors.tower("critic", layout, filters, hidden, 1)?;
+    let normalisation = tensors.normalisation(spec.observation_len)?;
+    let (actor, critic) = if kind == "mlp" {
+        (Actor::Mlp(tensors.mlp(spec, &architecture)?), None)
+    } else {
+        let (filters, hidden) =
+            (size(&architecture, "filters", MAX_FILTERS)?, size(&architecture, "hidden", MAX_HIDDEN)?);
+        let actor = tensors.tower("actor", &ACCT, filters, hidden, spec.actions.len())?;
+        (Actor::Conv(actor), Some(tensors.tower("critic", &ACCT, filters, hidden, 1)?))
+    };
     tensors.refuse_unused()?;
-    Ok(Policy { spec: layout.spec, normalisation, actor, critic, metadata: metadata.0 })
+    Ok(Policy { spec, normalisation, actor, critic, metadata: metadata.0 })
+}
+
+fn architecture_error(found: &Value, expected: String) -> PolicyError {
+    PolicyError::Metadata { key: "architecture", found: found.to_string(), expected }
+}
+
+/// Entry `key` of an architecture.
+fn size(architecture: &Value, key: &str, most: u64) -> Result<usize, PolicyError> {
+    let value = architecture.get(key).and_then(Value::as_u64).filter(|n| (1..=most).contains(n));
+    let expected = || format!("{key:?} to be from 1 to {most}");
+    value.map(|n| n as usize).ok_or_else(|| architecture_error(architecture, expected()))
 }
 
 struct Metadata(HashMap<String, String>);
@@ -172,47 +200,38 @@ impl Metadata {
         })
     }
 
-    /// Checks format, observation and actions.
-    fn layout(&self) -> Result<&'static Layout, PolicyError> {
+    /// Checks format, observation and actions; what it observes, and the architecture that goes with that.
+    fn observation(&self) -> Result<(&'static LearnedSpec, &'static str), PolicyError> {
         let version = self.text("ccarena_format", FORMAT)?;
         if version != FORMAT {
             return Err(PolicyError::Version { found: version.into() });
         }
-        let known = LAYOUTS.iter().map(|l| format!("{:?}", l.spec.id)).collect::<Vec<_>>().join(" or ");
+        let known = OBSERVATIONS.iter().map(|(s, _)| format!("{:?}", s.id)).collect::<Vec<_>>().join(" or ");
         let id = self.text("observation", &known)?;
-        let layout = LAYOUTS.iter().find(|l| l.spec.id == id).ok_or_else(|| PolicyError::Metadata {
+        let &(spec, kind) = OBSERVATIONS.iter().find(|(s, _)| s.id == id).ok_or_else(|| PolicyError::Metadata {
             key: "observation",
             found: format!("{id:?}"),
             expected: known,
         })?;
         let actions = self.json("actions", "a JSON list of numbers")?;
+        let bounds = [spec.bounds.0, spec.bounds.1];
+        let expected = if spec.actions.is_empty() { &bounds[..] } else { spec.actions };
         let same = |a: &Vec<Value>| {
-            a.len() == layout.spec.actions.len()
-                && a.iter().zip(layout.spec.actions).all(|(a, b)| a.as_f64() == Some(f64::from(*b)))
+            a.len() == expected.len() && a.iter().zip(expected).all(|(a, b)| a.as_f64() == Some(f64::from(*b)))
         };
         if !actions.as_array().is_some_and(same) {
-            let expected = format!("{:?}", layout.spec.actions);
+            let expected = format!("{expected:?}");
             return Err(PolicyError::Metadata { key: "actions", found: actions.to_string(), expected });
         }
-        Ok(layout)
+        Ok((spec, kind))
     }
 
-    /// Filters and hidden units.
-    fn architecture(&self) -> Result<(usize, usize), PolicyError> {
+    fn architecture(&self, kind: &str) -> Result<Value, PolicyError> {
         let architecture = self.json("architecture", "a JSON object")?;
-        let error = |found: &Value, expected: String| PolicyError::Metadata {
-            key: "architecture",
-            found: found.to_string(),
-            expected,
-        };
-        if architecture.get("kind").and_then(Value::as_str) != Some("acct-conv") {
-            return Err(error(&architecture, "one whose \"kind\" is \"acct-conv\"".into()));
+        if architecture.get("kind").and_then(Value::as_str) != Some(kind) {
+            return Err(architecture_error(&architecture, format!("one whose \"kind\" is {kind:?}")));
         }
-        let size = |key: &str, most: u64| {
-            let value = architecture.get(key).and_then(Value::as_u64).filter(|n| (1..=most).contains(n));
-            value.map(|n| n as usize).ok_or_else(|| error(&architecture, format!("{key:?} to be from 1 to {most}")))
-        };
-        Ok((size("filters", MAX_FILTERS)?, size("hidden", MAX_HIDDEN)?))
+        Ok(architecture)
     }
 }
 
@@ -265,6 +284,29 @@ impl Tensors<'_> {
             hidden: self.linear(&format!("{name}.hidden"), &[hidden, features])?,
             out: self.linear(&format!("{name}.out"), &[outputs, hidden])?,
         })
+    }
+
+    fn mlp(&mut self, spec: &LearnedSpec, architecture: &Value) -> Result<Mlp, PolicyError> {
+        let error = |expected: String| architecture_error(architecture, expected);
+        let sizes: Option<Vec<usize>> = architecture.get("hidden").and_then(Value::as_array).and_then(|layers| {
+            let size = |n: &Value| n.as_u64().filter(|n| (1..=MAX_HIDDEN).contains(n)).map(|n| n as usize);
+            layers.iter().map(size).collect()
+        });
+        let sizes = sizes.filter(|s| (1..=MAX_LAYERS).contains(&s.len())).ok_or_else(|| {
+            error(format!("\"hidden\" to be 1 to {MAX_LAYERS} sizes of layers, each from 1 to {MAX_HIDDEN}"))
+        })?;
+        let squash = match architecture.get("output").and_then(Value::as_str) {
+            Some("tanh") => true,
+            Some("linear") => false,
+            _ => return Err(error("\"output\" to be \"tanh\" or \"linear\"".into())),
+        };
+        let mut inputs = spec.observation_len;
+        let mut hidden = Vec::with_capacity(sizes.len());
+        for (k, units) in sizes.into_iter().enumerate() {
+            hidden.push(self.linear(&format!("actor.{k}"), &[units, inputs])?);
+            inputs = units;
+        }
+        Ok(Mlp { hidden, out: self.linear("actor.out", &[1, inputs])?, squash, bounds: spec.bounds })
     }
 
     fn normalisation(&mut self, width: usize) -> Result<Normalisation, PolicyError> {

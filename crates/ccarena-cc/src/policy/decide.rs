@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Policy;
+use crate::controller::Action;
 
-/// A policy as a function from observation to the index of an action.
-pub type PolicyFn = Box<dyn FnMut(&[f32]) -> u32 + Send + Sync>;
+/// A policy as a function from observation to action.
+pub type PolicyFn = Box<dyn FnMut(&[f32]) -> Action + Send + Sync>;
 
 /// Reads the policy artifact `path`.
 ///
@@ -26,6 +27,7 @@ pub fn decider(policy: Arc<Policy>, file: &str, observation: &str) -> Result<Pol
         return Err(format!("{file}: observes {:?}; the scheme gives {observation:?}", policy.spec().id));
     }
     let mut scratch = policy.scratch();
-    // The observation's length was checked with the artifact, so inference cannot fail; a first action is never reached.
-    Ok(Box::new(move |observation| policy.act(observation, &mut scratch).map_or(0, |(action, _)| action)))
+    // Never reached: the observation's length was checked with the artifact, so inference cannot fail.
+    let fallback = if policy.spec().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
+    Ok(Box::new(move |observation| policy.action(observation, &mut scratch).unwrap_or(fallback)))
 }

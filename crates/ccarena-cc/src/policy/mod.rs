@@ -10,16 +10,16 @@ mod network;
 
 pub use self::artifact::PolicyError;
 pub use self::decide::{PolicyFn, decider, load};
-use self::network::Tower;
-use crate::controller::LearnedSpec;
+use self::network::{Actor, Tower};
+use crate::controller::{Action, LearnedSpec};
 
-/// A trained policy: fixed normalisation, actor and critic.
+/// A trained policy: fixed normalisation, an actor and, with discrete actions, a critic.
 #[derive(Clone, Debug)]
 pub struct Policy {
     spec: &'static LearnedSpec,
     normalisation: Normalisation,
-    actor: Tower,
-    critic: Tower,
+    actor: Actor,
+    critic: Option<Tower>,
     metadata: std::collections::HashMap<String, String>,
 }
 
@@ -65,37 +65,51 @@ impl Policy {
     /// Working memory of the right size.
     #[must_use]
     pub fn scratch(&self) -> Scratch {
-        Scratch {
-            input: vec![0.0; self.spec.observation_len],
-            features: vec![0.0; self.actor.features()],
-            hidden: vec![0.0; self.actor.hidden()],
-            output: vec![0.0; self.spec.actions.len()],
-        }
+        let mut scratch = Scratch::default();
+        // Every buffer then has the size that it needs. Zeros fit any policy.
+        let _ = self.act(&vec![0.0; self.spec.observation_len], &mut scratch);
+        scratch
     }
 
-    /// The index of the largest logit (of equal ones the first), and all logits, `[actions]`.
+    /// Outputs per observation: a logit for each action, or a continuous action itself.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.spec.actions.len().max(1)
+    }
+
+    /// What it does.
+    ///
+    /// # Errors
+    /// As [`act`](Self::act).
+    pub fn action(&self, observation: &[f32], scratch: &mut Scratch) -> Result<Action, PolicyError> {
+        let (best, outputs) = self.act(observation, scratch)?;
+        Ok(if self.spec.actions.is_empty() { Action::Continuous(outputs[0]) } else { Action::Discrete(best) })
+    }
+
+    /// The index of the largest output (of equal ones the first), and all outputs, `[outputs]`.
     ///
     /// # Errors
     /// If `observation` is not of the policy's length or has a value that is not finite.
     pub fn act<'s>(&self, observation: &[f32], scratch: &'s mut Scratch) -> Result<(u32, &'s [f32]), PolicyError> {
-        self.run(&self.actor, observation, scratch)?;
-        Ok((argmax(&scratch.output), &scratch.output))
+        self.normalisation.apply(observation, &mut scratch.input)?;
+        let Scratch { input, features, hidden, output } = scratch;
+        self.actor.forward(input, features, hidden, output);
+        Ok((argmax(output), output))
     }
 
-    /// Logits `[n, actions]` of `observations` `[n, observation_len]`, both row by row.
+    /// Outputs `[n, outputs]` of `observations` `[n, observation_len]`, both row by row.
     ///
     /// # Errors
     /// If the lengths do not fit each other and the policy, or an observation is not finite; `out` is then unspecified.
     pub fn logits(&self, observations: &[f32], out: &mut [f32], scratch: &mut Scratch) -> Result<(), PolicyError> {
-        let (width, actions) = (self.spec.observation_len, self.spec.actions.len());
+        let (width, actions) = (self.spec.observation_len, self.outputs());
         let rows = observations.len() / width;
         if observations.len() % width != 0 || out.len() != rows * actions {
             let (observations, logits) = (observations.len(), out.len());
             return Err(PolicyError::BatchLength { observations, logits, width, actions });
         }
         for (observation, row) in observations.chunks_exact(width).zip(out.chunks_exact_mut(actions)) {
-            self.run(&self.actor, observation, scratch)?;
-            row.copy_from_slice(&scratch.output);
+            row.copy_from_slice(self.act(observation, scratch)?.1);
         }
         Ok(())
     }
@@ -103,16 +117,12 @@ impl Policy {
     /// The critic's estimate of the return from `observation` on, in scaled rewards.
     ///
     /// # Errors
-    /// As [`act`](Self::act).
+    /// As [`act`](Self::act), or if it has no critic.
     pub fn value(&self, observation: &[f32], scratch: &mut Scratch) -> Result<f32, PolicyError> {
-        self.run(&self.critic, observation, scratch)?;
-        Ok(scratch.output[0])
-    }
-
-    fn run(&self, tower: &Tower, observation: &[f32], scratch: &mut Scratch) -> Result<(), PolicyError> {
+        let critic = self.critic.as_ref().ok_or(PolicyError::NoCritic)?;
         self.normalisation.apply(observation, &mut scratch.input)?;
-        tower.forward(&scratch.input, &mut scratch.features, &mut scratch.hidden, &mut scratch.output);
-        Ok(())
+        critic.forward(&scratch.input, &mut scratch.features, &mut scratch.hidden, &mut scratch.output);
+        Ok(scratch.output[0])
     }
 }
 

@@ -62,7 +62,8 @@ const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 /// Farthest from K that the curve is evaluated, in 1/1024 s: the largest power of two whose scaled cube fits 64 bits.
 const FARTHEST: u64 = 1 << 18;
 
-struct Cubic {
+/// The controller, on its own or beneath a learner ([`hybrid`](super::hybrid)).
+pub(crate) struct Cubic {
     cwnd: Cwnd,
     curve: Curve,
     /// Smallest RTT since the start or the last timeout; zero before the first sample (`delay_min`).
@@ -73,7 +74,7 @@ struct Cubic {
 }
 
 impl Cubic {
-    fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
             cwnd: Cwnd::new(config),
             curve: Curve { reno_friendly: config.param("reno_friendly") >= 0.5, ..Curve::default() },
@@ -82,6 +83,20 @@ impl Cubic {
             hystart: (config.param("hystart") >= 0.5).then(HyStart::default),
             fast_convergence: config.param("fast_convergence") >= 0.5,
         }
+    }
+
+    /// Multiplies the window by `factor` from outside, but not to more than `most` segments. A new epoch begins there: the curve heads for the W_max of the last
+    /// loss, or probes if the window is beyond it. A factor that
+    /// leaves the window as it is changes nothing.
+    pub(crate) fn scale(&mut self, factor: f64, most: u32) {
+        if self.cwnd.scale(factor, most) {
+            self.curve.epoch_start = None;
+        }
+    }
+
+    /// The window in segments.
+    pub(crate) fn segments(&self) -> u32 {
+        self.cwnd.segments()
     }
 
     /// Takes the RTT sample (`cubictcp_acked`).

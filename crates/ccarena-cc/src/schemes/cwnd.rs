@@ -87,6 +87,24 @@ impl Cwnd {
         self.threshold = self.threshold.min(self.segments);
     }
 
+    /// The window times `factor`, rounded; raised to `most` segments at most, and not below two segments, or one if it is there. Whoever shrinks it does not mean
+    /// slow start to bring it back, so the threshold follows down; nor the undoing of an earlier reduction. False if that
+    /// leaves the window as it is.
+    pub(crate) fn scale(&mut self, factor: f64, most: u32) -> bool {
+        let most = most.clamp(self.segments, CLAMP.max(self.segments));
+        let scaled = ((f64::from(self.segments) * factor).round() as u32).clamp(self.segments.min(2), most);
+        if scaled == self.segments {
+            return false;
+        }
+        if scaled < self.segments {
+            self.threshold = self.threshold.min(scaled.max(2));
+        }
+        self.segments = scaled;
+        self.credit = 0;
+        self.prior = None;
+        true
+    }
+
     /// The threshold follows a window that has outgrown it.
     pub(crate) fn raise_threshold(&mut self) {
         self.threshold = self.current_threshold();

@@ -194,7 +194,7 @@ fn decide(controller: &mut dyn Controller, decider: &mut Decider, observation: &
         Decider::Constant(action) => *action,
         Decider::Policy(policy) => {
             learned.observe(observation);
-            ccarena_cc::Action::Discrete(policy(observation))
+            policy(observation)
         }
     };
     // Checked when the flow was built: constants against the action space, policies against the scheme.

@@ -1,0 +1,209 @@
+"""Stable-Baselines3 with time in its discounts; its runs: files, determinism, resuming, the same policy everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: training on it not tested (run make)")
+pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 NOT INSTALLED: training with it not tested")
+import torch
+
+from ccarena import _core
+from ccarena.agents import sb3, train_sb3
+from ccarena.agents.runs import INTERRUPTED
+from ccarena.configs import load_config
+from ccarena.configs.schema import Sb3Config, Sb3TrainConfig
+from ccarena.envs import OrcaVectorEnv
+from ccarena.errors import CheckpointError, ConfigError
+from ccarena.hyvar import discounted
+from ccarena.policies.artifact import load
+from ccarena.policies.mlp import MlpArtifact
+
+ALGORITHMS = (("hyvar", "td3"), ("orca", "sac"), ("aurora", "ppo"))
+
+
+def configuration(out: Path, name: str = "hyvar", algorithm: str = "td3", **changes: Any) -> Sb3TrainConfig:
+    settings = {
+        "total_decisions": 640,
+        "network.hidden": [16, 8],
+        "agent.algorithm": algorithm,
+        "agent.batch_size": 32,
+        "agent.buffer_size": 400,
+        "agent.learning_starts": 64,
+        "agent.gradient_steps": 1,
+        "agent.rollout_length": 8,
+        "env.worlds": 8,
+        "env.episode_s": [0.5, 1],
+        "env.link.rate_mbps": [6, 24],
+        "env.link.rtt_ms": [4, 40],
+        "env.link.kinds": {"constant": 1},
+        "eval.suites": [],
+        "checkpoint_every_s": 1000.0,
+        "out": str(out),
+    }
+    config = load_config(name, settings | {key.replace("__", "."): value for key, value in changes.items()})
+    assert isinstance(config, Sb3TrainConfig)
+    return config
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "progress.jsonl").read_text().splitlines()]
+
+
+def policy(out: Path) -> MlpArtifact:
+    artifact = load(out / "policy.safetensors")
+    assert isinstance(artifact, MlpArtifact)
+    return artifact
+
+
+def same(one: Path, two: Path) -> bool:
+    a, b = policy(one).tensors, policy(two).tensors
+    return all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Sends this process SIGINT during the given step of all worlds."""
+    step, count = OrcaVectorEnv.__mro__[2].step, 0
+
+    def counted(self: Any, actions: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == steps:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, actions)
+
+    monkeypatch.setattr(OrcaVectorEnv.__mro__[2], "step", counted)
+
+
+@pytest.mark.parametrize(("name", "algorithm"), ALGORITHMS)
+def test_a_run_leaves_its_files_and_its_policy_acts_alike_everywhere(name: str, algorithm: str, tmp_path: Path) -> None:
+    config = configuration(tmp_path, name, algorithm)
+    assert train_sb3.train(config) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names >= {"config.yaml", "policy.safetensors", "progress.jsonl", "checkpoint.safetensors", "tensorboard"}
+    assert load_config(tmp_path / "config.yaml") == config
+    curve = rows(tmp_path)
+    assert curve[-1]["decisions"] >= 640 and curve[-1]["interval_s"] > 0
+    assert any("critic_loss" in row or "value_loss" in row for row in curve)
+
+    artifact = policy(tmp_path)
+    assert artifact.training["agent"]["algorithm"] == algorithm and artifact.hidden == (16, 8)
+    observations = np.random.default_rng(1).normal(1, 2, (500, len(artifact.tensors["normalisation.low"])))
+    observations = observations.astype(np.float32)
+    _, native = _core.Policy(str(tmp_path / "policy.safetensors")).act(observations)
+    np.testing.assert_allclose(native[:, 0], artifact.act(observations), atol=1e-5)
+    assert native.std() > 0
+
+
+@pytest.mark.parametrize(("name", "algorithm"), ALGORITHMS)
+def test_the_artifact_is_the_models_deterministic_policy(name: str, algorithm: str, tmp_path: Path) -> None:
+    config = configuration(tmp_path, name, algorithm, total_decisions=160)
+    model = sb3.build(config, train_sb3.environments(config))
+    model.learn(160)
+    observations = np.random.default_rng(2).normal(1, 2, (200, *model.observation_space.shape)).astype(np.float32)
+    expected, _ = model.predict(observations, deterministic=True)
+    artifact = sb3.to_artifact(model, sb3.LAYOUTS[name], {})
+    np.testing.assert_allclose(artifact.act(observations), expected[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "algorithm"), ALGORITHMS)
+def test_interrupted_and_resumed_equals_uninterrupted(
+    name: str, algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train_sb3.train(configuration(whole, name, algorithm))
+    with monkeypatch.context() as patch:
+        stop_after(patch, 43)
+        assert train_sb3.train(configuration(parts, name, algorithm, threads=1)) == INTERRUPTED
+    assert f"--out {parts} --resume" in capsys.readouterr().err
+    assert not (parts / "policy.safetensors").exists()
+    # What others draw from the global generators meanwhile does not matter.
+    np.random.random(7)
+    torch.rand(7)
+    assert train_sb3.train(configuration(parts, name, algorithm), resume=True) == 0
+    assert same(whole, parts)
+    without_times = [
+        [{k: v for k, v in row.items() if k != "elapsed_s"} for row in rows(out)] for out in (whole, parts)
+    ]
+    assert without_times[0] == without_times[1]
+
+
+def test_same_seed_same_policy_and_another_seed_another(tmp_path: Path) -> None:
+    for run, seed, threads in (("a", 1, 1), ("b", 1, 2), ("c", 2, 1)):
+        train_sb3.train(configuration(tmp_path / run, total_decisions=320, seed=seed, threads=threads))
+    assert same(tmp_path / "a", tmp_path / "b") and not same(tmp_path / "a", tmp_path / "c")
+
+
+def test_runs_are_not_overwritten_and_other_configurations_not_resumed(tmp_path: Path) -> None:
+    config = configuration(tmp_path, total_decisions=160)
+    train_sb3.train(config)
+    with pytest.raises(ConfigError, match="holds a run already"):
+        train_sb3.train(config)
+    with pytest.raises(CheckpointError, match=r"other values of agent\.gamma"):
+        train_sb3.train(configuration(tmp_path, total_decisions=160, agent__gamma=0.9), resume=True)
+
+
+def test_rewards_and_discounts_count_by_time(tmp_path: Path) -> None:
+    def worlds(**agent: Any) -> sb3.TimedVecEnv:
+        envs = sb3.TimedVecEnv(train_sb3.environments(configuration(tmp_path)), Sb3Config(**agent))
+        envs.seed(3)
+        envs.reset()
+        return envs
+
+    timed, plain = worlds(gamma=0.9, discount_unit_s=0.05), worlds(gamma=0.9, discount="step", reward_scale=2.0)
+    spread = set()
+    for _ in range(20):
+        action = np.full((8, 1), -0.2, np.float32)
+        _, rewards, _, infos = timed.step(action)
+        assert timed.rewards.min() >= -1
+        intervals = np.array([info["interval_s"] for info in infos])
+        worth, discount = discounted(timed.rewards * 0.1, intervals, 0.9, 0.05)
+        np.testing.assert_allclose(rewards, worth, rtol=1e-5)
+        np.testing.assert_allclose([info["discount"] for info in infos], discount, rtol=1e-6)
+        spread |= set(discount.tolist())
+        _, rewards, _, infos = plain.step(action)
+        np.testing.assert_allclose(rewards, plain.rewards * 0.2, rtol=1e-5)
+        np.testing.assert_allclose([info["discount"] for info in infos], 0.9)
+    assert len(spread) > 20
+
+
+def test_the_replay_buffer_returns_each_transitions_own_discount() -> None:
+    space, action = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    buffer = sb3.TimedReplayBuffer(8, space, action, "cpu", n_envs=2)
+    for k in range(4):
+        rows = np.full((2, 2), k, np.float32) + np.array([[0], [0.5]], np.float32)
+        infos = [{"discount": 0.1 * k}, {"discount": 0.1 * k + 0.05, "TimeLimit.truncated": True}]
+        buffer.add(rows, rows, np.zeros((2, 1)), rows[:, 0], np.array([False, True]), infos)
+    sample = buffer.sample(200)
+    assert sample.discounts is not None
+    np.testing.assert_allclose(sample.discounts[:, 0], 0.1 * sample.rewards[:, 0], atol=1e-6)
+    assert float(sample.dones.sum()) == 0, "a truncated episode would have gone on"
+    assert len(sample.rewards[:, 0].unique()) == 8
+
+
+def test_advantages_with_equal_discounts_are_sb3s() -> None:
+    from stable_baselines3.common.buffers import RolloutBuffer
+
+    space, action = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    common = {"n_envs": 3, "gamma": 0.9, "gae_lambda": 0.8}
+    plain = RolloutBuffer(6, space, action, "cpu", **common)
+    timed = sb3.TimedRolloutBuffer(6, space, action, "cpu", discounts=lambda: np.full(3, 0.9, np.float32), **common)
+    rng = np.random.default_rng(1)
+    for _ in range(6):
+        observation, rewards, starts = rng.normal(size=(3, 2)), rng.normal(size=3), rng.random(3) < 0.3
+        values, logs = torch.from_numpy(rng.normal(size=(3, 1))), torch.zeros(3)
+        for buffer in (plain, timed):
+            buffer.add(observation, np.zeros((3, 1)), rewards, starts, values, logs)
+    last, dones = torch.from_numpy(rng.normal(size=(3, 1))), np.array([True, False, False])
+    for buffer in (plain, timed):
+        buffer.compute_returns_and_advantage(last, dones)
+    np.testing.assert_allclose(timed.advantages, plain.advantages, atol=1e-5)
+    np.testing.assert_allclose(timed.returns, plain.returns, atol=1e-5)
