@@ -58,7 +58,9 @@ docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
-	test -f runs/acct-wired/policy.safetensors || $(BIN)/ccarena train --config acct-wired
+	for config in acct-wired hyvar orca aurora; do \
+	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
+	done
 	$(BIN)/ccarena reproduce --all --write-docs docs/reproduction.md $(ARGS)
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)

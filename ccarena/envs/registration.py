@@ -18,3 +18,4 @@ def register() -> None:
             entry_point=f"ccarena.envs.hyvar:{name}Env",
             vector_entry_point=f"ccarena.envs.hyvar:{name}VectorEnv",
         )
+        _register(id=f"ccarena/{name}Kernel-v0", entry_point=f"ccarena.envs.kernel:{name}KernelEnv")

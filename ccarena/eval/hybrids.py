@@ -44,7 +44,7 @@ SLIDES = "slides"
 SUITES = (SLIDES, *links.SUITES)
 CUBIC = "cubic"
 CONSTANTS = {"hyvar": -0.1, "orca": 0.0, "aurora": 0.0}
-"""Actions without learning: a tenth of an octave down when Hyvar's reasoner asks; CUBIC alone; a constant rate."""
+"""Exponents without learning: a tenth of an octave down when Hyvar's reasoner asks; CUBIC alone; a constant rate."""
 
 THROUGHPUT_RATIO, DELAY_RATIO = 0.90, 0.50
 POWER_RATIO = 1.5
@@ -72,15 +72,21 @@ def evaluate(
     scheme, params = scheme_of(trained), {}
     if isinstance(env, dict):
         params = dict(env.get(scheme) or {})
-    constant = CONSTANTS[scheme]
+    # What an action of 2 means is a parameter of the scheme; the exponent is to be the same for every policy.
+    action = max(-2.0, CONSTANTS[scheme] * 2.0 / max(float(params.get("max_action", 2.0)), 0.1))
     lineup = [
         Scheme(scheme, scheme, str(policy.resolve()), {"params": params}),
         *(heuristic(name) for name in dict.fromkeys((CUBIC, *schemes))),
-        Scheme(f"{scheme} a={constant:g}", scheme, {"constant": constant}, {"params": params}),
+        Scheme(unlearned(scheme), scheme, {"constant": action}, {"params": params}),
     ]
     meta = {"scheme": scheme, "policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
     meta |= {"suites": list(suites), "seeds": seeds, "duration_s": duration_s, "schemes": list(schemes)}
     return run_lineup(build(suites, seeds, duration_s), lineup, meta, threads, progress, backend)
+
+
+def unlearned(scheme: str) -> str:
+    """The label of `scheme` with one action always."""
+    return f"{scheme} 2^{CONSTANTS[scheme]:g}" if scheme != "aurora" else "aurora, constant"
 
 
 def scheme_of(trained: artifact.Artifact | MlpArtifact) -> str:
@@ -151,9 +157,8 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     if scheme == "hyvar" and (rows := result.of(SLIDES, scheme)):
         expectations.append(_thrift(rows))
     faults = _training_faults(training) if expectations else []
-    name = f"{scheme}, a = {CONSTANTS[scheme]:g} always"
     source = "What the slides claim without figures, made exact and relative to CUBIC."
-    return Verdict(expectations, faults, list(result.warnings), name, source)
+    return Verdict(expectations, faults, list(result.warnings), f"{unlearned(scheme)} always", source)
 
 
 def _expect(result: Evaluation, scheme: str, group: str) -> Expectation:
@@ -193,7 +198,7 @@ def _expect(result: Evaluation, scheme: str, group: str) -> Expectation:
         say(measured),
         holds,
         cubic=f"{cubic[0]:.2f} Mbit/s, {cubic[1]:.1f} ms (mean run)",
-        unlearned=say(of(f"{scheme} a={CONSTANTS[scheme]:g}")),
+        unlearned=say(of(unlearned(scheme))),
         oracle=say(of(ORACLE)),
         detail=f"{np.mean(inferences):.1f} inferences/s",
         values={"throughput_ratio": rate, "delay_ratio": delay, "power_ratio": power},

@@ -78,9 +78,11 @@ class PacketLog:
     def of_flow(self, flow: int) -> PacketLog:
         """Only the packets of `flow`."""
         mine = self.flow == flow
-        if mine.all():
-            return self
-        return PacketLog(**{name: getattr(self, name)[mine] for name in self.__dataclass_fields__})
+        return self if mine.all() else self.where(mine)
+
+    def where(self, chosen: NDArray[np.bool_]) -> PacketLog:
+        """Only the packets that are `chosen`."""
+        return PacketLog(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
 
 
 def percentile(values: ArrayLike, q: float) -> float:

@@ -19,6 +19,7 @@ import torch
 from ccarena import _core
 from ccarena.agents import sb3, train_sb3
 from ccarena.agents.runs import INTERRUPTED
+from ccarena.cli import main
 from ccarena.configs import load_config
 from ccarena.configs.schema import Sb3Config, Sb3TrainConfig
 from ccarena.envs import OrcaVectorEnv
@@ -207,3 +208,36 @@ def test_advantages_with_equal_discounts_are_sb3s() -> None:
         buffer.compute_returns_and_advantage(last, dones)
     np.testing.assert_allclose(timed.advantages, plain.advantages, atol=1e-5)
     np.testing.assert_allclose(timed.returns, plain.returns, atol=1e-5)
+
+
+def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the report is not written")
+    out = tmp_path / "run"
+    words = ["train", "--config", "hyvar", "--total-decisions", "320", "--env.worlds", "8", "--out", str(out)]
+    words += ["--env.episode_s", "1", "--agent.learning_starts", "64", "--eval.suites", "[slides]"]
+    words += ["--eval.seeds", "1", "--eval.duration_s", "2", "--eval.schemes", "[]"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert shown.strip().splitlines()[-1].startswith("verdict: ")
+    assert {"report.html", "results.json", "evaluation.json"} <= {path.name for path in out.iterdir()}
+    evaluation = policy(out).evaluation
+    assert set(evaluation["means"]["slides"]) == {"hyvar", "cubic", "hyvar 2^-0.1", "oracle"}
+    assert policy(out).training["env"]["hyvar"]["max_action"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--agent.gama", "0.9"], 'unknown key; did you mean "agent.gamma"?'),
+        (["--agent.algorithm", "a3c"], "expected one of td3, sac, ppo"),
+        (["--env.hyvar", "{alfa: 1}"], 'unknown parameter "alfa"; did you mean "alpha"?'),
+        (["--network.filters", "8"], "network.filters = 8: unknown key"),
+        (["--eval.schemes", "[acct]"], 'eval.schemes: unknown scheme "acct"'),
+    ],
+)
+def test_wrong_keys_are_refused_before_anything_starts(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "--config", "hyvar", "--out", str(tmp_path / "run"), *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

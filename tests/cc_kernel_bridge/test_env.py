@@ -130,7 +130,7 @@ def test_an_episode_ends_at_the_first_decision_after_its_time(program: Program) 
     assert [over for _, _, _, over, _ in played] == [False, False, False, True]
     assert [reward for _, reward, _, _, _ in played] == [ACTIONS[4]] * 4
     info = played[0][4]
-    assert tuple(info) == (*REPORT_FIELDS, "missed_intervals") and info["alpha"] == ACTIONS[4]
+    assert tuple(info) == (*REPORT_FIELDS, "interval_s", "missed_intervals") and info["alpha"] == ACTIONS[4]
     with pytest.raises(ActionError, match="reset"):
         env.step(4)
     env.reset()

@@ -10,7 +10,7 @@ import pytest
 
 from ccarena.eval import hybrids
 from ccarena.eval.evaluate import Evaluation
-from ccarena.eval.hybrids import CONSTANTS, build, judge
+from ccarena.eval.hybrids import CONSTANTS, build, judge, unlearned
 from ccarena.hyvar.spec import LAYOUTS
 from ccarena.policies.mlp import MlpArtifact, expected_shapes, normalisation
 
@@ -86,13 +86,13 @@ def test_a_policy_is_evaluated_from_its_file(scheme: str, tmp_path: Path, capsys
     words = ["eval", str(tmp_path), "--suite", "slides", "--seeds", "1", "--duration-s", "3", "--schemes", "reno"]
     assert main(words) == 0
     shown = capsys.readouterr().out
-    assert f"{scheme}, a = {CONSTANTS[scheme]:g} always" in shown and "verdict: " in shown
+    assert f"{unlearned(scheme)} always" in shown and "verdict: " in shown
     results = json.loads((tmp_path / "eval" / "results.json").read_text())
     assert {r["scheme"] for r in results["rows"]} == {
         scheme,
         "cubic",
         "reno",
-        f"{scheme} a={CONSTANTS[scheme]:g}",
+        unlearned(scheme),
         "oracle",
     }
     ours = [r for r in results["rows"] if r["scheme"] == scheme]

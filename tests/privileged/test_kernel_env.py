@@ -47,7 +47,32 @@ def test_an_episode_of_random_actions() -> None:
     assert len(played) > 40 and np.isfinite([reward for _, reward, *_ in played]).all()
     throughput = [info["throughput_mbps"] for *_, info in played]
     assert np.median(throughput[10 : len(throughput) // 3]) > 15, "alone on 24 Mbit/s"
-    assert all(set(info) == {*REPORT_FIELDS, "missed_intervals"} for *_, info in played)
+    assert all(set(info) == {*REPORT_FIELDS, "interval_s", "missed_intervals"} for *_, info in played)
+
+
+@pytest.mark.parametrize("name", ["Hyvar", "Orca", "Aurora"])
+def test_an_episode_of_a_continuous_scheme(name: str) -> None:
+    link = {
+        "service": {"type": "constant", "rate_mbps": 24},
+        "delay_ms": 15,
+        "queue": {"type": "droptail", "packets": 60},
+    }
+    scenario = {"duration_s": 3, "links": [link], "flows": [{"scheme": name.lower()}]}
+    env = gymnasium.make(f"ccarena/{name}Kernel-v0", scenario=scenario)
+    simulated = gymnasium.make(f"ccarena/{name}-v0", scenario=scenario)
+    assert env.action_space == simulated.action_space and env.observation_space == simulated.observation_space
+    env.reset(seed=1)
+    played: list[tuple[Any, ...]] = []
+    while not played or not played[-1][3]:
+        played.append(env.step(np.array([-0.1 if name != "Aurora" else 1.0], np.float32)))
+    env.close()
+    infos = [info for *_, info in played]
+    assert len(played) > 5 and np.isfinite([reward for _, reward, *_ in played]).all()
+    assert all(observation.shape == env.observation_space.shape for observation, *_ in played)
+    assert sum(info["interval_s"] for info in infos) == pytest.approx(3, abs=1.1)
+    if name == "Hyvar":
+        assert {info["case"] for info in infos[:-1]} <= {3.0, 4.0}, "asked when there is a queue or a loss"
+        assert np.mean([info["throughput_mbps"] for info in infos]) > 18
 
 
 def test_leaving_in_the_middle_and_coming_back() -> None:

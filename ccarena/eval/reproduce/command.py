@@ -45,9 +45,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     parser.add_argument(
         "--policy",
+        action="append",
+        default=[],
         metavar="POLICY_OR_RUN",
-        help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/ (newest run "
-        "of acct-wired, else of acct; without any, --all leaves those suites out)",
+        help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/; several times "
+        "for several schemes, each is taken for the one that it was trained for (newest runs of acct-wired, else of "
+        "acct; of hyvar, orca and aurora; without one, --all leaves the suites that need it out)",
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; kernel: 1)")
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
@@ -96,24 +99,24 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
     loaded = [suite.load(name, args.backend) for name in names]
     if args.backend == KERNEL:
         kernel.program()
-    trained = None
-    if any(one.learned for one in loaded):
+    given = policy.given(args.policy)
+    trained: dict[str, dict[str, policy.Policy]] = {}
+    for one in loaded:
         try:
-            trained = policy.choose(args.policy)
+            trained[one.name] = policy.choose(one.learned, given)
         except PolicyError as error:
-            if not args.all or args.policy is not None:
+            if not args.all:
                 raise
-            left_out = ", ".join(one.name for one in loaded if one.learned)
-            print(f"LEFT OUT {left_out}: {error}", file=sys.stderr)
-            loaded = [one for one in loaded if not one.learned]
+            print(f"LEFT OUT {one.name}: {error}", file=sys.stderr)
+    loaded = [one for one in loaded if one.name in trained]
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
-    expanded = [runs.expand(one, args.quick, args.seeds, trained) for one in loaded]
+    expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
     jobs = 1 if args.backend == KERNEL else args.jobs or os.cpu_count() or 1
     failures: list[runner.Failure] = []
     digests = []
     with runner.progress([run for of_suite in expanded for run in of_suite]) as progress:
         for one, of_suite in zip(loaded, expanded, strict=True):
-            folder = report.folder_of(out, one.name, args.backend)
+            folder, policies = report.folder_of(out, one.name, args.backend), trained[one.name]
             with Journal(folder) as journal:
                 failed = runner.execute(of_suite, journal, folder, jobs, progress)
                 failures += failed
@@ -125,14 +128,16 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                     "runs": len(of_suite),
                     "failed": [f"{failure.run.title}: {failure.reason}" for failure in failed],
                     "software": runs.software(one.suite.compute is not None, args.backend),
-                    "policy": trained.about() if trained and one.learned else None,
+                    "policies": [each.about() for each in policies.values()],
                 }
+                if missing := sorted({name for run in of_suite for name in run.spec.get("missing", [])}):
+                    about["missing"] = missing
                 if args.backend == KERNEL:
                     about["machine"] = kernel.about(rows)
                 digest = report.write_suite(folder, one, verdicts, rows, about)
                 drawn = figures.draw(one, rows, folder, args.quick, out)
                 _write_scenario(folder, of_suite)
-                both = [run for flag in (False, True) for run in runs.expand(one, flag, policy=trained)]
+                both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
                 kept = [run.key for run in [*of_suite, *both]]
                 journal.settle(kept)
             digests.append((digest, [folder / "claims.md", *drawn]))

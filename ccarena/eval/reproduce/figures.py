@@ -177,7 +177,7 @@ def _series(
 
 
 def _over_time(figure: Any, panel: int, spec: Figure, rows: Sequence[Row]) -> None:
-    """The series of the first seed: rates of each flow before the capacity, or the queueing delay."""
+    """The series of the first seed: rates of each flow before the capacity, its periods, or the queueing delay."""
     import plotly.graph_objects as go
 
     series = next((row["series"] for row in rows if "series" in row), None)
@@ -192,19 +192,19 @@ def _over_time(figure: Any, panel: int, spec: Figure, rows: Sequence[Row]) -> No
         figure.add_trace(trace, panel, 1)
         figure.update_yaxes(title_text=spec.y_label or "queueing delay (ms)", row=panel, col=1)
         return
-    if not spec.log_y:
+    if not spec.log_y and spec.series == "throughput_mbps":
         capacity = go.Scatter(
             x=time_s, y=series["capacity_mbps"], name="capacity", mode="lines", fill="tozeroy", fillcolor=CAPACITY,
             line={"width": 0, "shape": "hv"}, legendgroup="capacity", showlegend=panel == 1,
         )  # fmt: skip
         figure.add_trace(capacity, panel, 1)
-    for number, (name, rates) in enumerate(series["throughput_mbps"].items()):
+    for number, (name, rates) in enumerate(series[spec.series].items()):
         line = {
             "color": COLOURS[number % len(COLOURS)],
             "width": 1.6,
             "dash": DASHES[number // len(COLOURS) % len(DASHES)],
         }
-        shown = [rate if rate > 0 or not spec.log_y else None for rate in rates]
+        shown = [rate if (rate and rate > 0) or not spec.log_y else None for rate in rates]
         trace = go.Scatter(
             x=time_s, y=shown, name=name, mode="lines", line=line, legendgroup=name, showlegend=panel == 1
         )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.eval import metrics
+from ccarena.hyvar.spec import HYBRID, LAYOUTS
 
 __all__ = ["FLOW", "KINDS", "RUN", "Window", "check", "names", "row"]
 
@@ -39,6 +40,7 @@ FLOW = {
     "rtt_min_ms": "of the sender's samples",
     "rtt_mean_ms": "of the sender's samples",
     "completion_s": "a list: the time of each finished transfer, from its start",
+    "inferences_per_s": "times that a learned scheme's policy was asked, over the flow's time; 0 for other schemes",
 }
 WINDOWED_RUN = {
     "total_mbps": "sum of the flows' IP bytes over the window",
@@ -54,11 +56,14 @@ RUN = {
     "loss_share": "dropped or randomly lost at the link, over packets that came to it",
     "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
     "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
+    "agent_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
 }
 PACKETS = {
     "queueing_p50_ms": "median of packets' queueing delays",
     "queueing_p95_ms": "95th percentile of packets' queueing delays",
     "queueing_p99_ms": "99th percentile of packets' queueing delays",
+    "signal_p95_ms": "95th percentile of the signal delay (`metrics.signal_delay_ms`) of packets that left the link",
+    "power": "`total_mbps` over `signal_p95_ms` in s",
 }
 """Run measures with `record: {packets: true}`, over the window."""
 
@@ -87,6 +92,11 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "group_ratio": (
         {"of": "", "to": ""},
         "mean throughput of the flows whose names begin with `of`, over that of those whose names begin with `to`",
+    ),
+    "period_share": (
+        {"least_ms": 0.0, "below_ms": None, "from_s": 0.0, "until_s": None, "flow": 0},
+        "share of the time in which a flow's monitoring periods were of at least `least_ms` and below `below_ms` long, "
+        "each counted as the mean of those between two inferences; needs record.reports",
     ),
     "share_within_delay": (
         {"budget_ms": 5.0},
@@ -152,21 +162,24 @@ def row(
             known |= {name + suffix: value for name, value in measured.items()}
         run |= {name + suffix: value for name, value in view.run(part, of_flows).items()}
     for known, flow in zip(flows, result["flows"], strict=True):
-        known |= _totals(flow)
-    run |= view.queue(window)
+        known |= _totals(flow, view.duration_s)
+    run |= view.queue(window, run["total_mbps"])
     for name, spec in declared.items():
         run[name] = view.declared({**KINDS[spec["kind"]][0], **spec}, window)
     out = {"run": run, "flows": flows}
     return out | {"series": view.series()} if series else out
 
 
-def _totals(flow: Mapping[str, Any]) -> dict[str, Any]:
+def _totals(flow: Mapping[str, Any], duration_s: float) -> dict[str, Any]:
     kept = ("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "rtt_min_ms", "rtt_mean_ms")
     sent = max(int(flow["sent_packets"]), 1)
+    stop = flow.get("stop_s")
+    active_s = (duration_s if stop is None else min(float(stop), duration_s)) - float(flow.get("start_s") or 0.0)
     return {
         **{name: flow[name] for name in kept},
         "loss_share": int(flow["lost_packets"]) / sent,
         "completion_s": [float(x) for x in flow["completion_s"]],
+        "inferences_per_s": int(flow.get("decisions") or 0) / active_s if active_s > 0 else math.nan,
     }
 
 
@@ -258,15 +271,17 @@ class _View:
             "relative_worst": max(off, default=math.nan),
         }
 
-    def queue(self, window: Window) -> dict[str, float]:
-        """What the first link's queue did."""
+    def queue(self, window: Window, total_mbps: float) -> dict[str, float]:
+        """What the first link's queue did, and what it cost."""
         link = self.link
         gone = int(link["dropped_packets"]) + int(link["lost_packets"])
+        agent_cpu_s = (self.result.get("machine") or {}).get("agent_cpu_s")
         out = {
             "dropped_packets": float(link["dropped_packets"]),
             "loss_share": metrics.loss_share(gone, int(link["delivered_packets"])),
             "queueing_mean_ms": math.nan,
             "queueing_bin_p95_ms": math.nan,
+            "agent_cpu_percent": math.nan if agent_cpu_s is None else 100 * float(agent_cpu_s) / self.duration_s,
         }
         if "series" in link:
             delay, sent = (self.bins(self.of(link, what), window) for what in ("queueing_ms", "delivered_bytes"))
@@ -280,6 +295,8 @@ class _View:
             delays = metrics.queueing_delay_ms(log)[within]
             out["queueing_mean_ms"] = float(delays.mean()) if delays.size else math.nan
             out |= {f"queueing_p{q}_ms": metrics.percentile(delays, q / 100) for q in (50, 95, 99)}
+            signal_ms = metrics.percentile(metrics.signal_delay_ms(log.where(within)), 0.95)
+            out |= {"signal_p95_ms": signal_ms, "power": metrics.power(total_mbps, signal_ms)}
         return out
 
     def log(self) -> metrics.PacketLog:
@@ -304,12 +321,32 @@ class _View:
             }
             of, to = ([r for name, r in rates.items() if name.startswith(str(spec[group]))] for group in ("of", "to"))
             return float(np.mean(of) / np.mean(to)) if of and sum(to) > 0 else math.nan
+        if kind == "period_share":
+            return self.period_share(spec)
         if kind == "share_within_delay":
             return metrics.share_within_delay(self.log(), float(spec["budget_ms"]), window.from_s, window.to_s)
         if kind == "share_within_packets":
             return metrics.share_within_packets(self.log(), int(spec["packets"]), window.from_s, window.to_s)
         lengths, share = metrics.queue_cdf(self.log(), window.from_s, window.to_s)
         return float(lengths[min(int(np.searchsorted(share, float(spec["quantile"]) - 1e-12)), len(lengths) - 1)])
+
+    def periods(self, flow: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
+        """Of each of a flow's reports: when it came, what time it covers, and the mean period in it; none of others."""
+        if LAYOUTS.get(flow["scheme"]) is not HYBRID or "reports" not in flow or not len(flow["reports"]):
+            return np.empty(0), np.empty(0), np.empty(0)
+        reports, column = np.asarray(flow["reports"], dtype=np.float64), HYBRID.report
+        interval_ms = reports[:, column.interval_ms]
+        return reports[:, column.time_s], interval_ms, interval_ms / np.maximum(reports[:, column.periods], 1)
+
+    def period_share(self, spec: Mapping[str, Any]) -> float:
+        """Of the time that reports cover, NaN without any."""
+        if (self.document.get("record") or {}).get("reports") is not True:
+            raise ScenarioError("record.reports: false, but the suite measures the periods' length; set it to true")
+        time_s, interval_ms, period_ms = self.periods(self.result["flows"][int(spec["flow"])])
+        until_s, below_ms = (math.inf if spec[key] is None else float(spec[key]) for key in ("until_s", "below_ms"))
+        spent = np.where((time_s >= float(spec["from_s"])) & (time_s < until_s), interval_ms, 0.0)
+        chosen = (period_ms >= float(spec["least_ms"])) & (period_ms < below_ms)
+        return float(spent[chosen].sum() / spent.sum()) if spent.any() else math.nan
 
     def convergence(self, spec: Mapping[str, Any]) -> float:
         """The latest of the flows' convergence times (`metrics.convergence_time_s`), of IP bytes per bin."""
@@ -375,7 +412,8 @@ class _View:
         return [rate * weight / sum(weights) for weight in weights]
 
     def series(self) -> dict[str, Any]:
-        """Rates of each flow, capacity, and queueing delay over time, in bins of about 1/150 of the run."""
+        """Rates of each flow, capacity, queueing delay, and periods of flows with reports over time, in bins of about
+        1/150 of the run."""
         per_bin = max(1, round(self.duration_s / 150 / self.bin_s))
         bin_s = per_bin * self.bin_s
         flows = {}
@@ -387,12 +425,24 @@ class _View:
         delay = self.of(self.link, "queueing_ms")[: size * per_bin].reshape(size, per_bin)
         seen = np.isfinite(delay)
         counts: Floats = seen.sum(axis=1, dtype=np.float64)
+        middle_s = (np.arange(size) + 0.5) * bin_s
+        periods = {}
+        for flow in self.result["flows"]:
+            time_s, _, period_ms = self.periods(flow)
+            if time_s.size:
+                # A report covers the time until it came; after the last one nothing is known.
+                found = period_ms[np.minimum(np.searchsorted(time_s, middle_s), time_s.size - 1)].round(3)
+                known = (middle_s <= time_s[-1]).tolist()
+                periods[str(flow["name"])] = [
+                    x if there else None for x, there in zip(found.tolist(), known, strict=True)
+                ]
         mean: Floats = np.where(seen, delay, 0.0).sum(axis=1) / np.maximum(counts, 1)
         return {
             "bin_s": bin_s,
             "throughput_mbps": flows,
             "capacity_mbps": [round(x, 3) for x in capacity.tolist()],
             "queueing_ms": [round(x, 4) if n else None for x, n in zip(mean.tolist(), counts.tolist(), strict=True)],
+            "period_ms": periods,
         }
 
 

@@ -1,13 +1,13 @@
-"""The trained policy that a suite's flows of scheme `acct` use, in its scenario `${policy}`: its file and its origin.
+"""The trained policies of a suite's flows: in its scenario `${policy}` is ACCT's, `${policies.SCHEME}` another's.
 
-A row depends on the policy's content, so that its digest goes into the keys of runs, and not where the file lies.
+A row depends on a policy's content, so that its digest goes into the keys of runs, and not where the file lies.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from ccarena.errors import PolicyError
 from ccarena.eval.command import find_policy
 from ccarena.eval.evaluate import POLICY
 
-__all__ = ["NAME", "Policy", "choose", "used"]
+__all__ = ["ACCT", "CONFIGS", "Policy", "bound", "choose", "given", "placed", "used"]
 
-NAME = "policy"
-CONFIGS = ("acct-wired", "acct")
-"""Configurations whose newest run is taken by default, the first that has one: ACCT's was trained on wired links."""
+ACCT = "acct"
+CONFIGS = {ACCT: ("acct-wired", "acct"), "hyvar": ("hyvar",), "orca": ("orca",), "aurora": ("aurora",)}
+"""By scheme: configurations whose newest run is taken by default, the first that has one. ACCT's paper trained on
+wired links."""
 
 _EXPRESSION = re.compile(r"\$\{[^{}]*\bpolicy\b[^{}]*\}")
 
@@ -30,10 +31,11 @@ _EXPRESSION = re.compile(r"\$\{[^{}]*\bpolicy\b[^{}]*\}")
 class Policy:
     """A trained policy."""
 
+    scheme: str
     file: Path
     sha256: str
     params: Mapping[str, float]
-    """Of the scheme, as in training: flows that give none of their own get them."""
+    """Of the scheme, as in training: a flow has them wherever it does not give its own."""
     config: str
     """Name of the configuration that trained it."""
     seed: int
@@ -42,25 +44,44 @@ class Policy:
 
     @property
     def mark(self) -> str:
-        """What `${policy}` stands for until the run's key is made."""
+        """What stands for the file until the run's key is made."""
         return f"sha256:{self.sha256}"
-
-    def placed(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The scenario with the policy's file in the place of its mark."""
-        flows = []
-        for flow in document["flows"]:
-            if flow.get("policy") == self.mark:
-                flow = {"params": dict(self.params), **flow, "policy": str(self.file)}
-            flows.append(flow)
-        return {**document, "flows": flows}
 
     def about(self) -> dict[str, Any]:
         """Its provenance, for claims.json."""
-        return {"config": self.config, "seed": self.seed, "links": list(self.links), "sha256": self.sha256}
+        links = list(self.links)
+        return {
+            "scheme": self.scheme,
+            "config": self.config,
+            "seed": self.seed,
+            "links": links,
+            "sha256": self.sha256,
+        }
+
+
+Policies = Mapping[str, Policy]
+"""By scheme."""
+
+
+def bound(policies: Policies, declared: Iterable[str]) -> dict[str, Any]:
+    """`policy` and `policies`, with the schemes that a suite declares, for its expressions; null without a policy."""
+    marks = {scheme: policy.mark for scheme, policy in policies.items()}
+    return {"policy": marks.get(ACCT), "policies": {scheme: marks.get(scheme) for scheme in declared}}
+
+
+def placed(document: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
+    """The scenario with the policies' files in the place of their marks, and the parameters of their trainings."""
+    known = {policy.mark: policy for policy in policies.values()}
+    flows = []
+    for flow in document["flows"]:
+        if policy := known.get(str(flow.get("policy"))):
+            flow = {**flow, "params": {**policy.params, **(flow.get("params") or {})}, "policy": str(policy.file)}
+        flows.append(flow)
+    return {**document, "flows": flows}
 
 
 def used(node: Any) -> bool:
-    """Whether an expression in `node`, such as a suite's scenario, names the policy."""
+    """Whether an expression in `node`, such as a suite's scenario, names ACCT's policy."""
     if isinstance(node, Mapping):
         return any(used(value) for value in node.values())
     if isinstance(node, list):
@@ -68,32 +89,62 @@ def used(node: Any) -> bool:
     return isinstance(node, str) and _EXPRESSION.search(node) is not None
 
 
-def choose(given: str | None) -> Policy:
-    """The policy `given` (a file, a run's folder, or the name of a run), or the newest of the default trainings.
+def given(words: Sequence[str]) -> dict[str, Policy]:
+    """The policies that words mean (files, runs' folders, or names of runs), by the scheme that each was trained for.
 
-    Raises PolicyError, which says how to train one.
+    Raises PolicyError if there is no such policy, or if two are one scheme's.
     """
+    out: dict[str, Policy] = {}
+    for word in words:
+        policy = _read(find_policy(word))
+        if other := out.get(policy.scheme):
+            raise PolicyError(f"{word}: a policy of {policy.scheme}, as {other.file} is; give one for each scheme")
+        out[policy.scheme] = policy
+    return out
+
+
+def choose(schemes: Iterable[str], given: Policies | None = None) -> dict[str, Policy]:
+    """A policy for each scheme: one of those `given`, else of the newest run of its configuration.
+
+    Raises PolicyError, which says how to train what is missing.
+    """
+    return {scheme: (given or {}).get(scheme) or _default(scheme) for scheme in schemes}
+
+
+def _default(scheme: str) -> Policy:
+    configs = CONFIGS[scheme]
+    files = [newest_run(config) / POLICY for config in configs]
+    found = next((path for path in files if path.is_file()), None)
+    if found is None:
+        where = f"neither {' nor '.join(map(str, files))}" if len(files) > 1 else f"no {files[0]}"
+        raise PolicyError(
+            f"no trained policy of {scheme}: {where} is there; train one with `ccarena train --config {configs[0]}`, "
+            "or give one with --policy FILE"
+        )
+    policy = _read(found)
+    if policy.scheme != scheme:
+        raise PolicyError(
+            f"{found}: a policy of {policy.scheme}; expected one of {scheme}: give one with --policy FILE"
+        )
+    return policy
+
+
+def _read(file: Path) -> Policy:
     from ccarena.policies import artifact
 
-    if given is not None:
-        file = find_policy(given)
-    else:
-        files = [newest_run(config) / POLICY for config in CONFIGS]
-        found = next((path for path in files if path.is_file()), None)
-        if found is None:
-            raise PolicyError(
-                f"no trained policy: neither {' nor '.join(map(str, files))} is there; train one with "
-                f"`ccarena train --config {CONFIGS[0]}`, or give one with --policy FILE"
-            )
-        file = found
     trained = artifact.load(file)
     training: Mapping[str, Any] = trained.training
     env = training.get("env") or {}
+    # "ccarena/Hyvar-v0"; ACCT's configurations have no `id`.
+    scheme = str(env.get("id") or ACCT).rpartition("/")[2].partition("-")[0].lower()
+    if scheme not in CONFIGS:
+        raise PolicyError(f"{file}: was trained in {env['id']}; expected a policy of {', '.join(CONFIGS)}")
     kinds = (env.get("link") or {}).get("kinds") or {}
     return Policy(
+        scheme,
         file.resolve(),
         hashlib.sha256(file.read_bytes()).hexdigest(),
-        dict(env.get("acct") or {}),
+        dict(env.get(scheme) or {}),
         str(training.get("name") or "unknown"),
         trained.seed,
         tuple(kind for kind, weight in kinds.items() if weight),

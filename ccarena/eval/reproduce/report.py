@@ -36,8 +36,8 @@ def write_suite(
 ) -> dict[str, Any]:
     """Writes claims.json, claims.md and rows.csv; returns what is in claims.json.
 
-    `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policy` (its provenance, or None),
-    and on kernel TCP `machine` (`kernel.about`).
+    `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policies` (their provenance),
+    `missing` (recorded traces, where others stood in for them), and on kernel TCP `machine` (`kernel.about`).
     """
     suite = loaded.suite
     digest = {
@@ -66,11 +66,13 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     if digest["conditions"]:
         lines += ["Conditions, and how they differ from the paper's:", ""]
         lines += [f"- {text}" for text in digest["conditions"]] + [""]
-    if trained := digest.get("policy"):
+    if missing := digest.get("missing"):
+        lines += [f"**Made-up capacity in the place of recorded traces that are not here: {', '.join(missing)}.**", ""]
+    for trained in digest.get("policies", []):
         links = " and ".join(trained["links"]) or "unknown"
         lines += [
-            f"Policy: configuration {trained['config']}, seed {trained['seed']}, trained on {links} links; "
-            f"SHA-256 {trained['sha256'][:12]}.",
+            f"Policy of {trained['scheme']}: configuration {trained['config']}, seed {trained['seed']}, trained on "
+            f"{links} links; SHA-256 {trained['sha256'][:12]}.",
             "",
         ]
     if machine:

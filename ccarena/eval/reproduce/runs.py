@@ -13,12 +13,11 @@ from typing import Any
 
 from ccarena import __version__, traces
 from ccarena.configs.load import merge
-from ccarena.errors import CcarenaError, ConfigError
+from ccarena.errors import CcarenaError, ConfigError, TraceError
 from ccarena.eval import backends
 from ccarena.eval.backends import KERNEL, SIM
-from ccarena.eval.reproduce import computed, kernel, measures, template
-from ccarena.eval.reproduce.policy import NAME as POLICY_NAME
-from ccarena.eval.reproduce.policy import Policy
+from ccarena.eval.reproduce import computed, kernel, measures, policy, template
+from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window, label
 
 __all__ = ["Run", "expand", "perform", "size", "software"]
@@ -39,8 +38,8 @@ class Run:
     """Axis -> label."""
     seed: int
     spec: Mapping[str, Any]
-    """`document`, `window`, `windows`, `measures`, `series`, and on kernel TCP `backend`, `kernel`, `bridge`; or
-    `compute` and `arguments`."""
+    """`document`, `window`, `windows`, `measures`, `series`, `missing` (traces), and on kernel TCP `backend`,
+    `kernel`, `bridge`; or `compute` and `arguments`."""
     work: float
     """For the estimate: simulated Mbit, or seconds on kernel TCP."""
 
@@ -62,16 +61,20 @@ def software(computed: bool = False, backend: str = SIM) -> str:
     return f"{__version__}+{digest.hexdigest()[:12]}"
 
 
-def expand(loaded: Loaded, quick: bool = False, seeds: int | None = None, policy: Policy | None = None) -> list[Run]:
+def expand(
+    loaded: Loaded, quick: bool = False, seeds: int | None = None, policies: Policies | None = None
+) -> list[Run]:
     """Every run of the suite, cell by cell, seeds 1 to N. Raises ConfigError led by the suite's file and path.
 
-    Without a `policy`, `${policy}` is null: enough to list and to check a suite, not to run it.
+    Without `policies`, those of its expressions are null: enough to list and to check a suite, not to run it.
     """
     suite = loaded.suite
     count = seeds or (suite.seeds.quick if quick else suite.seeds.full)
     try:
         return [
-            _run(loaded, cell, seed, quick, policy) for cell in _cells(loaded, quick) for seed in range(1, count + 1)
+            _run(loaded, cell, seed, quick, policies or {})
+            for cell in _cells(loaded, quick)
+            for seed in range(1, count + 1)
         ]
     except ConfigError as error:
         raise ConfigError(f"{loaded.source}: {error}") from error
@@ -100,14 +103,15 @@ def _matches(cell: Mapping[str, str], where: Mapping[str, Any]) -> bool:
     )
 
 
-def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policy: Policy | None) -> Run:
+def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policies: Policies) -> Run:
     suite = loaded.suite
     names: dict[str, Any] = {axis: loaded.axes[axis][chosen] for axis, chosen in cell.items()} | template.seeded(seed)
-    names[POLICY_NAME] = policy.mark if policy else None
+    about = policy.bound(policies, suite.policies)
+    names |= about
     for key, value in {**suite.constants, **(suite.quick.constants if quick else {})}.items():
         names[key] = template.expand(value, names, f"constants.{key}")
     if suite.compute is not None:
-        arguments = {name: value for name, value in names.items() if name not in ("seed", "uniform", POLICY_NAME)}
+        arguments = {name: value for name, value in names.items() if name not in ("seed", "uniform", *about)}
         spec: dict[str, Any] = {"compute": suite.compute, "arguments": arguments}
         work = 100.0
     else:
@@ -116,7 +120,7 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policy
         for override in suite.overrides:
             if _matches(cell, override.where):
                 scenario = merge(scenario, override.scenario)
-        document = template.expand(scenario, names, "scenario")
+        document, missing = standing_in(template.expand(scenario, names, "scenario"))
         document.setdefault("seed", seed)
         end_s = float(document.get("duration_s", 30.0))
         spec = {
@@ -130,9 +134,11 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policy
         if loaded.backend == KERNEL:
             spec |= {**backends.about(KERNEL), "bridge": suite.bridge}
             work = end_s
+        if missing:
+            spec["missing"] = missing
     key = _key(spec)
-    if policy and "document" in spec:
-        spec["document"] = policy.placed(spec["document"])
+    if "document" in spec:
+        spec["document"] = policy.placed(spec["document"], policies)
     return Run(key, loaded.name, dict(cell), seed, spec, work)
 
 
@@ -189,6 +195,24 @@ def perform(run: Run) -> dict[str, Any]:
     windows = {name: measures.Window(*edges) for name, edges in spec["windows"].items()}
     row = measures.row(document, result, window, windows, spec["measures"], spec["series"])
     return {**about, **plain(row)}
+
+
+def standing_in(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The scenario with `otherwise` in the place of each trace that has it and is not there, and those traces."""
+    links, missing = [], []
+    for link in document.get("links") or []:
+        service = link.get("service") if isinstance(link, Mapping) else None
+        if isinstance(service, Mapping) and "otherwise" in service:
+            service = dict(service)
+            otherwise = service.pop("otherwise")
+            try:
+                traces.find(str(service.get("file")))
+            except TraceError:
+                missing.append(str(service.get("file")))
+                service = otherwise
+            link = {**link, "service": service}
+        links.append(link)
+    return {**document, **({"links": links} if links else {})}, missing
 
 
 def located(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from ccarena.eval.reproduce.values import Measured, Names, parse_value
 __all__ = ["Figure", "Loaded", "Suite", "find", "label", "load", "shipped"]
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_RESERVED = ("seed", "index", "flow", "uniform", "policy", "policies")
 
 
 class _Model(BaseModel):
@@ -66,7 +67,7 @@ class Figure(_Model):
     y: Any = None
     where: dict[str, Any] = {}
     flow: Any = None
-    series: Literal["throughput_mbps", "queueing_ms"] = "throughput_mbps"
+    series: Literal["throughput_mbps", "queueing_ms", "period_ms"] = "throughput_mbps"
     x_label: str = ""
     y_label: str = ""
     log_x: bool = False
@@ -96,6 +97,8 @@ class Suite(_Model):
     figure: Figure | list[Figure] | None = None
     kernel: dict[str, Any] | None = None
     """What is other on kernel TCP; see `kernel.conditions`."""
+    policies: list[Literal["hyvar", "orca", "aurora"]] = []
+    """Schemes whose trained policies its scenario needs, in `policies`; ACCT's is `policy`, without a declaration."""
     bridge: bool = False
     """On kernel TCP: even the kernel's own schemes are this package's, driven from user space."""
 
@@ -115,9 +118,10 @@ class Loaded:
     """Where it runs: as it is in the simulator, or with its kernel section on kernel TCP."""
 
     @property
-    def learned(self) -> bool:
-        """Whether its scenario needs a trained policy."""
-        return policy.used([self.suite.scenario, *(override.scenario for override in self.suite.overrides)])
+    def learned(self) -> tuple[str, ...]:
+        """Schemes whose trained policies its scenario needs."""
+        acct = policy.used([self.suite.scenario, *(override.scenario for override in self.suite.overrides)])
+        return (*([policy.ACCT] if acct else []), *self.suite.policies)
 
 
 def label(value: Any) -> str:
@@ -207,7 +211,7 @@ def _checked(suite: Suite, name: str, source: str, backend: str) -> Loaded:
             if getattr(suite, key):
                 raise ConfigError(f"{key}: only a suite with a `scenario` has them, this one has `compute`")
     axes = dict(_axes(suite))
-    reserved = [axis for axis in [*axes, *suite.constants] if axis in ("seed", "index", "flow", "uniform", "policy")]
+    reserved = [axis for axis in [*axes, *suite.constants] if axis in _RESERVED]
     if reserved:
         raise ConfigError(f"{reserved[0]}: the name of an axis or constant must not be {reserved[0]}")
     for part in [*(f"skip[{i}]" for i in range(len(suite.skip)))]:

@@ -128,11 +128,14 @@ pub struct Extrapolation {
     pub decrease: f64,
     /// Nothing but losses matters within a window of data: reports once per window suffice.
     pub per_window: bool,
+    /// None of these: the datapath's own CUBIC moves the window for so long and then reports. It is told how the
+    /// controller has scaled the window, not where to.
+    pub cubic: Option<Dur>,
 }
 
 impl Extrapolation {
     /// The window stays.
-    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false };
+    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None };
 }
 
 /// Turns acknowledgements, losses and time into a window and a pacing rate.
@@ -208,10 +211,14 @@ pub trait Controller: Send + Sync {
         false
     }
 
-    /// How to move the window until the controller is asked again; what it then says holds.
-    fn extrapolation(&self) -> Extrapolation {
+    /// How to move the window from `now` on until the controller is asked again; what it then says holds.
+    fn extrapolation(&self, _now: Time) -> Extrapolation {
         Extrapolation::HOLD
     }
+
+    /// The datapath that runs CUBIC for the controller ([`Extrapolation::cubic`]) has reached `window`, or heads for it
+    /// in recovery. From now on the controller's window is that, and its own actions alone change it.
+    fn adopt_window(&mut self, _window: Bytes) {}
 
     /// The rate that the application wants, written into packets for routers to lower; none if the scheme takes no
     /// advertised rate.

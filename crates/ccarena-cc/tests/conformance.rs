@@ -249,9 +249,10 @@ impl Flow {
         prop_assert!(pacing_rate != Some(Rate(0)));
         let threshold = self.controller.slow_start_threshold();
         prop_assert!(threshold.is_none_or(|t| t >= Bytes(MSS)), "threshold {threshold:?}");
-        let steps = self.controller.extrapolation();
+        let steps = self.controller.extrapolation(self.now);
         prop_assert!(steps.increase >= 0.0 && steps.increase.is_finite(), "{steps:?}");
         prop_assert!(steps.decrease >= 0.0 && steps.decrease <= 1.0, "{steps:?}");
+        prop_assert!(steps.cubic.is_none_or(|period| period <= Dur::from_millis(10_000)), "{steps:?}");
         let desired = self.controller.desired_rate();
         Ok((window, pacing_rate, threshold, self.controller.next_timer(), desired))
     }

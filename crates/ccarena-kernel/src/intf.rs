@@ -196,7 +196,7 @@ pub struct Answer {
     pub alpha: u32,
     /// [`BASE_HOLD`]: thousandths of the window that a loss episode leaves; 1000 leaves all.
     pub beta: u32,
-    /// [`BASE_CUBIC`]: thousandths that the window is multiplied by, once; 1000 changes nothing.
+    /// [`BASE_CUBIC`]: thousandths that the window, in recovery its target, is multiplied by, once; 1000 changes nothing.
     pub multiplier: u32,
     /// One of the `BASE_` constants.
     pub base: u32,

@@ -31,7 +31,7 @@ const BUFFERS: &str = "4096 131072 67108864";
 /// From so many segments on the receiver's first window has to be enlarged too.
 const FIRST_RECEIVE_WINDOW: u32 = 40;
 /// The loop looks around at least so often.
-const AT_LEAST_NS: u64 = 20_000_000;
+const AT_LEAST_NS: u64 = 200_000_000;
 
 /// Runs the request on `inbox`'s first line to its end and writes what becomes of it.
 ///

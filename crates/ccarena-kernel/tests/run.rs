@@ -162,6 +162,37 @@ fn acct_hears_the_network_and_its_environment() {
 }
 
 #[test]
+fn hyvar_leaves_cubic_to_the_kernel_and_hears_of_it_once_per_period() {
+    let _alone = alone();
+    let run = |flow: Value, more: &Value| {
+        let link = json!({"service": {"type": "constant", "rate_mbps": 48}, "delay_ms": 15,
+                          "queue": {"type": "droptail", "packets": 120}});
+        let mut document = scenario(&json!([flow]), 5.0, &link);
+        document["record"]["reports"] = json!(true);
+        result(&document, more)
+    };
+    let Some(cubic) = run(json!({"scheme": "cubic"}), &json!({})) else { return };
+    let Some(still) = run(json!({"scheme": "hyvar", "policy": {"constant": 0.0}}), &json!({})) else { return };
+    // 2^0 is CUBIC.
+    between(goodput_mbps(&still, 0) / goodput_mbps(&cubic, 0), 0.97, 1.03);
+    between(
+        still["flows"][0]["rtt_mean_ms"].as_f64().unwrap() / cubic["flows"][0]["rtt_mean_ms"].as_f64().unwrap(),
+        0.9,
+        1.1,
+    );
+    // CUBIC keeps a queue here: case 4, periods of 10 ms and an ACK.
+    between(still["machine"]["reports"].as_f64().unwrap() / 5.0, 75.0, 105.0);
+    let Some(result) = run(json!({"scheme": "hyvar", "policy": {"constant": -0.1}}), &json!({})) else { return };
+    between(goodput_mbps(&result, 0) / goodput_mbps(&cubic, 0), 0.95, 1.02);
+    let flow = &result["flows"][0];
+    assert_eq!(flow["lost_packets"], 0, "it keeps the queue short");
+    between(flow["rtt_mean_ms"].as_f64().unwrap(), 30.0, 40.0);
+    let (decisions, reports) = (flow["decisions"].as_f64().unwrap(), result["machine"]["reports"].as_f64().unwrap());
+    assert!(decisions > 5.0 && decisions < reports / 2.0, "{decisions} of {reports} reports");
+    assert_eq!(flow["reports"]["shape"], json!([decisions as u64, 19]));
+}
+
+#[test]
 fn applications_send_what_they_say() {
     let _alone = alone();
     let flows = json!([

@@ -36,7 +36,7 @@ def untrained(file: Path, seed: int = 3) -> Path:
 
 
 def keys(file: Path) -> list[str]:
-    return [run.key for run in runs.expand(suite.load("acct/friendliness"), True, 1, policy.choose(str(file)))]
+    return [run.key for run in runs.expand(suite.load("acct/friendliness"), True, 1, policy.given([str(file)]))]
 
 
 def test_every_suite_runs_and_measures_each_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,8 +51,9 @@ def test_every_suite_runs_and_measures_each_claim(tmp_path: Path, monkeypatch: p
         digest = json.loads((folder / "claims.json").read_text("utf-8"))
         assert digest["runs"] > 0 and not digest["failed"]
         assert [claim for claim in digest["claims"] if claim["state"] == "not measured"] == []
-        about = digest["policy"]
-        assert (about["config"], about["seed"], about["links"]) == ("tiny", 3, ["constant", "random_steps"])
+        (about,) = digest["policies"]
+        assert (about["scheme"], about["config"], about["seed"]) == ("acct", "tiny", 3)
+        assert about["links"] == ["constant", "random_steps"]
         text = f"tiny, seed 3, trained on constant and random_steps links; SHA-256 {about['sha256'][:12]}."
         assert text in (folder / "claims.md").read_text("utf-8")
 
@@ -67,7 +68,7 @@ def test_a_row_depends_on_the_policy_and_not_on_its_place(tmp_path: Path) -> Non
 
 def test_learned_flows_get_the_file_and_what_it_was_trained_with(tmp_path: Path) -> None:
     file = untrained(tmp_path / "policy.safetensors")
-    run = runs.expand(suite.load("acct/friendliness"), True, 1, policy.choose(str(file)))[0]
+    run = runs.expand(suite.load("acct/friendliness"), True, 1, policy.given([str(file)]))[0]
     learned, rival = run.spec["document"]["flows"]
     assert learned["policy"] == str(file.resolve()) and learned["params"] == {"slack": 0.5}
     assert rival.get("policy") is None and "params" not in rival
@@ -98,12 +99,12 @@ def test_all_suites_run_without_a_policy_but_those_that_need_one(
 def test_the_newest_run_is_taken_and_wired_ones_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     default = untrained(tmp_path / "runs/acct/policy.safetensors")
-    assert policy.choose(None).file == default.resolve()
+    assert policy.choose(["acct"])["acct"].file == default.resolve()
     untrained(tmp_path / "runs/acct-wired/policy.safetensors")
     newest = untrained(tmp_path / "runs/acct-wired-2/policy.safetensors")
-    assert policy.choose(None).file == newest.resolve()
+    assert policy.choose(["acct"])["acct"].file == newest.resolve()
 
 
 def test_suites_say_whether_they_need_one() -> None:
-    assert all(suite.load(name).learned for name in suite.find(["acct"]))
-    assert not suite.load("wcc/ack").learned
+    assert all(suite.load(name).learned == ("acct",) for name in suite.find(["acct"]))
+    assert suite.load("wcc/ack").learned == ()

@@ -162,7 +162,7 @@ def test_results_stand_beside_those_of_the_simulator(
         "runs": 2,
         "failed": [],
         "software": runs.software(backend=KERNEL),
-        "policy": None,
+        "policies": [],
         "machine": kernel.about(rows),
     }
     digest = report.write_suite(report.folder_of(out, "own/mine", KERNEL), loaded, verdicts, rows, about)

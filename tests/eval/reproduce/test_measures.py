@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.eval import metrics
 from ccarena.eval.reproduce import measures
 from ccarena.eval.reproduce.measures import Window
 
@@ -24,7 +25,7 @@ def simulated(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             {"scheme": "cubic", "count": 2, "requirement": {"min_mbps": 10, "max_mbps": 20}},
             {"scheme": "reno", "start_s": 2, "stop_s": 4, "app": {"type": "cbr", "rate_mbps": 3}, "weight": 2},
         ],
-        "record": {"series": True, "packets": True, "bin_ms": 100},
+        "record": {"series": True, "packets": True, "reports": True, "bin_ms": 100},
         **more,
     }
     return document, _core.simulate(json.dumps(document))
@@ -84,6 +85,57 @@ def test_every_promised_measure_is_there(example: tuple[dict[str, Any], dict[str
     assert set(series["capacity_mbps"]) == {24}
 
 
+def hyvar(period_ms: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Hyvar that always pushes its window up, so that the learner is asked at the end of every period."""
+    return simulated(
+        flows=[
+            {
+                "scheme": "hyvar",
+                "policy": {"constant": 0.5},
+                "params": {"mtp_ms": period_ms, "mtp_min_ms": period_ms, "mtp_max_ms": period_ms},
+            },
+            {"scheme": "cubic", "start_s": 3},
+        ]
+    )
+
+
+def test_inferences_and_periods_are_those_of_the_reports() -> None:
+    document, result = hyvar(40)
+    declared = {
+        "shorter": {"kind": "period_share", "below_ms": 40},
+        "about": {"kind": "period_share", "least_ms": 40, "below_ms": 45},
+        "late": {"kind": "period_share", "least_ms": 40, "from_s": 3, "until_s": 4},
+        "cubic": {"kind": "period_share", "flow": 1},
+    }
+    row = measures.row(document, result, Window(0, 6), {}, declared, series=True)
+    learned, cubic = row["flows"]
+    assert learned["inferences_per_s"] == len(result["flows"][0]["reports"]) / 6 and cubic["inferences_per_s"] == 0
+    # A period ends with the first acknowledgement after its end: here within 1 ms.
+    assert 15 < learned["inferences_per_s"] <= 25
+    assert (row["run"]["shorter"], row["run"]["about"], row["run"]["late"]) == (0, 1, 1)
+    assert math.isnan(row["run"]["cubic"]) and math.isnan(row["run"]["agent_cpu_percent"])
+    (periods,) = row["series"]["period_ms"].values()
+    assert len(periods) == len(row["series"]["capacity_mbps"])
+    assert all(40 <= x < 45 for x in periods[:-1])
+
+
+def test_power_is_throughput_over_signal_delay(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    document, result = example
+    run = measures.row(document, result, Window(0, 6), {}, {}, series=False)["run"]
+    signal = metrics.signal_delay_ms(metrics.PacketLog.from_arrays(result["links"][0]["log"]))
+    assert run["signal_p95_ms"] == metrics.percentile(signal, 0.95)
+    assert run["power"] == pytest.approx(run["total_mbps"] / run["signal_p95_ms"] * 1e3)
+    # The initial windows of two flows, 20 packets of 0.5 ms each, are all that leaves in the first 20 ms.
+    first = measures.row(document, result, Window(0, 0.02), {}, {}, series=False)["run"]
+    assert first["signal_p95_ms"] <= 10 < run["signal_p95_ms"]
+
+
+def test_cpu_time_of_the_agent_is_a_share_of_the_run(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    document, result = example
+    run = measures.row(document, {**result, "machine": {"agent_cpu_s": 0.3}}, Window(0, 6), {}, {}, series=False)["run"]
+    assert run["agent_cpu_percent"] == pytest.approx(5)
+
+
 def stepped(rates: list[list[float]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A record in which each flow has a rate per second, in bins of 100 ms."""
     document = {"links": [{}], "flows": [{"weight": w + 1} for w in range(len(rates))], "record": {"bin_ms": 100}}
@@ -138,3 +190,5 @@ def test_what_was_not_recorded_is_asked_for() -> None:
         measures.row(document, result, Window(0, 1), {}, {"m": {"kind": "share_within_delay"}}, series=False)
     with pytest.raises(ConfigError, match=r'measures.m: unknown key "budget"'):
         measures.check({"kind": "share_within_delay", "budget": 1}, "measures.m")
+    with pytest.raises(ScenarioError, match=r"record.reports: false"):
+        measures.row(document, result, Window(0, 1), {}, {"m": {"kind": "period_share"}}, series=False)

@@ -344,8 +344,8 @@ impl Controller for Acct {
     }
 
     /// α holds for a window, whose end is the next decision.
-    fn extrapolation(&self) -> Extrapolation {
-        Extrapolation { increase: f64::from(self.alpha), decrease: 0.5, per_window: true }
+    fn extrapolation(&self, _now: Time) -> Extrapolation {
+        Extrapolation { increase: f64::from(self.alpha), decrease: 0.5, per_window: true, cubic: None }
     }
 
     fn desired_rate(&self) -> Option<Rate> {

@@ -7,6 +7,7 @@
 use super::cwnd::Cwnd;
 use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo};
 use crate::registry::Config;
+use crate::types::Time;
 
 /// Weights and steps count in thousandths.
 const ONE: u64 = 1000;
@@ -77,11 +78,11 @@ impl Controller for Aimd {
         self.weigh(weight);
     }
 
-    fn extrapolation(&self) -> Extrapolation {
+    fn extrapolation(&self, _now: Time) -> Extrapolation {
         let one = ONE as f64;
         let increase =
             if self.cwnd.in_slow_start() { f64::from(self.cwnd.segments()) } else { self.increase as f64 / one };
-        Extrapolation { increase, decrease: 1.0 - one / (2.0 * self.divisor as f64), per_window: false }
+        Extrapolation { increase, decrease: 1.0 - one / (2.0 * self.divisor as f64), ..Extrapolation::HOLD }
     }
 
     linux_window!();
@@ -91,7 +92,7 @@ impl Controller for Aimd {
 mod tests {
     use super::super::testing::{Flow, MSS};
     use crate::registry::{Config, build};
-    use crate::types::{Bytes, Dur};
+    use crate::types::{Bytes, Dur, Time};
 
     const RTT: Dur = Dur::from_millis(50);
 
@@ -141,10 +142,10 @@ mod tests {
         for (scheme, weight, increase, decrease) in
             [("reno", 1.0, 1.0, 0.5), ("wcc-ai", 2.0, 2.0, 0.5), ("ewtcp", 2.0, 4.0, 0.5), ("wcc-md", 2.0, 1.0, 0.75)]
         {
-            let steps = avoiding(scheme, weight, 100).controller.extrapolation();
+            let steps = avoiding(scheme, weight, 100).controller.extrapolation(Time::ZERO);
             assert!((steps.increase - increase).abs() < 1e-9 && (steps.decrease - decrease).abs() < 1e-9, "{steps:?}");
             let starting = Flow::new(scheme, &Config { weight, initial_window: 16, ..Config::default() });
-            assert!((starting.controller.extrapolation().increase - 16.0).abs() < 1e-9, "slow start doubles");
+            assert!((starting.controller.extrapolation(Time::ZERO).increase - 16.0).abs() < 1e-9, "slow start doubles");
         }
     }
 

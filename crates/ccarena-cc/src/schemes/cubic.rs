@@ -85,9 +85,20 @@ impl Cubic {
         }
     }
 
-    /// Multiplies the window by `factor` from outside, but not to more than `most` segments. A new epoch begins there: the curve heads for the W_max of the last
-    /// loss, or probes if the window is beyond it. A factor that
-    /// leaves the window as it is changes nothing.
+    /// `config` says what Linux's CUBIC does.
+    pub(crate) fn is_linux(config: &Config) -> bool {
+        let mut params = SCHEME.params.iter();
+        config.slow_start && params.all(|p| (config.param(p.name) >= 0.5) == (p.default >= 0.5))
+    }
+
+    /// The window is `window`, to which another CUBIC has brought it.
+    pub(crate) fn set_window(&mut self, window: Bytes) {
+        self.cwnd.set_bytes(window);
+    }
+
+    /// Multiplies the window by `factor` from outside, but not to more than `most` segments. A new epoch begins there:
+    /// the curve heads for the W_max of the last loss, or probes if the window is beyond it. A factor that leaves the
+    /// window as it is changes nothing.
     pub(crate) fn scale(&mut self, factor: f64, most: u32) {
         if self.cwnd.scale(factor, most) {
             self.curve.epoch_start = None;

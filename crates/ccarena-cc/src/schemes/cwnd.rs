@@ -105,6 +105,11 @@ impl Cwnd {
         true
     }
 
+    /// The window is `bytes`, whoever has brought it there.
+    pub(crate) fn set_bytes(&mut self, bytes: Bytes) {
+        self.segments = u32::try_from(bytes.0 / self.mss).unwrap_or(CLAMP).clamp(1, CLAMP);
+    }
+
     /// The threshold follows a window that has outgrown it.
     pub(crate) fn raise_threshold(&mut self) {
         self.threshold = self.current_threshold();

@@ -11,6 +11,8 @@
 //!   the learner was last asked, which is what its action is rewarded for.
 //! - An action counts only when one was asked for: not before the first packet, nor twice.
 //! - After an action CUBIC begins a new epoch at the new window.
+//! - A datapath that hears of the controller only now and then runs CUBIC itself, if it is to be Linux's, and the
+//!   controller hears of it once per period (`adopt_window`).
 //! - No action lifts the window far beyond what the path has ever held: a learner that explores would otherwise have
 //!   millions of segments in flight, where a socket's send buffer ends this.
 
@@ -18,7 +20,9 @@ mod monitor;
 
 use self::monitor::Monitor;
 use super::cubic::Cubic;
-use crate::controller::{AckInfo, Action, ActionError, Controller, LearnedController, LearnedSpec, LossInfo, SentInfo};
+use crate::controller::{
+    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, SentInfo,
+};
 use crate::registry::{Config, Param};
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -122,6 +126,10 @@ pub(crate) trait Selector: Send + Sync {
 /// A hybrid controller.
 pub(crate) struct Hybrid<S> {
     cubic: Cubic,
+    /// A datapath's CUBIC would do.
+    is_linux: bool,
+    /// It does, and `cubic` has its window alone.
+    remote: bool,
     selector: S,
     monitor: Monitor,
     mtp: Dur,
@@ -144,6 +152,8 @@ impl<S: Selector> Hybrid<S> {
     pub(crate) fn new(config: &Config, selector: S) -> Self {
         Self {
             cubic: Cubic::new(config),
+            is_linux: Cubic::is_linux(config),
+            remote: false,
             monitor: Monitor::new(),
             mtp: selector.first(),
             selector,
@@ -214,7 +224,9 @@ impl<S: Selector> Hybrid<S> {
 
 impl<S: Selector> Controller for Hybrid<S> {
     fn on_ack(&mut self, ack: &AckInfo) {
-        self.cubic.on_ack(ack);
+        if !self.remote {
+            self.cubic.on_ack(ack);
+        }
         self.srtt = ack.srtt;
         self.monitor.on_ack(ack);
         if self.period_end.is_some_and(|end| ack.now >= end) {
@@ -224,12 +236,16 @@ impl<S: Selector> Controller for Hybrid<S> {
 
     fn on_loss(&mut self, loss: &LossInfo) {
         self.monitor.on_loss(loss);
-        self.cubic.on_loss(loss);
+        if !self.remote {
+            self.cubic.on_loss(loss);
+        }
     }
 
     fn on_timeout(&mut self, loss: &LossInfo) {
         self.monitor.on_loss(loss);
-        self.cubic.on_timeout(loss);
+        if !self.remote {
+            self.cubic.on_timeout(loss);
+        }
     }
 
     fn on_sent(&mut self, sent: &SentInfo) {
@@ -237,15 +253,21 @@ impl<S: Selector> Controller for Hybrid<S> {
             self.monitor.start(sent.now);
             self.period_end = Some(sent.now + self.mtp);
         }
-        self.cubic.on_sent(sent);
+        if !self.remote {
+            self.cubic.on_sent(sent);
+        }
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
-        self.cubic.on_spurious_loss(now);
+        if !self.remote {
+            self.cubic.on_spurious_loss(now);
+        }
     }
 
     fn on_idle_restart(&mut self, now: Time, idle: Dur, rto: Dur) {
-        self.cubic.on_idle_restart(now, idle, rto);
+        if !self.remote {
+            self.cubic.on_idle_restart(now, idle, rto);
+        }
     }
 
     fn window(&self) -> Bytes {
@@ -262,6 +284,16 @@ impl<S: Selector> Controller for Hybrid<S> {
 
     fn slow_start_threshold(&self) -> Option<Bytes> {
         self.cubic.slow_start_threshold()
+    }
+
+    fn extrapolation(&self, now: Time) -> Extrapolation {
+        let left = self.period_end.map_or(self.mtp, |end| end.since(now));
+        Extrapolation { cubic: self.is_linux.then_some(left), ..Extrapolation::HOLD }
+    }
+
+    fn adopt_window(&mut self, window: Bytes) {
+        self.remote = true;
+        self.cubic.set_window(window);
     }
 
     fn learned(&mut self) -> Option<&mut dyn LearnedController> {

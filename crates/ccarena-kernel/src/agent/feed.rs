@@ -3,6 +3,7 @@
 //! Approximations, of what a sum cannot tell:
 //! - An interval's acknowledgements come as one per RTT sample (at most [`PIECES`]), evenly over the interval. The first
 //!   carries the least RTT, the others are equal, so that minimum and mean are the measured ones.
+//! - If the datapath runs CUBIC itself, one acknowledgement stands for the interval: only periods are looked at.
 //! - Packets sent in the interval count as sent before what arrived in it, at the rate that the controller now wants,
 //!   though the first of them left at the rate before. Controllers that do not track packets hear of the last alone: one
 //!   that follows the pacer would else drift from it.
@@ -67,6 +68,12 @@ impl Feed {
     #[must_use]
     pub fn time(&self, now_ns: u64) -> Time {
         Time(now_ns.saturating_sub(self.zero_ns)).max(self.at)
+    }
+
+    /// When the last event was.
+    #[must_use]
+    pub fn at(&self) -> Time {
+        self.at
     }
 
     fn packets(&self, packets: u32) -> Bytes {
@@ -176,7 +183,8 @@ impl Feed {
         if event.acked_packets == 0 && event.rtt_count == 0 {
             return;
         }
-        let pieces = event.rtt_count.min(event.acked_packets).clamp(1, PIECES);
+        let most = if controller.extrapolation(self.at).cubic.is_some() { 1 } else { PIECES };
+        let pieces = event.rtt_count.min(event.acked_packets).clamp(1, most);
         let (count, span) = (u64::from(pieces), now.since(self.at));
         let (una, delivered) = (self.snd_una, self.delivered);
         let progress = event.snd_una.saturating_sub(una);

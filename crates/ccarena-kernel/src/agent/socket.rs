@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::{ActionError, Controller, Dur, Rate, Time};
+use ccarena_cc::{ActionError, Bytes, Controller, Dur, Rate, Time};
 
 use super::decide::Decider;
 use super::feed::Feed;
 use super::{Decision, Driver};
 use crate::intf::{
-    ANSWER_OWNS_RECOVERY, Answer, BASE_HOLD, Event, FLAG_ECN, FLAG_TIMEOUT, INTERVAL_WINDOW, RATE_UNLIMITED,
+    ANSWER_OWNS_RECOVERY, Answer, BASE_CUBIC, BASE_HOLD, CA_CWR, CA_RECOVERY, Event, FLAG_ECN, FLAG_TIMEOUT,
+    INTERVAL_WINDOW, RATE_UNLIMITED,
 };
 
 /// What a flow's sockets have reported.
@@ -39,6 +40,8 @@ pub struct Socket {
     heard: u64,
     /// Packets that have arrived.
     delivered: u64,
+    /// The window that the datapath has or has been told of, if it runs CUBIC.
+    known: Bytes,
     /// The last answers: their number and when the event was that they answer.
     answered: VecDeque<(u64, u64)>,
     observation: Vec<f32>,
@@ -52,6 +55,8 @@ const BURSTY_PACKETS: u64 = 2000;
 const BURSTY_WINDOW: u32 = 64;
 /// The shortest interval that the datapath takes.
 const EVERY_ACK_US: u32 = 100;
+/// The longest that a datapath with its own CUBIC is left alone.
+const LONGEST_US: u32 = 10_000_000;
 
 /// Answers that are remembered until a report says that they are in force.
 const REMEMBERED: usize = 16;
@@ -69,7 +74,18 @@ impl Socket {
         if let Some(decider) = &mut driver.decider {
             decide(driver.controller.as_mut(), decider, &mut observation, Time::ZERO);
         }
-        Self { driver, feed, sequence: 0, heard: 0, delivered: 0, answered: VecDeque::new(), observation, report }
+        let known = driver.controller.window();
+        Self {
+            driver,
+            feed,
+            sequence: 0,
+            heard: 0,
+            delivered: 0,
+            known,
+            answered: VecDeque::new(),
+            observation,
+            report,
+        }
     }
 
     /// The flow that it belongs to.
@@ -80,6 +96,9 @@ impl Socket {
 
     /// Tells the controller of an event, and asks for decisions where they are due.
     pub fn on_event(&mut self, event: &Event, totals: &mut Totals, hear: &mut dyn FnMut(Decision<'_>)) {
+        if self.driver.controller.extrapolation(self.feed.at()).cubic.is_some() {
+            self.adopt(event);
+        }
         let Self { driver, feed, observation, report, .. } = self;
         totals.lost_packets += u64::from(event.lost_packets);
         totals.timeouts += u64::from(event.flags & FLAG_TIMEOUT != 0);
@@ -108,6 +127,14 @@ impl Socket {
                 None => {}
             }
         });
+    }
+
+    /// The controller goes on from where the datapath's CUBIC is; in recovery, from where that heads.
+    fn adopt(&mut self, event: &Event) {
+        let reduces = matches!(event.ca_state, CA_CWR | CA_RECOVERY);
+        let segments = if reduces { event.ssthresh_packets } else { event.window_packets };
+        self.known = Bytes(u64::from(segments.max(1)) * u64::from(self.driver.mss));
+        self.driver.controller.adopt_window(self.known);
     }
 
     /// How long after its report the answer came into force that `event` is the first to tell of.
@@ -158,26 +185,36 @@ impl Socket {
         let mss = u64::from(self.driver.mss.max(1));
         let segments = |bytes: u64| u32::try_from(bytes / mss).unwrap_or(u32::MAX).max(1);
         let thousandths = |x: f64| (x * 1000.0).round() as u32;
-        let steps = controller.extrapolation();
+        let steps = controller.extrapolation(self.feed.at());
         let window = segments(controller.window().0);
-        let interval_us = if steps.per_window {
+        let interval_us = if let Some(left) = steps.cubic {
+            // 0 and the largest numbers have meanings of their own.
+            u32::try_from(left.0 / 1000).unwrap_or(INTERVAL_WINDOW).clamp(EVERY_ACK_US, LONGEST_US)
+        } else if steps.per_window {
             INTERVAL_WINDOW
         } else if self.delivered < BURSTY_PACKETS || window < BURSTY_WINDOW {
             EVERY_ACK_US
         } else {
             0
         };
+        let cubic = steps.cubic.is_some();
+        let known = std::mem::replace(&mut self.known, controller.window());
+        let multiplier = if cubic { self.known.0 as f64 / known.0.max(1) as f64 } else { 1.0 };
         Answer {
             sequence: self.sequence,
             report: self.heard,
             pacing_bytes_per_s: controller.pacing_rate().map_or(0, |rate| (rate.0 / 8).max(1)),
             answered_ns: now_ns,
             window_packets: window,
-            ssthresh_packets: controller.slow_start_threshold().map_or(0, |bytes| segments(bytes.0)),
+            ssthresh_packets: if cubic {
+                0
+            } else {
+                controller.slow_start_threshold().map_or(0, |bytes| segments(bytes.0))
+            },
             alpha: thousandths(steps.increase),
             beta: thousandths(steps.decrease),
-            multiplier: 1000,
-            base: BASE_HOLD,
+            multiplier: thousandths(multiplier),
+            base: if cubic { BASE_CUBIC } else { BASE_HOLD },
             flags: if controller.owns_recovery() { ANSWER_OWNS_RECOVERY } else { 0 },
             interval_us,
             desired_kbps: controller.desired_rate().map_or(0, kbps),

@@ -4,7 +4,7 @@ use ccarena_cc::{Config, all_schemes, build};
 use proptest::prelude::*;
 
 use super::*;
-use crate::intf::{BASE_HOLD, EVENT_REPORT};
+use crate::intf::{BASE_CUBIC, BASE_HOLD, CA_RECOVERY, EVENT_REPORT, FLAG_EPISODE, FLAG_RECOVERY};
 
 const MSS: u32 = 1448;
 
@@ -99,8 +99,10 @@ proptest! {
                 let Some((cookie, answer)) = reply else { panic!("{}: no answer", scheme.name) };
                 sequence += 1;
                 prop_assert_eq!((cookie, answer.sequence, answer.report), (7, sequence, event.sequence));
-                prop_assert!(answer.window_packets >= 1 && answer.base == BASE_HOLD, "{}: {:?}", scheme.name, answer);
-                prop_assert!(answer.beta <= 1000);
+                let hybrid = ["hyvar", "orca"].contains(&scheme.name);
+                prop_assert_eq!(answer.base, if hybrid { BASE_CUBIC } else { BASE_HOLD }, "{}", scheme.name);
+                prop_assert!(answer.window_packets >= 1 && answer.beta <= 1000, "{}: {:?}", scheme.name, answer);
+                prop_assert_eq!((answer.multiplier, answer.interval_us >= 100 || !hybrid), (1000, true));
                 prop_assert!(decided.is_empty() || scheme.learned);
                 prop_assert!(agent.next_timer() > Time(event.now_ns) || scheme.name.is_empty());
             }
@@ -154,6 +156,68 @@ fn the_environment_decides_and_its_action_is_answered() {
     }
     assert_eq!((decisions, agent.flows[0].decisions), (4, 4));
     assert_eq!(agent.flows[0].reports.len(), 4 * 16);
+}
+
+/// A report of a flow at 20 ms: number `k`, `at_ms` after the start, window and threshold as given.
+fn periodic(k: u64, at_ms: u64, window: u32, threshold: u32) -> Event {
+    Event {
+        cookie: 7,
+        sequence: k,
+        kind: EVENT_REPORT,
+        now_ns: at_ms * 1_000_000,
+        acked_packets: 50,
+        acked_bytes: 50 * u64::from(MSS),
+        delivered_packets: 50 * k,
+        sent_bytes: 50 * (k + 1) * u64::from(MSS),
+        rtt_count: 25,
+        rtt_sum_us: 25 * 20_000,
+        rtt_min_us: 20_000,
+        min_rtt_us: 20_000,
+        srtt_us: 20_000,
+        window_packets: window,
+        ssthresh_packets: threshold,
+        ..Event::default()
+    }
+}
+
+#[test]
+fn the_kernels_cubic_is_scaled_where_it_is() {
+    let mut agent = Agent::new(0, 1, Box::new(|_| None));
+    let params = [("window_limit".to_owned(), 1000.0)].into();
+    let controller = build("orca", &Config { params, ..Config::default() }).unwrap();
+    let first = agent.take_over(7, Driver { controller, ..driver("orca", 0) }, 0);
+    assert_eq!(
+        (first.base, first.multiplier, first.interval_us, first.ssthresh_packets),
+        (BASE_CUBIC, 1000, 20_000, 0)
+    );
+    let mut decisions = 0;
+    let mut tell = |agent: &mut Agent<'_>, event: Event| {
+        let (_, answer) = agent.on_event(&event, &mut |_| decisions += 1).unwrap();
+        (answer.multiplier, answer.interval_us)
+    };
+    // The first packet begins the period.
+    assert_eq!(tell(&mut agent, periodic(1, 0, 100, 80)), (1000, 20_000));
+    // An early report, as of a loss, leaves the rest of the period.
+    assert_eq!(tell(&mut agent, periodic(2, 5, 120, 80)), (1000, 15_000));
+    assert_eq!(tell(&mut agent, periodic(3, 20, 200, 80)), (1000, 20_000), "due, and the environment is thinking");
+    let (_, answer) = agent.act(0, 1.0, Time(21_000_000)).unwrap().unwrap();
+    assert_eq!((answer.multiplier, answer.interval_us, answer.report), (2000, 20_000, 3));
+    assert_eq!(agent.act(0, 1.0, Time(22_000_000)).unwrap().unwrap().1.multiplier, 1000, "nobody has asked");
+    // In recovery, what it heads for counts.
+    let lossy = Event { ca_state: CA_RECOVERY, flags: FLAG_RECOVERY | FLAG_EPISODE, ..periodic(4, 40, 90, 280) };
+    assert_eq!(tell(&mut agent, lossy), (1000, 20_000));
+    let (_, answer) = agent.act(0, -1.0, Time(41_000_000)).unwrap().unwrap();
+    assert_eq!((answer.multiplier, answer.window_packets), (500, 140));
+    assert_eq!(decisions, 2);
+}
+
+#[test]
+fn another_cubic_than_the_kernels_stays_in_user_space() {
+    let params = [("hystart".to_owned(), 0.0)].into();
+    let controller = build("hyvar", &Config { params, ..Config::default() }).unwrap();
+    let mut agent = Agent::new(0, 1, Box::new(|_| None));
+    let answer = agent.take_over(7, Driver { controller, ..driver("hyvar", 0) }, 0);
+    assert_eq!((answer.base, answer.multiplier), (BASE_HOLD, 1000));
 }
 
 #[test]

@@ -48,6 +48,23 @@ static __always_inline void begin_cubic(struct sock *sk, struct flow *flow)
 		tp->snd_ssthresh = tp->snd_cwnd > 2 ? tp->snd_cwnd : 2;
 }
 
+/* In recovery, what proportional rate reduction leads to. CUBIC begins a new epoch there, lest its curve lead back;
+ * nor may slow start. As crates/ccarena-cc/src/schemes/{cubic,cwnd}.rs. */
+static __always_inline void multiply(struct sock *sk, struct flow *flow, u32 multiplier)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bictcp *ca = (struct bictcp *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+	u64 window = flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd;
+
+	window = (window * multiplier + 500) / 1000;
+	window = window < 2 ? 2 : window < TCP_INFINITE_SSTHRESH ? window : TCP_INFINITE_SSTHRESH;
+	if (!flow->reduces)
+		set_window(tp, window);
+	if (flow->reduces || (multiplier < 1000 && tp->snd_ssthresh > window))
+		tp->snd_ssthresh = window;
+	ca->epoch_start = 0;
+}
+
 static __always_inline void put_in_force(struct sock *sk, struct flow *flow, struct answer *new, u64 now)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -58,12 +75,10 @@ static __always_inline void put_in_force(struct sock *sk, struct flow *flow, str
 	flow->asked_ns = 0;
 	flow->fallback = 0;
 	if (cubic(flow)) {
-		u64 window = (u64)tp->snd_cwnd * new->multiplier / 1000;
-
 		if (!was_cubic)
 			begin_cubic(sk, flow);
-		if (fresh && !flow->reduces && new->multiplier != 1000)
-			set_window(tp, window < 2 ? 2 : window < TCP_INFINITE_SSTHRESH ? window : TCP_INFINITE_SSTHRESH);
+		if (fresh && new->multiplier != 1000)
+			multiply(sk, flow, new->multiplier);
 	} else if (fresh && new->window_packets) {
 		/* In recovery the window is where proportional rate reduction leads. */
 		if (flow->reduces && !owns_recovery(flow))

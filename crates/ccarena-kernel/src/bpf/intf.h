@@ -114,7 +114,8 @@ struct answer {
 	__u32 ssthresh_packets; /* 0 leaves it */
 	__u32 alpha;	  /* BASE_HOLD: thousandths of a segment that the window grows by per window of acknowledged data */
 	__u32 beta;	  /* BASE_HOLD: thousandths of the window that a loss episode leaves; 1000: all */
-	__u32 multiplier; /* BASE_CUBIC: thousandths, applied once per answer; 1000: no change */
+	__u32 multiplier; /* BASE_CUBIC: thousandths, applied once per answer, in recovery to
+			     its target; 1000: no change */
 	__u32 base;
 	__u32 flags;
 	__u32 interval_us;  /* 0: max(1 ms, srtt/8); INTERVAL_WINDOW */

@@ -113,6 +113,11 @@ struct inet_connection_sock {
 	u64 icsk_ca_priv[13];
 } RELOCATED;
 
+/* net/ipv4/tcp_cubic.c, in icsk_ca_priv */
+struct bictcp {
+	u32 epoch_start;
+} RELOCATED;
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 mss_cache;

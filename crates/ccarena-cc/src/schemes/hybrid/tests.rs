@@ -223,3 +223,33 @@ fn a_pacing_gain_spreads_the_window() {
     let bits = 1.25 * f64::from(20 * MSS as u32) * 8.0;
     assert_eq!(flow.controller.pacing_rate(), Some(Rate((bits / 0.04) as u64)));
 }
+
+#[test]
+fn a_window_that_the_datapath_runs_moves_by_actions_alone() {
+    let mut flow = started("orca", 10, &[("window_limit", 1000.0)]);
+    let left = |flow: &Flow| flow.controller.extrapolation(flow.now).cubic;
+    assert_eq!(left(&flow), None, "slow start is off, and Linux's is not");
+    flow.controller.adopt_window(Bytes(100 * MSS));
+    run(&mut flow, 10, RTT, RTT);
+    flow.lose(true);
+    flow.time_out(true);
+    run(&mut flow, 10, RTT, RTT);
+    assert_eq!(flow.window(), 100);
+    act(&mut flow, -1.0);
+    assert_eq!(flow.window(), 50);
+    assert_reported(&mut flow, "cwnd_packets", 100.0);
+}
+
+#[test]
+fn the_datapath_is_left_alone_to_the_end_of_the_period() {
+    let mut flow = Flow::new("orca", &Config::default());
+    let left = |flow: &Flow| flow.controller.extrapolation(flow.now).cubic;
+    assert_eq!(left(&flow), Some(Dur::from_millis(20)), "before the first packet");
+    flow.send(Bytes(0));
+    run(&mut flow, 15, RTT, RTT);
+    assert_eq!(left(&flow), Some(Dur::from_millis(5)));
+    for name in ["hystart", "fast_convergence", "reno_friendly"] {
+        let params = [(name.to_string(), 0.0)].into();
+        assert_eq!(left(&Flow::new("hyvar", &Config { params, ..Config::default() })), None, "not Linux's {name}");
+    }
+}
