@@ -22,7 +22,7 @@ export CCARENA_TRACE_DIR ?= $(abspath ../shared/traces)
 endif
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
 	@echo '  ARGS="..." passes options on: make train ARGS="--total-decisions 100000 --out runs/short"'
 
 setup: $(CORE)  ## Create .venv with all dependencies and build the native extension
