@@ -1,6 +1,6 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup train test check bench format docs reproduction fuzz clean prerequisites
+.PHONY: help setup train test check bench format docs reproduction reproduction-kernel fuzz clean prerequisites
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -22,7 +22,7 @@ export CCARENA_TRACE_DIR ?= $(abspath ../shared/traces)
 endif
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
 	@echo '  ARGS="..." passes options on: make train ARGS="--total-decisions 100000 --out runs/short"'
 
 setup: $(CORE)  ## Create .venv with all dependencies and build the native extension
@@ -62,6 +62,10 @@ reproduction: setup  ## Run every suite of the papers and write docs/reproductio
 	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
 	done
 	$(BIN)/ccarena reproduce --all --write-docs docs/reproduction.md $(ARGS)
+
+reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real time and as root (about 80 minutes)
+	test -f runs/acct-wired/policy.safetensors || $(BIN)/ccarena train --config acct-wired
+	$(BIN)/ccarena reproduce --all --backend kernel --write-docs docs/reproduction.md $(ARGS)
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
