@@ -140,11 +140,11 @@ fn a_controller_in_user_space_does_as_well() {
 #[test]
 fn weights_share_the_link() {
     let _alone = alone();
-    let flows = json!([{"scheme": "wcc-ai", "weight": 1}, {"scheme": "wcc-ai", "weight": 3}]);
+    let flows = json!([{"scheme": "wcc-ai", "weight": 1}, {"scheme": "wcc-ai", "weight": 8}]);
     let Some(result) = result(&scenario(&flows, 10.0, &json!({})), &json!({})) else { return };
     between(goodput_mbps(&result, 0) + goodput_mbps(&result, 1), 10.8, 11.6);
-    // Both see every loss: shares are near the weights.
-    between(goodput_mbps(&result, 1) / goodput_mbps(&result, 0), 1.7, 4.5);
+    // Between the root of the weights' ratio, where losses never coincide, and the ratio; wide, as 10 s are few losses.
+    between(goodput_mbps(&result, 1) / goodput_mbps(&result, 0), 1.7, 14.0);
 }
 
 #[test]
