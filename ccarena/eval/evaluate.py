@@ -35,6 +35,7 @@ from ccarena.traces.held_out import HELD_OUT
 if TYPE_CHECKING:
     from ccarena.configs import TrainConfig
     from ccarena.configs.schema import AnyTrainConfig
+    from ccarena.eval.expectations import Verdict
 
 __all__ = [
     "ACCT",
@@ -43,6 +44,7 @@ __all__ = [
     "evaluate",
     "evaluate_run",
     "plain",
+    "report_run",
     "run_scenario",
     "simulate",
     "write_atomically",
@@ -173,12 +175,26 @@ def run_lineup(
 def evaluate_run(run: Path, config: TrainConfig) -> str:
     """Evaluate a training run's policy as `config.eval` says, write its results and report, and print a summary.
 
+    The files are those of `report_run`. Returns the verdict's line.
+    """
+    from ccarena.eval.expectations import judge
+
+    return report_run(run, config, evaluate, judge)
+
+
+def report_run(
+    run: Path,
+    config: AnyTrainConfig,
+    evaluate: Callable[..., Evaluation],
+    judge: Callable[[Evaluation, list[dict[str, Any]]], Verdict],
+) -> str:
+    """`evaluate` a training run's policy, `judge` it and the training's progress, write and print what comes of it.
+
     In the folder `run`: `results.json` (every row and series), `evaluation.json` (verdict and means, for the policy's
     metadata) and `report.html`. Returns the verdict's line. Raises what `evaluate` and `report.write_report` raise.
     """
     from ccarena.configs import dump_config
     from ccarena.eval import report
-    from ccarena.eval.expectations import judge
 
     settings, policy = config.eval, run / POLICY
     with report.progress_bar("evaluating") as progress:

@@ -8,7 +8,6 @@ of its throughput at half its delay on wired links, 1.5 times its power on cellu
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,20 +17,14 @@ import numpy as np
 
 from ccarena.configs.schema import Sb3TrainConfig
 from ccarena.errors import PolicyError
-from ccarena.eval import links, report
+from ccarena.eval import links
 from ccarena.eval.backends import SIM
 from ccarena.eval.evaluate import (
-    EVALUATION,
     ORACLE,
-    POLICY,
-    REPORT,
-    RESULTS,
     Evaluation,
     Progress,
-    not_held_out,
-    plain,
+    report_run,
     run_lineup,
-    write_atomically,
 )
 from ccarena.eval.expectations import Expectation, Row, Verdict
 from ccarena.eval.links import Link, Scheme, bdp_packets, heuristic
@@ -100,42 +93,8 @@ def scheme_of(trained: artifact.Artifact | MlpArtifact) -> str:
 
 
 def evaluate_run(run: Path, config: Sb3TrainConfig) -> str:
-    """Evaluate a training run's policy as `config.eval` says, write its results and report, and print a summary.
-
-    The files are those of `ccarena.eval.evaluate.evaluate_run`. Returns the verdict's line.
-    """
-    from ccarena.configs import dump_config
-
-    settings, policy = config.eval, run / POLICY
-    with report.progress_bar("evaluating") as progress:
-        result = evaluate(
-            policy,
-            settings.suites,
-            settings.seeds,
-            settings.duration_s,
-            settings.schemes,
-            threads=config.threads,
-            progress=progress,
-        )
-    result.warnings += not_held_out(config)
-    training = report.read_progress(run / "progress.jsonl")
-    verdict = judge(result, training)
-    result.save(run / RESULTS)
-    write_atomically(run / EVALUATION, json.dumps(plain(report.digest(result, verdict)), indent=1) + "\n")
-    page = run / REPORT
-    report.write_report(
-        page,
-        result,
-        verdict,
-        name=config.name,
-        progress=training,
-        config=dump_config(config),
-        repeat=report.repeat_commands(
-            run / "config.yaml", policy, settings.suites, settings.seeds, settings.duration_s
-        ),
-    )
-    report.print_summary(result, verdict, page)
-    return verdict.line
+    """Evaluate a training run's policy as `ccarena.eval.evaluate.evaluate_run` does."""
+    return report_run(run, config, evaluate, judge)
 
 
 def build(suites: Sequence[str], seeds: int, duration_s: float | None = None) -> list[Link]:

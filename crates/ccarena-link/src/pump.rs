@@ -94,6 +94,7 @@ impl Pump {
     pub fn run(&mut self) {
         clock::precise_timers();
         clock::take_precedence();
+        let mut inputs = self.inputs();
         let (mut tally, mut since, mut many) = (0, self.now(), false);
         while !self.stop.load(Ordering::Relaxed) {
             let begun = self.now();
@@ -110,7 +111,9 @@ impl Pump {
             if more {
                 continue;
             }
-            let inputs = self.inputs();
+            if inputs.len() > 1 + self.ways.iter().filter(|way| way.input.is_some()).count() {
+                inputs = self.inputs();
+            }
             if many && handled > 0 {
                 self.sleep_until(begun + GRAIN, &inputs[..1]);
             } else {
