@@ -64,7 +64,9 @@ reproduction: setup  ## Run every suite of the papers and write docs/reproductio
 	$(BIN)/ccarena reproduce --all --write-docs docs/reproduction.md $(ARGS)
 
 reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real time and as root (about 80 minutes)
-	test -f runs/acct-wired/policy.safetensors || $(BIN)/ccarena train --config acct-wired
+	for config in acct-wired hyvar orca; do \
+	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
+	done
 	$(BIN)/ccarena reproduce --all --backend kernel --write-docs docs/reproduction.md $(ARGS)
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)

@@ -222,7 +222,7 @@ def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest
     assert {"report.html", "results.json", "evaluation.json"} <= {path.name for path in out.iterdir()}
     evaluation = policy(out).evaluation
     assert set(evaluation["means"]["slides"]) == {"hyvar", "cubic", "hyvar 2^-0.1", "oracle"}
-    assert policy(out).training["env"]["hyvar"]["max_action"] == 0.5
+    assert policy(out).training["env"]["hyvar"]["max_action"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ fn an_answered_window_holds() {
         return;
     }
     let ten = Answer { window_packets: 10, base: BASE_HOLD, ..Answer::default() };
-    let told = transfer(load("win", |_| ()), 0, |stream| write(stream, 30_000_000), |_| Some(ten));
+    let told = transfer(load("win", |_| ()), 0, |stream| write_for(stream, Duration::from_millis(500)), |_| Some(ten));
     let held: Vec<_> = told.reports().filter(|e| e.answer_sequence > 0).collect();
     assert!(held.len() > 20, "{}", held.len());
     for event in held {

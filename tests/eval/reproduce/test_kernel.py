@@ -81,12 +81,15 @@ def test_shipped_suites_state_what_the_emulator_can_do(name: str, quick: bool) -
 
 
 def test_the_papers_kernel_suites_are_there() -> None:
-    assert suite.find(["wcc", "acct"], KERNEL) == [
+    assert suite.find(["wcc", "acct", "hyvar"], KERNEL) == [
         "wcc/buffer",
         "wcc/delay",
         "wcc/testbed",
         "acct/fairness",
         "acct/responsiveness",
+        "hyvar/cellular-1",
+        "hyvar/cellular-2",
+        "hyvar/mtp-insensitivity",
     ]
 
 
