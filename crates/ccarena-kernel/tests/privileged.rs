@@ -343,26 +343,29 @@ fn weights_by_mark_share() {
     assert_ne!(name, path.congestion_control("vegas"));
     path.set_weight(Key::Mark(7), Some(100.0)).unwrap();
     // One that is 100 wide grows by 100 segments per window and loses half a percent.
-    let mean_window = |mark: u32| {
+    let median_window = |mark: u32| {
         in_namespace(|| {
             let sink = Sink::lossy(50);
             let mut stream = Unconnected::new(&name).mark(mark).connect(sink.address);
             let mut windows = Vec::new();
             for _ in 0..400 {
                 write(&mut stream, 100_000);
-                windows.push(f64::from(info(&stream).tcpi_snd_cwnd));
+                windows.push(info(&stream).tcpi_snd_cwnd);
             }
             drop(stream);
             sink.finish();
-            windows.iter().sum::<f64>() / windows.len() as f64
+            windows.sort_unstable();
+            // All 40 MB are 28,000 segments. A threshold that the kernel made up (skipped.h) lasts a recovery at most.
+            assert!(windows[380] < 30_000, "{windows:?}");
+            windows[200]
         })
     };
-    let (light, heavy, by_default) = (mean_window(1), mean_window(7), mean_window(0));
-    println!("mean windows: weight 1 {light:.1}, 100 {heavy:.1}, default {by_default:.1}");
-    assert!(heavy > 2.0 * light, "{heavy} {light}");
+    let (light, heavy, by_default) = (median_window(1), median_window(7), median_window(0));
+    println!("median windows: weight 1 {light}, 100 {heavy}, default {by_default}");
+    assert!(heavy > 2 * light, "{heavy} {light}");
     path.set_weight(Key::Mark(7), None).unwrap();
     path.set_weight(Key::Default, Some(100.0)).unwrap();
-    assert!(mean_window(7) > 2.0 * light);
+    assert!(median_window(7) > 2 * light);
     assert!(path.set_weight(Key::Default, Some(f64::NAN)).is_err());
     assert!(path.set_weight(Key::Default, Some(0.0)).is_err());
 }

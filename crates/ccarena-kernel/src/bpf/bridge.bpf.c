@@ -7,6 +7,7 @@
  */
 #include "flow.h"
 #include "option.h"
+#include "skipped.h"
 #include "window.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -160,6 +161,9 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool reduces = reducing(ca_state(sk));
 
+	/* CUBIC's beta is 717/1024. */
+	if (is_made_up(tp))
+		mend(tp, cubic(flow) ? (u64)tp->prior_cwnd * 717 / 1024 : (u64)tp->prior_cwnd * flow->answer.beta / 1000);
 	/* tcp_end_cwnd_reduction, which leaves this to cong_control. */
 	if (flow->reduces && !reduces && !flow->undone && !owns_recovery(flow) &&
 	    tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)

@@ -5,6 +5,7 @@
  */
 #include "kernel.h"
 #include "aimd.h"
+#include "skipped.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -117,6 +118,8 @@ void BPF_PROG(wcc_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 	if (wcc->generation != generation)
 		weigh(sk);
+	if (is_made_up(tp))
+		mend(tp, aimd_reduced(tp->prior_cwnd, wcc->divisor));
 	if (!tcp_is_cwnd_limited(tp))
 		return;
 	credit = wcc->credit;
