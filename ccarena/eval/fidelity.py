@@ -55,9 +55,6 @@ SIMULATED = Bounds()
 EMULATED = Bounds(0.03, 0.10, 3.0)
 """Kernel TCP over another emulator has no model of TCP that could be wrong."""
 
-ATTEMPTS = 3
-"""How often a run in real time is tried until the emulator is not late."""
-
 DELAYS = ("mean", "p95")
 SPREAD = (0.1, 0.9)
 """Quantiles of the simulated runs: their full range would grow with the number of offsets until any case is chaotic."""
@@ -161,13 +158,10 @@ def simulate(document: Mapping[str, Any], seconds: float) -> Run:
 def timely(document: Mapping[str, Any]) -> tuple[dict[str, Any] | None, int]:
     """The result of a run in real time in which the emulator was not late, and how many before it were.
 
-    The result is None if the emulator was late in each of `ATTEMPTS`.
+    The result is None if the emulator was late in each of `backends.ATTEMPTS`.
     """
-    for late in range(ATTEMPTS):
-        result = evaluate.execute(document, KERNEL)
-        if backends.validity(result)["valid"]:
-            return result, late
-    return None, ATTEMPTS
+    result, late_ms = backends.timely(lambda: evaluate.execute(document, KERNEL))
+    return result, len(late_ms)
 
 
 def run_case(document: Mapping[str, Any], seconds: float, backend: str) -> tuple[Run | None, int]:

@@ -15,6 +15,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: fidelit
 from ccarena import cli, traces
 from ccarena.errors import ConfigError, ScenarioError, TraceError
 from ccarena.eval import evaluate, fidelity, fidelity_cases, fidelity_command, fidelity_plot
+from ccarena.eval.backends import ATTEMPTS
 
 CASE: dict[str, Any] = {
     "up": "up",
@@ -261,7 +262,7 @@ def test_the_emulated_link_is_held_to_narrower_bounds(
     [case] = written["cases"]
     assert case["misses"] == ["throughput_mbps"], "4 % below, which the simulator may be"
     assert written["bounds"] == {"throughput_rel": 0.03, "delay_rel": 0.1, "delay_ms": 3.0}
-    assert written["invalid"] == ["up 10 ms droptail(20) cubic"] and written["late_runs"] == 1 + fidelity.ATTEMPTS
+    assert written["invalid"] == ["up 10 ms droptail(20) cubic"] and written["late_runs"] == 1 + ATTEMPTS
     assert (written["backend"], ran.count("reno")) == ("kernel", 2)
     shown = capsys.readouterr()
     assert "emulated" in shown.out and "2 cases in real time: 4 s" in shown.err

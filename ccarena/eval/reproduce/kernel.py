@@ -15,14 +15,12 @@ from ccarena.cc_kernel_bridge import run as bridge
 from ccarena.configs.load import merge
 from ccarena.errors import ConfigError, MachineError, RunnerError
 from ccarena.eval import backends
-from ccarena.eval.backends import KERNEL
+from ccarena.eval.backends import ATTEMPTS, KERNEL
 
-__all__ = ["ATTEMPTS", "BOUND_MS", "about", "conditions", "program", "timely"]
+__all__ = ["BOUND_MS", "about", "conditions", "program", "timely"]
 
 BOUND_MS = 1.0
 """What the 99th percentile of a link's lateness must not exceed."""
-ATTEMPTS = 3
-"""How often a run is tried whose link was late."""
 
 _MERGED = ("constants", "scenario")
 
@@ -62,20 +60,18 @@ def timely(document: Mapping[str, Any], in_user_space: bool) -> tuple[dict[str, 
     `in_user_space` drives even the kernel's own schemes from there, by this package's code. Raises RunnerError if the
     links were late in every attempt, and what `cc_kernel_bridge.run.run_scenario` raises.
     """
-    late_ms: list[float] = []
-    while len(late_ms) < ATTEMPTS:
-        result = bridge.run_scenario(document, bridge=in_user_space, lateness_bound_ms=BOUND_MS)
-        outcome = backends.validity(result)
-        if outcome["valid"]:
-            machine = result["machine"]
-            return result, {
-                "kernel": machine["kernel"],
-                "lateness_p99_ms": outcome["lateness_p99_ms"],
-                "repeated": len(late_ms),
-                "answer_p99_us": machine["answer_latency_us"]["p99"],
-                "fallback_reports": machine["fallback_reports"],
-            }
-        late_ms.append(outcome["lateness_p99_ms"])
+    result, late_ms = backends.timely(
+        lambda: bridge.run_scenario(document, bridge=in_user_space, lateness_bound_ms=BOUND_MS)
+    )
+    if result is not None:
+        machine = result["machine"]
+        return result, {
+            "kernel": machine["kernel"],
+            "lateness_p99_ms": backends.validity(result)["lateness_p99_ms"],
+            "repeated": len(late_ms),
+            "answer_p99_us": machine["answer_latency_us"]["p99"],
+            "fallback_reports": machine["fallback_reports"],
+        }
     raise RunnerError(
         f"the link was late in {ATTEMPTS} attempts, {', '.join(f'{ms:.2f}' for ms in late_ms)} ms (p99; at most "
         f"{BOUND_MS:g}): the machine is too busy; the same command on an idle one goes on from here"
