@@ -75,7 +75,7 @@ def test_shipped_suites_state_what_the_emulator_can_do(name: str, quick: bool) -
     assert any("emulated" in text for text in loaded.suite.conditions)
     expanded = runs.expand(loaded, quick)
     for run in expanded:
-        check_rates(json.loads(_core.validate_scenario(json.dumps(run.spec["document"]))))
+        check_rates(json.loads(_core.validate_scenario(json.dumps(runs.located(run.spec["document"])))))
         assert run.work == run.spec["document"]["duration_s"], "the estimate is in seconds of real time"
     assert sum(run.work for run in expanded) <= (60 if quick else 2000), "real time is dear"
 
