@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0) */
-/* Linux 6.18 has been seen not to run a struct_ops program, about once in ten thousand retransmission timeouts, with
+/* Linux 6.18 has been seen not to run a struct_ops program, once in some thousands of retransmission timeouts, with
  * nothing counted as missed, and to take for its result what lay on the stack: a return address of the kernel's (that of
  * srso_return_thunk). Such a slow-start threshold would let the window double for ever. */
 #ifndef CCARENA_SKIPPED_H
