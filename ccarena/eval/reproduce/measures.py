@@ -57,6 +57,7 @@ RUN = {
     "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
     "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
     "agent_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
+    "datapath_cpu_percent": "CPU time of the BPF programs that serve them, over the run's; null in the simulator",
 }
 PACKETS = {
     "queueing_p50_ms": "median of packets' queueing delays",
@@ -271,17 +272,21 @@ class _View:
             "relative_worst": max(off, default=math.nan),
         }
 
+    def percent(self, seconds: float | None) -> float:
+        """Of the run's time; NaN for None."""
+        return math.nan if seconds is None else 100 * seconds / self.duration_s
+
     def queue(self, window: Window, total_mbps: float) -> dict[str, float]:
         """What the first link's queue did, and what it cost."""
         link = self.link
         gone = int(link["dropped_packets"]) + int(link["lost_packets"])
-        agent_cpu_s = (self.result.get("machine") or {}).get("agent_cpu_s")
+        machine = self.result.get("machine") or {}
         out = {
             "dropped_packets": float(link["dropped_packets"]),
             "loss_share": metrics.loss_share(gone, int(link["delivered_packets"])),
             "queueing_mean_ms": math.nan,
             "queueing_bin_p95_ms": math.nan,
-            "agent_cpu_percent": math.nan if agent_cpu_s is None else 100 * float(agent_cpu_s) / self.duration_s,
+            **{f"{who}_cpu_percent": self.percent(machine.get(f"{who}_cpu_s")) for who in ("agent", "datapath")},
         }
         if "series" in link:
             delay, sent = (self.bins(self.of(link, what), window) for what in ("queueing_ms", "delivered_bytes"))

@@ -8,6 +8,7 @@ use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingB
 
 use crate::attach;
 use crate::checks;
+use crate::cost::Cost;
 use crate::error::KernelError;
 use crate::intf::{Answer, EVENT_CLOSED, Event, Plain};
 use crate::objects::{self, Maps, Names};
@@ -166,6 +167,13 @@ impl Datapath {
     #[must_use]
     pub fn ready_fd(&self) -> RawFd {
         self.ready
+    }
+
+    /// Begins to count what the programs cost, if the kernel lets us.
+    #[must_use]
+    pub fn count_cost(&self) -> Option<Cost> {
+        let weights = self.maps.wcc.as_ref().map(|wcc| &wcc.weights);
+        Cost::begin(std::iter::once(&self.maps.answers).chain(weights))
     }
 
     /// What socket `cookie` is to do from its next ACK on; before it connects, from its first window on.

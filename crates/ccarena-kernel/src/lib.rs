@@ -6,6 +6,7 @@
 pub mod agent;
 pub mod attach;
 pub mod checks;
+pub mod cost;
 pub mod datapath;
 pub mod error;
 pub mod intf;

@@ -44,6 +44,9 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let available: Vec<&str> = available.split_whitespace().collect();
     let plans = plan::plan(scenario, request.bridge, request.traffic, request.environment, &available)?;
     let datapath = load(&plans)?;
+    // Where the kernel's schemes are alone, nothing may make them dearer.
+    let bridged = plans.iter().any(|p| p.home == Home::Bridge);
+    let cost = datapath.as_ref().filter(|_| bridged).and_then(Datapath::count_cost);
     let network = network(scenario)?;
     let names: Vec<String> = scenario
         .flows
@@ -68,6 +71,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     control.run(inbox, frames, &traffic)?;
     let (sent, received) = traffic.stop()?;
     control.finish()?;
+    let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
     let outcome = emulator.stop()?;
     let mut links = outcome.links;
     let mut arrays = Arrays::default();
@@ -80,6 +84,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
         "emulator_packets": outcome.counts.written,
         "emulator_refused_packets": outcome.counts.refused,
         "agent_cpu_s": control.cpu_s,
+        "datapath_cpu_s": datapath_cpu_s,
         "reports": control.agent.reports,
         "fallback_reports": control.agent.fallbacks,
         "dropped_reports": control.agent.dropped,

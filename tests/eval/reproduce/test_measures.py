@@ -130,10 +130,12 @@ def test_power_is_throughput_over_signal_delay(example: tuple[dict[str, Any], di
     assert first["signal_p95_ms"] <= 10 < run["signal_p95_ms"]
 
 
-def test_cpu_time_of_the_agent_is_a_share_of_the_run(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_cpu_times_are_shares_of_the_run(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, result = example
-    run = measures.row(document, {**result, "machine": {"agent_cpu_s": 0.3}}, Window(0, 6), {}, {}, series=False)["run"]
+    machine = {"agent_cpu_s": 0.3, "datapath_cpu_s": None}
+    run = measures.row(document, {**result, "machine": machine}, Window(0, 6), {}, {}, series=False)["run"]
     assert run["agent_cpu_percent"] == pytest.approx(5)
+    assert math.isnan(run["datapath_cpu_percent"])
 
 
 def stepped(rates: list[list[float]]) -> tuple[dict[str, Any], dict[str, Any]]:
