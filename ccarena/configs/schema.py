@@ -379,7 +379,7 @@ class Sb3Config(Section):
 class HybridEvalConfig(Section):
     """The evaluation after training, beside heuristics on links that were not trained on."""
 
-    suites: list[Literal["slides", "constant", "steps", "cellular"]] = ["slides", "constant", "cellular"]
+    suites: list[Literal["slides", "constant", "steps", "cellular"]] = ["slides", "constant", "steps", "cellular"]
     """Sets of links; an empty list leaves the evaluation out."""
     schemes: list[str] = ["cubic", "bbr", "vegas"]
     """Heuristics to compare with."""
