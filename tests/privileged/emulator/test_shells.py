@@ -117,7 +117,9 @@ def test_once_ends_with_the_trace(shell: Shell, tmp_path: Path) -> None:
     done = shell("link", "short", "short", "--once", "--uplink-log=up.log", "sleep", 30)
     assert done.returncode == 77  # as mahimahi
     assert 0.3 <= time.monotonic() - begun < 5
-    assert (tmp_path / "up.log").read_text().splitlines()[5:] == ["100 # 1504", "300 # 1504"]
+    # A connection of an earlier shell at the same addresses may still be about, and be refused by a packet of ours.
+    lines = (tmp_path / "up.log").read_text().splitlines()[5:]
+    assert [line for line in lines if "#" in line] == ["100 # 1504", "300 # 1504"]
 
 
 def test_late_packets_make_a_run_invalid(shell: Shell, probe: list[str]) -> None:
