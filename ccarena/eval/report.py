@@ -210,7 +210,8 @@ def print_summary(result: Evaluation, verdict: Verdict | None, report: Path | No
         console.print(f"        expected {item.target}", markup=False)
         console.print(f"        CUBIC: {item.cubic}", markup=False)
         console.print(f"        {verdict.unlearned}: {item.unlearned}", markup=False)
-        console.print(f"        knowing capacity one RTT late: {item.oracle}", markup=False)
+        if item.oracle:
+            console.print(f"        knowing capacity one RTT late: {item.oracle}", markup=False)
     if report is not None:
         console.print(f"report: {report}", markup=False)
 
