@@ -6,31 +6,37 @@ import sys
 from pathlib import Path
 
 from ccarena.configs.keys import Key, keys, plain
-from ccarena.configs.schema import HyvarTrainConfig
 
 GENERATED = "<!-- Generated from ccarena/configs/schema.py by `make docs`; edit there. -->"
 
 
+TITLES = {"a3c": "algorithm: a3c", "sb3": "algorithm: Stable-Baselines3", "own": "algorithm: your own"}
+"""Of the sections of `algorithm`, by kind."""
+
+
 def markdown() -> str:
     """The keys as Markdown tables, one per section, after the [`GENERATED`] mark."""
-    lines = [GENERATED, *_tables(keys(), "")]
-    # Orca's and Aurora's differ in the name of the scheme alone.
-    lines += ["", "## Keys for Hyvar, Orca and Aurora", "", "`env.id` is what tells whose configuration it is."]
-    return "\n".join(lines + _tables(keys(HyvarTrainConfig), "Hyvar: ")) + "\n"
-
-
-def _tables(all_keys: list[Key], prefix: str) -> list[str]:
-    lines: list[str] = []
-    section = None
-    for key in all_keys:
+    lines, section = [GENERATED], None
+    for key in keys():
         parent, _, name = key.path.rpartition(".")
-        if parent != section:
-            section = parent
-            title = f"`{section}`" if section else "the run" if prefix else "The run"
-            lines += ["", f"### {prefix}{title}", "", "| key | default | meaning | takes |", "|---|---|---|---|"]
+        if (parent, key.kind) != section:
+            section = parent, key.kind
+            title = f"`{TITLES.get(key.kind, parent)}`" if parent else "The record"
+            lines += ["", f"### {title}", "", "| key | default | meaning | takes |", "|---|---|---|---|"]
         # A bar would end the cell, even between backticks.
         cells = (f"`{name}`", f"`{plain(key.default)}`", " ".join(key.doc.split()), key.expected.replace("|", "\\|"))
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, *_reward_tables()]) + "\n"
+
+
+def _reward_tables() -> list[str]:
+    # Here, so that what says only how keys are called does without NumPy.
+    from ccarena.envs.rewards import BUILT_IN, coefficients
+
+    lines = ["", "### `reward`: built-in ones and their coefficients", "", "| reward | coefficient | default |"]
+    lines.append("|---|---|---|")
+    for reward in sorted(BUILT_IN):
+        lines += [f"| `{reward}` | `{name}` | `{plain(p.default)}` |" for name, p in coefficients(reward).items()]
     return lines
 
 

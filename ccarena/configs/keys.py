@@ -11,7 +11,9 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ccarena.configs.schema import AnyTrainConfig, Range, TrainConfig
+from ccarena.configs.learning import ALGORITHMS
+from ccarena.configs.schema import TrainConfig
+from ccarena.configs.sections import Range
 
 _NOUNS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
 
@@ -28,11 +30,17 @@ class Key:
     """Its default as plain data (numbers, text, lists, mappings, None)."""
     doc: str
     """What it means, with its unit."""
+    kind: str = ""
+    """Of a key of `algorithm`, whose it is: a key of `ccarena.configs.learning.ALGORITHMS`."""
 
 
-def keys(model: type[AnyTrainConfig] = TrainConfig) -> list[Key]:
+def keys() -> list[Key]:
     """Every leaf of the configuration, in the schema's order."""
-    return list(_leaves(model, "", model().model_dump(mode="json")))
+    defaults = {
+        name: None if field.is_required() else _plain_data(field.default)
+        for name, field in TrainConfig.model_fields.items()
+    }
+    return list(_leaves(TrainConfig, "", defaults))
 
 
 def plain(value: Any) -> str:
@@ -40,13 +48,22 @@ def plain(value: Any) -> str:
     return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000).removesuffix("...\n").strip()
 
 
-def _leaves(model: type[BaseModel], prefix: str, defaults: dict[str, Any]) -> Iterator[Key]:
+def _plain_data(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return [_plain_data(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _leaves(model: type[BaseModel], prefix: str, defaults: dict[str, Any], kind: str = "") -> Iterator[Key]:
     for name, field in model.model_fields.items():
         section = section_of(field)
-        if section is None:
-            yield Key(prefix + name, expected(field), defaults[name], field.description or "")
+        if variants := variants_of(field):
+            for variant, each in variants.items():
+                yield from _leaves(each, f"{prefix}{name}.", each.model_construct().model_dump(mode="json"), variant)
+        elif section is None:
+            yield Key(prefix + name, expected(field), defaults[name], field.description or "", kind)
         else:
-            yield from _leaves(section, f"{prefix}{name}.", defaults[name])
+            yield from _leaves(section, f"{prefix}{name}.", defaults[name], kind)
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -55,9 +72,19 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
+def variants_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
+    """The models that `field` may be, by kind, if it is a section of several kinds."""
+    return dict(ALGORITHMS) if any(part in field_types(field) for part in ALGORITHMS.values()) else {}
+
+
+def field_types(field: FieldInfo) -> list[Any]:
+    """The types that `field` is a union of, without their metadata."""
+    return [get_args(arg)[0] if hasattr(arg, "__metadata__") else arg for arg in get_args(field.annotation)]
+
+
 def expected(field: FieldInfo) -> str:
     """The values that `field` takes, in words: `a whole number, 1 to 1024`."""
-    if section_of(field):
+    if section_of(field) or variants_of(field):
         return "a mapping"
     text = _describe(field.annotation, field.metadata)
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -76,6 +103,10 @@ def _describe(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> st
         return _describe(args[0], annotation.__metadata__)
     if origin is Literal:
         return args[0] if len(args) == 1 else "one of " + ", ".join(args)
+    if annotation is Any:
+        return "a value"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "a mapping with " + ", ".join(annotation.model_fields)
     if origin in (Union, types.UnionType):
         return " or ".join(_describe(arg) for arg in args)
     if origin is list:

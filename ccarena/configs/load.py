@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -19,30 +18,47 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from ccarena import __version__
-from ccarena.configs.keys import expected, keys, plain, section_of
-from ccarena.configs.schema import TRAININGS, AnyTrainConfig, TrainConfig
+from ccarena.configs.keys import expected, keys, plain, section_of, variants_of
+from ccarena.configs.learning import OWN_FILE
+from ccarena.configs.schema import TrainConfig
+from ccarena.configs.yamlfile import COMMAND_LINE, parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
+__all__ = ["build", "dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 
 BASE_KEY = "base"
-COMMAND_LINE = "command line"
+NAMED = ("reward", "network", "algorithm")
+"""Keys whose value is a mapping with a `name`, for which the name alone may stand."""
+MOVED = {
+    "agent": "the key is now `algorithm`, with its `name`: a3c, or a class of Stable-Baselines3 such as TD3",
+    "env.id": "the scheme is now named by `document`, such as document: acct",
+    "eval.schemes": "the heuristics are now `baselines`",
+    "eval.suites": "the key is now `link_sets`",
+    "network.filters": "give the network's name, too: network: {name: acct_conv, filters: 8, hidden: 128}",
+}
+"""Keys of configurations before a scheme was a document, and what to write in their place."""
 
 
 def load_config(
-    name_or_file: str | os.PathLike[str] = "acct", overrides: Mapping[str, Any] | None = None
-) -> AnyTrainConfig:
-    """The configuration of a shipped name (see [`shipped`]) or of a YAML file, with `overrides` on top.
+    name_or_file: str | os.PathLike[str] | Mapping[str, Any] = "acct", overrides: Mapping[str, Any] | None = None
+) -> TrainConfig:
+    """The configuration of a shipped name (see [`shipped`]), of a YAML file or of a mapping, with `overrides` on top.
 
     A file may start from another with `base: NAME_OR_FILE`; its mappings are merged into the base's, everything else
-    replaces. An override, `{"env.link.rate_mbps": 48}`, replaces what stands at its key, mappings included.
+    replaces. An override, `{"env.link.rate_mbps": 48}`, replaces what stands at its key, mappings included. Files that
+    a file names are relative to it; those of an override or a mapping, to the working directory.
 
     Raises ConfigError that names each wrong key with its value, what was expected and the nearest right name.
     """
-    data = _read(str(name_or_file), ())
+    if isinstance(name_or_file, Mapping):
+        source, data = "the configuration", _merge_base(_spelt_out(name_or_file, Path()), "the configuration", ())
+    else:
+        source = str(name_or_file)
+        data = _read(source, ())
+        data.setdefault("name", Path(source).stem)
     for path, value in (overrides or {}).items():
         _put(data, path, value)
-    return build(data, str(name_or_file), overrides or {})
+    return build(_spelt_out(data, Path()), source, overrides or {})
 
 
 def shipped() -> list[str]:
@@ -52,12 +68,12 @@ def shipped() -> list[str]:
     )
 
 
-def dump_config(config: AnyTrainConfig) -> str:
+def dump_config(config: TrainConfig) -> str:
     """`config` as YAML, every key present and in the schema's order; loading it gives `config` again."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=100)
 
 
-def save_config(config: AnyTrainConfig, path: str | os.PathLike[str]) -> None:
+def save_config(config: TrainConfig, path: str | os.PathLike[str]) -> None:
     """Writes `config` to `path` atomically: another process finds the old file or the whole new one."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,33 +115,40 @@ def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[
     return found
 
 
-def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> AnyTrainConfig:
+def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> TrainConfig:
     """`data` checked against the schema; errors name `source`, or the command line for what `overrides` gave."""
-    model = _model(data)
+    if moved := _moved(data, source):
+        raise ConfigError(moved)
     try:
-        return model.model_validate(dict(data))
+        return TrainConfig.model_validate(dict(data))
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        problems = list(dict.fromkeys(_problem(e, model, data, source, overrides) for e in errors))
+        problems = list(dict.fromkeys(_problem(e, data, source, overrides) for e in errors))
     if len(problems) == 1:
         raise ConfigError(problems[0])
     raise ConfigError(f"the configuration has {len(problems)} problems:\n" + "\n".join(f"  {p}" for p in problems))
 
 
-def _model(data: Mapping[str, Any]) -> type[AnyTrainConfig]:
-    """The schema of the environment that `data` names; ACCT's if it names none that there is."""
-    env = data.get("env")
-    name = env.get("id") if isinstance(env, Mapping) else None
-    return TRAININGS.get(name, TrainConfig) if isinstance(name, str) else TrainConfig
+def _moved(data: Mapping[str, Any], source: str) -> str | None:
+    """What to write instead of the first key that older configurations had."""
+    for path, instead in MOVED.items():
+        section, _, leaf = path.rpartition(".")
+        where = data.get(section) if section else data
+        if isinstance(where, Mapping) and leaf in where and not (section in NAMED and "name" in where):
+            return f"{source}: {path} = {_show(where[leaf])}: {instead} (docs/configuration.md)"
+    return None
 
 
-def _problem(error: Any, model: type[AnyTrainConfig], data: Any, source: str, overrides: Mapping[str, Any]) -> str:
+def _problem(error: Any, data: Any, source: str, overrides: Mapping[str, Any]) -> str:
     """One of pydantic's errors as `WHERE: KEY = VALUE: what was expected`."""
-    section: type[BaseModel] | None = model
+    section: type[BaseModel] | None = TrainConfig
     field, path, value = None, [], data
     for part in error["loc"]:
+        if field is not None and part in variants_of(field):
+            section = variants_of(field)[str(part)]
+            continue
         # Below a leaf, pydantic lists indices and branches of unions, such as `list[str]`: the whole leaf is shown.
-        if section is None or not isinstance(value, Mapping):
+        if section is None or not isinstance(value, Mapping) or part not in value:
             break
         field = section.model_fields.get(str(part))
         section = section_of(field) if field else None
@@ -137,16 +160,24 @@ def _problem(error: Any, model: type[AnyTrainConfig], data: Any, source: str, ov
         f"{key}.".startswith(f"{given}.") or f"{given}.".startswith(f"{key}." if key else "") for given in overrides
     ):
         where = COMMAND_LINE if key else f"{source} and the command line"
+    if error["type"] == "missing":
+        missing = ".".join(str(part) for part in error["loc"])
+        return f"{where}: {missing} is missing: expected {_meaning(missing)}"
     if error["type"] == "extra_forbidden":
-        return f"{where}: {key} = {_show(value)}: unknown key{_nearest(key, model=model)}"
+        return f"{where}: {key} = {_show(value)}: unknown key{_nearest(key)}"
     if error["type"] == "value_error" and str(error["ctx"]["error"]):
         return f"{where}: {key + ': ' if key else ''}{error['ctx']['error']}"
     return f"{where}: {key} = {_show(value)}: expected {expected(field) if field else 'a mapping'}"
 
 
-def _nearest(key: str, options: Sequence[str] = (), model: type[AnyTrainConfig] = TrainConfig) -> str:
+def _meaning(path: str) -> str:
+    found = next((key for key in keys() if key.path == path), None)
+    return "a value" if found is None else f"{found.expected} ({found.doc.removesuffix('.')})"
+
+
+def _nearest(key: str, options: Sequence[str] = ()) -> str:
     """The hint for an unknown `key`: a near name beside it, else its last part anywhere, else the names beside it."""
-    known = [k.path for k in keys(model)]
+    known = [k.path for k in keys()]
     parent, dot, leaf = key.rpartition(".")
     prefix = parent + dot
     beside = {p.removeprefix(prefix).split(".")[0]: p for p in known if p.startswith(prefix)}
@@ -169,13 +200,50 @@ def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise ConfigError(f"{origin}: expected a mapping from keys to values, got {_show(data)}")
+    return _merge_base(_spelt_out(data, Path(origin).parent), origin, (*parents, name))
+
+
+def _merge_base(data: dict[str, Any], origin: str, parents: tuple[str, ...]) -> dict[str, Any]:
     base = data.pop(BASE_KEY, None)
     if base is None:
         return data
     if not isinstance(base, str):
         raise ConfigError(f"{origin}: {BASE_KEY} = {_show(base)}: expected the name of a configuration or a file")
     beside = Path(origin).parent / base
-    return merge(_read(str(beside) if base not in shipped() and beside.is_file() else base, (*parents, name)), data)
+    under = _read(str(beside) if base not in shipped() and beside.is_file() else base, parents)
+    # Parameters belong to a document, arguments to what they are arguments of: neither outlives it.
+    if data.get("document", under.get("document")) != under.get("document"):
+        under.pop("params", None)
+    for key in NAMED:
+        over = data.get(key)
+        if isinstance(over, Mapping) and over.get("name", name_in(under, key)) != name_in(under, key):
+            under.pop(key, None)
+    return merge(under, data)
+
+
+def name_in(data: Mapping[str, Any], key: str) -> Any:
+    """The `name` in the mapping at `key`, if there is one."""
+    section = data.get(key)
+    return section.get("name") if isinstance(section, Mapping) else None
+
+
+def _spelt_out(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`data` with names alone as mappings, and with the files that it names found from `folder`."""
+    out = dict(data)
+    for key in NAMED:
+        if isinstance(out.get(key), str):
+            out[key] = {"name": out[key]}
+        section = out.get(key)
+        if isinstance(section, Mapping) and isinstance(name := section.get("name"), str) and OWN_FILE in name:
+            out[key] = {**section, "name": _beside(name, folder)}
+    document = out.get("document")
+    if isinstance(document, str) and Path(document).suffix in (".yaml", ".yml", ".json"):
+        out["document"] = _beside(document, folder)
+    return out
+
+
+def _beside(file: str, folder: Path) -> str:
+    return file if Path(file).is_absolute() else str(folder / file)
 
 
 def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:
@@ -207,51 +275,11 @@ def _put(data: dict[str, Any], path: str, value: Any) -> None:
     *parents, last = path.split(".")
     for part in parents:
         child = data.get(part)
+        if part in NAMED and isinstance(child, str):
+            child = {"name": child}
         data[part] = dict(child) if isinstance(child, Mapping) else {}
         data = data[part]
     data[last] = value
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML's safe subset with the scalars of YAML 1.2: `1e-4` is a number, `no` and `2024-01-01` are text."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        mapping: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = self.construct_object(key_node, deep=True)
-            problem = f"the key {key!r} is not text" if not isinstance(key, str) else f'the key "{key}" is there twice'
-            if not isinstance(key, str) or key in mapping:
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            mapping[key] = self.construct_object(value_node, deep=deep)
-        return mapping
-
-
-_Loader.yaml_implicit_resolvers = {}  # the class's own, instead of YAML 1.1's
-for _tag, _pattern, _first in (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(0|[1-9][0-9_]*)", list("-+0123456789")),
-    ("float", r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", list("-+.0123456789")),
-):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
-
-
-def parse_yaml(text: str | bytes, origin: str) -> Any:
-    try:
-        return yaml.load(text, _Loader)  # our Loader is a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = ""
-        if mark is not None and not origin.startswith(COMMAND_LINE):
-            place = f", line {mark.line + 1}, column {mark.column + 1}"
-        raise ConfigError(f"{origin}{place}: not valid YAML: {error.problem or error.context}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError includes text that is not UTF-8
-        raise ConfigError(f"{origin}: not a YAML text file: {(str(error).splitlines() or ['?'])[0]}") from error
-    except (AttributeError, LookupError, TypeError) as error:
-        # PyYAML's constructors trust an explicit tag: `!!timestamp x` and `!!bool x` end in these.
-        raise ConfigError(f"{origin}: a value does not fit its explicit tag; leave tags (!!...) out") from error
-    except RecursionError:
-        raise ConfigError(f"{origin}: nested too deeply; expected a mapping from keys to values") from None
 
 
 def _show(value: Any) -> str:

@@ -1,0 +1,95 @@
+"""The training distribution: which bottlenecks an episode draws, and who shares them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ccarena.configs.sections import IntPair, Pair, Range, Section
+
+
+class LinkKinds(Section):
+    """How often each kind of bottleneck capacity is drawn: relative weights, of which at least one is positive."""
+
+    constant: float = Field(0.0, ge=0)
+    """One rate, drawn from `rate_mbps`, for the whole episode."""
+    random_steps: float = Field(0.0, ge=0)
+    """A new rate drawn from `rate_mbps` every `step_s`."""
+    cellular: float = Field(0.0, ge=0)
+    """A synthetic cellular link, one of `presets`."""
+    trace: float = Field(0.0, ge=0)
+    """A recorded trace, one of `traces`."""
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> LinkKinds:
+        if self.constant + self.random_steps + self.cellular + self.trace <= 0:
+            raise ValueError("all weights are 0; give at least one kind of link a positive weight")
+        return self
+
+
+class LinkConfig(Section):
+    """The bottleneck's distribution: each episode draws one link from it, uniformly within each range."""
+
+    kinds: LinkKinds = LinkKinds(constant=1.0, random_steps=2.0, cellular=2.0)
+    """Weights of the kinds of capacity."""
+    rate_mbps: Annotated[Pair, Range(0.1, 10_000)] = (5.0, 100.0)
+    """Capacity of constant and stepped links, Mbit/s."""
+    step_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 6.0)
+    """Time between two steps, s."""
+    presets: Literal["auto"] | list[str] = "auto"
+    """Names of synthetic cellular presets (`ccarena traces list` shows them); `auto` is all of them."""
+    traces: Literal["auto"] | list[str] = "auto"
+    """Names or files of recorded traces; `auto` is every one in CCARENA_TRACE_DIR and the other trace folders but those
+    that the evaluation holds out. If that leaves none, such links are not drawn."""
+    rtt_ms: Annotated[Pair, Range(0.1, 10_000)] = (10.0, 100.0)
+    """Round-trip propagation delay, ms."""
+    buffer_bdp: Annotated[Pair, Range(0.01, 1000)] = (0.5, 4.0)
+    """Droptail limit in bandwidth-delay products of the drawn rate and RTT; unused if `buffer_packets` is given."""
+    buffer_packets: Annotated[IntPair, Range(1, 10_000_000, integer=True)] | None = None
+    """Droptail limit in packets."""
+    loss: Annotated[Pair, Range(0, 0.5)] = (0.0, 0.0)
+    """Probability that a packet is lost before the queue, independently of others, on links that lose any."""
+    lossy: float = Field(1.0, ge=0, le=1)
+    """Probability that a link loses any."""
+    signal: float = Field(0.9, ge=0, le=1)
+    """Probability that the link has ACCT's network agent, so that its rate is advertised to the sender."""
+    agent_headroom: float = Field(1.0, gt=0, le=2)
+    """What the network agent offers as a share of capacity. The ACCT paper offers all of it: 1."""
+
+    @model_validator(mode="after")
+    def _named_lists(self) -> LinkConfig:
+        for key, weight in (("presets", self.kinds.cellular), ("traces", self.kinds.trace)):
+            if weight > 0 and not getattr(self, key):
+                raise ValueError(
+                    f'"{key}" is an empty list, but links of that kind have a positive weight; name some or give "auto"'
+                )
+        return self
+
+
+class CrossTraffic(Section):
+    """Other flows on the same bottleneck."""
+
+    probability: float = Field(0.2, ge=0, le=1)
+    """Probability that an episode has any."""
+    schemes: list[str] = Field(["cubic", "reno"], min_length=1)
+    """Congestion control of such a flow, drawn uniformly."""
+    flows: Annotated[IntPair, Range(1, 1000, integer=True)] = (1, 2)
+    """How many there are."""
+
+
+class EnvConfig(Section):
+    """The training distribution: worlds with one bottleneck, on which one flow or several are under the agent's control."""
+
+    worlds: int = Field(64, ge=1, le=65_536)
+    """Worlds that are simulated side by side; A3C divides them evenly among its workers."""
+    learners: int = Field(1, ge=1, le=64)
+    """Learning flows on each bottleneck. Several train one shared policy, a row of the batch each."""
+    episode_s: Annotated[Pair, Range(0.1, 86_400)] = (10.0, 30.0)
+    """Length of an episode in simulated time, s."""
+    desired_mbps: float = Field(10_000.0, gt=0, le=1_000_000)
+    """Rate that the application wants, Mbit/s: what an ACCT sender advertises before any network agent lowers it."""
+    link: LinkConfig = LinkConfig()
+    """The bottleneck."""
+    cross_traffic: CrossTraffic = CrossTraffic()
+    """Other flows on it."""

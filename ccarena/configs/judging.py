@@ -1,0 +1,69 @@
+"""What is watched while a scheme learns, and what it is held against afterwards."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from ccarena.configs.sections import Section, Text
+
+LinkSet = Literal["slides", "constant", "steps", "cellular"]
+
+
+class ProgressConfig(Section):
+    """Columns of the report in the learning curve, besides the reward."""
+
+    means: list[str] = ["throughput_mbps", "queueing_delay_ms", "lost_packets"]
+    """Columns whose mean over decisions is recorded."""
+    shares: dict[str, list[str]] = {}
+    """Columns that hold a category 0, 1, ..., with the categories' names: shares of decisions are recorded."""
+
+
+class Control(Section):
+    """The scheme with one action always, which learning has to beat."""
+
+    label: Text
+    """What tables call it."""
+    action: float
+    """The action: one of a discrete document's values, or a number within the bounds."""
+
+
+class Target(Section):
+    """Where a figure has to be."""
+
+    at_least: float | None = None
+    """The least value that will do."""
+    at_most: float | None = None
+    """The largest value that will do."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Target:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("expected one of at_least and at_most")
+        return self
+
+
+class ExpectationConfig(Section):
+    """One claim about a group of links, and the figures that decide whether it holds."""
+
+    links: list[LinkSet] = Field(min_length=1)
+    """The groups of evaluation links, each of which has to bear it out."""
+    claim: Text
+    """What is claimed, a sentence."""
+    figures: dict[str, Target] = Field(min_length=1)
+    """Figures of `ccarena.eval.metrics`, or of the decisions, each with its target."""
+    relative_to: Text | None = None
+    """A baseline: figures are then ratios to it, link by link, and the median link decides. null: the mean of all runs
+    decides."""
+
+
+class EvalConfig(Section):
+    """The evaluation after training, on links that were not trained on."""
+
+    link_sets: list[LinkSet] = ["constant", "steps", "cellular"]
+    """Groups of evaluation links; an empty list leaves the evaluation out."""
+    duration_s: float = Field(30.0, gt=0, le=86_400)
+    """Simulated time per run, s."""
+    seeds: int = Field(3, ge=1, le=1000)
+    """Seeds per link."""

@@ -1,0 +1,143 @@
+"""How a scheme is learned: the reward, the network and the algorithm, each by name with its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
+
+from ccarena.configs.sections import Section, Text
+
+OWN_FILE = ".py:"
+"""What marks a name as one in the user's own file, `FILE.py:NAME`."""
+
+
+class Named(Section):
+    """Something by name; every other key is an argument of it, checked against what it takes."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Text
+    """Name."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What it is given besides its name."""
+        return dict(self.__pydantic_extra__ or {})
+
+    @model_validator(mode="after")
+    def _plain(self) -> Named:
+        for path, value in _not_plain(self.arguments, ""):
+            raise ValueError(f"{path} = {value!r}: expected text, a finite number, a list or a mapping")
+        return self
+
+
+def _not_plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from _not_plain(child, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, child in enumerate(value):
+            yield from _not_plain(child, f"{path}[{index}]")
+    elif not isinstance(value, (str, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
+        yield path, value
+
+
+class RewardConfig(Named):
+    """What is maximised."""
+
+    name: Text = "power"
+    """A built-in reward, or `FILE.py:NAME` in your own file (docs/environment.md says how one is written). Every other
+    key is a coefficient of it."""
+
+
+class NetworkConfig(Named):
+    """Actor and critic, which share nothing."""
+
+    name: Text = "mlp"
+    """A built-in network, or `FILE.py:CLASS`, a `torch.nn.Module` in your own file (docs/training.md). Every other key
+    is an argument of it."""
+
+
+class A3CConfig(Section):
+    """Asynchronous advantage actor-critic (Mnih et al. 2016) for discrete and continuous actions."""
+
+    name: Literal["a3c"] = "a3c"
+    """This algorithm."""
+    workers: int = Field(4, ge=1, le=1024)
+    """Workers that compute gradients, each with its own share of `env.worlds`."""
+    rollout_length: int = Field(16, ge=1, le=4096)
+    """Decisions per world between two gradients: the n of n-step returns."""
+    gamma: float = Field(0.99, ge=0, lt=1)
+    """Discount per decision."""
+    actor_lr: float = Field(1e-4, gt=0, le=1)
+    """Learning rate of the actor at the start; it falls linearly to zero."""
+    critic_lr: float = Field(1e-3, gt=0, le=1)
+    """Learning rate of the critic at the start; it falls linearly to zero."""
+    entropy: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = Field((1.0, 0.1), strict=False)
+    """Weight of the entropy bonus at the start and after its decay: `[start, end]`."""
+    entropy_decay_fraction: float = Field(0.5, gt=0, le=1)
+    """Share of `total_decisions` over which the entropy weight falls, linearly."""
+    rms_decay: float = Field(0.99, ge=0, lt=1)
+    """Decay of RMSProp's mean square."""
+    rms_epsilon: float = Field(1e-5, gt=0, le=1)
+    """Added to RMSProp's root mean square."""
+    max_grad_norm: float | None = Field(0.5, gt=0)
+    """Gradients are clipped to this norm; null leaves them alone."""
+    reward_floor: float | None = Field(-30.0, le=0)
+    """Rewards below this count as this in learning; null leaves them alone. Reported rewards are as they were."""
+    reward_scale: float = Field(0.01, gt=0)
+    """Factor on rewards for learning; reported rewards are unscaled."""
+
+
+class Sb3Config(Named):
+    """An algorithm of Stable-Baselines3 or sb3-contrib; every key that is not here is an argument of its class."""
+
+    name: Text = "PPO"
+    """Name of the class, such as `TD3`, `SAC`, `PPO`, `DQN`, `TQC` or `RecurrentPPO`."""
+    gamma: float = Field(0.99, ge=0, lt=1)
+    """Discount per `discount_unit_s`, or per step."""
+    discount: Literal["time", "step"] = "time"
+    """`time`: steps count by their length (semi-Markov). `step`: all alike, the naive rule."""
+    discount_unit_s: float = Field(0.02, gt=0, le=60)
+    """What `gamma` is for, s of simulated time."""
+    learning_rate: float = Field(1e-3, gt=0, le=1)
+    """Learning rate at the start."""
+    learning_rate_end: float = Field(0.1, ge=0, le=1)
+    """Share of the learning rate that is left at the end; it falls linearly."""
+    reward_floor: float | None = Field(-1.0, le=0)
+    """Rewards below this count as this, in learning and in the learning curve; null leaves them alone."""
+    reward_scale: float = Field(1.0, gt=0)
+    """Factor on rewards for learning; reported rewards are unscaled."""
+    noise: float | None = Field(None, ge=0, le=1)
+    """Standard deviation of exploration in the boldest world, actions from -1 to 1; in the calmest a tenth. Off-policy
+    algorithms with continuous actions then begin with their own policy; null leaves exploration to the algorithm."""
+
+
+class OwnAlgorithm(Named):
+    """A class in your own file that follows `ccarena.agents.algorithm.Algorithm`."""
+
+    name: Text = Field("", pattern=r"\.py:")
+    """`FILE.py:CLASS` in your own file (docs/training.md says how one is written). Every other key is an argument of
+    it."""
+
+
+def _kind(value: Any) -> str:
+    name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
+    if name == "a3c" or not isinstance(name, str):
+        return "a3c"
+    return "own" if OWN_FILE in name else "sb3"
+
+
+ALGORITHMS: dict[str, type[A3CConfig | Sb3Config | OwnAlgorithm]] = {
+    "a3c": A3CConfig,
+    "sb3": Sb3Config,
+    "own": OwnAlgorithm,
+}
+"""What configures an algorithm, by kind."""
+AlgorithmConfig = Annotated[
+    Annotated[A3CConfig, Tag("a3c")] | Annotated[Sb3Config, Tag("sb3")] | Annotated[OwnAlgorithm, Tag("own")],
+    Discriminator(_kind),
+]

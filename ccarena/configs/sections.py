@@ -1,0 +1,68 @@
+"""What the sections of a configuration have in common: exact types, ranges, lenient text and counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+MAX_SEED = 2**32 - 1  # what every generator involved accepts
+
+
+@dataclass(frozen=True)
+class Range:
+    """Metadata of a `(low, high)` field: one number stands for both ends; both lie within `low`..`high`."""
+
+    low: float
+    high: float
+    integer: bool = False
+
+    def parse(self, value: Any) -> tuple[float, float]:
+        """`value` (a number or two of them) as a pair; ValueError if it is not one that is allowed."""
+        pair = list(value) if isinstance(value, (list, tuple)) else [value, value]
+        kinds = int if self.integer else (int, float)
+        if len(pair) != 2 or not all(isinstance(end, kinds) and not isinstance(end, bool) for end in pair):
+            raise ValueError
+        low, high = pair
+        if not self.low <= low <= high <= self.high:  # also refuses NaN
+            raise ValueError
+        return (low, high) if self.integer else (float(low), float(high))
+
+    def __str__(self) -> str:
+        """What is expected, for messages and documentation."""
+        noun = "whole number" if self.integer else "number"
+        return f"a {noun} or a pair [low, high] with low <= high, within {self.low:.10g} to {self.high:.10g}"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.parse)
+
+
+def _as_text(value: Any) -> Any:
+    """YAML reads `--name 7` as a number; a name may well look like one."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _as_whole(value: Any) -> Any:
+    """`1e6` is a float to YAML, and the natural way to write a long training."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Text = Annotated[str, BeforeValidator(_as_text)]
+Count = Annotated[int, BeforeValidator(_as_whole)]
+Pair = tuple[float, float]
+IntPair = tuple[int, int]
+
+
+class Section(BaseModel):
+    """A part of the configuration: immutable, of exact types, without unknown keys."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        validate_default=True,
+        use_attribute_docstrings=True,
+    )
