@@ -3,20 +3,9 @@ was trained with a different reward in each of four zones: below or above the ra
 within or over a queueing delay budget.
 
 Source: Kheirkhah, Reis, Yang, Griffin, Rio, "ACCT: An Intelligent Congestion Control Mechanism for Future Internet".
-The sender itself is a scheme of the native crate; here is what an agent needs to learn it: the layout of observations,
-reports and actions (`spec`), the rewards (`rewards`) and the zones (`zones`).
+The sender itself is a document of the native crate; here are the rewards (`rewards`) and the zones (`zones`).
 """
 
-from ccarena.acct.rewards import RewardParams, rewards
-from ccarena.acct.spec import ACTIONS, OBSERVATION_ID, OBSERVATION_SIZE, REPORT, REPORT_FIELDS, Zone
+from ccarena.acct.zones import Zone
 
-__all__ = [
-    "ACTIONS",
-    "OBSERVATION_ID",
-    "OBSERVATION_SIZE",
-    "REPORT",
-    "REPORT_FIELDS",
-    "RewardParams",
-    "Zone",
-    "rewards",
-]
+__all__ = ["Zone"]

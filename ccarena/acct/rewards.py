@@ -14,43 +14,31 @@ Rewards are unscaled here; learners scale them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.acct.spec import ACTIONS, REPORT, Zone
+from ccarena.acct.zones import Zone
+from ccarena.envs.rewards import Columns
+from ccarena.envs.spec import Spec
 
 
-@dataclass(frozen=True)
-class RewardParams:
-    """Weights of the rewards' penalties."""
-
-    omega: float = 10.0
-    """Per lost packet (paper: 10)."""
-    zeta: float = 1.0
-    """Of burstiness B (paper: 1)."""
-    beta: float = 10.0
-    """Of D/DB in Blue (not in the paper)."""
-
-
-_TOP = float(ACTIONS[-1] + 1)
-_SCALED = 1.0 + 0.1 * np.arange(len(ACTIONS))
-
-
-def burstiness(alpha: NDArray[np.floating], previous_alpha: NDArray[np.floating]) -> NDArray[np.float64]:
-    """B of each interval, between 0 and 1.4; arguments are values of α.
+def burstiness(
+    alpha: NDArray[np.floating], previous_alpha: NDArray[np.floating], actions: tuple[float, ...]
+) -> NDArray[np.float64]:
+    """B of each interval, between 0 and a tenth per action; arguments are values of α.
 
     Between actions w is linear: the scheme's `initial_alpha` need not be one.
     """
-    return np.abs(np.interp(alpha, ACTIONS, _SCALED) - np.interp(previous_alpha, ACTIONS, _SCALED))
+    scaled = 1.0 + 0.1 * np.arange(len(actions))
+    return np.abs(np.interp(alpha, actions, scaled) - np.interp(previous_alpha, actions, scaled))
 
 
-def rewards(reports: NDArray[np.float32], params: RewardParams = RewardParams()) -> NDArray[np.float32]:
-    """Unscaled rewards `[N]` of decision intervals from their reports `[N, len(REPORT_FIELDS)]`."""
-    zone = reports[:, REPORT.zone]
-    alpha = reports[:, REPORT.alpha]
-    hold = _TOP - alpha - params.zeta * burstiness(alpha, reports[:, REPORT.previous_alpha])
-    hold -= params.beta * reports[:, REPORT.delay_ratio] * (zone == Zone.BLUE)
-    out = np.where(zone == Zone.GREEN, alpha, hold) - params.omega * reports[:, REPORT.lost_packets]
+def acct(
+    report: Columns, spec: Spec, omega: float = 10.0, zeta: float = 1.0, beta: float = 10.0
+) -> NDArray[np.float32]:
+    """Unscaled rewards `[N]`: `omega` per lost packet, `zeta` of burstiness B, `beta` of D/DB in Blue."""
+    zone, alpha = report.zone, report.alpha
+    hold = float(spec.actions[-1] + 1) - alpha - zeta * burstiness(alpha, report.previous_alpha, spec.actions)
+    hold -= beta * report.delay_ratio * (zone == Zone.BLUE)
+    out = np.where(zone == Zone.GREEN, alpha, hold) - omega * report.lost_packets
     return out.astype(np.float32, copy=False)

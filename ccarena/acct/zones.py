@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccarena.acct.spec import Zone
+
+class Zone(IntEnum):
+    """Operating zone of a decision interval (paper, §II-B), as reports carry it."""
+
+    GREEN = 0
+    """Below the advertised rate, queueing delay within the budget."""
+    YELLOW = 1
+    """At or above the advertised rate, within the budget."""
+    RED = 2
+    """At or above the advertised rate, over the budget."""
+    BLUE = 3
+    """Below the advertised rate, over the budget: the bottleneck does not signal."""
 
 
 def classify(

@@ -1,26 +1,15 @@
 """Environments: one learned flow (or several) on simulated links, single, vectorised and multi-agent.
 
-Importing this package registers them: `gymnasium.make("ccarena/Acct-v0")`, `gymnasium.make_vec("ccarena/Acct-v0",
-num_envs=64)`. `ccarena.envs.multi.AcctParallelEnv` follows PettingZoo's parallel interface, `ccarena.envs.sb3` has what
-Stable-Baselines3 needs. docs/environment.md explains spaces and options.
+Importing this package registers them: `gymnasium.make("ccarena/Learned-v0", spec="my.yaml")`,
+`gymnasium.make_vec("ccarena/Acct-v0", num_envs=64)`. `ccarena.envs.multi.LearnedParallelEnv` follows PettingZoo's
+parallel interface, `ccarena.envs.sb3` has what Stable-Baselines3 needs. docs/environment.md explains spaces and options.
 """
 
-from ccarena.envs.acct import AcctEnv
 from ccarena.envs.domain import domain_json
-from ccarena.envs.hyvar import AuroraEnv, AuroraVectorEnv, HyvarEnv, HyvarVectorEnv, OrcaEnv, OrcaVectorEnv
+from ccarena.envs.learned import LearnedEnv
 from ccarena.envs.registration import register
-from ccarena.envs.vector import AcctVectorEnv
+from ccarena.envs.vector import LearnedVectorEnv
 
-__all__ = [
-    "AcctEnv",
-    "AcctVectorEnv",
-    "AuroraEnv",
-    "AuroraVectorEnv",
-    "HyvarEnv",
-    "HyvarVectorEnv",
-    "OrcaEnv",
-    "OrcaVectorEnv",
-    "domain_json",
-]
+__all__ = ["LearnedEnv", "LearnedVectorEnv", "domain_json"]
 
 register()

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ccarena import _core
-from ccarena.configs.schema import AcctEnvConfig, EnvConfig
+from ccarena.configs.schema import EnvConfig, TrainConfig
+from ccarena.envs.spec import document_of
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.traces import available, find
 from ccarena.traces.held_out import HELD_OUT
 
-Env = TypeVar("Env", bound=EnvConfig)
-
-
-def documents(
-    config: EnvConfig | None,
-    scenario: Mapping[str, Any] | None,
-    learners: int = 1,
-    default: type[EnvConfig] = AcctEnvConfig,
-) -> tuple[str | None, str | None]:
+def sources(record: TrainConfig, scenario: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
     """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
 
-    Neither is the domain of `default`'s defaults. Raises ConfigError for both, and what `domain_json` raises.
+    That is the record's distribution, or the scenario. Raises what `domain_json` raises.
     """
-    if scenario is None:
-        return domain_json(default() if config is None else config, learners), None
-    if config is not None:
-        raise ConfigError("an environment takes a config or a scenario, not both")
-    return None, scenario_json(scenario)
+    return (domain_json(record), None) if scenario is None else (None, scenario_json(scenario))
 
 
-def name_traces(config: Env) -> Env:
+def name_traces(config: EnvConfig) -> EnvConfig:
     """`config` with `traces: auto` replaced by the names of what is there now, so that a run keeps what it saw."""
     if config.link.traces != "auto" or config.link.kinds.trace == 0:
         return config
@@ -63,13 +53,14 @@ def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def domain_json(config: EnvConfig, learners: int = 1) -> str:
-    """The domain of `config` as JSON for `ccarena._core`: names of presets checked, traces found as files.
+def domain_json(record: TrainConfig) -> str:
+    """The training distribution of `record` as JSON for `ccarena._core`: presets checked, traces found as files.
 
     Raises:
-        ConfigError: a preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there are none.
+        ConfigError: a parameter, preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there are none.
     """
-    link = config.link
+    config, link = record.env, record.env.link
+    check_params(record)
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
     if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
         raise ConfigError(
@@ -98,13 +89,38 @@ def domain_json(config: EnvConfig, learners: int = 1) -> str:
             "flows": config.cross_traffic.flows,
         },
         "learner": {
-            "scheme": config.scheme,
-            "params": _params(config.scheme, config.params),
-            "count": learners,
+            "scheme": _scheme(record),
+            "params": dict(record.params),
+            "count": config.learners,
             "desired_mbps": config.desired_mbps,
         },
     }
     return json.dumps(document)
+
+
+def trained_on(record: TrainConfig) -> list[dict[str, str]]:
+    """Everything that training on `record` draws capacity from: `kind` (trace, preset or distribution), name, digest.
+
+    The digest of a trace is that of its file; of a preset and of the distribution, that of its parameters.
+    """
+    link = record.env.link
+    found = []
+    if link.kinds.trace > 0:
+        files = [Path(file) for file in _traces(link.traces)]
+        found += [{"kind": "trace", "name": file.name, "digest": _digest(file.read_bytes())} for file in files]
+    if link.kinds.cellular > 0:
+        presets = {preset["name"]: preset for preset in _core.cellular_presets()}
+        found += [
+            {"kind": "preset", "name": name, "digest": _digest(json.dumps(presets[name], sort_keys=True).encode())}
+            for name in _presets(link.presets)
+        ]
+    whole = json.dumps(record.env.model_dump(mode="json"), sort_keys=True)
+    return [*found, {"kind": "distribution", "name": record.name, "digest": _digest(whole.encode())}]
+
+
+def _digest(data: bytes) -> str:
+    """The first 16 hexadecimal digits of SHA-256, as documents have."""
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _presets(names: str | list[str]) -> list[str]:
@@ -118,15 +134,20 @@ def heuristics(key: str, names: list[str]) -> list[str]:
     return [_known(key, "scheme", name, known) for name in names]
 
 
-def _params(scheme: str, given: dict[str, float]) -> dict[str, float]:
-    params = next(entry["params"] for entry in _core.schemes() if entry["name"] == scheme)
-    bounds = {param["name"]: (param["min"], param["max"]) for param in params}
-    for name, value in given.items():
-        _known(f"env.{scheme}", "parameter", name, list(bounds))
-        low, high = bounds[name]
+def _scheme(record: TrainConfig) -> Any:
+    """A shipped document by its name, any other as it is."""
+    shipped = isinstance(record.document, str) and record.document in _core.shipped_documents()
+    return record.document if shipped else json.loads(document_of(record))
+
+
+def check_params(record: TrainConfig) -> None:
+    """Raises ConfigError for a parameter that the document does not have, or a value out of its range."""
+    params = {param["name"]: param for param in _core.learned(document_of(record))["params"]}
+    for name, value in record.params.items():
+        _known("params", "parameter", name, list(params))
+        low, high = params[name]["min"], params[name]["max"]
         if not low <= value <= high:
-            raise ConfigError(f"env.{scheme}.{name} is {value:g}; expected {low:g} to {high:g}")
-    return dict(given)
+            raise ConfigError(f"params.{name} is {value:g}; expected {low:g} to {high:g}")
 
 
 def _known(key: str, what: str, name: str, known: list[str]) -> str:

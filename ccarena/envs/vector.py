@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,51 +11,78 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
-from ccarena.acct.rewards import RewardParams
-from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs.acct import acct_interface
-from ccarena.envs.domain import documents
-from ccarena.envs.interface import Interface
+from ccarena.configs.record import Scheme
+from ccarena.envs.learned import Distribution, RewardLike, Setting
+from ccarena.envs.spec import Spec
 from ccarena.errors import ConfigError
 
 
-class WorldsVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
-    """Many native worlds with one learner each. Subclasses say which scheme it is, in words and in their `Interface`.
+class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
+    """Many worlds of a learned scheme; the environment of training.
+
+    Spaces, rewards and episodes are those of `ccarena.envs.LearnedEnv`. A world with several learners
+    (`config.learners`) has a row for each: row i is learner i % learners of world i // learners, and all end together.
 
     A world whose episode is over starts the next one within the same step (`AutoresetMode.SAME_STEP`): the observation
     returned is the new episode's first, and `infos["final_obs"]` holds the old one's last in the rows where `truncated`
-    is true. `infos["reports"]` holds the interval's report of every world, `float32[N, report]`, `infos["interval_s"]`
-    its length, `float32[N]`. Without `copy`, arrays are reused at every step.
+    is true. `infos["reports"]` holds the interval's report of every row, `float32[N, report]`, `infos["interval_s"]`
+    its length, `float32[N]`, and `infos["truth"]` what only the simulator knows, `float32[N, truth]`, if the reward
+    takes it or `privileged` asks for it. Without `copy`, arrays are reused at every step.
+
+    Arguments:
+        spec: the scheme: the name of a shipped record, a YAML file (a record, or a document alone), or a mapping.
+        num_envs: number of rows; the record's worlds times learners if None.
+        config: keys of the training distribution that differ from the record's, or another `EnvConfig`.
+        scenario: a scenario document instead, in which exactly one flow has a learned scheme and no policy.
+        seed: of the run; episodes follow from seed, world and episode number alone.
+        threads: threads that simulate; results do not depend on it.
+        reward: another reward than the record's: a name, a mapping with coefficients, or a callable.
+        copy: return fresh arrays from every step.
+        privileged: put the simulator's truth into the infos.
     """
 
     def __init__(
         self,
-        interface: Interface,
-        documents: tuple[str | None, str | None],
-        num_envs: int,
+        spec: Scheme,
+        num_envs: int | None = None,
+        config: Distribution | None = None,
+        scenario: Mapping[str, Any] | None = None,
         seed: int = 0,
         threads: int = 2,
+        reward: RewardLike | None = None,
         copy: bool = True,
+        privileged: bool = False,
     ) -> None:
-        """`documents` is (domain, scenario) as `ccarena.envs.domain.documents` gives it."""
-        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
-        self.num_envs = num_envs
+        setting = Setting.of(spec, config, scenario, reward)
+        env = setting.record.env
+        self.learners = 1 if scenario is not None else env.learners
+        self.num_envs = env.worlds * self.learners if num_envs is None else num_envs
         if self.num_envs < 1:
             raise ConfigError(f"num_envs = {num_envs}: expected at least 1")
-        self._worlds = _core.VecWorlds(*documents, worlds=self.num_envs, seed=seed, threads=threads)
-        interface.check(self._worlds.observation)
-        self.single_observation_space = interface.observation_space
-        self.single_action_space = interface.action_space
+        if self.num_envs % self.learners:
+            raise ConfigError(f"num_envs = {num_envs}: expected a multiple of the {self.learners} learners of a world")
+        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+        worlds = self.num_envs // self.learners
+        self._worlds = _core.VecWorlds(*setting.sources, worlds=worlds, seed=seed, threads=threads)
+        setting.spec.check(self._worlds.spec)
+        self.single_observation_space = setting.spec.observation_space
+        self.single_action_space = setting.spec.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self._interface = interface
-        self._copy = copy
-        n = self.num_envs
-        self._observations = np.zeros((n, interface.observation_size), np.float32)
-        self._final = np.zeros((n, interface.observation_size), np.float32)
-        self._reports = np.zeros((n, len(interface.report_fields)), np.float32)
+        self._setting, self._copy = setting, copy
+        n, size = self.num_envs, setting.spec.size
+        self._observations = np.zeros((n, size), np.float32)
+        self._final = np.zeros((n, size), np.float32)
+        self._reports = np.zeros((n, len(setting.spec.report)), np.float32)
         self._truncated = np.zeros(n, np.bool_)
         self._terminated = np.zeros(n, np.bool_)
+        needed = privileged or setting.reward.needs_truth
+        self._truth = np.zeros((n, len(setting.spec.truth)), np.float32) if needed else None
+
+    @property
+    def scheme(self) -> Spec:
+        """What the scheme sees, reports and takes."""
+        return self._setting.spec
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -74,13 +102,13 @@ class WorldsVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         Raises:
             ActionError: an action is not a number or not in the action space; no world has moved.
         """
-        given = self._interface.actions(actions, (self.num_envs,))
-        self._worlds.step(given, self._observations, self._reports, self._truncated, self._final)
-        reward = self._interface.rewards(self._reports)
-        infos: dict[str, Any] = {
-            "reports": self._out(self._reports),
-            "interval_s": self._interface.intervals_s(self._reports),
-        }
+        spec = self._setting.spec
+        given = spec.given(actions, (self.num_envs,))
+        self._worlds.step(given, self._observations, self._reports, self._truncated, self._final, self._truth)
+        reward = self._setting.reward(self._reports, self._truth)
+        infos: dict[str, Any] = {"reports": self._out(self._reports), "interval_s": spec.intervals_s(self._reports)}
+        if self._truth is not None:
+            infos["truth"] = self._out(self._truth)
         if self._truncated.any():
             infos["final_obs"] = self._out(self._final)
             infos["_final_obs"] = self._truncated.copy()
@@ -106,33 +134,3 @@ class WorldsVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
 
     def _out(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
         return array.copy() if self._copy else array
-
-
-class AcctVectorEnv(WorldsVectorEnv):
-    """Many worlds with one ACCT flow each; the environment of training.
-
-    Spaces, rewards and episodes are those of `ccarena.envs.AcctEnv`; `infos["reports"]` has `len(REPORT_FIELDS)`
-    columns.
-
-    Arguments:
-        num_envs: number of worlds; `config.worlds` if None.
-        config: distribution of links and competitors; the defaults of `AcctEnvConfig` if None.
-        scenario: a scenario document instead, in which exactly one flow has a learned scheme and no policy.
-        seed: of the run; episodes follow from seed, world and episode number alone.
-        threads: threads that simulate; results do not depend on it.
-        reward: parameters of the rewards.
-        copy: return fresh arrays from every step.
-    """
-
-    def __init__(
-        self,
-        num_envs: int | None = None,
-        config: AcctEnvConfig | None = None,
-        scenario: dict[str, Any] | None = None,
-        seed: int = 0,
-        threads: int = 2,
-        reward: RewardParams | None = None,
-        copy: bool = True,
-    ) -> None:
-        worlds = (config or AcctEnvConfig()).worlds if num_envs is None else num_envs
-        super().__init__(acct_interface(reward), documents(config, scenario), worlds, seed, threads, copy)

@@ -1,0 +1,156 @@
+"""Learned schemes in the simulator: what all environments share, and the single one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ccarena import _core
+from ccarena.configs.load import load_config, merge
+from ccarena.configs.record import Scheme, record_of
+from ccarena.configs.schema import EnvConfig, RewardConfig, TrainConfig
+from ccarena.envs.domain import sources
+from ccarena.envs.rewards import Reward
+from ccarena.envs.spec import Spec, spec_of
+from ccarena.errors import ConfigError, ScenarioError
+
+__all__ = ["Distribution", "LearnedEnv", "RewardLike", "Setting"]
+
+Distribution = EnvConfig | Mapping[str, Any]
+"""A training distribution, or the keys of one that differ from the record's."""
+RewardLike = str | Mapping[str, Any] | RewardConfig | Callable[..., ArrayLike]
+"""A reward's name (with its coefficients in a mapping), or a callable (`ccarena.envs.rewards`)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that an environment of a learned scheme is made from."""
+
+    record: TrainConfig
+    spec: Spec
+    reward: Reward
+    sources: tuple[str | None, str | None]
+    """(domain, scenario) for `ccarena._core`, one of them None."""
+
+    @classmethod
+    def of(
+        cls,
+        scheme: Scheme,
+        config: Distribution | None = None,
+        scenario: Mapping[str, Any] | None = None,
+        reward: RewardLike | None = None,
+        learners: int | None = None,
+    ) -> Setting:
+        """From an environment's arguments. Raises ConfigError, ScenarioError or TraceError."""
+        if config is not None and scenario is not None:
+            raise ConfigError("an environment takes a config or a scenario, not both")
+        record = record_of(scheme)
+        changes: dict[str, Any] = {}
+        if isinstance(config, EnvConfig):
+            changes["env"] = config.model_dump(mode="json")
+        elif config is not None:
+            changes["env"] = merge(record.env.model_dump(mode="json"), config)
+        if learners is not None:
+            changes["env"] = {**changes.get("env", record.env.model_dump(mode="json")), "learners": learners}
+        if isinstance(reward, RewardConfig):
+            changes["reward"] = reward.model_dump(mode="json")
+        elif isinstance(reward, (str, Mapping)):
+            changes["reward"] = reward
+        if changes:
+            # Checked in a record of its own: how A3C divides worlds among workers is no affair of an environment.
+            checked = load_config({"document": record.document, "algorithm": "PPO", **changes})
+            record = record.model_copy(update={key: getattr(checked, key) for key in changes})
+        spec = spec_of(record)
+        given = reward if callable(reward) else record.reward
+        return cls(record, spec, Reward(given, spec), sources(record, scenario))
+
+
+class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
+    """One learned flow on one simulated path, of any scheme that is a document.
+
+    ## Action Space
+    The document's: `Discrete`, an index into its actions, or `Box` of shape (1,) between its bounds. What is given is
+    in force until the next decision.
+
+    ## Observation Space
+    `Box`, float32, with the finite bounds of the document's signals; `ccarena.envs.spec.spec_of` names its entries.
+
+    ## Rewards
+    The record's reward (docs/environment.md), unscaled.
+
+    ## Starting State
+    A flow that has sent nothing.
+
+    ## Episode End
+    Truncated at the first decision after the episode's simulated time (`config.episode_s`, or the scenario's duration),
+    and at most 1 s later. Never terminated: congestion control has no goal state.
+
+    ## Info
+    The report by name, and `interval_s`, how long the interval was.
+
+    ## Arguments
+    - `spec`: the scheme: the name of a shipped record, a YAML file (a record, or a document alone), or a mapping.
+    - `config`: keys of the training distribution that differ from the record's, or another `EnvConfig`.
+    - `scenario`: a scenario document instead, with one flow of this scheme that has no policy.
+    - `reward`: another reward than the record's: a name, a mapping with coefficients, or a callable.
+
+    ## Version History
+    - v0: first version.
+    """
+
+    def __init__(
+        self,
+        spec: Scheme,
+        config: Distribution | None = None,
+        scenario: Mapping[str, Any] | None = None,
+        reward: RewardLike | None = None,
+    ) -> None:
+        self._setting = Setting.of(spec, config, scenario, reward, learners=None if scenario is not None else 1)
+        # Gymnasium types spaces by one type of action and observation, for boxes and discrete ones alike.
+        self.observation_space = self._setting.spec.observation_space
+        self.action_space = self._setting.spec.action_space  # type: ignore[assignment]
+        self._start(seed=0)
+
+    @property
+    def scheme(self) -> Spec:
+        """What the scheme sees, reports and takes."""
+        return self._setting.spec
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Starts an episode: the first of the run seeded with `seed`, else the one after the last."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._start(seed)
+        self._world.reset(self._episode)
+        self._episode += 1
+        return self._world.observe(0), {}
+
+    def step(self, action: SupportsFloat) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Puts `action` in force and runs to the next decision.
+
+        Raises:
+            ActionError: the action is not in the action space; nothing has moved.
+        """
+        spec = self._setting.spec
+        (report,), (truth,), over = self._world.step(spec.given(action, ()).reshape(1))
+        info = dict(zip(spec.report, report[0].tolist(), strict=True))
+        info["interval_s"] = info["interval_ms"] / 1e3
+        return self._world.observe(0), float(self._setting.reward(report, truth)[0]), False, over, info
+
+    def _start(self, seed: int) -> None:
+        """A run from its first episode."""
+        self._world = _core.SharedWorld(*self._setting.sources, seed=seed)
+        self._episode = 0
+        self._setting.spec.check(self._world.spec)
+        if self._world.learners != 1:
+            raise ScenarioError(
+                f"the scenario has {self._world.learners} flows whose scheme is learned and has no policy; expected "
+                "exactly one (ccarena.envs.multi.LearnedParallelEnv takes several)"
+            )

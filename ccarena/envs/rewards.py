@@ -1,0 +1,176 @@
+"""Rewards: the built-in ones by name, or any callable of the user's own file.
+
+A reward is a function, or a class whose objects are called, with parameters among these, by name:
+
+    report   `Columns`: what the scheme reported of N decision intervals; `report.rtt_ms` is `float32[N]`
+    truth    `Columns`: what only the simulator knows of them, such as `truth.capacity_mbps`; not on the kernel
+    spec     `ccarena.envs.spec.Spec`: the scheme's actions and names
+
+It answers `[N]` numbers, unscaled. Every further parameter is a coefficient: a key of `reward` in the configuration.
+
+    def power(report, exponent=1.0):
+        return report.throughput_mbps**exponent / report.rtt_ms
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ccarena.configs.schema import RewardConfig
+from ccarena.configs.userfile import bind, find, is_own
+from ccarena.envs.spec import Spec
+from ccarena.errors import ConfigError, did_you_mean
+
+__all__ = ["BUILT_IN", "Columns", "Reward", "coefficients"]
+
+BUILT_IN = {
+    "acct": "ccarena.acct.rewards:acct",
+    "aurora": "ccarena.hyvar.rewards:aurora",
+    "hyvar": "ccarena.hyvar.rewards:hyvar",
+    "power": "ccarena.envs.power:power",
+}
+"""Rewards by name: the module and what in it."""
+GIVEN = ("report", "truth", "spec")
+"""Parameters that are no coefficients."""
+PROBES = 2
+"""Rows of zeros that a reward is tried with before anything is simulated."""
+
+
+class Columns(Mapping[str, NDArray[np.float32]]):
+    """Named columns of a table `float32[N, columns]`: `columns.rtt_ms` or `columns["rtt_ms"]`, `float32[N]`."""
+
+    __slots__ = ("_index", "_table", "_what")
+
+    def __init__(self, table: NDArray[np.float32], index: Mapping[str, int], what: str) -> None:
+        self._table, self._index, self._what = table, index, what
+
+    def __getitem__(self, name: str) -> NDArray[np.float32]:
+        try:
+            return self._table[:, self._index[name]]
+        except KeyError:
+            raise ConfigError(
+                f'reward: there is no column "{name}" in {self._what}{did_you_mean(name, self._index)}'
+            ) from None
+
+    def __getattr__(self, name: str) -> NDArray[np.float32]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+
+class Reward:
+    """A reward with its coefficients, for one scheme. Raises ConfigError if it does not fit the scheme's report."""
+
+    def __init__(self, reward: RewardConfig | Callable[..., ArrayLike], spec: Spec) -> None:
+        self._spec = spec
+        if isinstance(reward, RewardConfig):
+            self._name = reward.name
+            self._call, self._coefficients = _with_coefficients(_named(reward.name), reward)
+        else:
+            self._name = getattr(reward, "__name__", type(reward).__name__)
+            self._call, self._coefficients = reward, {}
+        takes = _parameters(self._call)
+        self._given = [name for name in GIVEN if name in takes]
+        self._report = {name: column for column, name in enumerate(spec.report)}
+        self._truth = {name: column for column, name in enumerate(spec.truth)}
+        self._check()
+
+    @property
+    def needs_truth(self) -> bool:
+        """Whether it looks at what only the simulator knows."""
+        return "truth" in self._given
+
+    def __call__(self, reports: NDArray[np.float32], truth: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Rewards `[N]` of intervals from their reports `[N, len(spec.report)]` and truth `[N, len(spec.truth)]`.
+
+        Raises ConfigError if the user's own answers another shape or a value that is not finite.
+        """
+        out = np.asarray(self._answer(reports, truth))
+        if out.shape != (len(reports),) or out.dtype.kind not in "fiub":
+            raise ConfigError(
+                f"reward = {self._name}: it answered {out.dtype} of shape {out.shape}; expected {len(reports)} numbers, "
+                "one per row of the columns that it is given"
+            )
+        out = out.astype(np.float32, copy=False)
+        if not np.isfinite(out).all():
+            row = int(np.flatnonzero(~np.isfinite(out))[0])
+            seen = dict(zip(self._spec.report, reports[row].tolist(), strict=True))
+            raise ConfigError(
+                f"reward = {self._name}: it answered {out[row]} for the report {seen}; guard divisions and logarithms "
+                "against intervals in which nothing arrived"
+            )
+        return out
+
+    def _answer(self, reports: NDArray[np.float32], truth: NDArray[np.float32] | None) -> ArrayLike:
+        given: dict[str, Any] = {}
+        for name in self._given:
+            if name == "report":
+                given[name] = Columns(reports, self._report, f"the report of {self._spec.name}")
+            elif name == "spec":
+                given[name] = self._spec
+            elif truth is None:
+                raise ConfigError(
+                    f"reward = {self._name}: it takes `truth`, which only the simulator knows; on the kernel give "
+                    "another reward"
+                )
+            else:
+                given[name] = Columns(truth, self._truth, "the simulator's truth")
+        return self._call(**given, **self._coefficients)
+
+    def _check(self) -> None:
+        """Calls it once with intervals in which nothing happened: what it names must be there, before training is."""
+        if not self._given:
+            raise ConfigError(f"reward = {self._name}: it takes none of {', '.join(GIVEN)}; expected `report` at least")
+        reports = np.zeros((PROBES, len(self._spec.report)), np.float32)
+        truth = np.zeros((PROBES, len(self._spec.truth)), np.float32)
+        try:
+            self(reports, truth)
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"reward = {self._name}: with a report of zeros it raised {type(error).__name__}: {error}"
+            ) from error
+
+
+def coefficients(name: str) -> dict[str, inspect.Parameter]:
+    """The coefficients of the reward `name`."""
+    found = _named(name)
+    return {key: p for key, p in inspect.signature(found).parameters.items() if key not in GIVEN}
+
+
+def _named(name: str) -> Callable[..., Any]:
+    if is_own(name):
+        found = find(name, "reward")
+        if not callable(found):
+            raise ConfigError(f"reward = {name}: it is no function or class")
+        return found  # type: ignore[no-any-return]
+    if name not in BUILT_IN:
+        raise ConfigError(
+            f"reward = {name}: unknown reward{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "
+            "FILE.py:NAME for your own"
+        )
+    module, _, attribute = BUILT_IN[name].partition(":")
+    return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+
+
+def _with_coefficients(found: Callable[..., Any], config: RewardConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """What to call, and with which coefficients: an object of a class has them already."""
+    bound = bind(found, config.arguments, "reward", config.name, GIVEN)
+    return (found(**bound), {}) if inspect.isclass(found) else (found, bound)
+
+
+def _parameters(call: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(call).parameters)

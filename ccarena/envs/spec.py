@@ -1,0 +1,195 @@
+"""What a learned scheme sees, reports and takes, as its document says: names, bounds, scales and spaces.
+
+The native extension reads documents and is the authority; here its answer gets types and Gymnasium's spaces.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena import _core
+from ccarena.configs.schema import TrainConfig
+from ccarena.configs.yamlfile import parse_yaml
+from ccarena.envs.actions import as_actions
+from ccarena.errors import ConfigError, ScenarioError, did_you_mean
+
+__all__ = ["Entry", "Spec", "document_of", "spec_of"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named piece of the observation, and how a network sees it: clip((x - offset) · scale, clip)."""
+
+    name: str
+    length: int
+    """Numbers in it: channels times history, oldest first within a channel."""
+    low: float
+    high: float
+    """Bounds of its raw values, finite."""
+    offset: float
+    scale: float
+    clip: tuple[float, float]
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A learned scheme's interface."""
+
+    name: str
+    digest: str
+    """Of the document in its canonical form: what a policy is bound by."""
+    canonical: str
+    """The document in its canonical form, JSON."""
+    observation: tuple[Entry, ...]
+    """Pieces of the observation in their order."""
+    actions: tuple[float, ...]
+    """Values of discrete actions by index; empty where actions are continuous."""
+    bounds: tuple[float, float] | None
+    """Of a continuous action."""
+    report: tuple[str, ...]
+    """Columns of a report, float32, one row per decision; `interval_ms` is among them."""
+    truth: tuple[str, ...]
+    """Columns that only the simulator knows, and no observation may name."""
+    params: tuple[str, ...]
+    """Names of the document's parameters."""
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Spec:
+        """From what `ccarena._core.learned` answers."""
+        return cls(
+            name=found["name"],
+            digest=found["digest"],
+            canonical=found["canonical"],
+            observation=tuple(
+                Entry(**{**{key: entry[key] for key in Entry.__dataclass_fields__}, "clip": tuple(entry["clip"])})
+                for entry in found["observation"]
+            ),
+            actions=tuple(found["actions"]),
+            bounds=None if found["actions"] else tuple(found["bounds"]),
+            report=tuple(found["report"]),
+            truth=tuple(found["truth"]),
+            params=tuple(param["name"] for param in found["params"]),
+        )
+
+    @property
+    def size(self) -> int:
+        """Length of the observation, float32."""
+        return sum(entry.length for entry in self.observation)
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where in the observation each piece is."""
+        out, start = {}, 0
+        for entry in self.observation:
+            out[entry.name] = slice(start, start + entry.length)
+            start += entry.length
+        return out
+
+    def each(self, *fields: str) -> tuple[NDArray[np.float32], ...]:
+        """`low`, `scale` or another number of the entries, one value for every number of the observation."""
+        lengths = [entry.length for entry in self.observation]
+        return tuple(
+            np.repeat(np.array([getattr(entry, field) for entry in self.observation], np.float32), lengths)
+            for field in fields
+        )
+
+    @property
+    def normalisation(self) -> dict[str, NDArray[np.float32]]:
+        """`offset`, `scale`, `low`, `high` of x' = clip((x - offset) · scale, low, high), each `[size]`."""
+        lengths = [entry.length for entry in self.observation]
+        low, high = (
+            np.repeat(np.array([entry.clip[end] for entry in self.observation], np.float32), lengths) for end in (0, 1)
+        )
+        offset, scale = self.each("offset", "scale")
+        return {"offset": offset, "scale": scale, "low": low, "high": high}
+
+    @cached_property
+    def observation_space(self) -> gym.spaces.Box:
+        """Of one learner, with finite bounds."""
+        low, high = self.each("low", "high")
+        return gym.spaces.Box(low, high, dtype=np.float32)
+
+    @cached_property
+    def action_space(self) -> gym.spaces.Discrete | gym.spaces.Box:
+        """Of one learner: `Discrete`, an index into `actions`, or a `Box` of shape (1,)."""
+        if self.bounds is None:
+            return gym.spaces.Discrete(len(self.actions))
+        return gym.spaces.Box(*self.bounds, (1,), np.float32)
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a policy's network answers: a logit per discrete action, or one value."""
+        return len(self.actions) or 1
+
+    def check(self, other: Mapping[str, Any]) -> None:
+        """Raises ScenarioError if the learner of a scenario, whose spec is `other`, is another scheme's."""
+        if other["digest"] != self.digest:
+            raise ScenarioError(
+                f"the scenario's learner is {other['name']} ({other['digest']}), the environment's {self.name} "
+                f"({self.digest}): expected the same document; give it as spec="
+            )
+
+    def column(self, name: str, key: str) -> int:
+        """Where in a report the column `name` is; ConfigError, naming the configuration's `key`, if it is not."""
+        if name not in self.report:
+            raise ConfigError(
+                f'{key}: {self.name} reports no "{name}"{did_you_mean(name, self.report)}; columns are in `report` of '
+                "its document"
+            )
+        return self.report.index(name)
+
+    def intervals_s(self, reports: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Lengths `[N]` of the intervals reported, s."""
+        return reports[:, self.report.index("interval_ms")] * np.float32(1e-3)
+
+    def given(self, actions: Any, learners: tuple[int, ...]) -> NDArray[np.float32]:
+        """`actions`, of shape `learners` and the action space's, as float32 of shape `learners`.
+
+        Raises:
+            ActionError: it has another shape, or is not made of numbers.
+        """
+        shape = learners if self.actions else (*learners, 1)
+        return as_actions(actions, shape, "integers" if self.actions else "numbers").reshape(learners)
+
+
+def document_of(record: TrainConfig) -> str:
+    """The document of `record` as JSON. Raises ConfigError if it names none, ScenarioError for a value out of place."""
+    if not isinstance(record.document, str):
+        return _as_json(record.document, "document")
+    known = _core.shipped_documents()
+    if record.document in known:
+        return str(known[record.document])
+    path = Path(record.document)
+    if path.suffix not in (".yaml", ".yml", ".json"):
+        raise ConfigError(
+            f'document = {record.document}: unknown document{did_you_mean(record.document, known)}; there are '
+            f"{', '.join(known)}, or name a YAML file"
+        )
+    try:
+        data = parse_yaml(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ConfigError(f"document = {path}: cannot be read: {error.strerror}; expected a YAML file") from error
+    return _as_json(data, str(path))
+
+
+def _as_json(data: Any, origin: str) -> str:
+    try:
+        return json.dumps(data, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{origin}: not a document: {error}; expected text, numbers, lists and mappings") from error
+
+
+def spec_of(record: TrainConfig) -> Spec:
+    """The interface of the learned scheme of `record`. Raises ConfigError or ScenarioError for its document."""
+    return Spec.of(_core.learned(document_of(record)))
