@@ -12,25 +12,22 @@ costs as much as minutes of good driving, and the critic would spend itself on g
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ccarena.acct import spec
+from ccarena.agents.actor_critic import ActorCritic
+from ccarena.agents.algorithm import Arrays, Context, Run, Stats
+from ccarena.agents.progress import ReportSums
 from ccarena.configs.schema import A3CConfig
 from ccarena.errors import TrainingError
-from ccarena.policies.networks import ActorCritic, Architecture, bind_flat
+from ccarena.policies.networks import bind_flat
 
 FloatArray = NDArray[np.float32]
-Stats = dict[str, float]
-"""Sums over decisions (and episodes), so that adding two of them merges them."""
-EnvFactory = Callable[[int, int], gym.vector.VectorEnv]
-"""`(worker, threads)` to that worker's worlds: a vector environment with autoreset in the same step."""
 
 
 def n_step_returns(
@@ -76,29 +73,25 @@ class Worker:
     """Collects rollouts of `rollout_length` decisions in each of its worlds and computes their gradients."""
 
     def __init__(
-        self,
-        envs: gym.vector.VectorEnv,
-        config: A3CConfig,
-        architecture: Architecture,
-        env_seed: int,
-        sampling_seed: int,
-        device: str = "cpu",
+        self, envs: gym.vector.VectorEnv, context: Context, config: A3CConfig, env_seed: int, sampling_seed: int
     ) -> None:
         self._envs = envs
         self._config = config
-        self._device = torch.device(device)
-        self._network = ActorCritic(architecture).to(self._device)
+        self._device = torch.device(context.config.device)
+        self._network = ActorCritic(context).to(self._device)
         self._weights, self._gradient = bind_flat(self._network)
-        self._actor_size = sum(p.numel() for p in self._network.actor.parameters())
+        self._actor_size = self._network.actor_size
         self._rng = np.random.Generator(np.random.PCG64(sampling_seed))
+        self._sums = ReportSums(context.spec, context.config.progress)
 
-        steps, worlds = config.rollout_length, envs.num_envs
-        self._observations = np.empty((steps, worlds, spec.OBSERVATION_SIZE), dtype=np.float32)
-        self._actions = np.empty((steps, worlds), dtype=np.int64)
+        steps, worlds, spec = config.rollout_length, envs.num_envs, context.spec
+        actions = self._network.actions
+        self._observations = np.empty((steps, worlds, spec.size), dtype=np.float32)
+        self._actions = np.empty((steps, worlds, *actions.shape), dtype=actions.dtype)
         self._rewards = np.empty((steps, worlds), dtype=np.float32)
         self._terminated = np.empty((steps, worlds), dtype=np.bool_)
         self._truncated = np.empty((steps, worlds), dtype=np.bool_)
-        self._reports = np.empty((steps, worlds, len(spec.REPORT_FIELDS)), dtype=np.float32)
+        self._reports = np.empty((steps, worlds, len(spec.report)), dtype=np.float32)
         self._episode_return = np.zeros(worlds)
         self._episode_decisions = np.zeros(worlds)
         self._observation, _ = envs.reset(seed=env_seed)
@@ -116,16 +109,15 @@ class Worker:
         finals: list[tuple[int, NDArray[np.intp], FloatArray]] = []
         episodes = return_sum = length_sum = 0.0
         has_reports = False
-        # Gumbel noise: argmax(logits + noise) is a sample of softmax(logits).
-        waits = self._rng.standard_exponential((*self._actions.shape, len(spec.ACTIONS)), dtype=np.float32)
-        noise = -np.log(waits + np.float32(1e-20))
+        distribution = self._network.actions
+        noise = distribution.noise(self._rng, self._rewards.shape)
         for t in range(len(self._actions)):
             self._observations[t] = self._observation
             with torch.inference_mode():
-                logits = self._network.logits(torch.from_numpy(self._observations[t]).to(self._device)).cpu().numpy()
-            actions = self._actions[t]
-            np.argmax(logits + noise[t], axis=1, out=actions)
-            self._observation, reward, terminated, truncated, infos = self._envs.step(actions)
+                answer = self._network.act(torch.from_numpy(self._observations[t]).to(self._device)).cpu().numpy()
+            distribution.sample(answer, noise[t], self._actions[t])
+            given = distribution.given(self._actions[t])
+            self._observation, reward, terminated, truncated, infos = self._envs.step(given)
             self._rewards[t], self._terminated[t], self._truncated[t] = reward, terminated, truncated
             if (report := infos.get("reports")) is not None:
                 self._reports[t] = report
@@ -144,23 +136,19 @@ class Worker:
                     finals.append((t, cut, np.stack([infos["final_obs"][world] for world in cut])))
 
         stats: Stats = {
-            "decisions": float(self._actions.size),
+            "decisions": float(self._rewards.size),
             "reward": float(self._rewards.sum(dtype=np.float64)),
             "episodes": episodes,
             "return": return_sum,
             "episode_decisions": length_sum,
         }
         if has_reports:
-            flat = self._reports.reshape(-1, len(spec.REPORT_FIELDS))
-            counts = np.bincount(flat[:, spec.REPORT.zone].astype(np.intp), minlength=len(spec.Zone))
-            stats |= {f"zone_{zone.name.lower()}": float(counts[zone]) for zone in spec.Zone}
-            for name in ("alpha", "throughput_mbps", "queueing_delay_ms", "lost_packets"):
-                stats[name] = float(flat[:, getattr(spec.REPORT, name)].sum(dtype=np.float64))
+            stats |= self._sums(self._reports.reshape(-1, self._reports.shape[-1]))
         return finals, stats
 
     def _differentiate(self, finals: list[tuple[int, NDArray[np.intp], FloatArray]], entropy_weight: float) -> Stats:
         """Puts the gradient of the rollout's loss into `_gradient`."""
-        worlds = self._actions.shape[1]
+        worlds = self._rewards.shape[1]
         tail = np.concatenate([np.asarray(self._observation, dtype=np.float32), *(final for _, _, final in finals)])
         with torch.inference_mode():
             tail_values = self._network.value(torch.from_numpy(tail).to(self._device)).cpu().numpy()
@@ -180,15 +168,14 @@ class Worker:
             )
         )
         returns = returns.flatten().to(self._device)
-        actions = torch.from_numpy(self._actions).flatten().to(self._device)
+        actions = torch.from_numpy(self._actions).flatten(0, 1).to(self._device)
         observations = torch.from_numpy(self._observations).flatten(0, 1).to(self._device)
 
         self._gradient.zero_()
-        logits, values = self._network(observations)
-        log_probabilities = torch.log_softmax(logits, dim=1)
-        entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=1).mean()
+        answer, values = self._network(observations)
+        log_probability, entropy = self._network.actions.evaluate(answer, actions)
         advantage = returns - values.detach()
-        policy_loss = -(log_probabilities.gather(1, actions.unsqueeze(1)).squeeze(1) * advantage).mean()
+        policy_loss = -(log_probability * advantage).mean()
         value_loss = 0.5 * (returns - values).square().mean()
         # Actor and critic share no weights, so the sum needs no balance between the two.
         (policy_loss - entropy_weight * entropy + value_loss).backward()
@@ -196,7 +183,7 @@ class Worker:
             if self._config.max_grad_norm is not None:
                 part.mul_(torch.clamp(self._config.max_grad_norm / (part.norm() + 1e-6), max=1.0))
 
-        count = float(self._actions.size)
+        count = float(self._rewards.size)
         return {
             "entropy": float(entropy.detach()) * count,
             "policy_loss": float(policy_loss.detach()) * count,
@@ -235,15 +222,15 @@ class Worker:
 class Learner:
     """The shared weights and their RMSProp, the statistics of which all workers share (Mnih et al., §4)."""
 
-    def __init__(self, config: A3CConfig, architecture: Architecture, total_decisions: int, seed: int) -> None:
+    def __init__(self, context: Context, config: A3CConfig) -> None:
+        self._context = context
         self._config = config
-        self._architecture = architecture
-        self._total_decisions = total_decisions
+        self._total_decisions = context.config.total_decisions
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = ActorCritic(architecture)
+            torch.manual_seed(context.config.seed)
+            network = ActorCritic(context)
         self.weights: FloatArray = bind_flat(network)[0].numpy()
-        actor_size = sum(p.numel() for p in network.actor.parameters())
+        actor_size = network.actor_size
         self._rates = np.full_like(self.weights, config.critic_lr)
         self._rates[:actor_size] = config.actor_lr
         self._mean_square = np.zeros_like(self.weights)
@@ -268,7 +255,7 @@ class Learner:
         if not np.isfinite(gradient).all():
             raise TrainingError(
                 f"update {self.updates + 1}, after {self.decisions} decisions: the gradient is not finite; "
-                "lower agent.actor_lr and agent.critic_lr or set agent.max_grad_norm, and resume from the checkpoint"
+                "lower algorithm.actor_lr and algorithm.critic_lr or set algorithm.max_grad_norm, and resume from the checkpoint"
             )
         square = np.square(gradient)
         if self.updates == 0:
@@ -291,7 +278,7 @@ class Learner:
 
     def network(self) -> ActorCritic:
         """The policy as it is now."""
-        network = ActorCritic(self._architecture)
+        network = ActorCritic(self._context)
         torch.nn.utils.vector_to_parameters(torch.from_numpy(self.weights.copy()), network.parameters())
         return network
 
@@ -307,3 +294,99 @@ class Learner:
         self.weights = arrays["weights"].astype(np.float32)
         self._mean_square = arrays["mean_square"].astype(np.float32)
         self.decisions, self.updates = int(rest["decisions"]), int(rest["updates"])
+
+
+class Executor(Protocol):
+    """Who runs the workers: `LocalExecutor` or `RayExecutor`."""
+
+    def step(self) -> Update | None:
+        """Applies one more gradient; None if none has come for a while."""
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """What `restore` needs, as arrays and as JSON."""
+
+    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
+        """Back to a `state()`."""
+
+    def close(self) -> None:
+        """Ends the workers."""
+
+
+class A3C:
+    """The algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
+
+    def __init__(self, context: Context) -> None:
+        config = context.config.algorithm
+        assert isinstance(config, A3CConfig)
+        self._context, self._config = context, config
+        self._learner = Learner(context, config)
+        self._executor: Executor | None = None
+
+    @property
+    def decisions(self) -> int:
+        """Decisions that the shared weights have learned from."""
+        return self._learner.decisions
+
+    def learn(self, run: Run) -> None:
+        """Applies gradients until `run` says that it is enough."""
+        executor = self._start()
+        while run.rest():
+            update = executor.step()
+            if update is not None:
+                run.record(update.stats, updates=self._learner.updates, entropy_weight=self._learner.entropy_weight)
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Of the learner and of its executor."""
+        arrays, rest = self._learner.state()
+        executor_arrays, executor_rest = self._start().state()
+        arrays = {f"learner.{name}": array for name, array in arrays.items()}
+        arrays |= {f"executor.{name}": array for name, array in executor_arrays.items()}
+        return arrays, {"learner": rest, "executor": executor_rest}
+
+    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
+        """Back to a `state()`; workers follow when they are started."""
+        self._learner.restore(_part(arrays, "learner"), rest["learner"])
+        if self._learner.done:
+            return
+        # Ray's workers draw fresh episodes by the number of updates so far: they start after it is known.
+        self._start().restore(_part(arrays, "executor"), rest["executor"])
+
+    def policy(self) -> torch.nn.Module:
+        """The actor with the shared weights."""
+        return self._learner.network().policy()
+
+    def close(self) -> None:
+        """Ends the workers."""
+        if self._executor is not None:
+            self._executor.close()
+
+    def _start(self) -> Executor:
+        if self._executor is None:
+            self._executor = self._new_executor()
+        return self._executor
+
+    def _new_executor(self) -> Executor:
+        if self._context.config.executor == "ray":
+            from ccarena.agents.ray import RayExecutor
+
+            return RayExecutor(self._learner, self._context, self._config)
+        from ccarena.agents.local import LocalExecutor
+
+        threads, count = self._context.config.threads, self._config.workers
+        side_by_side = min(threads, count)
+        rows = self._context.rows // count
+        workers = [
+            Worker(
+                self._context.make_envs(rows, threads // side_by_side),
+                self._context,
+                self._config,
+                *seeds(self._context.config.seed, index),
+            )
+            for index in range(count)
+        ]
+        return LocalExecutor(self._learner, workers, side_by_side)
+
+
+def _part(arrays: Arrays, name: str) -> Arrays:
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
+from ccarena.configs.docs import TITLES
 from ccarena.configs.keys import keys, plain
 from ccarena.configs.load import shipped
-from ccarena.configs.schema import AnyTrainConfig
 from ccarena.errors import ConfigError, MissingDependencyError
 
 CONFIG_FILE = "config.yaml"
@@ -55,10 +55,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     # The native extension from here on: --help and --print-config do without it.
     from ccarena.envs.domain import domain_json, heuristics, name_traces
+    from ccarena.envs.rewards import Reward
+    from ccarena.envs.spec import spec_of
 
-    # Presets, traces and schemes that do not exist are refused now, not after the training.
-    domain_json(config.env)
-    heuristics("eval.schemes", config.eval.schemes)
+    # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
+    Reward(config.reward, spec_of(config))
+    domain_json(config)
+    heuristics("baselines", config.baselines)
     if not args.resume:
         config = config.model_copy(update={"out": str(free_folder(config)), "env": name_traces(config.env)})
         if config.env.link.kinds.trace > 0 and config.env.link.traces == "auto":
@@ -69,13 +72,9 @@ def run(args: argparse.Namespace) -> int:
         import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
     except ImportError as error:
         raise MissingDependencyError.for_extra("torch", "train", "training") from error
-    if isinstance(config, TrainConfig):
-        from ccarena.agents.train import train
+    from ccarena.agents.train import train
 
-        return train(config, resume=args.resume)
-    from ccarena.agents import train_sb3
-
-    return train_sb3.train(config, resume=args.resume)
+    return train(config, resume=args.resume)
 
 
 def newest_run(name: str) -> Path:
@@ -86,7 +85,7 @@ def newest_run(name: str) -> Path:
     return folder
 
 
-def free_folder(config: AnyTrainConfig) -> Path:
+def free_folder(config: TrainConfig) -> Path:
     """Where a new run goes. No run is ever overwritten.
 
     Raises ConfigError if `out` was given and holds a run already.
@@ -106,8 +105,12 @@ def free_folder(config: AnyTrainConfig) -> Path:
 
 
 def _key_help() -> str:
-    lines = ["configuration keys of ACCT (KEY, its default, what it takes); of others, see docs/configuration.md:"]
+    lines = ["configuration keys (KEY, its default, what it takes; rewards, networks and algorithms take more, by name):"]
+    kind = ""
     for key in keys():
+        if key.kind != kind and key.kind:
+            lines.append(f"  {TITLES[key.kind]}")
+        kind = key.kind
         lines.append(f"  --{key.path} {plain(key.default)}")
         text = f"{' '.join(key.doc.split())} Takes {key.expected}."
         lines += textwrap.wrap(text, 100, initial_indent="      ", subsequent_indent="      ")

@@ -9,25 +9,47 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from ccarena.acct.spec import Zone
-from ccarena.agents.a3c import Stats
+from ccarena.agents.algorithm import Stats
+from ccarena.configs.schema import ProgressConfig
+from ccarena.envs.spec import Spec
 from ccarena.errors import MissingDependencyError, TrainingError
 
 FILE = "progress.jsonl"
 ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
 _PLAIN_EVERY_S = 5.0
-_ZONES = tuple(f"zone_{zone.name.lower()}" for zone in Zone)
-_REPORTED = ("alpha", "action", "throughput_mbps", "queueing_delay_ms", "lost_packets", "interval_s")
-_LEARNING = ("entropy", "policy_loss", "value_loss", "actor_loss", "critic_loss")
+_EPISODES = ("decisions", "reward", "episodes", "return", "episode_decisions")
+
+
+class ReportSums:
+    """What the learning curve has of reports: sums of columns, and counts of categories. Raises ConfigError."""
+
+    def __init__(self, spec: Spec, config: ProgressConfig) -> None:
+        self._means = [(name, spec.column(name, "progress.means")) for name in config.means]
+        self._shares = [
+            (spec.column(name, "progress.shares"), [f"{name}_{category}" for category in categories])
+            for name, categories in config.shares.items()
+        ]
+
+    def __call__(self, reports: NDArray[np.float32]) -> Stats:
+        """Of reports `[N, columns]`."""
+        stats: Stats = {}
+        for column, names in self._shares:
+            counts = np.bincount(reports[:, column].astype(np.intp), minlength=len(names))
+            stats |= {name: float(count) for name, count in zip(names, counts, strict=False)}
+        for name, column in self._means:
+            stats[name] = float(reports[:, column].sum(dtype=np.float64))
+        return stats
 
 
 def merge(total: Stats, part: Stats) -> None:
@@ -37,18 +59,18 @@ def merge(total: Stats, part: Stats) -> None:
 
 
 def summarise(stats: Stats) -> dict[str, float | None]:
-    """Means per decision (returns and lengths: per episode, None if none ended) and zone shares."""
+    """Means per decision; returns and lengths per episode, None if none ended."""
     decisions, episodes = max(stats["decisions"], 1.0), stats.get("episodes", 0.0)
     row: dict[str, float | None] = {"reward_mean": stats["reward"] / decisions}
     row["return_mean"] = stats["return"] / episodes if episodes else None
     row["episode_decisions_mean"] = stats["episode_decisions"] / episodes if episodes else None
-    return row | {name: stats[name] / decisions for name in (*_ZONES, *_REPORTED, *_LEARNING) if name in stats}
+    return row | {name: total / decisions for name, total in stats.items() if name not in _EPISODES}
 
 
 class Recorder:
     """Collects statistics and writes a row of the learning curve every `total_decisions / ROWS` decisions."""
 
-    def __init__(self, directory: Path, total_decisions: int) -> None:
+    def __init__(self, directory: Path, total_decisions: int, shares: Mapping[str, Sequence[str]]) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
@@ -56,6 +78,7 @@ class Recorder:
         self._every = max(total_decisions // ROWS, 1)
         self._stats: Stats = {}
         self._row = 0
+        self._groups = {f"{name}_{category}": name for name, categories in shares.items() for category in categories}
         self._path = directory / FILE
         self._board_directory = directory / "tensorboard"
         self._writer_class = SummaryWriter
@@ -93,7 +116,7 @@ class Recorder:
             threading.excepthook = self._on_thread_error
         for name, value in row.items():
             if value is not None and name != "decisions":
-                group = "zones" if name in _ZONES else "time" if name == "elapsed_s" else "train"
+                group = self._groups.get(name, "time" if name == "elapsed_s" else "train")
                 self._board.add_scalar(f"{group}/{name}", value, decisions)
 
     def _on_thread_error(self, args: Any) -> None:
@@ -137,8 +160,8 @@ class _Bar(Progress):
 class Display:
     """A progress bar on a terminal, a line every few seconds elsewhere; on stderr."""
 
-    def __init__(self, total_decisions: int, done: int) -> None:
-        self._total = total_decisions
+    def __init__(self, total_decisions: int, done: int, shares: Mapping[str, Sequence[str]]) -> None:
+        self._total, self._shares = total_decisions, shares
         self._began_s, self._done_before = time.monotonic(), done
         self._shown_s = -math.inf
         self._decisions = done
@@ -181,9 +204,10 @@ class Display:
         shown = [f"{self._decisions:,} decisions", f"{rate:,.0f}/s", f"reward {row['reward_mean']:.1f}"]
         if row["return_mean"] is not None:
             shown.append(f"return {row['return_mean']:,.0f}")
-        if _ZONES[0] in row:
-            shares = "/".join(f"{100 * (row[name] or 0):.0f}" for name in _ZONES)
-            shown.append(f"zones G/Y/R/B {shares} %")
+        for name, categories in self._shares.items():
+            if f"{name}_{categories[0]}" in row:
+                shares = "/".join(f"{100 * (row[f'{name}_{category}'] or 0):.0f}" for category in categories)
+                shown.append(f"{name} {'/'.join(category[0].upper() for category in categories)} {shares} %")
         if "entropy" in row:
             shown.append(f"entropy {row['entropy']:.2f}")
         if "critic_loss" in row:

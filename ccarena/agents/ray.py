@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.agents.a3c import EnvFactory, Learner, Update, Worker, seeds
+from ccarena.agents.a3c import Learner, Update, Worker, seeds
+from ccarena.agents.algorithm import Context
 from ccarena.configs.schema import A3CConfig
 from ccarena.errors import MissingDependencyError, TrainingError
-from ccarena.policies.networks import Architecture
 
 log = logging.getLogger(__name__)
 
@@ -27,33 +27,24 @@ _WAIT_S = 0.5
 class _RemoteWorker:
     """A worker as a Ray actor."""
 
-    def __init__(self, index: int, make_envs: EnvFactory, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, rows: int, context: Context, config: A3CConfig, env_seed: int, sampling_seed: int) -> None:
         import torch
 
         torch.set_num_threads(1)
-        self._worker = Worker(make_envs(index, 1), *args, **kwargs)
+        self._worker = Worker(context.make_envs(rows, 1), context, config, env_seed, sampling_seed)
 
     def run(self, weights: NDArray[np.float32], entropy_weight: float) -> Update:
         return self._worker.run(weights, entropy_weight)
 
 
 class RayExecutor:
-    """Feeds `learner` from `config.workers` Ray actors, whose worlds come from `make_envs` (picklable).
+    """Feeds `learner` from `config.workers` Ray actors, whose worlds come from `context.make_envs` (picklable).
 
     An actor that dies, or whose node does, is replaced by one with fresh worlds; after `max_restarts` in a row without
     a single gradient in between, training stops with a TrainingError.
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        make_envs: EnvFactory,
-        config: A3CConfig,
-        architecture: Architecture,
-        seed: int,
-        device: str = "cpu",
-        max_restarts: int = 10,
-    ) -> None:
+    def __init__(self, learner: Learner, context: Context, config: A3CConfig, max_restarts: int = 10) -> None:
         try:
             import ray
         except ImportError as error:
@@ -67,20 +58,19 @@ class RayExecutor:
         self._failures = 0
         self.restarts = 0
         """Actors that were replaced so far."""
+        gpus = float(context.config.device != "cpu")
         # Own retries are off: a replaced actor must get other worlds than the ones that its predecessor has played.
-        remote = ray.remote(num_cpus=1, num_gpus=float(device != "cpu") / config.workers, scheduling_strategy="SPREAD")
+        remote = ray.remote(num_cpus=1, num_gpus=gpus / config.workers, scheduling_strategy="SPREAD")
         self._actor_class = remote(_RemoteWorker)
-        self._create = functools.partial(self._create_actor, make_envs, config, architecture, seed, device)
+        self._create = functools.partial(self._create_actor, context, config)
         # A resumed run must not replay the episodes of the run that it continues.
         self._generation = [learner.updates] * config.workers
         self._actors = [self._create(index) for index in range(config.workers)]
         self._pending: dict[Any, int] = {}
 
-    def _create_actor(
-        self, make_envs: EnvFactory, config: A3CConfig, architecture: Architecture, seed: int, device: str, index: int
-    ) -> Any:
-        env_seed, sampling_seed = seeds(seed, index, self._generation[index])
-        return self._actor_class.remote(index, make_envs, config, architecture, env_seed, sampling_seed, device)
+    def _create_actor(self, context: Context, config: A3CConfig, index: int) -> Any:
+        drawn = seeds(context.config.seed, index, self._generation[index])
+        return self._actor_class.remote(context.rows // config.workers, context, config, *drawn)
 
     def step(self) -> Update | None:
         """Waits for any gradient, applies it and sends its worker off again. Raises TrainingError.

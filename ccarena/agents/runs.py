@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from ccarena.agents import checkpoint
-from ccarena.configs.schema import AnyTrainConfig
+from ccarena.configs import TrainConfig
 from ccarena.errors import CheckpointError, ConfigError
 
 CONFIG, POLICY, EVALUATION = "config.yaml", "policy.safetensors", "evaluation.json"
 INTERRUPTED = 130
-MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval")
+MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval", "baselines", "expectations")
 """Keys that may differ between a run and its continuation."""
 
 
@@ -27,7 +27,7 @@ def check_device(device: str) -> None:
         raise ConfigError(f"device = {device}: PyTorch finds no CUDA GPU on this machine; expected cpu")
 
 
-def resumable(config: AnyTrainConfig, out: Path) -> checkpoint.Checkpoint:
+def resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint:
     """The last checkpoint in `out`, refused if the configuration is not that of its run."""
     start = checkpoint.load(out)
     was, now = start.rest.get("config"), fixed(config)
@@ -37,7 +37,7 @@ def resumable(config: AnyTrainConfig, out: Path) -> checkpoint.Checkpoint:
     return start
 
 
-def fixed(config: AnyTrainConfig) -> dict[str, Any]:
+def fixed(config: TrainConfig) -> dict[str, Any]:
     """The part of a configuration that a run and its continuation have in common, as JSON."""
     return config.model_dump(mode="json", exclude=set(MAY_CHANGE))
 

@@ -1,253 +1,237 @@
-"""Stable-Baselines3's TD3, SAC and PPO for schemes with continuous actions, with time in their discounts.
+"""Any algorithm of Stable-Baselines3 or sb3-contrib by its class's name, with time in its discounts.
 
-SB3 discounts by step. Where steps differ in length (`ccarena.hyvar.discounted`), rewards are converted where they leave
-the worlds, and the discount of what follows goes into the replay or rollout buffer. With `discount: step` both are what
-SB3 does by itself.
+SB3 discounts by step. Where steps differ in length (`ccarena.agents.semi_markov`), rewards are converted where they
+leave the worlds, and the discount of what follows goes into the replay or rollout buffer. With `discount: step` both
+are what SB3 does by itself.
 
-Departures: exploration is `_Explorer`'s. PPO completes the return of a
-truncated episode by γ V, not γ^τ V (SB3 adds it before the buffer is asked).
+Departures: exploration is `Explorer`'s where `noise` is given. On-policy algorithms complete the return of a truncated
+episode by γ V, not γ^τ V (SB3 adds it before the buffer is asked).
 """
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import nn
 
-from ccarena.configs.schema import Sb3Config, Sb3TrainConfig
-from ccarena.envs.sb3 import Sb3VecEnv
-from ccarena.errors import MissingDependencyError
-from ccarena.hyvar.rewards import discounted
-from ccarena.hyvar.spec import LAYOUTS, Layout
-from ccarena.policies import mlp
-from ccarena.policies.artifact import versions
+from ccarena.agents import sb3_state
+from ccarena.agents.algorithm import Arrays, Context, Run, Stats
+from ccarena.agents.progress import ReportSums
+from ccarena.agents.sb3_policy import Extractor, policy_of
+from ccarena.configs.schema import Sb3Config
+from ccarena.configs.userfile import bind
+from ccarena.errors import ConfigError, MissingDependencyError, TrainingError, did_you_mean
 
 try:
-    import torch
-    from stable_baselines3 import PPO, SAC, TD3
-    from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
+    from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.logger import Logger
-    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-    from torch import Tensor, nn
+    from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+    from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 except ImportError as error:
     raise MissingDependencyError.for_extra("stable-baselines3", "train", "training with Stable-Baselines3") from error
 
-if TYPE_CHECKING:
-    from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.type_aliases import ReplayBufferSamples
-    from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
+from ccarena.agents.sb3_buffers import Explorer, TimedReplayBuffer, TimedRolloutBuffer, TimedVecEnv
+
+__all__ = ["Sb3", "find_class"]
+
+PACKAGES = ("stable_baselines3", "sb3_contrib")
+OURS = ("policy", "env", "seed", "device", "learning_rate", "gamma", "verbose", "tensorboard_log", "_init_setup_model")
+"""Arguments of SB3's classes that other keys give, or nobody."""
+LOSSES = {
+    "actor_loss": "actor_loss",
+    "critic_loss": "critic_loss",
+    "loss": "loss",
+    "policy_gradient_loss": "policy_loss",
+    "policy_loss": "policy_loss",
+    "value_loss": "value_loss",
+}
+"""What SB3 logs under `train/`, and the learning curve's name for it."""
 
 
-class TimedVecEnv(Sb3VecEnv):
-    """Worlds whose rewards count by the length of their intervals; `discounts` `[N]` is what the future counts.
+class Sb3:
+    """An SB3 algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
 
-    `rewards` `[N]` are those of the last step as the environment gives them, but for the floor.
-    """
+    def __init__(self, context: Context) -> None:
+        config = context.config.algorithm
+        assert isinstance(config, Sb3Config)
+        self._context, self._config = context, config
+        self._sums = ReportSums(context.spec, context.config.progress)
+        found, arguments = find_class(config.name), _arguments(context, config)
+        self._worlds = TimedVecEnv(context.make_envs(context.rows, context.config.threads), config)
+        try:
+            self._model = _build(found, arguments, context, config, self._worlds)
+        except BaseException:
+            self._worlds.close()
+            raise
 
-    def __init__(self, envs: gym.vector.VectorEnv, config: Sb3Config) -> None:
-        super().__init__(envs)
-        self._config = config
-        self.discounts = np.full(self.num_envs, config.gamma, np.float32)
-        self.rewards = np.zeros(self.num_envs, np.float32)
+    @property
+    def decisions(self) -> int:
+        """Decisions taken, over all rows."""
+        return int(self._model.num_timesteps)
 
-    def step_wait(self) -> VecEnvStepReturn:
-        """As `Sb3VecEnv.step_wait`, with `discount` in the infos."""
-        observations, rewards, dones, infos = super().step_wait()
-        floor = self._config.reward_floor
-        self.rewards = rewards if floor is None else np.maximum(rewards, np.float32(floor))
-        # Rewards of 1 for ever are then worth 1, whatever γ: values are averages.
-        rewards = self.rewards * np.float32(self._config.reward_scale * (1.0 - self._config.gamma))
-        if self._config.discount == "time":
-            intervals_s = np.array([info["interval_s"] for info in infos])
-            rewards, self.discounts = discounted(rewards, intervals_s, self._config.gamma, self._config.discount_unit_s)
-        for info, discount in zip(infos, self.discounts.tolist(), strict=True):
-            info["discount"] = discount
-        return observations, rewards, dones, infos
+    def learn(self, run: Run) -> None:
+        """SB3's loop, until `run` says that it is enough."""
+        done = self.decisions
+        left = self._context.config.total_decisions - done
+        try:
+            self._model.learn(left, _Callback(self, run), log_interval=sys.maxsize, reset_num_timesteps=done == 0)
+        except _Stopped:
+            return
+        run.rest()
 
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Of the model, its buffers, worlds and random generators."""
+        return sb3_state.state(self._model)
 
-class TimedReplayBuffer(ReplayBuffer):
-    """A replay buffer that keeps each transition's discount; SB3 asks for it as it does for n-step returns."""
+    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
+        """Back to a `state()`."""
+        sb3_state.restore(self._model, arrays, rest)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.discounts = np.zeros((self.buffer_size, self.n_envs), np.float32)
+    def policy(self) -> nn.Module:
+        """The deterministic policy."""
+        return policy_of(self._model, self._context.spec)
 
-    def add(self, *args: Any, **kwargs: Any) -> None:
-        """Adds a transition per world; its infos come last."""
-        infos = args[5] if len(args) > 5 else kwargs["infos"]
-        self.discounts[self.pos] = [info["discount"] for info in infos]
-        super().add(*args, **kwargs)
+    def close(self) -> None:
+        """Closes the worlds."""
+        self._worlds.close()
 
-    def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> ReplayBufferSamples:
-        worlds = np.random.randint(0, self.n_envs, size=len(batch_inds))
-        ended = self.dones[batch_inds, worlds] * (1 - self.timeouts[batch_inds, worlds])
-        columns = (ended, self.rewards[batch_inds, worlds], self.discounts[batch_inds, worlds])
-        dones, rewards, discounts = (self.to_torch(column.reshape(-1, 1)) for column in columns)
-        rows = (self.observations, self.actions, self.next_observations)
-        observations, actions, following = (self.to_torch(array[batch_inds, worlds]) for array in rows)
-        from stable_baselines3.common.type_aliases import ReplayBufferSamples
-
-        return ReplayBufferSamples(observations, actions, following, dones, rewards, discounts)
-
-
-class TimedRolloutBuffer(RolloutBuffer):
-    """A rollout buffer with a discount per step, which `discounts()` gives for the step that has just been taken."""
-
-    def __init__(self, *args: Any, discounts: Callable[[], NDArray[np.float32]], **kwargs: Any) -> None:
-        self._discounts_now = discounts
-        super().__init__(*args, **kwargs)
-
-    def reset(self) -> None:
-        """Empties it."""
-        super().reset()
-        self.discounts = np.zeros((self.buffer_size, self.n_envs), np.float32)
-
-    def add(self, *args: Any, **kwargs: Any) -> None:
-        """Adds a step of every world."""
-        self.discounts[self.pos] = self._discounts_now()
-        super().add(*args, **kwargs)
-
-    def compute_returns_and_advantage(self, last_values: Tensor, dones: NDArray[np.bool_]) -> None:
-        """Generalised advantage estimation (Schulman et al. 2016) with a discount per step; λ is per step as ever."""
-        following = last_values.clone().cpu().numpy().flatten()
-        alive, advantage = 1.0 - dones.astype(np.float32), np.zeros(self.n_envs, np.float32)
-        for step in reversed(range(self.buffer_size)):
-            discount = self.discounts[step] * alive
-            delta = self.rewards[step] + discount * following - self.values[step]
-            advantage = delta + discount * self.gae_lambda * advantage
-            self.advantages[step] = advantage
-            following, alive = self.values[step], 1.0 - self.episode_starts[step]
-        self.returns = self.advantages + self.values
-
-
-class _Explorer:
-    """Explores with noise of another strength in each world, from the first decision on.
-
-    Strengths are spread evenly, in logarithm, from a tenth of the configured one to all of it (as in Ape-X, Horgan et
-    al. 2018): some worlds stay near the policy, others show what is far from it, without which a policy at the edge of
-    the action space would never see the inside. SB3 would begin with uniform actions, windows quartered and quadrupled
-    at every turn.
-    """
-
-    noise = 0.0
-
-    def _sample_action(
-        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        model: Any = self
-        chosen, _ = model.predict(model._last_obs, deterministic=False)
-        strength = self.noise * np.logspace(-1.0, 0.0, n_envs)[:, None]
-        noise = strength * np.random.standard_normal((n_envs, 1))
-        scaled = np.clip(model.policy.scale_action(chosen) + noise, -1, 1).astype(np.float32)
-        return model.policy.unscale_action(scaled), scaled
-
-
-class ExploringTD3(_Explorer, TD3):
-    """TD3 with noise of its own kind."""
-
-
-class ExploringSAC(_Explorer, SAC):
-    """SAC, whose policy explores by itself, without a random start."""
-
-
-class NormalisedObservation(BaseFeaturesExtractor):
-    """The fixed input normalisation of a layout."""
-
-    def __init__(self, observation_space: gym.spaces.Box, layout: Layout) -> None:
-        super().__init__(observation_space, features_dim=layout.observation_size)
-        for name, value in mlp.normalisation(layout).items():
-            self.register_buffer(name, torch.from_numpy(value))
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Raw observations `[N, observation_size]` to the same, normalised."""
-        offset, scale, low, high = (self.get_buffer(name) for name in ("offset", "scale", "low", "high"))
-        return torch.clamp((observations - offset) * scale, low, high)
-
-
-def build(config: Sb3TrainConfig, envs: gym.vector.VectorEnv) -> BaseAlgorithm:
-    """The configured algorithm over `envs`, seeded, with networks as the artifact has them."""
-    agent, layout = config.agent, LAYOUTS[config.env.scheme]
-    worlds = TimedVecEnv(envs, agent)
-    policy: dict[str, Any] = {
-        "net_arch": list(config.network.hidden),
-        "activation_fn": nn.ReLU,
-        "features_extractor_class": NormalisedObservation,
-        "features_extractor_kwargs": {"layout": layout},
-    }
-    common: dict[str, Any] = {
-        "learning_rate": _falling(agent.learning_rate),
-        "gamma": agent.gamma,
-        "batch_size": agent.batch_size,
-        "seed": config.seed,
-        "device": config.device,
-    }
-    model: BaseAlgorithm
-    if agent.algorithm == "ppo":
-        model = PPO(
-            "MlpPolicy",
-            worlds,
-            n_steps=agent.rollout_length,
-            n_epochs=agent.epochs,
-            gae_lambda=agent.gae_lambda,
-            ent_coef=agent.entropy,
-            rollout_buffer_class=TimedRolloutBuffer,
-            rollout_buffer_kwargs={"discounts": lambda: worlds.discounts},
-            policy_kwargs=policy,
-            **common,
-        )
-    else:
-        replay: dict[str, Any] = {
-            "buffer_size": agent.buffer_size,
-            "learning_starts": agent.learning_starts,
-            "train_freq": 1,
-            "gradient_steps": agent.gradient_steps,
-            "replay_buffer_class": TimedReplayBuffer,
-            "policy_kwargs": policy,
-            **common,
+    def stats(self, each: list[dict[str, Any]]) -> Stats:
+        """Of the last step of all worlds, whose infos are `each`."""
+        rewards, native = self._worlds.rewards, self._worlds.infos
+        ended = [info["episode"] for info in each if "episode" in info]
+        stats: Stats = {
+            "decisions": float(len(rewards)),
+            "reward": float(rewards.sum(dtype=np.float64)),
+            "episodes": float(len(ended)),
+            "return": float(sum(episode["r"] for episode in ended)),
+            "episode_decisions": float(sum(episode["l"] for episode in ended)),
         }
-        if agent.algorithm == "td3":
-            smoothing: dict[str, Any] = {
-                "target_policy_noise": agent.target_noise,
-                "target_noise_clip": 2.5 * agent.target_noise,
-            }
-            model = ExploringTD3("MlpPolicy", worlds, **replay, **smoothing)
-            model.noise = agent.noise
+        if (reports := native.get("reports")) is not None:
+            stats |= self._sums(reports)
+        for logged, value in self._model.logger.name_to_value.items():
+            if (name := LOSSES.get(logged.partition("/")[2])) is None:
+                continue
+            if not np.isfinite(value):
+                raise TrainingError(
+                    f"after {self.decisions} decisions: the {name} is not finite; lower algorithm.learning_rate, and "
+                    "resume from the checkpoint"
+                )
+            stats[name] = float(value) * stats["decisions"]
+        return stats
+
+    @property
+    def updates(self) -> int:
+        """Gradients taken so far."""
+        return int(getattr(self._model, "_n_updates", 0))
+
+
+class _Stopped(Exception):
+    """SB3's loop can be left between two rollouts by an exception alone, and only there is its state complete."""
+
+
+class _Callback(BaseCallback):
+    """Records and stops, in SB3's loop."""
+
+    def __init__(self, algorithm: Sb3, run: Run) -> None:
+        super().__init__()
+        self._algorithm, self._run = algorithm, run
+
+    def _on_rollout_start(self) -> None:
+        if not self._run.rest():
+            raise _Stopped
+
+    def _on_step(self) -> bool:
+        self._run.record(self._algorithm.stats(self.locals["infos"]), updates=self._algorithm.updates)
+        return True
+
+
+def find_class(name: str) -> type[BaseAlgorithm]:
+    """The algorithm `name` of SB3 or sb3-contrib. Raises ConfigError for one that there is not, with the nearest."""
+    known: dict[str, type[BaseAlgorithm]] = {}
+    absent = []
+    for package in PACKAGES:
+        try:
+            module = import_module(package)
+        except ImportError:
+            absent.append(package.replace("_", "-"))
+            continue
+        known |= {
+            key: value
+            for key, value in vars(module).items()
+            if inspect.isclass(value) and issubclass(value, (OnPolicyAlgorithm, OffPolicyAlgorithm))
+        }
+    if name in known:
+        return known[name]
+    hint = f" (and others in {', '.join(absent)}, which is not installed: pip install {absent[0]})" if absent else ""
+    raise ConfigError(
+        f"algorithm.name = {name}: unknown algorithm{did_you_mean(name, known)}; there are a3c, "
+        f"{', '.join(sorted(known))}{hint}, or FILE.py:CLASS for your own"
+    )
+
+
+def _arguments(context: Context, config: Sb3Config) -> dict[str, Any]:
+    """The keyword arguments of the class that the configuration gives, checked. Raises ConfigError."""
+    found = find_class(config.name)
+    return bind(found, config.arguments, "algorithm", config.name, OURS)
+
+
+def _build(
+    found: type[BaseAlgorithm], arguments: dict[str, Any], context: Context, config: Sb3Config, worlds: TimedVecEnv
+) -> BaseAlgorithm:
+    takes = inspect.signature(found).parameters
+    policy = dict(arguments.pop("policy_kwargs", None) or {})
+    network = context.config.network
+    if network.name == "mlp":
+        policy.setdefault("net_arch", list(network.arguments.get("hidden", (64, 64))))
+        policy.setdefault("activation_fn", nn.ReLU)
+    else:
+        policy.setdefault("net_arch", [])
+        # Actor and critic share nothing, as everywhere here.
+        if issubclass(found, OnPolicyAlgorithm) or "ent_coef" in takes or "policy_delay" in takes:
+            policy.setdefault("share_features_extractor", False)
+    policy["features_extractor_class"] = Extractor
+    policy["features_extractor_kwargs"] = {"context": context}
+    given: dict[str, Any] = {
+        "learning_rate": _falling(config.learning_rate, config.learning_rate_end),
+        "gamma": config.gamma,
+        "seed": context.config.seed,
+        "device": context.config.device,
+        "policy_kwargs": policy,
+        **arguments,
+    }
+    if config.discount == "time":
+        if "replay_buffer_class" in takes and "discounts" in inspect.getsource(found.train):
+            given.setdefault("replay_buffer_class", TimedReplayBuffer)
+        elif "rollout_buffer_class" in takes:
+            given.setdefault("rollout_buffer_class", TimedRolloutBuffer)
+            given.setdefault("rollout_buffer_kwargs", {"discounts": worlds})
         else:
-            model = ExploringSAC("MlpPolicy", worlds, **replay)
+            raise ConfigError(
+                f"algorithm.discount = time: {config.name} keeps no discount per step; give algorithm.discount: step"
+            )
+    if config.noise is not None:
+        if not issubclass(found, OffPolicyAlgorithm) or context.spec.bounds is None:
+            raise ConfigError(
+                f"algorithm.noise = {config.noise}: it is for off-policy algorithms with continuous actions; leave it "
+                "out, or null"
+            )
+        found = type(f"Exploring{found.__name__}", (Explorer, found), {"noise": config.noise})
+    recurrent = "Recurrent" in found.__name__
+    try:
+        model: BaseAlgorithm = found("MlpLstmPolicy" if recurrent else "MlpPolicy", worlds, **given)  # type: ignore[call-arg]
+    except (AssertionError, TypeError, ValueError) as error:
+        raise ConfigError(f"algorithm = {config.name}: {error}") from error
     model.set_logger(Logger(folder=None, output_formats=[]))
     return model
 
 
-def _falling(rate: float) -> Callable[[float], float]:
-    """A learning rate that falls linearly to a tenth."""
-    return lambda left: rate * (0.1 + 0.9 * left)
-
-
-def to_artifact(
-    model: BaseAlgorithm, layout: Layout, training: dict[str, Any], evaluation: dict[str, Any] | None = None
-) -> mlp.MlpArtifact:
-    """The artifact of a trained `model`: its deterministic policy."""
-    policy: Any = model.policy
-    if isinstance(model, TD3):
-        layers, extractor, output = list(policy.actor.mu), policy.actor.features_extractor, "tanh"
-    elif isinstance(model, SAC):
-        layers, extractor, output = [*policy.actor.latent_pi, policy.actor.mu], policy.actor.features_extractor, "tanh"
-    else:
-        layers, extractor, output = (
-            [*policy.mlp_extractor.policy_net, policy.action_net],
-            policy.features_extractor,
-            "linear",
-        )
-    linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
-    names = [f"actor.{k}" for k in range(len(linear) - 1)] + ["actor.out"]
-    tensors = {
-        f"{name}.{part}": value.detach().cpu().numpy().copy()
-        for name, layer in zip(names, linear, strict=True)
-        for part, value in (("weight", layer.weight), ("bias", layer.bias))
-    }
-    tensors |= {f"normalisation.{name}": value.cpu().numpy().copy() for name, value in extractor.named_buffers()}
-    hidden = tuple(layer.out_features for layer in linear[:-1])
-    return mlp.MlpArtifact(tensors, layout.id, hidden, output, training, model.seed or 0, versions(), evaluation or {})
+def _falling(rate: float, end: float) -> Callable[[float], float]:
+    """A learning rate that falls linearly to the share `end` of it."""
+    return lambda left: rate * (end + (1.0 - end) * left)

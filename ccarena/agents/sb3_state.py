@@ -16,8 +16,14 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 Arrays = dict[str, NDArray]
 
-_COUNTERS = ("num_timesteps", "_episode_num", "_n_updates", "_current_progress_remaining")
-_MEMORY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts", "discounts")
+_COUNTERS = (
+    "num_timesteps",
+    "_episode_num",
+    "_n_updates",
+    "_n_calls",
+    "_current_progress_remaining",
+    "exploration_rate",
+)
 
 
 def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
@@ -54,7 +60,9 @@ def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
         memory = model.replay_buffer
         filled = memory.buffer_size if memory.full else memory.pos
         rest["memory"] = {"pos": memory.pos, "full": memory.full}
-        arrays |= {f"memory/{name}": getattr(memory, name)[:filled] for name in _MEMORY}
+        arrays |= {f"memory/{name}": array[:filled] for name, array in _columns(memory).items()}
+    for index, part in enumerate(_lstm_states(model)):
+        arrays[f"lstm/{index}"] = _array(part)
     return arrays, rest
 
 
@@ -88,14 +96,28 @@ def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
     if isinstance(model, OffPolicyAlgorithm) and model.replay_buffer is not None:
         memory = model.replay_buffer
         memory.pos, memory.full = rest["memory"]["pos"], rest["memory"]["full"]
-        for name in _MEMORY:
+        for name, array in _columns(memory).items():
             saved = arrays[f"memory/{name}"]
-            getattr(memory, name)[: len(saved)] = saved
+            array[: len(saved)] = saved
+    for index, part in enumerate(_lstm_states(model)):
+        part.copy_(_tensor(arrays[f"lstm/{index}"]))
 
     algorithm, position, has_gauss, cached = rest["numpy"]
     np.random.set_state((algorithm, arrays["numpy"].astype(np.uint32), position, has_gauss, cached))
     torch.set_rng_state(torch.from_numpy(arrays["torch"].copy()))
     model.action_space.np_random.bit_generator.state = rest["actions"]
+
+
+def _columns(memory: Any) -> Arrays:
+    """What a replay buffer remembers, a row per step of all worlds."""
+    rows = memory.buffer_size
+    return {name: a for name, a in vars(memory).items() if isinstance(a, np.ndarray) and a.shape[:1] == (rows,)}
+
+
+def _lstm_states(model: BaseAlgorithm) -> list[torch.Tensor]:
+    """Of recurrent policies, what the worlds' flows remember; empty for others."""
+    states = getattr(model, "_last_lstm_states", None)
+    return [] if states is None else [part for pair in states for part in pair]
 
 
 def _starts(model: BaseAlgorithm) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The training run: learner and executor from a configuration, checkpoints, policy, evaluation and report."""
+"""The training run: an algorithm from the record, checkpoints, progress, policy, evaluation and report."""
 
 from __future__ import annotations
 
@@ -8,45 +8,33 @@ import json
 import logging
 import shlex
 import sys
+import threading
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 import torch
-from numpy.typing import NDArray
 
 from ccarena.agents import checkpoint
-from ccarena.agents.a3c import EnvFactory, Learner, Update, Worker, seeds
-from ccarena.agents.local import LocalExecutor
+from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
+from ccarena.agents.algorithms import build
 from ccarena.agents.progress import Display, Recorder
 from ccarena.agents.runs import CONFIG, EVALUATION, INTERRUPTED, POLICY, check_device, fixed, resumable, signals
 from ccarena.configs import TrainConfig, save_config
+from ccarena.envs.domain import trained_on
+from ccarena.envs.spec import Spec, spec_of
 from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
+from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.networks import ActorCritic, Architecture
+
+__all__ = ["artifact_of", "check", "environments", "train"]
 
 log = logging.getLogger(__name__)
 
 
-class Executor(Protocol):
-    """Who runs the workers: `LocalExecutor` or `RayExecutor`."""
-
-    def step(self) -> Update | None:
-        """Applies one more gradient; None if none has come for a while."""
-
-    def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """What `restore` needs, as arrays and as JSON."""
-
-    def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
-
-    def close(self) -> None:
-        """Ends the workers."""
-
-
-def train(config: TrainConfig, resume: bool = False, make_envs: EnvFactory | None = None) -> int:
+def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None = None) -> int:
     """Trains in the folder `config.out` (`runs/NAME` if None), evaluates, and returns the process's exit code.
 
     The folder gets `config.yaml`, `progress.jsonl`, TensorBoard logs, checkpoints, `policy.safetensors` and what the
@@ -54,139 +42,152 @@ def train(config: TrainConfig, resume: bool = False, make_envs: EnvFactory | Non
     checkpoint; under the local executor the result is bit for bit that of an uninterrupted run. `make_envs` replaces
     the configured environment.
 
-    Raises ConfigError if the folder holds a run and `resume` is off, CheckpointError if it cannot be resumed,
-    TrainingError if learning breaks down.
+    Raises ConfigError if the folder holds a run and `resume` is off, or if the record's reward, network or algorithm
+    cannot be used; CheckpointError if it cannot be resumed, TrainingError if learning breaks down.
     """
     out = Path(config.out or Path("runs", config.name))
-    _check_machine(config)
+    context = Context(config, spec_of(config), make_envs or environments(config))
+    check(context)
     start = resumable(config, out) if resume else None
     if start is None:
         if (out / CONFIG).exists():
             raise ConfigError(f"out = {out}: holds a run already; go on with it by --resume, or name another folder")
         save_config(config, out / CONFIG)
-    learner = _learn(config, out, start, make_envs or environments(config))
-    if not learner.done:
-        command = shlex.join(["ccarena", "train", "--out", str(out), "--resume"])
-        print(f"interrupted after {learner.decisions:,} decisions; go on with: {command}", file=sys.stderr)
-        return INTERRUPTED
-    _finish(config, out, learner.network())
+    # Networks this small lose more to a thread pool than they gain, and one thread is what makes sums reproducible.
+    torch.set_num_threads(1)
+    with closing(build(context)) as algorithm:
+        _learn(context, algorithm, out, start)
+        if algorithm.decisions < config.total_decisions:
+            command = shlex.join(["ccarena", "train", "--out", str(out), "--resume"])
+            print(f"interrupted after {algorithm.decisions:,} decisions; go on with: {command}", file=sys.stderr)
+            return INTERRUPTED
+        policy = algorithm.policy()
+    _finish(context, out, policy)
     return 0
 
 
-def environments(config: TrainConfig) -> EnvFactory:
-    """Each worker's share of the configured worlds."""
+def environments(config: TrainConfig) -> MakeEnvs:
+    """The configured distribution, in as many rows as are asked for."""
     return functools.partial(_make_envs, config)
 
 
-def _make_envs(config: TrainConfig, worker: int, threads: int) -> gym.vector.VectorEnv:
-    from ccarena.envs import AcctVectorEnv
+def _make_envs(config: TrainConfig, rows: int, threads: int, privileged: bool = False) -> gym.vector.VectorEnv:
+    from ccarena.envs import LearnedVectorEnv
 
-    # Without copies: a worker puts what it keeps into its own buffers.
-    return AcctVectorEnv(config.env.worlds // config.agent.workers, config.env, threads=threads, copy=False)
+    # Without copies: an algorithm puts what it keeps into its own buffers.
+    return LearnedVectorEnv(config, rows, threads=threads, copy=False, privileged=privileged)
 
 
-def _check_machine(config: TrainConfig) -> None:
-    """Raises ConfigError or MissingDependencyError for what the configuration asks of this machine in vain."""
+def check(context: Context) -> None:
+    """Raises ConfigError or MissingDependencyError for what the record asks in vain, before anything is written."""
+    config = context.config
     check_device(config.device)
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
+    for control in config.controls:
+        if context.spec.actions and control.action not in context.spec.actions:
+            known = ", ".join(f"{action:g}" for action in context.spec.actions)
+            raise ConfigError(f"controls: {control.label}: there is no action {control.action:g}; there are {known}")
+    # An operation that an artifact cannot say is found now, not after hours.
+    export.check(context.network(context.spec.outputs), context.spec.size)
 
 
-def _learn(config: TrainConfig, out: Path, start: checkpoint.Checkpoint | None, make_envs: EnvFactory) -> Learner:
-    """Trains to the end, or until a signal; the last checkpoint is that of the returned state."""
-    # Networks this small lose more to a thread pool than they gain, and one thread is what makes sums reproducible.
-    torch.set_num_threads(1)
-    architecture = Architecture(config.network.filters, config.network.hidden)
-    learner = Learner(config.agent, architecture, config.total_decisions, config.seed)
-    recorder = Recorder(out, config.total_decisions)
-    elapsed_s = 0.0
+class _Run:
+    """The training as an algorithm sees it (`ccarena.agents.algorithm.Run`): records, shows, saves and stops."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        algorithm: Algorithm,
+        out: Path,
+        recorder: Recorder,
+        display: Display,
+        interrupted: threading.Event,
+        elapsed_s: float,
+    ) -> None:
+        self._config, self._algorithm, self._out = config, algorithm, out
+        self._recorder, self._display, self._interrupted = recorder, display, interrupted
+        self._began_s = self._saved_s = time.monotonic()
+        self._elapsed_s = elapsed_s
+
+    def record(self, stats: Stats, *, updates: int = 0, **now: float) -> None:
+        decisions = self._algorithm.decisions
+        elapsed_s = round(self._elapsed_s + time.monotonic() - self._began_s, 3)
+        self._recorder.add(stats, decisions=decisions, updates=updates, elapsed_s=elapsed_s, **now)
+        self._display.update(decisions, stats)
+
+    def rest(self) -> bool:
+        if self._algorithm.decisions >= self._config.total_decisions or self._interrupted.is_set():
+            self._save()
+            return False
+        now_s = time.monotonic()
+        if now_s - self._saved_s >= self._config.checkpoint_every_s:
+            self._saved_s = now_s
+            try:
+                self._save()
+            except CheckpointError as error:
+                log.warning("%s; training goes on", error)
+        return True
+
+    def _save(self) -> None:
+        arrays, rest = self._algorithm.state()
+        whole = {
+            "config": fixed(self._config),
+            "algorithm": rest,
+            "recorder": self._recorder.state(),
+            "elapsed_s": self._elapsed_s + time.monotonic() - self._began_s,
+        }
+        checkpoint.save(self._out, checkpoint.Checkpoint({f"algorithm.{k}": a for k, a in arrays.items()}, whole))
+
+
+def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.Checkpoint | None) -> None:
+    """Trains to the end, or until a signal; the last checkpoint is that of the algorithm's state then."""
+    config, shares = context.config, context.config.progress.shares
+    recorder, elapsed_s = Recorder(out, config.total_decisions, shares), 0.0
     if start is not None:
         try:
-            learner.restore(start.part("learner"), start.rest["learner"])
+            algorithm.restore(start.part("algorithm"), start.rest["algorithm"])
             recorder.restore(start.rest["recorder"])
             elapsed_s = start.rest["elapsed_s"]
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{out}: the checkpoint does not fit this configuration: {error}") from error
-    if learner.done:
-        return learner
-
+    if algorithm.decisions >= config.total_decisions:
+        return
     with ExitStack() as stack:
-        executor = stack.enter_context(closing(_executor(config, learner, architecture, make_envs)))
-        if start is not None:
-            try:
-                executor.restore(start.part("executor"), start.rest["executor"])
-            except (KeyError, ValueError) as error:
-                raise CheckpointError(f"{out}: the checkpoint does not fit this configuration: {error}") from error
         stack.enter_context(closing(recorder))
         interrupted = stack.enter_context(signals())
-        display = stack.enter_context(closing(Display(config.total_decisions, learner.decisions)))
-        began_s = saved_s = time.monotonic()
-
-        def save() -> None:
-            arrays = {f"learner.{name}": array for name, array in learner.state()[0].items()}
-            executor_arrays, executor_rest = executor.state()
-            arrays |= {f"executor.{name}": array for name, array in executor_arrays.items()}
-            rest = {
-                "config": fixed(config),
-                "learner": learner.state()[1],
-                "executor": executor_rest,
-                "recorder": recorder.state(),
-                "elapsed_s": elapsed_s + time.monotonic() - began_s,
-            }
-            checkpoint.save(out, checkpoint.Checkpoint(arrays, rest))
-
-        while not learner.done and not interrupted.is_set():
-            update = executor.step()
-            now_s = time.monotonic()
-            if update is not None:
-                recorder.add(
-                    update.stats,
-                    decisions=learner.decisions,
-                    updates=learner.updates,
-                    elapsed_s=round(elapsed_s + now_s - began_s, 3),
-                    entropy_weight=learner.entropy_weight,
-                )
-                display.update(learner.decisions, update.stats)
-            if now_s - saved_s >= config.checkpoint_every_s:
-                saved_s = now_s
-                try:
-                    save()
-                except CheckpointError as error:
-                    log.warning("%s; training goes on", error)
-        save()
-    return learner
+        display = stack.enter_context(closing(Display(config.total_decisions, algorithm.decisions, shares)))
+        algorithm.learn(_Run(config, algorithm, out, recorder, display, interrupted, elapsed_s))
 
 
-def _executor(config: TrainConfig, learner: Learner, architecture: Architecture, make_envs: EnvFactory) -> Executor:
-    if config.executor == "ray":
-        from ccarena.agents.ray import RayExecutor
-
-        return RayExecutor(learner, make_envs, config.agent, architecture, config.seed, config.device)
-    side_by_side = min(config.threads, config.agent.workers)
-    workers = [
-        Worker(
-            make_envs(index, config.threads // side_by_side),
-            config.agent,
-            architecture,
-            *seeds(config.seed, index),
-            device=config.device,
-        )
-        for index in range(config.agent.workers)
-    ]
-    return LocalExecutor(learner, workers, side_by_side)
+def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str, Any] | None = None) -> Artifact:
+    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from."""
+    config, spec = context.config, context.spec
+    return Artifact.of(
+        graph=_graph(policy, spec),
+        document=spec.canonical,
+        params=dict(config.params),
+        training=config.model_dump(mode="json"),
+        seed=config.seed,
+        trained_on=trained_on(config),
+        evaluation=evaluation or {},
+    )
 
 
-def _finish(config: TrainConfig, out: Path, network: ActorCritic) -> None:
+def _graph(policy: torch.nn.Module, spec: Spec) -> Any:
+    return export.to_graph(policy, spec.size)
+
+
+def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
-    artifact = Artifact.of(network, config.model_dump(mode="json"), config.seed)
-    artifact.save(out / POLICY)
+    artifact_of(context, policy).save(out / POLICY)
     print(f"policy: {out / POLICY}")
-    if not config.eval.suites:
+    if not context.config.eval.link_sets:
         return
-    from ccarena.eval.evaluate import evaluate_run
+    from ccarena.eval.heldout.training_run import evaluate_run
 
-    verdict = evaluate_run(out, config)
+    verdict = evaluate_run(out, context.config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
-        Artifact.of(network, artifact.training, config.seed, figures).save(out / POLICY)
+        artifact_of(context, policy, figures).save(out / POLICY)
     print(verdict)

@@ -1,19 +1,26 @@
-"""Actor and critic of ACCT's agent (paper, §II-C and Fig. 3).
+"""Networks: the built-in ones by name, or any `torch.nn.Module` of the user's own file.
 
-Each series of the observation goes through a 1-D convolution as wide as the series, so that every filter gives one
-scalar; ReLU; these and the two scalar inputs are fully connected to a hidden layer of ReLUs; from there 15 logits
-(actor) or one value (critic). Actor and critic share no weights. The filter count is not in the paper; 8 keeps
-inference in a kernel at microseconds, Pensieve, which the design follows, has 128.
+A network is a class whose objects map normalised observations `[N, spec.size]` to `[N, outputs]`:
+
+    class Net(nn.Module):
+        def __init__(self, spec: Spec, outputs: int, hidden: int = 64) -> None: ...
+        def forward(self, x: Tensor) -> Tensor: ...
+
+Every further parameter of its constructor is a key of `network` in the configuration. One with memory has
+`forward(x, state) -> (y, state)` and `initial_state(n)`, the state of `n` flows that have seen nothing; algorithms that
+learn without memory refuse it. Its operations have to be among those that an artifact can say
+(`ccarena.policies.export`), which is checked before training starts.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ccarena.acct import spec
-from ccarena.errors import MissingDependencyError
+from ccarena.configs.schema import NetworkConfig
+from ccarena.configs.userfile import bind, find, is_own
+from ccarena.errors import ConfigError, MissingDependencyError, did_you_mean
 
 try:
     import torch
@@ -22,131 +29,139 @@ try:
 except ImportError as error:
     raise MissingDependencyError.for_extra("torch", "train", "training a policy") from error
 
+if TYPE_CHECKING:
+    from ccarena.envs.spec import Spec
 
-@dataclass(frozen=True)
-class Architecture:
-    """Size of the networks; with the observation id it fixes every tensor's shape."""
-
-    filters: int = 8
-    """Filters of each convolution."""
-    hidden: int = 128
-    """Units of the hidden layer (paper: 128)."""
-
-    def to_dict(self) -> dict[str, int | str]:
-        """As the artifact's metadata carries it."""
-        return {"kind": "acct-conv", **asdict(self)}
+GIVEN = ("spec", "outputs")
+"""Parameters of a network's constructor that are not the configuration's."""
 
 
-def default_normalisation() -> dict[str, np.ndarray]:
-    """Fixed input normalisation x' = clip((x - offset) · scale, low, high), each `[OBSERVATION_SIZE]` float32.
+def build(config: NetworkConfig, spec: Spec, outputs: int) -> nn.Module:
+    """The configured network. Raises ConfigError for an unknown name or argument, or one that it cannot be built of."""
+    found = _named(config.name)
+    arguments = bind(found, config.arguments, "network", config.name, GIVEN)
+    try:
+        network = found(spec=spec, outputs=outputs, **arguments)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"network = {config.name}: it cannot be built: {type(error).__name__}: {error}") from error
+    if not isinstance(network, nn.Module):
+        raise ConfigError(f"network = {config.name}: it built {type(network).__name__}; expected a torch.nn.Module")
+    return network
 
-    Fixed rather than running statistics, so that training has no hidden state and an artifact means the same
-    everywhere. The scales put 1-100 Mbit/s and delays of up to two budgets at about 0-1. Not in the paper.
+
+def has_memory(network: nn.Module) -> bool:
+    """Whether `network` keeps a state from one decision to the next."""
+    return "state" in inspect.signature(network.forward).parameters
+
+
+def _named(name: str) -> Callable[..., Any]:
+    if is_own(name):
+        return find(name, "network")  # type: ignore[no-any-return]
+    if name not in BUILT_IN:
+        raise ConfigError(
+            f"network = {name}: unknown network{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "
+            "FILE.py:CLASS for your own"
+        )
+    return BUILT_IN[name]
+
+
+class Mlp(nn.Module):
+    """Fully connected layers with ReLUs."""
+
+    def __init__(self, spec: Spec, outputs: int, hidden: Sequence[int] = (64, 64)) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        inputs = spec.size
+        for units in hidden:
+            layers += [_orthogonal(nn.Linear(inputs, units), 2**0.5), nn.ReLU()]
+            inputs = units
+        self.layers = nn.Sequential(*layers)
+        self.out = _orthogonal(nn.Linear(inputs, outputs), 1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, spec.size]` to `[N, outputs]`."""
+        y: Tensor = self.out(self.layers(x))
+        return y
+
+
+class SeriesConv(nn.Module):
+    """A 1-D convolution whose kernel is as wide as its input, hence one matrix product: weight `[F, length]`."""
+
+    def __init__(self, length: int, filters: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(filters, length))
+        self.bias = nn.Parameter(torch.zeros(filters))
+        nn.init.orthogonal_(self.weight, gain=2**0.5)
+
+    def forward(self, series: Tensor) -> Tensor:
+        """`[N, length]` to `[N, F]`."""
+        return functional.linear(series, self.weight, self.bias)
+
+
+class AcctConv(nn.Module):
+    """The network of ACCT's agent (paper, §II-C and Fig. 3), for any observation.
+
+    Each series goes through a 1-D convolution as wide as the series, so that every filter gives one scalar; ReLU; these
+    and the entries without a history are fully connected to a hidden layer of ReLUs, and that to the output. The filter
+    count is not in the paper; 8 keeps inference in a kernel at microseconds, Pensieve, which the design follows, has
+    128.
     """
-    size = spec.OBSERVATION_SIZE
-    scale = np.ones(size, dtype=np.float32)
-    high = np.ones(size, dtype=np.float32)
-    for where, factor, top in (
-        (spec.SERIES_SLICES["throughput"], 0.3, 4.0),  # MB/s: clipped at 107 Mbit/s
-        (spec.SERIES_SLICES["delay"], 0.5, 5.0),  # budgets: clipped at 10
-        (spec.SERIES_SLICES["zone"], 1.0, 1.0),
-        (spec.SERIES_SLICES["window"], 1.0, 4.0),
-        (spec.SCALAR_SLICE.start, 0.01, 4.0),  # packets/s: clipped at 400
-        (spec.SCALAR_SLICE.start + 1, 1.0 / spec.ACTIONS[-1], 1.0),
-    ):
-        scale[where] = factor
-        high[where] = top
-    zeros = np.zeros(size, dtype=np.float32)
-    return {"offset": zeros, "scale": scale, "low": zeros.copy(), "high": high}
+
+    def __init__(self, spec: Spec, outputs: int, filters: int = 8, hidden: int = 128) -> None:
+        super().__init__()
+        self.series = {entry.name: spec.slices[entry.name] for entry in spec.observation if entry.length > 1}
+        self.scalars = [spec.slices[entry.name] for entry in spec.observation if entry.length == 1]
+        if not self.series:
+            raise ValueError("the observation has no series; take the network mlp")
+        self.conv = nn.ModuleDict(
+            {entry.name: SeriesConv(entry.length, filters) for entry in spec.observation if entry.length > 1}
+        )
+        self.hidden = _orthogonal(nn.Linear(len(self.series) * filters + len(self.scalars), hidden), 2**0.5)
+        self.out = _orthogonal(nn.Linear(hidden, outputs), 1.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, spec.size]` to `[N, outputs]`."""
+        parts = [self.conv[name](x[:, where]) for name, where in self.series.items()]
+        features = functional.relu(torch.cat(parts, dim=1))
+        scalars = [x[:, where] for where in self.scalars]
+        y: Tensor = self.out(functional.relu(self.hidden(torch.cat((features, *scalars), dim=1))))
+        return y
+
+
+def _orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
+    nn.init.orthogonal_(layer.weight, gain=gain)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 class Normalisation(nn.Module):
-    """Applies :func:`default_normalisation`, or whatever an artifact loaded into its buffers."""
+    """x' = clip((x - offset) · scale, low, high), as the document says. Fixed, so that training has no hidden state."""
 
     offset: Tensor
     scale: Tensor
     low: Tensor
     high: Tensor
 
-    def __init__(self) -> None:
+    def __init__(self, spec: Spec) -> None:
         super().__init__()
-        for name, value in default_normalisation().items():
+        for name, value in spec.normalisation.items():
             self.register_buffer(name, torch.from_numpy(value))
 
     def forward(self, observation: Tensor) -> Tensor:
-        """`[N, OBSERVATION_SIZE]` to the same."""
+        """Raw observations `[N, spec.size]` to the same, normalised."""
         return torch.clamp((observation - self.offset) * self.scale, self.low, self.high)
 
 
-class SeriesConv(nn.Module):
-    """A 1-D convolution whose kernel is as wide as its input, hence one matrix product: weight `[F, C, HISTORY]`."""
+class Squash(nn.Module):
+    """`tanh` into the bounds of a continuous action."""
 
-    def __init__(self, channels: int, filters: int) -> None:
+    def __init__(self, bounds: tuple[float, float]) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(filters, channels, spec.HISTORY))
-        self.bias = nn.Parameter(torch.zeros(filters))
-        nn.init.orthogonal_(self.weight, gain=2**0.5)
+        self.low, self.width = bounds[0], bounds[1] - bounds[0]
 
-    def forward(self, series: Tensor) -> Tensor:
-        """`[N, C · HISTORY]` to `[N, F]`."""
-        return functional.linear(series, self.weight.flatten(1), self.bias)
-
-
-class Trunk(nn.Module):
-    """Normalised observation `[N, OBSERVATION_SIZE]` to hidden features `[N, hidden]`."""
-
-    def __init__(self, architecture: Architecture) -> None:
-        super().__init__()
-        filters = architecture.filters
-        self.conv = nn.ModuleDict({name: SeriesConv(channels, filters) for name, channels in spec.SERIES.items()})
-        self.hidden = nn.Linear(len(spec.SERIES) * filters + len(spec.SCALARS), architecture.hidden)
-        nn.init.orthogonal_(self.hidden.weight, gain=2**0.5)
-        nn.init.zeros_(self.hidden.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """See the class."""
-        parts = [conv(x[:, spec.SERIES_SLICES[name]]) for name, conv in self.conv.items()]
-        features = functional.relu(torch.cat(parts, dim=1))
-        return functional.relu(self.hidden(torch.cat((features, x[:, spec.SCALAR_SLICE]), dim=1)))
-
-
-class Tower(Trunk):
-    """A trunk and a linear output."""
-
-    def __init__(self, architecture: Architecture, outputs: int, gain: float) -> None:
-        super().__init__(architecture)
-        self.out = nn.Linear(architecture.hidden, outputs)
-        nn.init.orthogonal_(self.out.weight, gain=gain)
-        nn.init.zeros_(self.out.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalised observation `[N, OBSERVATION_SIZE]` to `[N, outputs]`."""
-        return self.out(super().forward(x))
-
-
-class ActorCritic(nn.Module):
-    """Both networks. `state_dict()` has the artifact's tensor names."""
-
-    def __init__(self, architecture: Architecture = Architecture()) -> None:
-        super().__init__()
-        self.architecture = architecture
-        self.normalisation = Normalisation()
-        # A small actor gain starts from the uniform policy, whose entropy is what A3C explores with.
-        self.actor = Tower(architecture, len(spec.ACTIONS), gain=0.01)
-        self.critic = Tower(architecture, 1, gain=1.0)
-
-    def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Raw observations `[N, OBSERVATION_SIZE]` to logits `[N, len(ACTIONS)]` and values `[N]`."""
-        x = self.normalisation(observation)
-        return self.actor(x), self.critic(x).squeeze(1)
-
-    def logits(self, observation: Tensor) -> Tensor:
-        """The actor alone: raw observations to logits `[N, len(ACTIONS)]`."""
-        return self.actor(self.normalisation(observation))
-
-    def value(self, observation: Tensor) -> Tensor:
-        """The critic alone: raw observations to values `[N]`."""
-        return self.critic(self.normalisation(observation)).squeeze(1)
+    def forward(self, y: Tensor) -> Tensor:
+        """Any number to the bounds, `[N, 1]`."""
+        return self.low + self.width * (0.5 + 0.5 * torch.tanh(y))
 
 
 def bind_flat(module: nn.Module) -> tuple[Tensor, Tensor]:
@@ -165,3 +180,7 @@ def bind_flat(module: nn.Module) -> tuple[Tensor, Tensor]:
         p.grad = gradient[start:stop].view(p.shape)
         start = stop
     return weights, gradient
+
+
+BUILT_IN: dict[str, Callable[..., nn.Module]] = {"acct_conv": AcctConv, "mlp": Mlp}
+"""Networks by name."""

@@ -1,0 +1,155 @@
+"""A3C's two networks and what they make of actions: a choice among indices, or a number within bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ccarena.agents.algorithm import Context
+from ccarena.envs.spec import Spec
+from ccarena.errors import ConfigError
+from ccarena.policies.networks import Normalisation, Squash, has_memory
+
+FloatArray = NDArray[np.float32]
+ACTOR_GAIN = 0.01
+"""On the actor's output at the start: nearly the uniform policy, whose entropy is what A3C explores with."""
+
+
+class Actions(Protocol):
+    """How actions are drawn from the actor's answer, and how likely they were."""
+
+    shape: tuple[int, ...]
+    dtype: type[np.generic]
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """What chance adds to `shape` decisions."""
+
+    def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
+        """Draws an action per row of `answer` `[N, outputs]`."""
+
+    def given(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Drawn actions as the environment takes them."""
+
+    def evaluate(self, answer: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probability `[N]` of drawn actions, and the mean entropy."""
+
+
+class Discrete:
+    """One of n actions, by the softmax of n logits."""
+
+    shape: tuple[int, ...] = ()
+    dtype: type[np.generic] = np.int64
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Gumbel noise: argmax(logits + noise) is a sample of softmax(logits)."""
+        waits = rng.standard_exponential((*shape, self._count), dtype=np.float32)
+        return -np.log(waits + np.float32(1e-20))
+
+    def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
+        """The index of the largest."""
+        np.argmax(answer + noise, axis=1, out=out)
+
+    def given(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """As they are."""
+        return actions
+
+    def evaluate(self, answer: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the softmax."""
+        log_probabilities = torch.log_softmax(answer, dim=1)
+        entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=1).mean()
+        return log_probabilities.gather(1, actions.unsqueeze(1)).squeeze(1), entropy
+
+
+class Gaussian:
+    """A number y around the actor's answer, squashed into the bounds; its spread is learned, the same everywhere.
+
+    Probabilities are those of y: what tanh does to them has no gradient. The entropy is that of y, too.
+    """
+
+    shape: tuple[int, ...] = (1,)
+    dtype: type[np.generic] = np.float32
+
+    def __init__(self, bounds: tuple[float, float], log_std: nn.Parameter) -> None:
+        self._bounds, self._log_std = bounds, log_std
+
+    def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Standard normal."""
+        return rng.standard_normal((*shape, 1), dtype=np.float32)
+
+    def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
+        """y, before it is squashed."""
+        np.add(answer, noise * np.float32(math.exp(float(self._log_std.detach()))), out=out)
+
+    def given(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Within the bounds."""
+        low, high = self._bounds
+        return (low + (high - low) * (0.5 + 0.5 * np.tanh(actions))).astype(np.float32)
+
+    def evaluate(self, answer: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the normal distribution of y."""
+        log_std = self._log_std
+        scaled = (actions - answer) / log_std.exp()
+        constant = log_std + 0.5 * math.log(2.0 * math.pi)
+        return (-0.5 * scaled.square() - constant).squeeze(1), (0.5 + constant).sum()
+
+
+class ActorCritic(nn.Module):
+    """Actor and critic as configured, which share nothing, on one normalisation. Raises ConfigError."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        spec: Spec = context.spec
+        self.normalisation = Normalisation(spec)
+        self.actor = context.network(spec.outputs)
+        self.spread = None if spec.bounds is None else nn.Parameter(torch.zeros(1))
+        self.critic = context.network(1)
+        if has_memory(self.actor):
+            raise ConfigError(
+                f"network = {context.config.network.name}: it has memory, and a3c learns without; take RecurrentPPO, or "
+                "an algorithm of your own"
+            )
+        last = [layer for layer in self.actor.modules() if isinstance(layer, nn.Linear)]
+        if last:
+            with torch.no_grad():
+                last[-1].weight.mul_(ACTOR_GAIN)
+        self._bounds, self._outputs = spec.bounds, spec.outputs
+
+    @property
+    def actor_size(self) -> int:
+        """Weights that are the actor's: the first ones of `parameters()`."""
+        spread = 0 if self.spread is None else 1
+        return spread + sum(p.numel() for p in self.actor.parameters())
+
+    @property
+    def actions(self) -> Actions:
+        """What the actor's answer means."""
+        if self._bounds is None or self.spread is None:
+            return Discrete(self._outputs)
+        return Gaussian(self._bounds, self.spread)
+
+    def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """Raw observations `[N, spec.size]` to the actor's answer `[N, outputs]` and values `[N]`."""
+        x = self.normalisation(observation)
+        return self.actor(x), self.critic(x).squeeze(1)
+
+    def act(self, observation: Tensor) -> Tensor:
+        """The actor alone: raw observations to its answer `[N, outputs]`."""
+        y: Tensor = self.actor(self.normalisation(observation))
+        return y
+
+    def value(self, observation: Tensor) -> Tensor:
+        """The critic alone: raw observations to values `[N]`."""
+        y: Tensor = self.critic(self.normalisation(observation)).squeeze(1)
+        return y
+
+    def policy(self) -> nn.Module:
+        """The actor on normalised observations, squashed into the bounds if it is continuous."""
+        return self.actor if self._bounds is None else nn.Sequential(self.actor, Squash(self._bounds))

@@ -1,0 +1,122 @@
+"""What Stable-Baselines3 needs for steps of different lengths: worlds, buffers; and our way of exploring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from torch import Tensor
+
+from ccarena.agents.semi_markov import discounted
+from ccarena.configs.schema import Sb3Config
+from ccarena.envs.sb3 import Sb3VecEnv
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
+
+
+class TimedVecEnv(Sb3VecEnv):
+    """Worlds whose rewards count by the length of their intervals; `discounts` `[N]` is what the future counts.
+
+    `rewards` `[N]` are those of the last step as the environment gives them, but for the floor.
+    """
+
+    def __init__(self, envs: gym.vector.VectorEnv, config: Sb3Config) -> None:
+        super().__init__(envs)
+        self._config = config
+        self.discounts = np.full(self.num_envs, config.gamma, np.float32)
+        self.rewards = np.zeros(self.num_envs, np.float32)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """As `Sb3VecEnv.step_wait`, with `discount` in the infos."""
+        observations, rewards, dones, infos = super().step_wait()
+        floor = self._config.reward_floor
+        self.rewards = rewards if floor is None else np.maximum(rewards, np.float32(floor))
+        # Rewards of 1 for ever are then worth 1, whatever γ: values are averages.
+        rewards = self.rewards * np.float32(self._config.reward_scale * (1.0 - self._config.gamma))
+        if self._config.discount == "time":
+            intervals_s = np.array([info["interval_s"] for info in infos])
+            rewards, self.discounts = discounted(rewards, intervals_s, self._config.gamma, self._config.discount_unit_s)
+        for info, discount in zip(infos, self.discounts.tolist(), strict=True):
+            info["discount"] = discount
+        return observations, rewards, dones, infos
+
+
+class TimedReplayBuffer(ReplayBuffer):
+    """A replay buffer that keeps each transition's discount; SB3 asks for it as it does for n-step returns."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.discounts = np.zeros((self.buffer_size, self.n_envs), np.float32)
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        """Adds a transition per world; its infos come last."""
+        infos = args[5] if len(args) > 5 else kwargs["infos"]
+        self.discounts[self.pos] = [info["discount"] for info in infos]
+        super().add(*args, **kwargs)
+
+    def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> ReplayBufferSamples:
+        worlds = np.random.randint(0, self.n_envs, size=len(batch_inds))
+        ended = self.dones[batch_inds, worlds] * (1 - self.timeouts[batch_inds, worlds])
+        columns = (ended, self.rewards[batch_inds, worlds], self.discounts[batch_inds, worlds])
+        dones, rewards, discounts = (self.to_torch(column.reshape(-1, 1)) for column in columns)
+        rows = (self.observations, self.actions, self.next_observations)
+        observations, actions, following = (self.to_torch(array[batch_inds, worlds]) for array in rows)
+        return ReplayBufferSamples(observations, actions, following, dones, rewards, discounts)
+
+
+class TimedRolloutBuffer(RolloutBuffer):
+    """A rollout buffer with a discount per step, which `discounts` has of the step that has just been taken."""
+
+    def __init__(self, *args: Any, discounts: TimedVecEnv, **kwargs: Any) -> None:
+        self._worlds = discounts
+        super().__init__(*args, **kwargs)
+
+    def reset(self) -> None:
+        """Empties it."""
+        super().reset()
+        self.discounts = np.zeros((self.buffer_size, self.n_envs), np.float32)
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        """Adds a step of every world."""
+        self.discounts[self.pos] = self._worlds.discounts
+        super().add(*args, **kwargs)
+
+    def compute_returns_and_advantage(self, last_values: Tensor, dones: NDArray[np.bool_]) -> None:
+        """Generalised advantage estimation (Schulman et al. 2016) with a discount per step; λ is per step as ever."""
+        following = last_values.clone().cpu().numpy().flatten()
+        alive, advantage = 1.0 - dones.astype(np.float32), np.zeros(self.n_envs, np.float32)
+        for step in reversed(range(self.buffer_size)):
+            discount = self.discounts[step] * alive
+            delta = self.rewards[step] + discount * following - self.values[step]
+            advantage = delta + discount * self.gae_lambda * advantage
+            self.advantages[step] = advantage
+            following, alive = self.values[step], 1.0 - self.episode_starts[step]
+        self.returns = self.advantages + self.values
+
+
+class Explorer:
+    """Explores with noise of another strength in each world, from the first decision on.
+
+    Strengths are spread evenly, in logarithm, from a tenth of the configured one to all of it (as in Ape-X, Horgan et
+    al. 2018): some worlds stay near the policy, others show what is far from it, without which a policy at the edge of
+    the action space would never see the inside. SB3 would begin with uniform actions, windows quartered and quadrupled
+    at every turn.
+    """
+
+    noise = 0.0
+    """Standard deviation in the boldest world, actions from -1 to 1."""
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        model: Any = self
+        chosen, _ = model.predict(model._last_obs, deterministic=False)
+        strength = self.noise * np.logspace(-1.0, 0.0, n_envs)[:, None]
+        noise = strength * np.random.standard_normal((n_envs, 1))
+        scaled = np.clip(model.policy.scale_action(chosen) + noise, -1, 1).astype(np.float32)
+        return model.policy.unscale_action(scaled), scaled
