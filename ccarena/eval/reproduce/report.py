@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ccarena.backends import KERNEL, SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.backends import KERNEL, SIM
-from ccarena.eval.evaluate import plain, write_atomically
 from ccarena.eval.reproduce.checks import STATES, Verdict
 from ccarena.eval.reproduce.suite import Loaded
+from ccarena.files import plain, write_atomically
 
 __all__ = ["claims_markdown", "folder_of", "page", "print_suite", "read_folder", "write_suite"]
 
@@ -106,7 +106,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
     """Prints a suite's table of claims, its notes and where its files are."""
     from rich.console import Console
 
-    from ccarena.eval.report import print_table
+    from ccarena.terminal import print_table
 
     title = f"{_name(digest)} ({digest['paper']})" + (
         "  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else ""
