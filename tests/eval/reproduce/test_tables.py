@@ -10,7 +10,7 @@ import pytest
 
 from ccarena import cli
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import figures, report, runs, suite
+from ccarena.eval.reproduce import figures, runs, suite, tables
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -68,17 +68,17 @@ def test_the_page_holds_every_claim(write: Write, tmp_path: Path, monkeypatch: p
         {"{within: 40 %}": "{within: 0.01 %}\n    direction: {at_least: 0.1}\n    note: Slow start fills it late."}
     )
     assert cli.main(["reproduce", str(one), "--out", str(out), "--jobs", "1"]) == 0
-    page = report.page(out, ["own/mine", "own/other"])
-    assert page == report.page(out, ["own/mine", "own/other"])
+    page = tables.page(out, ["own/mine", "own/other"])
+    assert page == tables.page(out, ["own/mine", "own/other"])
     assert "## own/mine: Two schemes" in page and "| [own/mine](#ownmine-two-schemes) | none | 0 | 2 | 0 |" in page
     assert "| The link is busy at 8 Mbit/s | 1 | cubic: " in page and "**differs** |" in page
     assert "- The link is busy at 8 Mbit/s: Slow start fills it late." in page
     assert "Not run: own/other." in page and str(tmp_path) not in page
     with pytest.raises(ConfigError, match="holds no results"):
-        report.page(tmp_path / "nothing", ["own/mine"])
+        tables.page(tmp_path / "nothing", ["own/mine"])
     (out / "own" / "mine" / "claims.json").write_text("{")
     with pytest.raises(ConfigError, match=r"claims.json: not the claims of a suite"):
-        report.page(out, ["own/mine"])
+        tables.page(out, ["own/mine"])
 
 
 def test_rows_are_the_same_bytes_however_they_are_run(

@@ -12,7 +12,7 @@ from typing import Any
 
 from ccarena.backends import KERNEL, SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce.checks import STATES, Verdict
+from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.suite import Loaded
 from ccarena.files import plain, write_atomically
 
@@ -30,7 +30,7 @@ def folder_of(out: Path, name: str, backend: str = SIM) -> Path:
 def write_suite(
     folder: Path,
     loaded: Loaded,
-    verdicts: Sequence[Verdict],
+    judged: Sequence[Judged],
     rows: Sequence[Mapping[str, Any]],
     about: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def write_suite(
         "summary": suite.summary,
         "conditions": suite.conditions,
         **about,
-        "claims": [asdict(verdict) for verdict in verdicts],
+        "claims": [asdict(claim) for claim in judged],
     }
     digest = plain(digest)
     write_atomically(folder / CLAIMS, json.dumps(digest, indent=1, ensure_ascii=False) + "\n")
