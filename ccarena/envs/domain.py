@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from math import isfinite
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ccarena import _core
 from ccarena.configs.schema import EnvConfig, TrainConfig
 from ccarena.envs.spec import document_of
-from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
+from ccarena.errors import ConfigError, TraceError, did_you_mean
+from ccarena.scenario import scenario_json
 from ccarena.traces import available, find
 from ccarena.traces.held_out import HELD_OUT
 
@@ -33,31 +33,12 @@ def name_traces(config: EnvConfig) -> EnvConfig:
     return config.model_copy(update={"link": link})
 
 
-def scenario_json(document: Mapping[str, Any]) -> str:
-    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON has no word for."""
-    try:
-        return json.dumps(document, allow_nan=False)
-    except (TypeError, ValueError):
-        path, value = next(_unspeakable(document, ""), ("scenario", document))
-        raise ScenarioError(f"{path}: got {value!r}; expected a finite number, text, a list or a mapping") from None
-
-
-def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, child in value.items():
-            yield from _unspeakable(child, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, (list, tuple)):
-        for index, child in enumerate(value):
-            yield from _unspeakable(child, f"{path}[{index}]")
-    elif not isinstance(value, (str, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
-        yield path, value
-
-
 def domain_json(record: TrainConfig) -> str:
     """The training distribution of `record` as JSON for `ccarena._core`: presets checked, traces found as files.
 
     Raises:
-        ConfigError: a parameter, preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there are none.
+        ConfigError: a parameter, preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there
+            are none.
     """
     config, link = record.env, record.env.link
     check_params(record)

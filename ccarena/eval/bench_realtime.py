@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import programs
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.errors import CcarenaError
 from ccarena.eval.bench import line
@@ -144,7 +144,7 @@ def inventory() -> dict[str, int]:
                 continue
             processes += name.startswith("ccarena-")
     check = subprocess.run(
-        [str(binaries.find("ccarena-kernel")), "check", "--objects"], check=True, capture_output=True, text=True
+        [str(programs.find("ccarena-kernel")), "check", "--objects"], check=True, capture_output=True, text=True
     )
     objects = dict(pair.split("=") for pair in check.stdout.split())
     return {

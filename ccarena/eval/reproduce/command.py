@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.backends import BACKENDS, KERNEL, SIM
-from ccarena.eval.evaluate import write_atomically
-from ccarena.eval.reproduce import checks, figures, kernel, policy, report, runner, runs, suite
+from ccarena.eval.reproduce import checks, figures, kernel, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
+from ccarena.files import write_atomically
 
 __all__ = ["add_parser", "run"]
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"finished runs are kept in {out}; the same command goes on from there", file=sys.stderr)
         raise
     if args.write_docs is not None:
-        write_atomically(args.write_docs, report.page(out, suite.shipped()))
+        write_atomically(args.write_docs, tables.page(out, suite.shipped()))
         print(f"wrote {args.write_docs}", file=sys.stderr)
     for failure in failed[:SHOWN_FAILURES]:
         print(f"FAILED {failure.run.suite}, {failure.run.title}: {failure.reason}", file=sys.stderr)
@@ -116,12 +116,12 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
     digests = []
     with runner.progress([run for of_suite in expanded for run in of_suite]) as progress:
         for one, of_suite in zip(loaded, expanded, strict=True):
-            folder, policies = report.folder_of(out, one.name, args.backend), trained[one.name]
+            folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
             with Journal(folder) as journal:
                 failed = runner.execute(of_suite, journal, folder, jobs, progress)
                 failures += failed
                 rows = [journal.rows[run.key] for run in of_suite if run.key in journal.rows]
-                verdicts = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
+                judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
                 about = {
                     "quick": args.quick,
                     "seeds": max((run.seed for run in of_suite), default=0),
@@ -134,7 +134,7 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                     about["missing"] = missing
                 if args.backend == KERNEL:
                     about["machine"] = kernel.about(rows)
-                digest = report.write_suite(folder, one, verdicts, rows, about)
+                digest = tables.write_suite(folder, one, judged, rows, about)
                 drawn = figures.draw(one, rows, folder, args.quick, out)
                 _write_scenario(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
@@ -145,7 +145,7 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
         print(json.dumps([digest for digest, _ in digests], indent=1, ensure_ascii=False))
     else:
         for digest, files in digests:
-            report.print_suite(digest, files)
+            tables.print_suite(digest, files)
     return failures
 
 
@@ -163,7 +163,7 @@ def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:
 
 
 def _list(as_json: bool) -> int:
-    from ccarena.eval.report import print_table
+    from ccarena.terminal import print_table
 
     rows = []
     for name in suite.shipped():
