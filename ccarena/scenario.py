@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from ccarena import traces
+from ccarena.documents import digest_of, is_file, read_document
 from ccarena.errors import ScenarioError
 
 __all__ = ["give_policy", "read_scenario", "scenario_json"]
@@ -22,7 +23,8 @@ __all__ = ["give_policy", "read_scenario", "scenario_json"]
 def read_scenario(path: Path) -> dict[str, Any]:
     """A scenario document from a YAML (or JSON) file. Raises ScenarioError, naming file and line of a syntax error.
 
-    Traces may be given by name: they are looked up as `ccarena.traces.find` does.
+    Traces may be given by name: they are looked up as `ccarena.traces.find` does. A flow's scheme may be the file of a
+    learned scheme's document, relative to this one.
     """
     try:
         document = yaml.safe_load(path.read_text("utf-8"))
@@ -42,15 +44,36 @@ def read_scenario(path: Path) -> dict[str, Any]:
         service = link.get("service") if isinstance(link, dict) else None
         if isinstance(service, dict) and service.get("type") == "trace" and isinstance(service.get("file"), str):
             service["file"] = str(traces.find(service["file"]))
+    flows = document.get("flows")
+    for flow in flows if isinstance(flows, list) else []:
+        if isinstance(flow, dict) and isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
+            flow["scheme"] = read_document(path.parent / scheme)
     return document
 
 
 def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:
-    """The scenario with `policy`, if there is one, deciding for the flows of ACCT that have none."""
+    """The scenario with `policy`, if there is one, deciding for the flows of its scheme that have none.
+
+    Raises PolicyError if it cannot be used, ScenarioError if there is no such flow.
+    """
+    if policy is None:
+        return document
+    from ccarena.policies import artifact
+
+    contract = artifact.load(policy).contract
     flows = document.get("flows")
-    for flow in flows if isinstance(flows, list) and policy is not None else []:
-        if isinstance(flow, dict) and flow.get("scheme") == "acct" and flow.get("policy") is None:
-            flow["policy"] = str(policy)
+    own = [
+        flow
+        for flow in (flows if isinstance(flows, list) else [])
+        if isinstance(flow, dict) and flow.get("policy") is None and digest_of(flow.get("scheme")) == contract.digest
+    ]
+    if not own:
+        name = json.loads(contract.document).get("name")
+        raise ScenarioError(
+            f"no flow is for the policy {policy}: expected one of scheme {name} ({contract.digest}) without a `policy`"
+        )
+    for flow in own:
+        flow["policy"] = str(policy)
     return document
 
 

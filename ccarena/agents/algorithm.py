@@ -96,7 +96,7 @@ class Algorithm(Protocol):
 
     def policy(self) -> nn.Module:
         """The policy as it is now: normalised observations `[N, spec.size]` to logits `[N, actions]`, or to the action
-        `[N, 1]`; with memory, `(x, state)` to `(y, state)` as `ccarena.policies.networks` says."""
+        `[N, 1]`; with memory as `ccarena.policies.networks` says."""
 
     def close(self) -> None:
         """Ends its worlds and threads."""

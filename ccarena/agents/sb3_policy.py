@@ -60,15 +60,16 @@ class Recurrent(nn.Module):
         super().__init__()
         self.before, self.lstm, self.after = before, lstm, after
 
-    def initial_state(self, n: int) -> tuple[Tensor, Tensor]:
-        """Of `n` flows that have seen nothing."""
-        zeros = torch.zeros(self.lstm.num_layers, n, self.lstm.hidden_size)
-        return zeros, zeros.clone()
+    @property
+    def memory(self) -> dict[str, tuple[int, ...]]:
+        """Of the LSTM, for one flow."""
+        shape = (self.lstm.num_layers, self.lstm.hidden_size)
+        return {"h": shape, "c": shape}
 
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """`[N, spec.size]` and the state before to the answer and the state after."""
-        y, after = self.lstm(self.before(x).unsqueeze(0), state)
-        return self.after(y.squeeze(0)), after
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`[N, spec.size]` and the states before, `[N, layers, hidden]`, to the answer and the states after."""
+        y, (h, c) = self.lstm(self.before(x).unsqueeze(0), (h.transpose(0, 1), c.transpose(0, 1)))
+        return self.after(y.squeeze(0)), h.transpose(0, 1), c.transpose(0, 1)
 
 
 def policy_of(model: BaseAlgorithm, spec: Spec) -> nn.Module:

@@ -24,10 +24,11 @@ from ccarena.agents.progress import Display, Recorder
 from ccarena.agents.runs import CONFIG, EVALUATION, INTERRUPTED, POLICY, check_device, fixed, resumable, signals
 from ccarena.configs import TrainConfig, save_config
 from ccarena.envs.domain import trained_on
-from ccarena.envs.spec import Spec, spec_of
+from ccarena.envs.spec import spec_of
 from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
+from ccarena.policies.networks import memory_of
 
 __all__ = ["artifact_of", "check", "environments", "train"]
 
@@ -85,11 +86,10 @@ def check(context: Context) -> None:
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
     for control in config.controls:
-        if context.spec.actions and control.action not in context.spec.actions:
-            known = ", ".join(f"{action:g}" for action in context.spec.actions)
-            raise ConfigError(f"controls: {control.label}: there is no action {control.action:g}; there are {known}")
+        context.spec.constant(control.action)
     # An operation that an artifact cannot say is found now, not after hours.
-    export.check(context.network(context.spec.outputs), context.spec.size)
+    network = context.network(context.spec.outputs)
+    export.check(network, context.spec.contract, state=memory_of(network))
 
 
 class _Run:
@@ -164,18 +164,14 @@ def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str,
     """The artifact of a trained `policy`: what it computes, what it is for and where it comes from."""
     config, spec = context.config, context.spec
     return Artifact.of(
-        graph=_graph(policy, spec),
-        document=spec.canonical,
-        params=dict(config.params),
+        export.to_graph(policy, spec.size, state=memory_of(policy)),
+        spec.contract,
+        params=spec.values(config.params),
         training=config.model_dump(mode="json"),
         seed=config.seed,
         trained_on=trained_on(config),
-        evaluation=evaluation or {},
+        evaluation=evaluation,
     )
-
-
-def _graph(policy: torch.nn.Module, spec: Spec) -> Any:
-    return export.to_graph(policy, spec.size)
 
 
 def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:

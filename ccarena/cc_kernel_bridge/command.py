@@ -116,8 +116,7 @@ def _who(name: str) -> list[str]:
     if not (Path(name).exists() or Path("runs", name).exists()):
         raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, schemes)}')
     policy = find_policy(name)
-    env = artifact.load(policy).training.get("env")
-    params = env.get("acct", {}) if isinstance(env, dict) else {}
+    params = artifact.load(policy).params
     return [
         "--policy",
         str(policy),

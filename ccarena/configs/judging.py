@@ -12,10 +12,12 @@ LinkSet = Literal["slides", "constant", "steps", "cellular"]
 
 
 class ProgressConfig(Section):
-    """Columns of the report in the learning curve, besides the reward."""
+    """Columns of the report in the learning curve, besides the reward, and on the page of an evaluation."""
 
     means: list[str] = ["throughput_mbps", "queueing_delay_ms", "lost_packets"]
     """Columns whose mean over decisions is recorded."""
+    action: Text = "action"
+    """Column that holds the action in force."""
     shares: dict[str, list[str]] = {}
     """Columns that hold a category 0, 1, ..., with the categories' names: shares of decisions are recorded."""
 

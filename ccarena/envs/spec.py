@@ -5,7 +5,6 @@ The native extension reads documents and is the authority; here its answer gets 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +17,10 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.configs.schema import TrainConfig
-from ccarena.configs.yamlfile import parse_yaml
+from ccarena.documents import as_json, is_file, read_document
 from ccarena.envs.actions import as_actions
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
+from ccarena.policies.contract import Contract, Normalisation
 
 __all__ = ["Entry", "Spec", "document_of", "spec_of"]
 
@@ -61,8 +61,8 @@ class Spec:
     """Columns of a report, float32, one row per decision; `interval_ms` is among them."""
     truth: tuple[str, ...]
     """Columns that only the simulator knows, and no observation may name."""
-    params: tuple[str, ...]
-    """Names of the document's parameters."""
+    params: dict[str, float]
+    """The document's parameters and their defaults."""
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Spec:
@@ -79,7 +79,7 @@ class Spec:
             bounds=None if found["actions"] else tuple(found["bounds"]),
             report=tuple(found["report"]),
             truth=tuple(found["truth"]),
-            params=tuple(param["name"] for param in found["params"]),
+            params={param["name"]: float(param["default"]) for param in found["params"]},
         )
 
     @property
@@ -132,6 +132,30 @@ class Spec:
         """Numbers that a policy's network answers: a logit per discrete action, or one value."""
         return len(self.actions) or 1
 
+    @property
+    def contract(self) -> Contract:
+        """What a policy is trained for, as an artifact holds it."""
+        normalisation = Normalisation(**self.normalisation)
+        return Contract(self.canonical, self.digest, normalisation, self.actions, self.bounds)
+
+    def values(self, params: Mapping[str, float]) -> dict[str, float]:
+        """Every parameter of the document, as `params` or by default."""
+        return {**self.params, **params}
+
+    def constant(self, action: float) -> float:
+        """What a scenario's `policy: {constant: ...}` holds for `action`: its index, or itself where it is continuous.
+
+        Raises ConfigError if there is no such action.
+        """
+        if self.bounds is not None:
+            low, high = self.bounds
+            if not low <= action <= high:
+                raise ConfigError(f"{self.name} has no action {action:g}; expected {low:g} to {high:g}")
+            return action
+        if action not in self.actions:
+            raise ConfigError(f"{self.name} has no action {action:g}; it has {', '.join(f'{a:g}' for a in self.actions)}")
+        return self.actions.index(action)
+
     def check(self, other: Mapping[str, Any]) -> None:
         """Raises ScenarioError if the learner of a scenario, whose spec is `other`, is another scheme's."""
         if other["digest"] != self.digest:
@@ -166,28 +190,16 @@ class Spec:
 def document_of(record: TrainConfig) -> str:
     """The document of `record` as JSON. Raises ConfigError if it names none, ScenarioError for a value out of place."""
     if not isinstance(record.document, str):
-        return _as_json(record.document, "document")
+        return as_json(record.document, "document")
     known = _core.shipped_documents()
     if record.document in known:
         return str(known[record.document])
-    path = Path(record.document)
-    if path.suffix not in (".yaml", ".yml", ".json"):
+    if not is_file(record.document):
         raise ConfigError(
-            f'document = {record.document}: unknown document{did_you_mean(record.document, known)}; there are '
+            f"document = {record.document}: unknown document{did_you_mean(record.document, known)}; there are "
             f"{', '.join(known)}, or name a YAML file"
         )
-    try:
-        data = parse_yaml(path.read_bytes(), str(path))
-    except OSError as error:
-        raise ConfigError(f"document = {path}: cannot be read: {error.strerror}; expected a YAML file") from error
-    return _as_json(data, str(path))
-
-
-def _as_json(data: Any, origin: str) -> str:
-    try:
-        return json.dumps(data, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{origin}: not a document: {error}; expected text, numbers, lists and mappings") from error
+    return as_json(read_document(Path(record.document)), record.document)
 
 
 def spec_of(record: TrainConfig) -> Spec:

@@ -27,15 +27,18 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import _core
-from ccarena.acct import spec
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CcarenaError
 from ccarena.eval.reproduce.suite import load
+
+if TYPE_CHECKING:
+    from ccarena.envs import LearnedVectorEnv
 
 DECISIONS_PER_S, PACKET_RATIO, MEMORY_GB, A3C_DECISIONS_PER_S = 50_000, 0.8, 2.0, 20_000
 SEED = 1
@@ -53,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only-memory", type=int, metavar="WORLDS", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     config = load_config("acct")
-    assert isinstance(config, TrainConfig)
     try:
         if args.only_memory:
             print(_peak_memory_gb(config, args.only_memory, args.threads))
@@ -92,10 +94,10 @@ def _report(config: TrainConfig, args: argparse.Namespace) -> None:
 
 def decision_rate(config: TrainConfig, threads: int, seconds: float) -> float:
     """Decisions/s of random actions in the configured environment."""
-    from ccarena.envs import AcctVectorEnv
+    from ccarena.envs import LearnedVectorEnv
 
-    env = AcctVectorEnv(config=config.env, threads=threads, copy=False)
-    actions = _random_actions(config.env.worlds)
+    env = LearnedVectorEnv(config, threads=threads, copy=False)
+    actions = _random_actions(env)
     env.reset(seed=SEED)
     for row in actions:
         env.step(row)
@@ -108,11 +110,11 @@ def decision_rate(config: TrainConfig, threads: int, seconds: float) -> float:
 
 def packet_rates(config: TrainConfig, threads: int) -> tuple[float, float]:
     """Packets/s of the environment and of the bare simulator over the same episodes: the best of `RUNS` runs each."""
-    from ccarena.envs import AcctVectorEnv
+    from ccarena.envs import LearnedVectorEnv
 
     # Episodes longer than the steps taken, so that what is replayed is all that was simulated.
-    env = AcctVectorEnv(config=config.env.model_copy(update={"episode_s": (300.0, 300.0)}), threads=threads, copy=False)
-    actions = _random_actions(config.env.worlds)
+    env = LearnedVectorEnv(config, config={"episode_s": 300}, threads=threads, copy=False)
+    actions = _random_actions(env)
     stepped_s, replayed_s = [], []
     for _ in range(RUNS):
         began_s = time.perf_counter()
@@ -129,8 +131,11 @@ def packet_rates(config: TrainConfig, threads: int) -> tuple[float, float]:
     return packets / min(stepped_s), packets / min(replayed_s)
 
 
-def _random_actions(worlds: int) -> NDArray[np.int64]:
-    return np.random.default_rng(SEED).integers(0, len(spec.ACTIONS), (512, worlds))
+def _random_actions(env: LearnedVectorEnv, steps: int = 512) -> NDArray[Any]:
+    rng, scheme = np.random.default_rng(SEED), env.scheme
+    if scheme.bounds is None:
+        return rng.integers(0, len(scheme.actions), (steps, env.num_envs))
+    return rng.uniform(*scheme.bounds, (steps, env.num_envs, 1))
 
 
 def training_rate(decisions: int, threads: int) -> float:
@@ -138,7 +143,7 @@ def training_rate(decisions: int, threads: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
         words = ["train", "--config", "acct", "--total-decisions", str(decisions), "--threads", str(threads)]
-        command = [sys.executable, "-m", "ccarena.cli", *words, "--eval.suites", "[]", "--out", str(out)]
+        command = [sys.executable, "-m", "ccarena.cli", *words, "--eval.link_sets", "[]", "--out", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CcarenaError(f"the training of the benchmark failed: {done.stderr.strip().splitlines()[-1]}")
@@ -175,13 +180,12 @@ def suite_time(name: str, seeds: int | None) -> tuple[float, float]:
 
 def _peak_memory_gb(config: TrainConfig, worlds: int, threads: int) -> float:
     """Largest resident set of this process after some steps of `worlds` worlds."""
-    from ccarena.envs import AcctVectorEnv
+    from ccarena.envs import LearnedVectorEnv
 
-    env = AcctVectorEnv(worlds, config.env, threads=threads, copy=False)
+    env = LearnedVectorEnv(config, worlds, threads=threads, copy=False)
     env.reset(seed=SEED)
-    rng = np.random.default_rng(SEED)
-    for _ in range(256):
-        env.step(rng.integers(0, len(spec.ACTIONS), worlds))
+    for row in _random_actions(env, 256):
+        env.step(row)
     # Linux counts ru_maxrss in KiB.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 

@@ -352,6 +352,7 @@ FIGURES: dict[str, Figure] = {
         1,
         "p95 signal delay minus an omniscient sender's on the same trace (Sprout).",
     ),
+    "inferences_per_s": Figure("Inferences", "1/s", 1, "Decisions of a learned flow per second of the run."),
     "power": Figure("Power", "Mbit/s/s", 1, "Throughput over p95 signal delay (MIT 6.829, Stanford CS244)."),
     "loss_share": Figure("Loss", "share", 5, "Packets that the queue dropped over those that came to it (Pantheon)."),
     "satisfaction": Figure("Satisfaction", "x/a", 3, "Goodput over the least rate that the flow requires (Hercules)."),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core
+from ccarena.documents import as_json, digest_of, is_file, read_document
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.policies import artifact
 from ccarena.run_folder import find_policy
@@ -20,7 +21,7 @@ __all__ = ["GRAMMAR", "Entrant", "line_up", "number", "parse_entry", "parse_grou
 GRAMMAR = """\
 entries:
   SCHEME[=POLICY][:PARAMETER=NUMBER]...[@FIELD=VALUE]...
-    SCHEME     one that `ccarena schemes` lists
+    SCHEME     one that `ccarena schemes` lists, or the YAML file of a learned scheme's document
     POLICY     of a learned scheme: a policy file, a run's folder, the name of a run in runs/, or a number, which is
                then its action always
     PARAMETER  of the scheme (`ccarena schemes NAME`)
@@ -114,14 +115,14 @@ def parse_entry(text: str, policies: Mapping[str, Path] | None = None) -> Entran
     head, *parts = re.split(r"([:@])", text)
     name, has_policy, policy = head.partition("=")
     scheme = _known(name, where)
-    flow: dict[str, Any] = {"scheme": name}
+    flow: dict[str, Any] = {"scheme": read_document(Path(name)) if is_file(name) else name}
     params: dict[str, float] = {}
     label = text
     if has_policy and not scheme["learned"]:
         raise ConfigError(f'{where}: scheme {name} is not learned and takes no policy; parameters start with ":"')
     if scheme["learned"]:
         given = policy or (policies or {}).get(name)
-        flow["policy"], params, short = _policy(given, scheme, where)
+        flow["policy"], params, short = _policy(given, scheme, flow["scheme"], where)
         label = text.replace(head, f"{name}={short}", 1) if has_policy else text
     seen = set()
     for mark, part in zip(parts[::2], parts[1::2], strict=True):
@@ -177,12 +178,14 @@ FIELDS: dict[str, Callable[[str, str], Any]] = {"weight": number, "requirement":
 
 def _known(name: str, where: str) -> dict[str, Any]:
     schemes = {entry["name"]: entry for entry in _core.schemes()}
+    if is_file(name):
+        return {**_core.learned(as_json(read_document(Path(name)), name)), "learned": True}
     if name not in schemes:
         raise ConfigError(f'{where}: unknown scheme "{name}"{did_you_mean(name, schemes)}')
     return schemes[name]
 
 
-def _policy(given: str | Path | None, scheme: dict[str, Any], where: str) -> tuple[Any, dict[str, float], str]:
+def _policy(given: str | Path | None, scheme: dict[str, Any], flow_scheme: Any, where: str) -> tuple[Any, dict[str, float], str]:
     """(the flow's `policy`, the parameters that it was trained with, its short name)."""
     name = scheme["name"]
     if given is None:
@@ -193,9 +196,11 @@ def _policy(given: str | Path | None, scheme: dict[str, Any], where: str) -> tup
         action = float(str(given))
     except ValueError:
         path = find_policy(str(given)).resolve()
-        env = artifact.load(path).training.get("env")
-        params = env.get(name, {}) if isinstance(env, dict) else {}
-        return str(path), dict(params), path.parent.name if path.name == "policy.safetensors" else path.stem
+        trained = artifact.load(path)
+        if trained.contract.digest != digest_of(flow_scheme):
+            other = trained.document.get("name")
+            raise ConfigError(f"{where}: {path} is a policy of {other} ({trained.contract.digest}), not of this {name}")
+        return str(path), dict(trained.params), path.parent.name if path.name == "policy.safetensors" else path.stem
     actions = scheme.get("actions") or []
     if actions and action not in actions:
         raise ConfigError(f"{where}: {name} has no action {action:g}; it has {', '.join(f'{a:g}' for a in actions)}")

@@ -3,7 +3,7 @@
 The kernel's runs are real sockets over the emulated link, in real time; the simulated ones have other seeds, other
 offsets on a trace, and `HOST_JITTER_MS` on their links, which is what the emulator's host takes to wake: nothing
 repeats to the nanosecond on a machine. Both are reduced to the same figures by the same code (`metrics`). Errors are
-those of `recorded.judge`. A flow of ACCT is also compared by its reward.
+those of `recorded.judge`. A learned flow whose scheme has a shipped record is also compared by its reward.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ccarena import backends
-from ccarena.acct import spec
-from ccarena.acct.rewards import rewards
 from ccarena.backends import simulate
+from ccarena.configs.load import load_config, shipped
+from ccarena.envs.rewards import Reward
+from ccarena.envs.spec import spec_of
 from ccarena.eval import metrics
 from ccarena.eval.fidelity import recorded
 from ccarena.eval.fidelity.recorded import Run
@@ -41,11 +42,13 @@ POLICY_DELAY_MS = 0.5
 
 GRID = ((12.0, 40.0, 1.0), (24.0, 80.0, 0.5), (48.0, 20.0, 2.0), (96.0, 40.0, 1.0))
 """Mbit/s, base RTT in ms, buffer in bandwidth-delay products."""
-SCHEMES = ("cubic", "bbr", "reno", "wcc-ai", "acct")
+SCHEMES = ("cubic", "bbr", "reno", "wcc-ai")
+LEARNED = "acct"
+"""The learned scheme beside them, if no policy of another is given."""
 WEIGHT = 3.0
 """Of `wcc-ai`, which with 1 is Reno."""
-CONSTANT_ALPHA = 5
-"""What ACCT does without a policy."""
+CONSTANT_ACTION = 5.0
+"""What that does without a policy."""
 TRACE, PRESET = "Verizon-LTE-short.down", "lte-driving"
 """The cellular link, and the synthetic one in its place if the trace is not here."""
 
@@ -81,7 +84,7 @@ def setups(policy: Path | None = None, duration_s: float = 15.0) -> list[Setup]:
     return [
         Setup(f"{name} {scheme}", _document(service, rtt_ms, limit, scheme, policy, duration_s))
         for name, service, rtt_ms, limit in paths
-        for scheme in SCHEMES
+        for scheme in (*SCHEMES, LEARNED)
     ]
 
 
@@ -117,7 +120,7 @@ def live(
 
 
 def compare(setup: Setup, kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
-    """`recorded.judge`'s findings, and for ACCT `policy`: reward and mean queueing delay of both, medians, and gaps.
+    """`recorded.judge`'s findings, and for a learned flow `policy`: reward and mean queueing delay of both, medians, and gaps.
 
     Gaps are shares of the simulated value. `policy.within` is whether both are at most `POLICY_REL`, or the delays
     `POLICY_DELAY_MS`, apart.
@@ -131,7 +134,7 @@ def compare(setup: Setup, kernel: Sequence[Run], simulated: Sequence[Run]) -> di
 def figures(result: Mapping[str, Any]) -> Run:
     """A run in the form of `recorded.reduce`, but exact: IP bytes, delays without packets' own serialisation.
 
-    Of all flows together on the first link. With reports of ACCT's flows also `reward`, the mean over their intervals.
+    Of all flows together on the first link. With reports of learned flows also `reward`, the mean over their intervals.
     """
     link, seconds = result["links"][0], float(result["duration_s"])
     log = metrics.PacketLog.from_arrays(link["log"])
@@ -146,10 +149,24 @@ def figures(result: Mapping[str, Any]) -> Run:
         "per_second": recorded.per_second(log.departure_ns / 1e6, delay_ms, log.bytes * 8e-6, seconds),
         "goodput_mbps": [flow["delivered_bytes"] * 8e-6 / seconds for flow in result["flows"]],
     }
-    reports = [flow["reports"] for flow in result["flows"] if flow["scheme"] == "acct" and len(flow.get("reports", ()))]
-    if reports:
-        run["reward"] = float(rewards(np.concatenate(reports)).mean())
+    rewards = [
+        reward(np.asarray(flow["reports"], np.float32))
+        for flow in result["flows"]
+        if len(flow.get("reports", ())) and (reward := _reward(flow["scheme"])) is not None
+    ]
+    if rewards:
+        run["reward"] = float(np.concatenate(rewards).mean())
     return run
+
+
+@cache
+def _reward(scheme: str) -> Reward | None:
+    """The reward of the shipped record of `scheme`, if there is one that reports alone decide."""
+    if scheme not in shipped():
+        return None
+    record = load_config(scheme)
+    reward = Reward(record.reward, spec_of(record))
+    return None if reward.needs_truth else reward
 
 
 def variant(document: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -197,9 +214,10 @@ def _policy(kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
 def _trained(policy: Path) -> dict[str, Any]:
     """The fields of a flow that `policy` decides for: with the parameters of the scheme that it was trained with."""
     from ccarena.policies import artifact
+    from ccarena.policies.record import scheme_of
 
-    env = artifact.load(policy).training.get("env")
-    return {"policy": str(policy.resolve()), "params": env.get("acct", {}) if isinstance(env, dict) else {}}
+    trained = artifact.load(policy)
+    return {"scheme": scheme_of(trained), "policy": str(policy.resolve()), "params": dict(trained.params)}
 
 
 def _document(
@@ -208,7 +226,8 @@ def _document(
     flow: dict[str, Any] = {"scheme": scheme}
     if scheme == "wcc-ai":
         flow["weight"] = WEIGHT
-    if scheme == "acct":
-        flow |= _trained(policy) if policy else {"policy": {"constant": spec.ACTIONS.index(CONSTANT_ALPHA)}}
+    if scheme == LEARNED:
+        constant = {"policy": {"constant": spec_of(load_config(LEARNED)).constant(CONSTANT_ACTION)}}
+        flow |= _trained(policy) if policy else constant
     link = {"service": dict(service), "queue": {"type": "droptail", **limit}, "delay_ms": rtt_ms / 2, "agent": True}
     return {"version": 1, "duration_s": s, "links": [link], "flows": [flow]}

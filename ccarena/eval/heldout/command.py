@@ -9,7 +9,6 @@ from typing import Any
 
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.heldout import hybrids
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.links import LINK_SETS
@@ -17,8 +16,6 @@ from ccarena.eval.heldout.page import repeat_commands
 from ccarena.eval.heldout.summary import print_summary
 from ccarena.eval.heldout.training_run import write_outcome
 from ccarena.eval.one_scenario import show_scenario
-from ccarena.policies import artifact
-from ccarena.policies.mlp import MlpArtifact
 from ccarena.run_folder import CONFIG, PAGE, PROGRESS, find_policy, read_progress
 from ccarena.terminal import progress_bar
 
@@ -40,11 +37,11 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         dest="link_sets",
         nargs="+",
         metavar="LINK_SET",
-        help=f"link sets, of {', '.join(LINK_SETS)}, and for Hyvar, Orca and Aurora {hybrids.SLIDES} (all)",
+        help=f"link sets, of {', '.join(LINK_SETS)} (those of the policy's record)",
     )
     parser.add_argument("--scenario", type=Path, metavar="FILE.yaml", help="run this scenario instead of the link sets")
     parser.add_argument(
-        "--schemes", nargs="*", default=["cubic", "bbr", "reno"], metavar="SCHEME", help="heuristics (cubic bbr reno)"
+        "--schemes", nargs="*", metavar="SCHEME", help="heuristics (those of the policy's record, or cubic bbr reno)"
     )
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions per link (3)")
     parser.add_argument("--duration-s", type=float, metavar="S", help="time per run (the link set's own: 30 or 60)")
@@ -80,14 +77,8 @@ def run(args: argparse.Namespace) -> int:
     }
     with progress_bar("evaluating") as progress:
         options |= {"threads": threads, "progress": progress}
-        if policy is not None and isinstance(artifact.load(policy), MlpArtifact):
-            link_sets = args.link_sets or list(hybrids.LINK_SETS)
-            result = hybrids.evaluate(policy, link_sets, **options)
-            verdict = hybrids.judge(result, training)
-        else:
-            link_sets = args.link_sets or list(LINK_SETS)
-            result = evaluate(policy, link_sets, **options)
-            verdict = judge(result, training)
+        result = evaluate(policy, args.link_sets, **options)
+    verdict = judge(result, training)
     config = policy.parent / CONFIG if policy else None
     known = config if config is not None and config.is_file() else None
     short = write_outcome(
@@ -97,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         name=policy.parent.name if policy else "heuristics",
         progress=training,
         config=known.read_text("utf-8") if known else "",
-        repeat=repeat_commands(known, policy, link_sets, args.seeds, args.duration_s, args.backend),
+        repeat=repeat_commands(known, policy, result.meta["link_sets"], args.seeds, args.duration_s, args.backend),
     )
     if args.json:
         print(json.dumps(short, indent=1))

@@ -17,73 +17,136 @@ from typing import Any
 
 import numpy as np
 
-from ccarena import backends
-from ccarena.acct import spec, zones
-from ccarena.acct.rewards import rewards
+from ccarena import _core, backends
 from ccarena.backends import SIM
+from ccarena.configs.schema import TrainConfig
+from ccarena.envs.rewards import BUILT_IN, Reward
+from ccarena.envs.spec import Spec
 from ccarena.eval import metrics
 from ccarena.eval.heldout import links as held_out
-from ccarena.eval.heldout.evaluation import ACCT, CONSTANT_ALPHAS, ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link, Scheme
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.files import plain
 from ccarena.policies import artifact
-from ccarena.policies.container import versions
+from ccarena.policies.record import record_of, scheme_of
 from ccarena.terminal import Progress
 from ccarena.traces.held_out import HELD_OUT
 
 __all__ = ["evaluate", "run_lineup"]
 
+BASELINES = ("cubic", "bbr", "reno")
+"""What runs where no policy's record says otherwise."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
 SERIES_BIN_S = 0.1
 
 
 def evaluate(
     policy: Path | None,
-    link_sets: Sequence[str] = tuple(held_out.LINK_SETS),
+    link_sets: Sequence[str] | None = None,
     seeds: int = 3,
     duration_s: float | None = None,
-    schemes: Sequence[str] = ("cubic", "bbr", "reno"),
+    schemes: Sequence[str] | None = None,
     *,
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
 ) -> Evaluation:
-    """Run `policy`, ACCT with a constant α and the heuristics `schemes` over the held-out links of `link_sets`.
+    """Run `policy`, the heuristics `schemes` and its scheme with one action always over the held-out links.
 
-    `seeds` repetitions per link, `duration_s` of simulated or, with the backend `kernel`, real time each (None: the
-    link set's own). Without a policy only the rest runs. `progress(done, total)` is called after every link.
-    Raises ConfigError, PolicyError or TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
+    `link_sets` and `schemes` of None are those of the policy's record; the controls are. `seeds` repetitions per link,
+    `duration_s` of simulated or, with the backend `kernel`, real time each (None: the link set's own). Without a policy
+    only the heuristics run. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or
+    TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
     """
-    chosen = held_out.build(link_sets, seeds, duration_s)
-    lineup = [held_out.heuristic(name) for name in schemes]
-    lineup += [held_out.constant_alpha(alpha) for alpha in CONSTANT_ALPHAS]
-    meta: dict[str, Any] = {"link_sets": list(link_sets), "seeds": seeds, "duration_s": duration_s}
-    meta["schemes"] = list(schemes)
-    if policy is not None:
-        trained = artifact.load(policy)
-        env = trained.training.get("env")
-        params = env.get("acct", {}) if isinstance(env, dict) else {}
-        lineup.insert(0, held_out.learned(policy.resolve(), params))
-        meta |= {"policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
-    return run_lineup(chosen, lineup, meta, threads, progress, backend)
+    if policy is None:
+        names, lineup = list(link_sets or held_out.LINK_SETS), [held_out.heuristic(name) for name in schemes or BASELINES]
+        meta = _asked(names, seeds, duration_s, schemes or BASELINES)
+        return run_lineup(held_out.build(names, seeds, duration_s), lineup, meta, None, threads, progress, backend)
+    trained = artifact.load(policy)
+    record, spec = record_of(trained), Spec.of(_core.learned(trained.contract.document))
+    names = list(link_sets or record.eval.link_sets or held_out.LINK_SETS)
+    chosen = list(record.baselines if schemes is None else schemes)
+    compared = [e.relative_to for e in record.expectations if e.relative_to is not None]
+    scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
+    lineup = [
+        Scheme(spec.name, scheme, str(policy.resolve()), fields),
+        *(held_out.heuristic(name) for name in dict.fromkeys((*compared, *chosen))),
+        *(Scheme(c.label, scheme, {"constant": spec.constant(c.action)}, fields) for c in record.controls),
+    ]
+    watched = _Watched(record, spec)
+    meta = _asked(names, seeds, duration_s, chosen) | {
+        "scheme": spec.name,
+        "policy": policy.name,
+        "policy_seed": trained.seed,
+        "policy_versions": trained.versions,
+        "trained_on": trained.trained_on,
+        "controls": [control.label for control in record.controls],
+        "expectations": [expectation.model_dump(mode="json") for expectation in record.expectations],
+        "categories": watched.categories,
+        "shares": record.progress.shares,
+        "action_values": list(spec.actions),
+    }
+    return run_lineup(held_out.build(names, seeds, duration_s), lineup, meta, watched, threads, progress, backend)
+
+
+def _asked(link_sets: list[str], seeds: int, duration_s: float | None, schemes: Sequence[str]) -> dict[str, Any]:
+    return {"link_sets": link_sets, "seeds": seeds, "duration_s": duration_s, "schemes": list(schemes)}
+
+
+class _Watched:
+    """What is made of a learned flow's reports: figures of its decisions, and how often it chose what."""
+
+    def __init__(self, record: TrainConfig, spec: Spec) -> None:
+        shares = next(iter(record.progress.shares.items()), None)
+        self.categories = [] if shares is None else list(shares[1])
+        self._column = None if shares is None else spec.column(shares[0], "progress.shares")
+        self._name = "" if shares is None else shares[0]
+        self._values = np.asarray(spec.actions)
+        acts = record.progress.action
+        self._action = spec.report.index(acts) if spec.actions and acts in spec.report else None
+        # Code comes from the user's configuration alone, never from an artifact, which is what the record is read from.
+        reward = Reward(record.reward, spec) if record.reward.name in BUILT_IN else None
+        self._reward = None if reward is None or reward.needs_truth else reward
+
+    def __call__(self, reports: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:
+        """(figures, counts [categories, actions] or None) of reports `[N, columns]`."""
+        figures: dict[str, Any] = {"decisions": len(reports)}
+        if self._reward is not None:
+            figures["reward_mean"] = float(self._reward(reports).mean())
+        if self._column is None:
+            return figures, None
+        category = np.minimum(reports[:, self._column].astype(np.int64), len(self.categories) - 1)
+        shares = np.bincount(category, minlength=len(self.categories)) / len(category)
+        figures[f"{self._name}_shares"] = [float(share) for share in shares]
+        if self._action is None:
+            return figures, None
+        # The action chosen at the end of an interval is the one in force during the next.
+        chosen = np.abs(reports[1:, self._action, None] - self._values).argmin(axis=1)
+        counts = np.zeros((len(self.categories), len(self._values)), np.int64)
+        np.add.at(counts, (category[:-1], chosen), 1)
+        return figures, counts
 
 
 def run_lineup(
     chosen: Sequence[Link],
     lineup: Sequence[Scheme],
     meta: Mapping[str, Any],
+    watched: _Watched | None = None,
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
 ) -> Evaluation:
-    """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's."""
+    """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's.
+
+    `watched` says what is made of learned flows' reports.
+    """
     shown = _representatives(chosen)
-    meta = {**meta, "versions": versions(), **backends.about(backend)}
+    meta = {**meta, "versions": artifact.versions(), **backends.about(backend)}
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
-        futures = [pool.submit(_run_link, link, lineup, link in shown, backend) for link in chosen]
+        futures = [pool.submit(_run_link, link, lineup, watched, link in shown, backend) for link in chosen]
         try:
             for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
                 _collect(result, link, future.result())
@@ -112,7 +175,9 @@ class _LinkRuns:
     series: dict[str, Any] | None = None
 
 
-def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: str) -> _LinkRuns:
+def _run_link(
+    link: Link, lineup: Sequence[Scheme], watched: _Watched | None, with_series: bool, backend: str
+) -> _LinkRuns:
     runs = _LinkRuns()
     opportunities_ms = held_out.trace_opportunities_ms(link)
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
@@ -132,10 +197,11 @@ def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: 
         reports = result["flows"][0].get("reports")
         if scheme.policy is not None and reports is not None:
             row["inferences_per_s"] = len(reports) / link.duration_s
-        if scheme.scheme == ACCT and reports is not None and len(reports):
-            decided, counts = _decisions(np.asarray(reports, dtype=np.float32))
+        if watched is not None and scheme.policy is not None and reports is not None and len(reports):
+            decided, counts = watched(np.asarray(reports, dtype=np.float32))
             row |= decided
-            runs.actions[scheme.label] = counts
+            if counts is not None:
+                runs.actions[scheme.label] = counts
         runs.rows.append(row)
         log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
         runs.queue_ns[scheme.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
@@ -168,21 +234,6 @@ def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: 
         time_s = np.arange(seen.size) * SERIES_BIN_S
         runs.series = {**about, "time_s": time_s, "capacity_mbps": seen, "schemes": lines}
     return runs
-
-
-def _decisions(reports: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-    """Figures of a learned flow's decisions, and counts [zones, actions] of what it chose after each zone."""
-    zone = reports[:, spec.REPORT.zone].astype(np.int64)
-    # The action chosen at the end of an interval is the α that is in force during the next one.
-    chosen = np.searchsorted(spec.ACTIONS, reports[1:, spec.REPORT.alpha].astype(np.int64))
-    counts = np.zeros((len(spec.Zone), len(spec.ACTIONS)), np.int64)
-    np.add.at(counts, (zone[:-1], np.minimum(chosen, len(spec.ACTIONS) - 1)), 1)
-    figures = {
-        "decisions": len(reports),
-        "reward_mean": float(rewards(reports).mean()),
-        "zone_shares": [float(share) for share in zones.shares(zone)],
-    }
-    return figures, counts
 
 
 def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:

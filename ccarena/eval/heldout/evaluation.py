@@ -10,13 +10,10 @@ from typing import Any
 from ccarena.errors import ConfigError
 from ccarena.files import plain, write_atomically
 
-__all__ = ["ACCT", "CONSTANT_ALPHAS", "ORACLE", "Evaluation"]
+__all__ = ["ORACLE", "Evaluation"]
 
-ACCT = "acct"
 ORACLE = "oracle"
 """The label of `ccarena.eval.heldout.oracle`, which is in the rows beside the schemes."""
-CONSTANT_ALPHAS = (1, 100)
-"""ACCT is also run with each of these actions always."""
 
 
 @dataclass
@@ -31,9 +28,12 @@ class Evaluation:
     queue_ns: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
-    """By group and scheme with decisions: how often each action was chosen after an interval in each zone [4][15]."""
+    """By group and learned scheme: how often each action was chosen after an interval of each category, `[categories]
+    [actions]`; empty if the record names no category or actions are continuous."""
     meta: dict[str, Any] = field(default_factory=dict)
-    """Policy, link sets, seeds, durations, versions."""
+    """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `controls`, those
+    of the scheme with one action always; `expectations`, as in its record; `categories` and `action_values` of `actions`;
+    `shares`, as in its record's `progress`; and `trained_on`."""
     warnings: list[str] = field(default_factory=list)
     """What a reader must know before believing a row."""
 
@@ -51,6 +51,11 @@ class Evaluation:
             raise ConfigError(f"{path}: cannot read the evaluation: {error.strerror}; run `ccarena eval`") from error
         except (ValueError, TypeError) as error:
             raise ConfigError(f"{path}: not an evaluation saved by `ccarena eval`: {error}") from error
+
+    @property
+    def policy(self) -> str:
+        """The label of the policy's rows; empty if there is none."""
+        return str(self.meta.get("scheme", ""))
 
     def of(self, group: str, scheme: str) -> list[dict[str, Any]]:
         """The valid rows of one scheme in one group."""

@@ -1,8 +1,7 @@
-"""What a trained ACCT policy is expected to reach, whether it did, and the verdict: "learned", or what is off.
+"""What a policy's record expects of it, whether it did, and the verdict: "learned", or what is off.
 
-The expectations are the figures that ACCT's paper shows (§III), made exact, with a floor on utilisation so that an
-idle sender cannot meet them. Each is stated beside what CUBIC got and what a controller that knew capacity one RTT late
-could have got (`oracle`), so that a reader sees which part of a miss is physics.
+Each expectation is stated beside what a baseline got and what a controller that knew capacity one RTT late could have
+got (`oracle`), so that a reader sees which part of a miss is physics.
 """
 
 from __future__ import annotations
@@ -14,26 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.acct import spec
-from ccarena.eval.heldout.evaluation import ACCT, CONSTANT_ALPHAS, ORACLE, Evaluation
+from ccarena.configs.schema import ExpectationConfig
+from ccarena.eval.figure_text import show
+from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.metrics import FIGURES
 
 __all__ = ["Expectation", "Verdict", "judge"]
 
-BASELINE = "cubic"
-UNLEARNED = f"acct α={CONSTANT_ALPHAS[0]}"
-
-BUDGET_SHARE, CONSTANT_UTILISATION = 0.99, 0.95
-QUEUE_SHARE, STEPS_UTILISATION = 0.80, 0.90
-DELAY_RATIO, THROUGHPUT_RATIO = 0.50, 0.85
-
 COLLAPSED_NATS = 0.02
-"""Entropy below which the policy's choice is certain in practice: ln 15 = 2.71 is uniform over the 15 actions."""
+"""Entropy below which a choice among actions is certain in practice; ln n is uniform over n of them."""
 CONSTANT_SHARE = 0.99
 """Share of one action in all decisions above which the policy is called constant."""
 VISITED = 10
-"""Decisions after which a zone counts as visited."""
+"""Decisions after which a category counts as visited."""
 MARGIN = 0.005
-"""By how much, in both shares, a constant α has to be no worse, and in one of them better, to count as better."""
+"""By how much, of itself, a control has to be better in one judged figure to count as better."""
 
 Row = Mapping[str, Any]
 
@@ -42,7 +36,7 @@ Row = Mapping[str, Any]
 class Expectation:
     """One claim, its target and what was measured, beside what others got, in words.
 
-    `unlearned` is the scheme with one action always, `Verdict.unlearned`: what its own rules leave possible.
+    `control` is the scheme with one action always, `Verdict.control`: what its own rules leave possible.
     """
 
     group: str
@@ -50,8 +44,8 @@ class Expectation:
     target: str
     measured: str
     holds: bool
-    cubic: str
-    unlearned: str
+    baseline: str
+    control: str
     oracle: str
     detail: str
     values: dict[str, float] = field(default_factory=dict)
@@ -64,10 +58,10 @@ class Verdict:
     expectations: list[Expectation]
     faults: list[str]
     notes: list[str]
-    unlearned: str = "ACCT unlearned (α = 1)"
-    """What `Expectation.unlearned` is of."""
-    source: str = "The figures that ACCT's paper shows, made exact."
-    """Where the expectations come from, a sentence."""
+    baseline: str = "cubic"
+    """Whose figures `Expectation.baseline` are."""
+    control: str = ""
+    """What `Expectation.control` is of; empty if the record has none."""
 
     @property
     def learned(self) -> bool:
@@ -90,212 +84,209 @@ class Verdict:
 
 
 def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
-    """Hold an evaluation against the expectations of its groups, and the training's progress against what is healthy.
+    """Hold an evaluation against the expectations in its `meta`, and the training's progress against what is healthy.
 
     `training` are the lines of `progress.jsonl`, oldest first. Groups without rows of the policy are not judged.
     """
-    expectations = [_expect(result, group) for group in result.groups() if result.of(group, ACCT)]
-    has_policy = bool(expectations)
-    faults = _policy_faults(result) + _training_faults(training, _by_zone(result)) if has_policy else []
-    notes = list(result.warnings)
-    for alpha, groups in _beaten_by(result).items():
-        notes += [f"{group}: ACCT with α = {alpha} always does better than the policy" for group in groups]
+    expected = [ExpectationConfig.model_validate(each) for each in result.meta.get("expectations", [])]
+    controls: list[str] = result.meta.get("controls", [])
+    control = controls[0] if controls else ""
+    claims = [
+        _Claim(result, group, each, control) for each in expected for group in _groups(result, each) if result.policy
+    ]
+    expectations = [claim.judged() for claim in claims]
+    notes, faults = list(result.warnings), []
+    if result.policy and result.valid_rows():
+        faults = _policy_faults(result) + _training_faults(training, result)
+    for label in controls:
+        beaten = [claim.group for claim in claims if claim.no_worse(label)]
+        notes += [f"{group}: {label} always does better than the policy" for group in dict.fromkeys(beaten)]
+        if claims and len(beaten) == len(claims):
+            faults.append(f"learning brought nothing: {label} always does better on every kind of link")
     if any(row.get("synthetic") for row in result.rows):
         notes.append("the cellular expectation was held against synthetic traces only")
-    return Verdict(expectations, faults, notes)
+    baseline = next((each.relative_to for each in expected if each.relative_to), "cubic")
+    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "")
 
 
-def _expect(result: Evaluation, group: str) -> Expectation:
-    link_set = result.of(group, ACCT)[0]["link_set"]
-    return {"constant": _constant, "steps": _steps, "cellular": _cellular}[link_set](result, group)
+def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
+    """The groups of links that an expectation is about, and of which the policy has rows."""
+    groups = []
+    for group in result.groups():
+        rows = result.of(group, result.policy)
+        if rows and rows[0]["link_set"] in expected.links:
+            groups.append(group)
+    return groups
 
 
-def _constant(result: Evaluation, group: str) -> Expectation:
-    return _share_expectation(
-        result,
-        group,
-        claim="Constant capacity (5-100 Mbit/s, base RTT 10-100 ms): the queueing delay stays within the 5 ms budget.",
-        figure="share_within_budget",
-        least=(BUDGET_SHARE, CONSTANT_UTILISATION),
-        words="of the time within 5 ms",
-    )
+class _Claim:
+    """One expectation over one group of links."""
 
+    def __init__(self, result: Evaluation, group: str, expected: ExpectationConfig, control: str) -> None:
+        self._result, self.group, self._expected, self._control = result, group, expected, control
+        self._signs = {name: 1.0 if t.at_least is not None else -1.0 for name, t in expected.figures.items()}
 
-def _steps(result: Evaluation, group: str) -> Expectation:
-    return _share_expectation(
-        result,
-        group,
-        claim="Capacity redrawn in 5-100 Mbit/s every 4 s: at most 5 packets are queued.",
-        figure="share_within_5_packets",
-        least=(QUEUE_SHARE, STEPS_UTILISATION),
-        words="of the time at most 5 queued",
-    )
+    def judged(self) -> Expectation:
+        """What was measured, and whether the claim holds."""
+        expected, ours = self._expected, self._of(self._result.policy)
+        if ours is None:
+            measured = "no link has a valid run of both" if expected.relative_to else "no valid run"
+            return Expectation(self.group, expected.claim, self._target(), measured, False, "", "", "", "")
+        suffix = "_ratio" if expected.relative_to else ""
+        baseline = expected.relative_to or "cubic"
+        return Expectation(
+            self.group,
+            expected.claim,
+            self._target(),
+            self._say(ours),
+            all(self._holds(name, value) for name, value in ours.items()),
+            baseline=self._absolute(baseline),
+            control=self._said(self._control) if self._control else "",
+            oracle=self._said(ORACLE),
+            detail=self._detail(),
+            values={name + suffix: value for name, value in ours.items()},
+        )
 
+    def no_worse(self, label: str) -> bool:
+        """Whether `label` beats the policy: no worse in any figure, and better in one of them."""
+        ours, theirs = self._of(self._result.policy), self._of(label)
+        if ours is None or theirs is None:
+            return False
+        gains = [self._signs[name] * (theirs[name] - ours[name]) for name in ours]
+        scales = [MARGIN * max(abs(ours[name]), 1e-9) for name in ours]
+        return all(gain >= 0 for gain in gains) and any(g > s for g, s in zip(gains, scales, strict=True))
 
-def _share_expectation(
-    result: Evaluation, group: str, claim: str, figure: str, least: tuple[float, float], words: str
-) -> Expectation:
-    """A share of the time and a utilisation, both pooled over all runs of the group (they are equally long)."""
+    def _of(self, scheme: str) -> dict[str, float] | None:
+        """The figures of `scheme`: means over all runs, or medians over links of ratios to the baseline. None: no run."""
+        rows = self._result.of(self.group, scheme)
+        if self._expected.relative_to is None:
+            chosen = [row for row in rows if row.get("gain", 1.0) == 1.0]
+            return {name: _mean(chosen, name) for name in self._signs} if chosen else None
+        points = [point for _, point in self._ratios(scheme)]
+        if not points:
+            return None
+        return {name: _median([point[name] for point in points]) for name in self._signs}
 
-    def say(share: float, use: float) -> str:
-        return f"{_percent(share)} {words}, {_percent(use)} utilisation"
+    def _ratios(self, scheme: str) -> list[tuple[str, dict[str, float]]]:
+        """Per link on which the baseline has a valid run: (link, ratios of the scheme's means over seeds to its means).
 
-    def of(scheme: str) -> tuple[float, float]:
-        rows = [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
-        return _mean(rows, figure), _mean(rows, "utilisation")
+        Of the oracle's gains the least one counts that meets the floors: what physics leaves at that throughput.
+        """
+        base = _by_link(self._result.of(self.group, str(self._expected.relative_to)))
+        out = []
+        for link, rows in _by_link(self._result.of(self.group, scheme)).items():
+            if link not in base:
+                continue
+            points = [
+                self._ratio([row for row in rows if row.get("gain", 1.0) == gain], base[link])
+                for gain in sorted({row.get("gain", 1.0) for row in rows})
+            ]
+            floors = [name for name, sign in self._signs.items() if sign > 0]
+            enough = (p for p in points if floors and all(self._holds(name, p[name]) for name in floors))
+            point = next(enough, points[-1] if floors else points[0])
+            if not any(math.isnan(value) for value in point.values()):
+                out.append((link, point))
+        return out
 
-    share, use = of(ACCT)
-    rows = result.of(group, ACCT)
-    low_share = min(rows, key=lambda row: _number(row[figure]))
-    low_use = min(rows, key=lambda row: _number(row["utilisation"]))
-    detail = (
-        f"worst links: {_percent(_number(low_share[figure]))} {words} ({low_share['link']}); "
-        f"{_percent(_number(low_use['utilisation']))} utilisation ({low_use['link']}); {len(rows)} runs"
-    )
-    return Expectation(
-        group,
-        claim,
-        target=f"≥ {100 * least[0]:.0f} % {words}, ≥ {100 * least[1]:.0f} % utilisation",
-        measured=say(share, use),
-        holds=share >= least[0] and use >= least[1],
-        cubic=say(*of(BASELINE)) if result.of(group, BASELINE) else "not run",
-        unlearned=say(*of(UNLEARNED)) if result.of(group, UNLEARNED) else "not run",
-        oracle=say(*of(ORACLE)),
-        detail=detail,
-        values={figure: share, "utilisation": use},
-    )
+    def _ratio(self, ours: Sequence[Row], base: Sequence[Row]) -> dict[str, float]:
+        """Over the seeds in which the baseline has every figure. What delivered nothing is infinitely bad there."""
+        known = {row["seed"] for row in base if all(_finite(row.get(name)) for name in self._signs)}
+        seeds = known & {row["seed"] for row in ours}
 
+        def mean(rows: Sequence[Row], name: str) -> float:
+            worst = 0.0 if self._signs[name] > 0 else math.inf
+            values = [row[name] if _finite(row.get(name)) else worst for row in rows if row["seed"] in seeds]
+            return float(np.mean(values)) if values else math.nan
 
-def _cellular(result: Evaluation, group: str) -> Expectation:
-    """Ratios to CUBIC per trace (means over seeds), then the median trace of each ratio."""
-    claim = f"{group.capitalize()}, 20 ms one way: much less queueing delay than CUBIC at nearly its throughput."
-    floor = f"throughput ≥ {100 * THROUGHPUT_RATIO:.0f} % of CUBIC's"
-    target = f"p95 delay ≤ {DELAY_RATIO:.2f} of CUBIC's, {floor} (median trace)"
-    if not result.of(group, BASELINE):
-        return Expectation(group, claim, target, "CUBIC was not run", False, "not run", "", "", "")
-    cubic = _by_link(result.of(group, BASELINE))
+        return {n: mean(ours, n) / below if (below := mean(base, n)) > 0 else math.nan for n in self._signs}
 
-    def beside_cubic(scheme: str) -> dict[str, list[Row]]:
-        """The scheme's rows on the links on which CUBIC has a valid run."""
-        return {name: rows for name, rows in _by_link(result.of(group, scheme)).items() if name in cubic}
+    def _holds(self, name: str, value: float) -> bool:
+        target = self._expected.figures[name]
+        if target.at_least is not None:
+            return value >= target.at_least
+        return target.at_most is not None and value <= target.at_most
 
-    ratios = {name: _ratios(rows, cubic[name]) for name, rows in beside_cubic(ACCT).items()}
-    if not ratios:
-        return Expectation(group, claim, target, "no link has a valid run of both", False, "", "", "", "")
-    plain = [_ratios(rows, cubic[name]) for name, rows in beside_cubic(UNLEARNED).items()]
-    delay, rate = _median_trace(list(ratios.values()))
+    def _target(self) -> str:
+        bounds = []
+        for name, target in self._expected.figures.items():
+            bound = f"≥ {self._number(name, target.at_least)}" if target.at_least is not None else ""
+            bound = f"≤ {self._number(name, target.at_most)}" if target.at_most is not None else bound
+            bounds.append(f"{_title(name)} {bound}")
+        relative = self._expected.relative_to
+        return ", ".join(bounds) + (f" of {relative}'s (median link)" if relative else "")
 
-    # Of the oracle's gains the least one that is fast enough: what physics leaves of the delay at that throughput.
-    bounds = []
-    for name, rows in beside_cubic(ORACLE).items():
-        gains = sorted({row["gain"] for row in rows})
-        points = [_ratios([row for row in rows if row["gain"] == gain], cubic[name]) for gain in gains]
-        bounds.append(next((point for point in points if point[1] >= THROUGHPUT_RATIO), points[-1]))
-    worst = max(ratios, key=lambda name: ratios[name][0])
-    cubic_rows = result.of(group, BASELINE)
+    def _say(self, values: Mapping[str, float]) -> str:
+        said = ", ".join(f"{_title(name)} {self._number(name, value)}" for name, value in values.items())
+        return said + (f" of {self._expected.relative_to}'s" if self._expected.relative_to else "")
 
-    def say(d: float, t: float) -> str:
-        return f"p95 delay {d:.2f} of CUBIC's, throughput {_percent(t)} of CUBIC's"
+    def _said(self, scheme: str) -> str:
+        values = self._of(scheme)
+        if values is None:
+            return "not run" if scheme != ORACLE else ""
+        return "" if any(math.isnan(value) for value in values.values()) else self._say(values)
 
-    return Expectation(
-        group,
-        claim,
-        target,
-        measured=say(delay, rate),
-        holds=delay <= DELAY_RATIO and rate >= THROUGHPUT_RATIO,
-        cubic=f"p95 delay {_median(cubic_rows, 'queueing_delay_p95_ms'):.0f} ms, "
-        f"{_median(cubic_rows, 'throughput_mbps'):.2f} Mbit/s (median run)",
-        unlearned=say(*_median_trace(plain)) if plain else "not run",
-        oracle=say(*_median_trace(bounds)),
-        detail=f"worst trace by delay: {say(*ratios[worst])} ({worst}); {len(ratios)} traces",
-        values={"delay_ratio": delay, "throughput_ratio": rate},
-    )
+    def _absolute(self, scheme: str) -> str:
+        rows = self._result.of(self.group, scheme)
+        values = {name: _mean(rows, name) for name in self._signs}
+        if not rows:
+            return f"{scheme} was not run"
+        said = [f"{_title(name)} {_absolute(name, value)}" for name, value in values.items() if math.isfinite(value)]
+        return ", ".join(said) + (" (mean run)" if said else "")
+
+    def _number(self, name: str, value: float | None) -> str:
+        if value is None or not math.isfinite(value):
+            return "n/a"
+        if self._expected.relative_to:
+            return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
+        return _absolute(name, value)
+
+    def _detail(self) -> str:
+        """The worst link of the first figure, and how often the policy was asked."""
+        rows, name = self._result.of(self.group, self._result.policy), next(iter(self._signs))
+        if self._expected.relative_to:
+            points = self._ratios(self._result.policy)
+            link, point = min(points, key=lambda item: self._signs[name] * item[1][name])
+            said = f"worst link: {self._say(point)} ({link}); {len(points)} links"
+        else:
+            worst = min(rows, key=lambda row: self._signs[name] * (row[name] if _finite(row.get(name)) else math.inf))
+            value = worst.get(name)
+            said = f"worst run: {_title(name)} {self._number(name, value)} ({worst['link']}); {len(rows)} runs"
+        asked = _mean(rows, "inferences_per_s")
+        return said + (f"; {asked:.1f} inferences/s" if math.isfinite(asked) else "")
 
 
 def _policy_faults(result: Evaluation) -> list[str]:
-    faults = []
-    counts = sum((np.asarray(by[ACCT]).sum(axis=0) for by in result.actions.values() if ACCT in by), np.zeros(1))
-    if counts.sum() > 0 and counts.max() / counts.sum() >= CONSTANT_SHARE and not _by_zone(result):
-        alpha = spec.ACTIONS[int(counts.argmax())]
-        faults.append(
-            f"the policy is constant: α = {alpha} in {_percent(counts.max() / counts.sum())} of its decisions"
-        )
-    for alpha, groups in _beaten_by(result).items():
-        if groups == [group for group in result.groups() if result.of(group, ACCT)]:
-            faults.append(f"learning brought nothing: ACCT with α = {alpha} always does better on every kind of link")
-    return faults
+    counts = [np.asarray(by[result.policy]).sum(axis=0) for by in result.actions.values() if result.policy in by]
+    total = sum(counts, np.zeros(1))
+    if not counts or total.sum() == 0 or total.max() / total.sum() < CONSTANT_SHARE or _by_category(result):
+        return []
+    action, share = result.meta["action_values"][int(total.argmax())], total.max() / total.sum()
+    return [f"the policy is constant: {action:g} in {_percent(share)} of its decisions"]
 
 
-def _by_zone(result: Evaluation) -> bool:
-    """Whether the policy acts differently in different zones: a certain one that does so is no constant."""
-    counts = [np.asarray(by[ACCT]) for by in result.actions.values() if ACCT in by]
+def _by_category(result: Evaluation) -> bool:
+    """Whether the policy acts differently in different categories: a certain one that does so is no constant."""
+    counts = [np.asarray(by[result.policy]) for by in result.actions.values() if result.policy in by]
     if not counts:
         return False
-    visited = [zone for zone in np.sum(counts, axis=0) if zone.sum() >= VISITED]
-    return len({int(zone.argmax()) for zone in visited}) > 1
+    visited = [category for category in np.sum(counts, axis=0) if category.sum() >= VISITED]
+    return len({int(category.argmax()) for category in visited}) > 1
 
 
-def _beaten_by(result: Evaluation) -> dict[int, list[str]]:
-    """For each constant α the groups in which it beats the policy."""
-    out: dict[int, list[str]] = {}
-    for alpha in CONSTANT_ALPHAS:
-        label = f"acct α={alpha}"
-        judged = [group for group in result.groups() if result.of(group, ACCT) and result.of(group, label)]
-        out[alpha] = [group for group in judged if _no_worse(result, group, label)]
-    return out
-
-
-def _no_worse(result: Evaluation, group: str, label: str) -> bool:
-    """Whether `label` beats the policy: no worse in utilisation and in delay, and better in one of them."""
-    ours, theirs = result.of(group, ACCT), result.of(group, label)
-    gains = [_mean(theirs, "utilisation") - _mean(ours, "utilisation")]
-    if ours[0]["link_set"] == "cellular":
-        gains.append(1.0 - _median(theirs, "queueing_delay_p95_ms") / _median(ours, "queueing_delay_p95_ms"))
-    else:
-        figure = "share_within_budget" if ours[0]["link_set"] == "constant" else "share_within_5_packets"
-        gains.append(_mean(theirs, figure) - _mean(ours, figure))
-    return all(gain >= 0 for gain in gains) and any(gain > MARGIN for gain in gains)
-
-
-def _training_faults(training: Sequence[Row], by_zone: bool) -> list[str]:
+def _training_faults(training: Sequence[Row], result: Evaluation) -> list[str]:
+    """The reward after exploration has calmed down should be higher than at first; medians, for its long lower tail."""
     if len(training) < 10:
         return []
     tenth = len(training) // 10
     first, last = training[:tenth], training[-2 * tenth :]
     faults = []
-    entropy = _mean(last, "entropy")
-    if entropy < COLLAPSED_NATS and not by_zone:
-        faults.append(
-            f"the policy's entropy collapsed to {entropy:.3f} nats (uniform: {math.log(len(spec.ACTIONS)):.2f})"
-        )
-    before, after = _mean(first, "reward_mean"), _mean(last, "reward_mean")
+    entropy, count = _mean(last, "entropy"), len(result.meta.get("action_values", []))
+    if count and entropy < COLLAPSED_NATS and not _by_category(result):
+        faults.append(f"the policy's entropy collapsed to {entropy:.3f} nats (uniform: {math.log(count):.2f})")
+    before, after = (_median([row["reward_mean"] for row in part]) for part in (first, last))
     if after <= before:
-        faults.append(f"the reward did not rise during training: {before:.1f} at first, {after:.1f} at the end")
+        faults.append(f"the reward did not rise during training: {before:.2f} at first, {after:.2f} at the end")
     return faults
-
-
-def _ratios(ours: Sequence[Row], cubic: Sequence[Row]) -> tuple[float, float]:
-    """(p95 queueing delay, throughput) over CUBIC's, of means over the seeds in which CUBIC delivered anything.
-
-    What delivered nothing there is infinitely late.
-    """
-    seeds = {row["seed"] for row in cubic if row["queueing_delay_p95_ms"] is not None} & {row["seed"] for row in ours}
-
-    def over(figure: str, missing: float) -> float:
-        def mean(rows: Sequence[Row]) -> float:
-            values = [missing if row[figure] is None else row[figure] for row in rows if row["seed"] in seeds]
-            return float(np.mean(values)) if values else math.nan
-
-        base = mean(cubic)
-        return mean(ours) / base if base > 0 else math.nan
-
-    return over("queueing_delay_p95_ms", math.inf), over("throughput_mbps", 0.0)
-
-
-def _median_trace(ratios: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The median trace of each of the two ratios; traces on which CUBIC delivered nothing are left out."""
-    known = [ratio for ratio in ratios if not math.isnan(ratio[0])] or [(math.nan, math.nan)]
-    return float(np.median([delay for delay, _ in known])), float(np.median([rate for _, rate in known]))
 
 
 def _by_link(rows: Sequence[Row]) -> dict[str, list[Row]]:
@@ -305,22 +296,31 @@ def _by_link(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return out
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+def _finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _mean(rows: Sequence[Row], figure: str) -> float:
-    values = [_number(row.get(figure)) for row in rows]
-    values = [value for value in values if math.isfinite(value)]
+    values = [float(row[figure]) for row in rows if _finite(row.get(figure))]
     return float(np.mean(values)) if values else math.nan
 
 
-def _median(rows: Sequence[Row], figure: str) -> float:
-    values = [_number(row.get(figure)) for row in rows]
-    values = [value for value in values if math.isfinite(value)]
-    return float(np.median(values)) if values else math.nan
+def _median(values: Sequence[float]) -> float:
+    return float(np.median(values)) if len(values) else math.nan
+
+
+def _title(figure: str) -> str:
+    title = FIGURES[figure].title if figure in FIGURES else figure
+    return title[:1].lower() + title[1:] if not title[1:2].isupper() else title
+
+
+def _absolute(figure: str, value: float) -> str:
+    """With as many digits as tell it from a target of a whole percent; rounded down, so that 98.996 is not 99 %."""
+    if figure not in FIGURES:
+        return f"{value:.4g}"
+    unit = FIGURES[figure].unit
+    return _percent(value) if unit == "share" else f"{show(figure, value)} {unit}"
 
 
 def _percent(share: float) -> str:
-    """With as many digits as tell it from a target of a whole percent; rounded down, so that 98.996 is not 99 %."""
-    return "n/a" if not math.isfinite(share) else f"{math.floor(share * 1000) / 10:.1f} %"
+    return "n/a" if not math.isfinite(share) else f"{math.floor(share * 1000 + 1e-9) / 10:.1f} %"

@@ -1,7 +1,8 @@
-"""The held-out links, in three link sets, on which a policy is judged beside the heuristics.
+"""The held-out links, in four link sets, on which a policy is judged beside the heuristics.
 
 | link set   | capacity                                              | queue                   | from                 |
 |------------|-------------------------------------------------------|-------------------------|----------------------|
+| `slides`   | 48 Mbit/s, base RTT 30 ms                             | 1 BDP                   | Hyvar's slides       |
 | `constant` | 5-100 Mbit/s, base RTT 10-100 ms                      | 1 BDP, 32 packets least | training's own range |
 | `steps`    | redrawn in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate  | ACCT §III, Fig. 4    |
 | `cellular` | recorded traces, 20 ms one way                        | 100 and 1000 packets    | mahimahi's traces    |
@@ -15,20 +16,18 @@ their place, with seeds that training never draws, and each such link says so (`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ccarena import traces
-from ccarena.acct import spec
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.recorded import HELD_OUT_SEED, find_trace, trace_start_ms
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["LINK_SETS", "Link", "Scheme", "build", "constant_alpha", "heuristic", "learned", "scenario"]
+__all__ = ["LINK_SETS", "Link", "Scheme", "build", "heuristic", "scenario"]
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
@@ -76,7 +75,8 @@ class Scheme:
     """What runs over a link: its label in tables, and the scenario's `scheme` and `policy`."""
 
     label: str
-    scheme: str
+    scheme: str | dict[str, Any]
+    """Its registered name, or a learned scheme's document."""
     policy: Any = None
     fields: dict[str, Any] = field(default_factory=dict)
 
@@ -84,16 +84,6 @@ class Scheme:
 def heuristic(name: str) -> Scheme:
     """A scheme without a policy, by its registered name."""
     return Scheme(name, name)
-
-
-def learned(policy: Path, params: Mapping[str, float] | None = None) -> Scheme:
-    """ACCT with the artifact at `policy`, and the scheme's parameters that it was trained with."""
-    return Scheme("acct", "acct", str(policy), {"params": dict(params or {})})
-
-
-def constant_alpha(alpha: int) -> Scheme:
-    """ACCT with the same action always, one of `spec.ACTIONS`: what its window rules do without any learning."""
-    return Scheme(f"acct α={alpha}", "acct", {"constant": spec.ACTIONS.index(alpha)})
 
 
 def scenario(link: Link, scheme: Scheme) -> dict[str, Any]:
@@ -142,6 +132,14 @@ def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:
     Below 32 the burst of an initial window and its delayed ACKs would be what is measured.
     """
     return max(32, math.ceil(rate_mbps * rtt_ms * 125.0 / PACKET_BYTES))
+
+
+def _slides(seed: int, duration_s: float) -> list[Link]:
+    """The one link of Hyvar's slides, on which it needs no tuned period."""
+    rate, rtt = 48.0, 30.0
+    service = {"type": "constant", "rate_mbps": rate}
+    name = f"{rate:g} Mbit/s, {rtt:g} ms"
+    return [Link("slides", name, seed, duration_s, rtt / 2, bdp_packets(rate, rtt), service, "slides")]
 
 
 def _constant(seed: int, duration_s: float) -> list[Link]:
@@ -213,6 +211,7 @@ def trace_opportunities_ms(link: Link) -> np.ndarray | None:
 
 
 LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
+    "slides": (_slides, 30.0),
     "constant": (_constant, 30.0),
     "steps": (_steps, 60.0),
     "cellular": (_cellular, 60.0),

@@ -13,7 +13,7 @@ from typing import Any
 from ccarena.backends import SIM
 from ccarena.errors import MissingDependencyError
 from ccarena.eval.figure_text import heading, show
-from ccarena.eval.heldout.evaluation import ACCT, Evaluation
+from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.heldout.summary import SUMMARY, label, summary_table
 from ccarena.eval.metrics import FIGURES, confidence_interval
@@ -64,22 +64,20 @@ def write_page(
         parts.append(
             _section(
                 "How it learned",
-                "The mean reward of a decision should rise, the policy's entropy fall as it makes up its mind, and "
-                "decisions should move from the red zone (too much queue) to the yellow one (link full, queue short)."
+                "The mean reward of a decision should rise, and the policy's entropy fall as it makes up its mind."
                 if any("entropy" in row for row in progress)
                 else "The mean reward of a decision should rise.",
-                figure(plots.learning_curve(progress), "learning curve"),
+                figure(plots.learning_curve(progress, result.meta.get("shares", {})), "learning curve"),
             )
         )
-    if any(ACCT in by for by in result.actions.values()):
+    if any(result.policy in by for by in result.actions.values()):
         parts.append(
             _section(
                 "What it does",
-                "ACCT's window grows by α packets per round trip; the policy chooses α once per window. A large "
-                "α makes sense in the green zone (capacity is free), a small one elsewhere.",
-                figure(plots.action_map(result), "actions by zone")
-                + "<p>Share of decisions in each zone, beside ACCT with the same α always:</p>"
-                + figure(plots.zone_shares(result), "zone shares"),
+                f"Which action the policy of {result.policy} chose after intervals of each category.",
+                figure(plots.action_map(result), "actions by category")
+                + "<p>Share of decisions in each category, beside the same action always:</p>"
+                + figure(plots.category_shares(result), "category shares"),
             )
         )
     for series in result.series:
@@ -89,7 +87,7 @@ def write_page(
             f"buffer {series['buffer_packets']} packets. The delay shown is the largest of each 100 ms; less than "
             "0.1 ms is drawn as 0.1. Click a name to show or hide it, drag to zoom, double-click to go back."
         )
-        parts.append(_section(title, about, figure(plots.over_time(series), title)))
+        parts.append(_section(title, about, figure(plots.over_time(series, result), title)))
     if result.rows:
         parts.append(
             _section(
@@ -144,7 +142,7 @@ def _expectation_table(verdict: Verdict) -> str:
         f"<tr><td>{html.escape(item.claim)}<br><small>{html.escape(item.detail)}</small></td>"
         f"<td>{html.escape(item.target)}</td><td><strong>{html.escape(item.measured)}</strong></td>"
         f'<td class="{"good" if item.holds else "bad"}">{"✓ holds" if item.holds else "✗ fails"}</td>'
-        f"<td>{html.escape(item.cubic)}</td><td>{html.escape(item.unlearned)}</td><td>{html.escape(item.oracle)}</td></tr>"
+        f"<td>{html.escape(item.baseline)}</td><td>{html.escape(item.control)}</td><td>{html.escape(item.oracle)}</td></tr>"
         for item in verdict.expectations
     )
     head = "".join(
@@ -154,14 +152,14 @@ def _expectation_table(verdict: Verdict) -> str:
             "Expected",
             "Measured",
             "Holds?",
-            "CUBIC",
-            html.escape(verdict.unlearned),
+            html.escape(label(verdict.baseline)),
+            html.escape(verdict.control),
             "Knowing capacity one RTT late",
         )
     )
     return _section(
         "Expectations",
-        f"{verdict.source} The last two columns say what is possible: for the scheme's own rules without learning, "
+        "What the scheme's record expects of it. The last two columns say what is possible: for the scheme's own rules without learning, "
         "and, by physics, for a sender that learns of capacity one round trip late and knows everything else (packets' "
         "rounding is not in it).",
         f'<div class="scroll"><table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
@@ -170,7 +168,7 @@ def _expectation_table(verdict: Verdict) -> str:
 
 def _summary_section(result: Evaluation) -> str:
     head, rows = summary_table(result)
-    policy = label(str(result.meta.get("scheme", ACCT)))
+    policy = label(result.policy, result.policy)
     return _section("All schemes", "Means over links and seeds.", _table(head, rows, emphasise=policy))
 
 

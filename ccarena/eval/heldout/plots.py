@@ -12,56 +12,52 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ccarena.acct import spec
-from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 
-__all__ = ["action_map", "learning_curve", "over_time", "queue_cdf", "throughput_delay", "zone_shares"]
+__all__ = ["action_map", "category_shares", "learning_curve", "over_time", "queue_cdf", "throughput_delay"]
 
 INK, GRID, CAPACITY = "#222222", "#e4e7eb", "#d5dae1"
 # colour, dash, marker
 STYLES: dict[str, tuple[str, str, str]] = {
-    ACCT: ("#0072B2", "solid", "circle"),
-    "hyvar": ("#0072B2", "solid", "circle"),
-    "orca": ("#0072B2", "solid", "circle"),
-    "aurora": ("#0072B2", "solid", "circle"),
     "cubic": ("#D55E00", "solid", "square"),
     "bbr": ("#009E73", "dash", "diamond"),
     "reno": ("#CC79A7", "dashdot", "triangle-up"),
-    "acct α=1": ("#56B4E9", "dot", "circle-open"),
-    "acct α=100": ("#E69F00", "dot", "circle-cross-open"),
     ORACLE: ("#000000", "longdash", "star"),
 }
+POLICY = ("#0072B2", "solid", "circle")
+CONTROLS = (("#56B4E9", "dot", "circle-open"), ("#E69F00", "dot", "circle-cross-open"))
 SPARE = (("#882255", "dash", "x"), ("#44AA99", "dot", "cross"), ("#999933", "dashdot", "pentagon"))
-ZONES = {"green": "#009E73", "yellow": "#F0E442", "red": "#D55E00", "blue": "#0072B2"}
+COLOURS = {"green": "#009E73", "yellow": "#F0E442", "red": "#D55E00", "blue": "#0072B2"}
+"""Of categories: a name that is a colour has it, others take them in turn."""
 NAMES = {
-    ACCT: "ACCT (this policy)",
-    "hyvar": "Hyvar (this policy)",
-    "orca": "Orca (this policy)",
-    "aurora": "Aurora (this policy)",
     "cubic": "CUBIC",
     "bbr": "BBR",
     "reno": "Reno",
     ORACLE: "one-RTT-late oracle",
 }
-HIDDEN_AT_FIRST = ("acct α=1", "acct α=100")
 LEAST_DELAY_MS = 0.1
 BUDGET_MS = 5.0
 DELAY_TICKS = [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000]
 
 
-def name_of(scheme: str) -> str:
-    """How a scheme is called in figures and tables."""
-    return NAMES.get(scheme, scheme.replace("acct", "ACCT, constant"))
+def name_of(scheme: str, policy: str = "") -> str:
+    """How a scheme is called in figures, `policy` being the one that is evaluated."""
+    return f"{scheme} (this policy)" if scheme == policy else NAMES.get(scheme, scheme)
 
 
-def learning_curve(progress: Sequence[Mapping[str, Any]]) -> go.Figure:
-    """Reward and, where there are any, entropy and zone shares over decisions, from the lines of `progress.jsonl`."""
+def colour_of(category: str, index: int) -> str:
+    """Of a category, the `index`th of its kind."""
+    return COLOURS.get(category, tuple(COLOURS.values())[index % len(COLOURS)])
+
+
+def learning_curve(progress: Sequence[Mapping[str, Any]], shares: Mapping[str, Sequence[str]]) -> go.Figure:
+    """Reward and, where there are any, entropy and shares of categories, from the lines of `progress.jsonl`."""
     decisions = [row["decisions"] for row in progress]
     lines = [("reward_mean", "Reward per decision (mean)", "reward")]
     if any("entropy" in row for row in progress):
         lines.append(("entropy", "Entropy of the policy", "entropy (nats)"))
-    zones = any("zone_green" in row for row in progress)
-    titles = [title for _, title, _ in lines] + ["Where decisions were taken"] * zones
+    shown = [name for name, categories in shares.items() if any(f"{name}_{categories[0]}" in row for row in progress)]
+    titles = [title for _, title, _ in lines] + [f"Decisions by {name}" for name in shown]
     figure = make_subplots(
         rows=len(titles), cols=1, shared_xaxes=True, vertical_spacing=0.07, subplot_titles=tuple(titles)
     )
@@ -73,18 +69,18 @@ def learning_curve(progress: Sequence[Mapping[str, Any]]) -> go.Figure:
         figure.update_yaxes(title_text=unit, row=row, col=1)
         if key == "entropy":
             figure.update_yaxes(rangemode="tozero", row=row, col=1)
-    for zone, colour in ZONES.items() if zones else ():
-        share = [100 * (point.get(f"zone_{zone}") or 0.0) for point in progress]
-        area = go.Scatter(
-            x=decisions, y=share, name=f"{zone} zone", stackgroup="zones", line={"width": 0.5, "color": colour}
-        )
-        figure.add_trace(area, len(titles), 1)
-        figure.update_yaxes(title_text="share (%)", range=[0, 100], row=len(titles), col=1)
+    for row, name in enumerate(shown, start=len(lines) + 1):
+        for index, category in enumerate(shares[name]):
+            share = [100 * (point.get(f"{name}_{category}") or 0.0) for point in progress]
+            line_style = {"width": 0.5, "color": colour_of(category, index)}
+            area = go.Scatter(x=decisions, y=share, name=f"{category} {name}", stackgroup=name, line=line_style)
+            figure.add_trace(area, row, 1)
+        figure.update_yaxes(title_text="share (%)", range=[0, 100], row=row, col=1)
     figure.update_xaxes(title_text="decisions", row=len(titles), col=1)
     return _styled(figure, height=180 + 500 * len(titles) // 3)
 
 
-def over_time(series: Mapping[str, Any]) -> go.Figure:
+def over_time(series: Mapping[str, Any], result: Evaluation) -> go.Figure:
     """Rate beside capacity, and the largest queueing delay of each 100 ms, of every scheme on one link."""
     time_s = np.asarray(series["time_s"])
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.55, 0.45])
@@ -98,17 +94,17 @@ def over_time(series: Mapping[str, Any]) -> go.Figure:
         hoverinfo="skip",
     )
     figure.add_trace(capacity, 1, 1)
-    for scheme, lines in _acct_last(series["schemes"]):
-        colour, dash, _ = style_of(scheme)
-        line = {"color": colour, "dash": dash, "width": 2.2 if scheme == ACCT else 1.3}
+    for scheme, lines in _policy_last(series["schemes"], result.policy):
+        colour, dash, _ = style_of(scheme, result)
+        line = {"color": colour, "dash": dash, "width": 2.2 if scheme == result.policy else 1.3}
         shared = {
             "x": time_s,
             "mode": "lines",
-            "name": name_of(scheme),
+            "name": name_of(scheme, result.policy),
             "legendgroup": scheme,
-            "legendrank": 1 if scheme == ACCT else 1000,
+            "legendrank": 1 if scheme == result.policy else 1000,
             "line": line,
-            "visible": "legendonly" if scheme in HIDDEN_AT_FIRST else True,
+            "visible": "legendonly" if scheme in result.meta.get("controls", []) else True,
         }
         delay = [None if value is None else max(value, LEAST_DELAY_MS) for value in lines["queueing_delay_ms"]]
         figure.add_trace(go.Scatter(y=lines["rate_mbps"], **shared), 1, 1)
@@ -147,14 +143,14 @@ def throughput_delay(result: Evaluation) -> go.Figure:
                 continue
             delay = np.maximum([run["queueing_delay_p95_ms"] for run in runs], LEAST_DELAY_MS)
             use = np.array([100 * run["utilisation"] for run in runs])
-            colour, _, symbol = style_of(scheme)
+            colour, _, symbol = style_of(scheme, result)
             text = [f"{run['link']}, seed {run['seed']}" for run in runs]
             marks = go.Scatter(
-                x=delay, y=use, text=text, mode="markers", name=name_of(scheme), legendgroup=scheme, showlegend=False,
+                x=delay, y=use, text=text, mode="markers", name=name_of(scheme, result.policy), legendgroup=scheme, showlegend=False,
                 marker={"color": colour, "symbol": symbol, "size": 6, "opacity": 0.35},
             )  # fmt: skip
             median = go.Scatter(
-                x=[np.median(delay)], y=[np.median(use)], mode="markers", name=name_of(scheme), legendgroup=scheme,
+                x=[np.median(delay)], y=[np.median(use)], mode="markers", name=name_of(scheme, result.policy), legendgroup=scheme,
                 showlegend=index == 0, marker={"color": colour, "symbol": symbol, "size": 15, "line": {"width": 1.5}},
             )  # fmt: skip
             figure.add_trace(marks, row + 1, column + 1)
@@ -191,13 +187,13 @@ def queue_cdf(result: Evaluation) -> go.Figure:
     figure = _grid(groups)
     for index, group in enumerate(groups):
         row, column = divmod(index, 2)
-        for scheme, spent in _acct_last(result.queue_ns[group]):
-            colour, dash, _ = style_of(scheme)
+        for scheme, spent in _policy_last(result.queue_ns[group], result.policy):
+            colour, dash, _ = style_of(scheme, result)
             share = 100 * np.cumsum(spent) / max(np.sum(spent), 1)
             line = go.Scatter(
                 # Moved by one packet, so that an empty queue has a place on the logarithmic axis.
-                x=np.arange(len(share)) + 1, y=share, mode="lines", name=name_of(scheme), legendgroup=scheme,
-                legendrank=1 if scheme == ACCT else 1000, showlegend=index == 0,
+                x=np.arange(len(share)) + 1, y=share, mode="lines", name=name_of(scheme, result.policy), legendgroup=scheme,
+                legendrank=1 if scheme == result.policy else 1000, showlegend=index == 0,
                 line={"color": colour, "dash": dash, "shape": "hv", "width": 2},
             )  # fmt: skip
             figure.add_trace(line, row + 1, column + 1)
@@ -210,58 +206,65 @@ def queue_cdf(result: Evaluation) -> go.Figure:
     return _styled(figure, height=380 * ((len(groups) + 1) // 2))
 
 
-def zone_shares(result: Evaluation) -> go.Figure:
-    """In which zone ACCT's decisions were taken, for the policy and for ACCT with a constant α."""
+def category_shares(result: Evaluation) -> go.Figure:
+    """In which category decisions were taken, for the policy and for its scheme with one action always."""
     labels: list[list[str]] = [[], []]
     shares: list[list[float]] = []
     for group in result.groups():
-        for scheme in result.schemes():
-            rows = [row for row in result.of(group, scheme) if row.get("zone_shares")]
-            if rows:
+        for scheme in (result.policy, *result.meta.get("controls", [])):
+            counts = np.asarray(result.actions.get(group, {}).get(scheme, 0))
+            if counts.sum() > 0:
                 labels[0].append(group)
-                labels[1].append(name_of(scheme).replace("ACCT, constant ", "").replace("ACCT (this policy)", "policy"))
-                shares.append(list(np.average([row["zone_shares"] for row in rows], axis=0)))
+                labels[1].append("policy" if scheme == result.policy else scheme)
+                shares.append(list(counts.sum(axis=1) / counts.sum()))
     figure = go.Figure()
-    for index, (zone, colour) in enumerate(ZONES.items()):
-        bar = go.Bar(x=labels, y=[100 * share[index] for share in shares], name=f"{zone} zone", marker_color=colour)
-        figure.add_trace(bar)
+    for index, category in enumerate(result.meta["categories"]):
+        heights, colour = [100 * share[index] for share in shares], colour_of(category, index)
+        figure.add_trace(go.Bar(x=labels, y=heights, name=category, marker_color=colour))
     figure.update_layout(barmode="stack")
     figure.update_yaxes(title_text="share of decisions (%)", range=[0, 100])
     return _styled(figure, height=380)
 
 
 def action_map(result: Evaluation) -> go.Figure:
-    """What the policy does: how often it chooses each α after an interval in each zone, in % of its decisions there."""
-    counts = sum((np.asarray(by[ACCT]) for by in result.actions.values() if ACCT in by), np.zeros((4, 15)))
+    """How often the policy chooses each action after an interval of each category, in % of its decisions there."""
+    categories, actions = result.meta["categories"], result.meta["action_values"]
+    seen = [np.asarray(by[result.policy]) for by in result.actions.values() if result.policy in by]
+    counts = sum(seen, np.zeros((len(categories), len(actions))))
     total = counts.sum(axis=1)
     share = 100 * counts / np.maximum(total, 1)[:, None]
-    zones = [f"{zone} ({int(n):,})" for zone, n in zip(ZONES, total, strict=True)]
+    names = [f"{category} ({int(n):,})" for category, n in zip(categories, total, strict=True)]
     figure = go.Figure(
         go.Heatmap(
-            x=[str(alpha) for alpha in spec.ACTIONS],
-            y=zones,
+            x=[f"{action:g}" for action in actions],
+            y=names,
             z=share,
             text=[[f"{value:.0f}" if value >= 0.5 else "" for value in row] for row in share],
             texttemplate="%{text}",
             colorscale="Blues",
             zmin=0,
             zmax=100,
-            colorbar={"title": "% of the<br>zone's decisions"},
+            colorbar={"title": "% of the<br>category"},
         )
     )
-    figure.update_xaxes(title_text="α chosen (packets per round trip)", type="category")
-    figure.update_yaxes(title_text="zone before (decisions)", autorange="reversed", showgrid=False)
+    figure.update_xaxes(title_text="action chosen", type="category")
+    figure.update_yaxes(title_text="category before (decisions)", autorange="reversed", showgrid=False)
     return _styled(figure, height=320)
 
 
-def style_of(scheme: str) -> tuple[str, str, str]:
+def style_of(scheme: str, result: Evaluation) -> tuple[str, str, str]:
     """(colour, dash, marker) of a scheme; those that are not listed share the spare ones, by name."""
+    if scheme == result.policy:
+        return POLICY
+    controls = result.meta.get("controls", [])
+    if scheme in controls:
+        return CONTROLS[controls.index(scheme) % len(CONTROLS)]
     return STYLES.get(scheme) or SPARE[sum(scheme.encode()) % len(SPARE)]
 
 
-def _acct_last(schemes: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _policy_last(schemes: Mapping[str, Any], policy: str) -> list[tuple[str, Any]]:
     """What is drawn last lies on top."""
-    return sorted(schemes.items(), key=lambda item: item[0] == ACCT)
+    return sorted(schemes.items(), key=lambda item: item[0] == policy)
 
 
 def _grid(groups: Sequence[str]) -> go.Figure:

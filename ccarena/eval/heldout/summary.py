@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ccarena.eval.figure_text import heading, show
-from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.terminal import print_table
 
@@ -35,7 +35,7 @@ def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
         for scheme in result.schemes():
             runs = [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
             if runs:
-                rows.append([group, label(scheme), *(show(figure, mean_of(runs, figure)) for figure in SUMMARY)])
+                rows.append([group, label(scheme, result.policy), *(show(figure, mean_of(runs, figure)) for figure in SUMMARY)])
     return head, rows
 
 
@@ -65,18 +65,19 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
     for item in verdict.expectations:
         console.print(f"[{'holds' if item.holds else 'FAILS'}] {item.group}: {item.measured}", markup=False)
         console.print(f"        expected {item.target}", markup=False)
-        console.print(f"        CUBIC: {item.cubic}", markup=False)
-        console.print(f"        {verdict.unlearned}: {item.unlearned}", markup=False)
+        console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
+        if item.control:
+            console.print(f"        {verdict.control}: {item.control}", markup=False)
         if item.oracle:
             console.print(f"        knowing capacity one RTT late: {item.oracle}", markup=False)
     if page is not None:
         console.print(f"page: {page}", markup=False)
 
 
-def label(scheme: str) -> str:
-    """How a scheme is called in tables."""
-    known = {ACCT: "ACCT (policy)", "cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one RTT late"}
-    return known.get(scheme, scheme.replace("acct", "ACCT"))
+def label(scheme: str, policy: str = "") -> str:
+    """How a scheme is called in tables, `policy` being the one that is evaluated."""
+    known = {"cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one RTT late"}
+    return f"{scheme} (policy)" if scheme == policy else known.get(scheme, scheme)
 
 
 def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:

@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.configs import dump_config
-from ccarena.configs.schema import AnyTrainConfig, Sb3TrainConfig
-from ccarena.eval.heldout import expectations, hybrids
+from ccarena.configs import TrainConfig, dump_config
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
-from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.heldout.expectations import Verdict, judge
 from ccarena.eval.heldout.page import repeat_commands, write_page
 from ccarena.eval.heldout.summary import digest, print_summary
 from ccarena.files import plain, write_atomically
@@ -26,26 +24,25 @@ from ccarena.traces.held_out import HELD_OUT
 __all__ = ["evaluate_run", "not_held_out", "write_outcome"]
 
 
-def evaluate_run(run: Path, config: AnyTrainConfig) -> str:
+def evaluate_run(run: Path, config: TrainConfig) -> str:
     """Evaluate the policy in the folder `run` as `config.eval` says, judge it and the training, write and print both.
 
     The files are those of `write_outcome`. Returns the verdict's line. Raises what `evaluate` and `write_page` raise.
     """
-    hybrid = isinstance(config, Sb3TrainConfig)
     settings, policy = config.eval, run / POLICY
     with progress_bar("evaluating") as progress:
-        result = (hybrids.evaluate if hybrid else evaluate)(
+        result = evaluate(
             policy,
             settings.link_sets,
             settings.seeds,
             settings.duration_s,
-            settings.schemes,
+            config.baselines,
             threads=config.threads,
             progress=progress,
         )
     result.warnings += not_held_out(config)
     training = read_progress(run / PROGRESS)
-    verdict = (hybrids.judge if hybrid else expectations.judge)(result, training)
+    verdict = judge(result, training)
     write_outcome(
         run,
         result,
@@ -81,7 +78,7 @@ def write_outcome(
     return short
 
 
-def not_held_out(config: AnyTrainConfig) -> list[str]:
+def not_held_out(config: TrainConfig) -> list[str]:
     """A warning if `config` has training draw traces that the evaluation judges by."""
     link = config.env.link
     if link.kinds.trace <= 0:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.documents import report_of
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.eval import metrics
-from ccarena.hyvar.spec import HYBRID, LAYOUTS
 
 __all__ = ["FLOW", "KINDS", "RUN", "Window", "check", "names", "row"]
 
@@ -337,11 +337,14 @@ class _View:
 
     def periods(self, flow: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
         """Of each of a flow's reports: when it came, what time it covers, and the mean period in it; none of others."""
-        if LAYOUTS.get(flow["scheme"]) is not HYBRID or "reports" not in flow or not len(flow["reports"]):
+        columns = report_of(flow["scheme"]) if len(flow.get("reports", ())) else ()
+        if "periods" not in columns:
             return np.empty(0), np.empty(0), np.empty(0)
-        reports, column = np.asarray(flow["reports"], dtype=np.float64), HYBRID.report
-        interval_ms = reports[:, column.interval_ms]
-        return reports[:, column.time_s], interval_ms, interval_ms / np.maximum(reports[:, column.periods], 1)
+        reports = np.asarray(flow["reports"], dtype=np.float64)
+        time_s, interval_ms, periods = (
+            reports[:, columns.index(name)] for name in ("time_s", "interval_ms", "periods")
+        )
+        return time_s, interval_ms, interval_ms / np.maximum(periods, 1)
 
     def period_share(self, spec: Mapping[str, Any]) -> float:
         """Of the time that reports cover, NaN without any."""

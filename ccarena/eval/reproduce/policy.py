@@ -130,20 +130,20 @@ def _default(scheme: str) -> Policy:
 
 def _read(file: Path) -> Policy:
     from ccarena.policies import artifact
+    from ccarena.policies.record import scheme_of
 
     trained = artifact.load(file)
     training: Mapping[str, Any] = trained.training
-    env = training.get("env") or {}
-    # "ccarena/Hyvar-v0"; ACCT's configurations have no `id`.
-    scheme = str(env.get("id") or ACCT).rpartition("/")[2].partition("-")[0].lower()
-    if scheme not in CONFIGS:
-        raise PolicyError(f"{file}: was trained in {env['id']}; expected a policy of {', '.join(CONFIGS)}")
+    env, scheme = training.get("env") or {}, scheme_of(trained)
+    if not isinstance(scheme, str) or scheme not in CONFIGS:
+        name = trained.document.get("name")
+        raise PolicyError(f"{file}: is a policy of {name} ({trained.contract.digest}); expected {', '.join(CONFIGS)}")
     kinds = (env.get("link") or {}).get("kinds") or {}
     return Policy(
         scheme,
         file.resolve(),
         hashlib.sha256(file.read_bytes()).hexdigest(),
-        dict(env.get(scheme) or {}),
+        dict(trained.params),
         str(training.get("name") or "unknown"),
         trained.seed,
         tuple(kind for kind, weight in kinds.items() if weight),

@@ -1,0 +1,63 @@
+"""Documents of learned schemes: found by name, read from a file, told apart by their digest.
+
+The native code validates what a document says (docs/learned-schemes.md); this module sees to the file and its form.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ccarena import _core
+from ccarena.configs.yamlfile import parse_yaml
+from ccarena.errors import ConfigError, ScenarioError
+
+__all__ = ["as_json", "digest_of", "is_file", "read_document", "report_of"]
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def is_file(scheme: str) -> bool:
+    """Whether `scheme` is the name of a document's file, and no registered name."""
+    return Path(scheme).suffix in SUFFIXES
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The document in a YAML or JSON file, unchecked. Raises ConfigError, naming file and line of a syntax error."""
+    try:
+        data = parse_yaml(path.read_bytes(), str(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a document in YAML") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected a mapping with `learned`, `clock`, `observe` and `act`")
+    return data
+
+
+def as_json(document: Any, origin: str) -> str:
+    """A document as JSON for `ccarena._core`. Raises ConfigError for a value that JSON has no word for."""
+    try:
+        return json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{origin}: not a document: {error}; expected text, numbers, lists and mappings") from error
+
+
+def digest_of(scheme: Any) -> str | None:
+    """The digest of the document that `scheme`, a name or a document, means; None if it means none."""
+    if isinstance(scheme, str):
+        shipped = _core.shipped_documents()
+        return str(_core.learned(shipped[scheme])["digest"]) if scheme in shipped else None
+    if not isinstance(scheme, dict) or "learned" not in scheme:
+        return None
+    try:
+        return str(_core.learned(json.dumps(scheme))["digest"])
+    except (ScenarioError, TypeError, ValueError):
+        return None
+
+
+def report_of(scheme: Any) -> tuple[str, ...]:
+    """Columns of the reports of the learned scheme that `scheme`, a name or a document, means; empty for others."""
+    if isinstance(scheme, str):
+        shipped = _core.shipped_documents()
+        return tuple(_core.learned(shipped[scheme])["report"]) if scheme in shipped else ()
+    return tuple(_core.learned(json.dumps(scheme))["report"])

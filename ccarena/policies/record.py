@@ -1,0 +1,31 @@
+"""What an artifact says of its scheme, read as data: nothing that it names is loaded or run."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ccarena.configs.load import load_config
+from ccarena.configs.schema import TrainConfig
+from ccarena.documents import digest_of
+from ccarena.errors import ConfigError
+from ccarena.policies.artifact import Artifact
+
+__all__ = ["record_of", "scheme_of"]
+
+
+def record_of(policy: Artifact) -> TrainConfig:
+    """The record that `policy` was trained by; one with nothing but its document if it names none that is understood."""
+    document = json.loads(policy.contract.document)
+    try:
+        record = load_config({**policy.training, "document": document})
+    except ConfigError:
+        record = load_config({"document": document})
+    return record.model_copy(update={"params": dict(policy.params)})
+
+
+def scheme_of(policy: Artifact) -> str | dict[str, Any]:
+    """What a scenario's `scheme` is for `policy`: the name of a shipped document, or the artifact's own document."""
+    document: dict[str, Any] = json.loads(policy.contract.document)
+    name = document.get("name")
+    return str(name) if digest_of(name) == policy.contract.digest else document
