@@ -17,16 +17,16 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from ccarena.agents import sb3_state
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
 from ccarena.agents.progress import ReportSums
-from ccarena.agents.sb3_policy import Extractor, policy_of
+from ccarena.agents.sb3_network import Features
 from ccarena.configs.schema import Sb3Config
 from ccarena.configs.userfile import bind
 from ccarena.errors import ConfigError, MissingDependencyError, TrainingError, did_you_mean
+from ccarena.policies.sb3 import NormalisedObservation, actor
 
 try:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -96,7 +96,7 @@ class Sb3:
 
     def policy(self) -> nn.Module:
         """The deterministic policy."""
-        return policy_of(self._model, self._context.spec)
+        return actor(self._model)
 
     def close(self) -> None:
         """Closes the worlds."""
@@ -187,17 +187,22 @@ def _build(
 ) -> BaseAlgorithm:
     takes = inspect.signature(found).parameters
     policy = dict(arguments.pop("policy_kwargs", None) or {})
-    network = context.config.network
+    network, features = context.config.network, None
     if network.name == "mlp":
         policy.setdefault("net_arch", list(network.arguments.get("hidden", (64, 64))))
         policy.setdefault("activation_fn", nn.ReLU)
     else:
+        features = Features
         policy.setdefault("net_arch", [])
         # Actor and critic share nothing, as everywhere here.
         if issubclass(found, OnPolicyAlgorithm) or "ent_coef" in takes or "policy_delay" in takes:
             policy.setdefault("share_features_extractor", False)
-    policy["features_extractor_class"] = Extractor
-    policy["features_extractor_kwargs"] = {"context": context}
+    policy["features_extractor_class"] = NormalisedObservation
+    policy["features_extractor_kwargs"] = {
+        "normalisation": context.spec.contract.normalisation,
+        "then": features,
+        "then_kwargs": {} if features is None else {"context": context},
+    }
     given: dict[str, Any] = {
         "learning_rate": _falling(config.learning_rate, config.learning_rate_end),
         "gamma": config.gamma,

@@ -28,7 +28,7 @@ from ccarena.envs.spec import spec_of
 from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.networks import memory_of
+from ccarena.policies.networks import states_of
 
 __all__ = ["artifact_of", "check", "environments", "train"]
 
@@ -89,7 +89,7 @@ def check(context: Context) -> None:
         context.spec.constant(control.action)
     # An operation that an artifact cannot say is found now, not after hours.
     network = context.network(context.spec.outputs)
-    export.check(network, context.spec.contract, state=memory_of(network))
+    export.check(network, context.spec.contract, state=states_of(network))
 
 
 class _Run:
@@ -164,7 +164,7 @@ def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str,
     """The artifact of a trained `policy`: what it computes, what it is for and where it comes from."""
     config, spec = context.config, context.spec
     return Artifact.of(
-        export.to_graph(policy, spec.size, state=memory_of(policy)),
+        export.to_graph(policy, spec.size, state=states_of(policy)),
         spec.contract,
         params=spec.values(config.params),
         training=config.model_dump(mode="json"),

@@ -7,7 +7,7 @@ A network is a class whose objects map normalised observations `[N, spec.size]` 
         def forward(self, x: Tensor) -> Tensor: ...
 
 Every further parameter of its constructor is a key of `network` in the configuration. One with memory names its states
-and their shapes for one flow, `memory = {"h": (32,)}`, has `forward(x, h) -> (y, h)`, and starts from zeros; algorithms
+and their shapes for one flow, `state = {"h": (32,)}`, has `forward(x, h) -> (y, h)`, and starts from zeros; algorithms
 that learn without memory refuse it. Its operations have to be among those that an artifact can say
 (`ccarena.policies.export`), which is checked before training starts.
 """
@@ -50,12 +50,12 @@ def build(config: NetworkConfig, spec: Spec, outputs: int) -> nn.Module:
 
 def has_memory(network: nn.Module) -> bool:
     """Whether `network` keeps a state from one decision to the next."""
-    return bool(memory_of(network))
+    return bool(states_of(network))
 
 
-def memory_of(network: nn.Module) -> dict[str, tuple[int, ...]]:
+def states_of(network: nn.Module) -> dict[str, tuple[int, ...]]:
     """The states that `network` keeps, by name, with their shapes for one flow; empty for one without memory."""
-    return dict(getattr(network, "memory", None) or {})
+    return dict(getattr(network, "state", None) or {})
 
 
 def _named(name: str) -> Callable[..., Any]:

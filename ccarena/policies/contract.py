@@ -1,0 +1,58 @@
+"""What a policy is trained for: a learned scheme's document, as a network and an artifact need to know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """x' = clip((x - offset) · scale, low, high), by entry of the observation; each `[length]`.
+
+    Fixed rather than running statistics, so that training has no hidden state and a policy means the same everywhere.
+    """
+
+    offset: FloatArray
+    scale: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    def __call__(self, observations: FloatArray) -> FloatArray:
+        """Raw observations `[N, length]` to normalised ones."""
+        x = (np.asarray(observations, np.float32) - self.offset) * self.scale
+        return np.clip(x, self.low, self.high)
+
+    def tensors(self) -> dict[str, FloatArray]:
+        """By the names in an artifact."""
+        return {f"normalisation.{name}": getattr(self, name) for name in ("offset", "scale", "low", "high")}
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Document, observation and actions of a learned scheme."""
+
+    document: str
+    """In its canonical form, JSON."""
+    digest: str
+    """The document's: a policy decides for flows of the same digest alone."""
+    normalisation: Normalisation
+    """Of the observation."""
+    actions: tuple[float, ...]
+    """The values of discrete actions; empty if the action is continuous."""
+    bounds: tuple[float, float] | None
+    """Of a continuous action, else None."""
+
+    @property
+    def observation_len(self) -> int:
+        """Length of the observation."""
+        return len(self.normalisation.offset)
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a network gives: a logit for each action, or the continuous action."""
+        return max(1, len(self.actions))
