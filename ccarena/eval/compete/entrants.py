@@ -12,7 +12,7 @@ from typing import Any
 from ccarena import _core
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.policies import artifact
-from ccarena.run_folder import find_policy
+from ccarena.run_folder import POLICY, find_policy
 from ccarena.scenario import scenario_json
 
 __all__ = ["GRAMMAR", "Entrant", "line_up", "number", "parse_entry", "parse_group", "parse_policies"]
@@ -195,7 +195,7 @@ def _policy(given: str | Path | None, scheme: dict[str, Any], where: str) -> tup
         path = find_policy(str(given)).resolve()
         env = artifact.load(path).training.get("env")
         params = env.get(name, {}) if isinstance(env, dict) else {}
-        return str(path), dict(params), path.parent.name if path.name == "policy.safetensors" else path.stem
+        return str(path), dict(params), path.parent.name if path.name == POLICY else path.stem
     actions = scheme.get("actions") or []
     if actions and action not in actions:
         raise ConfigError(f"{where}: {name} has no action {action:g}; it has {', '.join(f'{a:g}' for a in actions)}")
