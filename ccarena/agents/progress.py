@@ -23,8 +23,8 @@ from ccarena.agents.algorithm import Stats
 from ccarena.configs.schema import ProgressConfig
 from ccarena.envs.spec import Spec
 from ccarena.errors import MissingDependencyError, TrainingError
+from ccarena.run_folder import PROGRESS
 
-FILE = "progress.jsonl"
 ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
 _PLAIN_EVERY_S = 5.0
@@ -79,7 +79,7 @@ class Recorder:
         self._stats: Stats = {}
         self._row = 0
         self._groups = {f"{name}_{category}": name for name, categories in shares.items() for category in categories}
-        self._path = directory / FILE
+        self._path = directory / PROGRESS
         self._board_directory = directory / "tensorboard"
         self._writer_class = SummaryWriter
         self._board: Any = None

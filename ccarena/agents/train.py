@@ -21,7 +21,7 @@ from ccarena.agents import checkpoint
 from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
 from ccarena.agents.progress import Display, Recorder
-from ccarena.agents.runs import CONFIG, EVALUATION, INTERRUPTED, POLICY, check_device, fixed, resumable, signals
+from ccarena.agents.runs import INTERRUPTED, check_device, fixed, resumable, signals
 from ccarena.configs import TrainConfig, save_config
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
@@ -29,6 +29,7 @@ from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import states_of
+from ccarena.run_folder import CONFIG, EVALUATION, POLICY
 
 __all__ = ["artifact_of", "check", "environments", "train"]
 

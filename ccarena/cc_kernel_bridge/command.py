@@ -62,7 +62,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does it. Returns the exit code; the daemon's when it was interrupted."""
+    """Runs the chosen command. Returns its exit code; `daemon` replaces this process and does not return."""
     if args.what == "attach":
         _print(bridge.attach(option=not args.no_option, weighted=not args.no_wcc, deadline_ms=args.deadline_ms), False)
     elif args.what == "status":
@@ -94,7 +94,7 @@ def _weight(text: str) -> float | None:
 
 
 def _become_daemon(args: argparse.Namespace) -> NoReturn:
-    """Becomes the bridge daemon, so that signals reach it alone. Raises ConfigError or PolicyError before."""
+    """Replaces this process by the bridge daemon, which gets its signals. Raises ConfigError or PolicyError before."""
     words = [*_who(args.who), *(word for given in args.param for word in ("--param", given))]
     for name in ("action", "weight", "desired_mbps"):
         value = getattr(args, name)

@@ -28,10 +28,10 @@ from ccarena.errors import RunnerError
 __all__ = ["ANSWER", "Array", "Decision", "Decoder", "Failure", "Frame", "Result", "Started", "assemble"]
 
 ANSWER = struct.Struct("<Id")
-"""What is written back: flow and action."""
+"""The answer that is written back: flow and action."""
 
 LARGEST_FRAME_BYTES = 1 << 31
-"""A packet log of an hour at 100 Mbit/s has 0.2 GB per column: what is larger is no frame of ours."""
+"""The largest frame that is believed. A packet log of an hour at 100 Mbit/s has 0.2 GB per column."""
 
 _HEAD = struct.Struct("<IB")
 _DECISION = struct.Struct("<IQII")
@@ -54,13 +54,13 @@ class Started:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision is due; until it is answered the last action holds, and the world goes on."""
+    """A decision is due. Until it is answered, the last action stays in force and the world goes on."""
 
     flow: int
     time_ns: int
     observation: NDArray[np.float32]
     report: NDArray[np.float32]
-    """Of the interval that has ended."""
+    """The report of the interval that has ended."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Failure:
-    """The run cannot be, or cannot go on."""
+    """The run cannot start or cannot go on."""
 
     kind: str
     message: str

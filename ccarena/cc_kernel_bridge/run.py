@@ -42,11 +42,11 @@ HONEST_MBPS = 1000.0
 """The fastest link that the emulator serves on schedule; faster ones are refused."""
 
 START_S = 20.0
-"""Within which a run is set up."""
+"""How long setting up a run may take."""
 SILENCE_S = 30.0
-"""Beyond a run's end after which a process that says nothing is given up."""
+"""How long after a run's planned end a silent process is waited for."""
 STOP_S = 3.0
-"""Within which a process that is told to stop does so."""
+"""How long a process that is told to stop may take to do so."""
 
 ERRORS: dict[str, type[CcarenaError]] = {
     "scenario": ScenarioError,
@@ -64,7 +64,7 @@ def run_scenario(
     bridge: bool = False,
     lateness_bound_ms: float = 1.0,
 ) -> dict[str, Any]:
-    """Run a scenario document in real time; the result is laid out as that of `ccarena._core.simulate`.
+    """Run a scenario document in real time. The result has the layout of `ccarena._core.simulate`'s.
 
     Its key `machine` says how the run went: `valid` is False if the emulator's p99 lateness was above
     `lateness_bound_ms`. `traffic` is who sends, `bridge` makes even CUBIC, BBR and Reno those of this package, driven
@@ -77,7 +77,7 @@ def run_scenario(
 
 
 class Runner:
-    """One run. With `environment`, flows of a learned scheme without a policy are decided for by the caller:
+    """One run. With `environment`, the caller decides for the flows of a learned scheme that have no policy:
 
         with Runner(document, environment=True) as runner:
             while (due := runner.wait()) is not None:
@@ -136,12 +136,12 @@ class Runner:
 
     @property
     def pid(self) -> int:
-        """Of the process that carries the run."""
+        """The process that carries out the run."""
         return self._process.pid
 
     @property
     def result(self) -> dict[str, Any]:
-        """Of a run that is over, as `run_scenario` returns it."""
+        """The result of a run that is over, as `run_scenario` returns it."""
         if self._result is None:
             raise RunnerError("the run is not over: there is no result yet")
         return self._result
@@ -165,7 +165,7 @@ class Runner:
                 raise RunnerError("ccarena-kernel began twice")
 
     def drain(self) -> list[Decision]:
-        """The decisions that came since the last was waited for, without waiting for more."""
+        """The decisions that came after the last one waited for; does not wait for more."""
         came = []
         while self._result is None and (self._frames or self._readable(0.0)):
             due = self.wait()
@@ -178,7 +178,7 @@ class Runner:
             self._write(ANSWER.pack(flow, action))
 
     def close(self) -> None:
-        """Ends the run at once, wherever it is; nothing of it stays. Closing twice does nothing more."""
+        """Ends the run at once and removes all that it made. Closing twice does no harm."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -259,7 +259,7 @@ class Runner:
 
 
 def check_traffic(traffic: str) -> None:
-    """Raises ConfigError for what is not in `TRAFFIC`."""
+    """Raises ConfigError for anything that is not in `TRAFFIC`."""
     if traffic not in TRAFFIC:
         raise ConfigError(f'unknown traffic "{traffic}"{did_you_mean(traffic, TRAFFIC)}')
 

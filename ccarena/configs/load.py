@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -23,6 +22,7 @@ from ccarena.configs.learning import OWN_FILE
 from ccarena.configs.schema import TrainConfig
 from ccarena.configs.yamlfile import COMMAND_LINE, parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.files import write_atomically
 
 __all__ = ["build", "dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 
@@ -75,19 +75,8 @@ def dump_config(config: TrainConfig) -> str:
 
 def save_config(config: TrainConfig, path: str | os.PathLike[str]) -> None:
     """Writes `config` to `path` atomically: another process finds the old file or the whole new one."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(
-                f"# The effective configuration of this run, written by ccarena {__version__}.\n{dump_config(config)}"
-            )
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    header = f"# The effective configuration of this run, written by ccarena {__version__}.\n"
+    write_atomically(Path(path), header + dump_config(config))
 
 
 def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[str, Any]:

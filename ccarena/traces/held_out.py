@@ -1,4 +1,4 @@
-"""The recorded traces that policies are judged on, and that training therefore leaves alone unless it is told to."""
+"""The recorded traces on which policies are evaluated. Training uses them only if its configuration names them."""
 
 HELD_OUT = (
     "Verizon-LTE-short.down",

@@ -12,7 +12,7 @@ from typing import Any
 from ccarena import _core, traces
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.eval.compete.entrants import number
-from ccarena.eval.recorded import trace_start_ms
+from ccarena.eval.recorded_traces import trace_start_ms
 from ccarena.scenario import read_scenario, scenario_json
 
 __all__ = ["DEFAULT", "GRAMMAR", "Bottleneck", "from_scenario", "parse_link"]
@@ -40,7 +40,7 @@ class Bottleneck:
     """What the competitors share."""
 
     name: str
-    """As it was given; of a scenario its file's name."""
+    """The text that describes the link, or the name of the scenario's file."""
     base_rtt_ms: float
     links: tuple[dict[str, Any], ...]
     """The scenario's `links`; one without `delay_ms` gets half of the least base RTT of its flows."""

@@ -13,7 +13,7 @@ from ccarena import _core
 from ccarena.documents import as_json, digest_of, is_file, read_document
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.policies import artifact
-from ccarena.run_folder import find_policy
+from ccarena.run_folder import POLICY, find_policy
 from ccarena.scenario import scenario_json
 
 __all__ = ["GRAMMAR", "Entrant", "line_up", "number", "parse_entry", "parse_group", "parse_policies"]
@@ -200,7 +200,7 @@ def _policy(given: str | Path | None, scheme: dict[str, Any], flow_scheme: Any, 
         if trained.contract.digest != digest_of(flow_scheme):
             other = trained.document.get("name")
             raise ConfigError(f"{where}: {path} is a policy of {other} ({trained.contract.digest}), not of this {name}")
-        return str(path), dict(trained.params), path.parent.name if path.name == "policy.safetensors" else path.stem
+        return str(path), dict(trained.params), path.parent.name if path.name == POLICY else path.stem
     actions = scheme.get("actions") or []
     if actions and action not in actions:
         raise ConfigError(f"{where}: {name} has no action {action:g}; it has {', '.join(f'{a:g}' for a in actions)}")

@@ -25,7 +25,7 @@ from ccarena.envs.spec import spec_of
 from ccarena.eval import metrics
 from ccarena.eval.fidelity import recorded
 from ccarena.eval.fidelity.recorded import Run
-from ccarena.eval.recorded import find_trace
+from ccarena.eval.recorded_traces import find_trace
 from ccarena.terminal import Progress
 
 __all__ = ["POLICY_REL", "Setup", "compare", "duration_s", "figures", "live", "setups", "variant"]

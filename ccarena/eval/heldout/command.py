@@ -12,10 +12,6 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.links import LINK_SETS
-from ccarena.eval.heldout.page import repeat_commands
-from ccarena.eval.heldout.summary import print_summary
-from ccarena.eval.heldout.training_run import write_outcome
-from ccarena.eval.one_scenario import show_scenario
 from ccarena.run_folder import CONFIG, PAGE, PROGRESS, find_policy, read_progress
 from ccarena.terminal import progress_bar
 
@@ -60,8 +56,14 @@ def run(args: argparse.Namespace) -> int:
     """Evaluates, writes and prints. Returns the exit code: 0 if it ran, whatever the verdict."""
     policy = None if args.policy is None else find_policy(args.policy)
     if args.scenario is not None:
+        from ccarena.eval.one_scenario import show_scenario
+
         show_scenario(args.scenario, policy, args.json, args.backend)
         return 0
+    from ccarena.eval.heldout.page import repeat_commands
+    from ccarena.eval.heldout.summary import print_summary
+    from ccarena.eval.heldout.training_run import write_outcome
+
     # Links that run side by side in real time make each other late.
     threads = args.threads if args.threads is not None else 1 if args.backend == KERNEL else 2
     if threads < 1:

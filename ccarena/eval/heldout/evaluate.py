@@ -25,9 +25,9 @@ from ccarena.envs.spec import Spec
 from ccarena.eval import metrics
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
-from ccarena.eval.heldout.links import Link, Scheme
+from ccarena.eval.heldout.links import Link, Sender
 from ccarena.eval.heldout.oracle import one_rtt_late
-from ccarena.files import plain
+from ccarena.plain_data import plain
 from ccarena.policies import artifact
 from ccarena.policies.record import record_of, scheme_of
 from ccarena.terminal import Progress
@@ -70,9 +70,9 @@ def evaluate(
     compared = [e.relative_to for e in record.expectations if e.relative_to is not None]
     scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
     lineup = [
-        Scheme(spec.name, scheme, str(policy.resolve()), fields),
+        Sender(spec.name, scheme, str(policy.resolve()), fields),
         *(held_out.heuristic(name) for name in dict.fromkeys((*compared, *chosen))),
-        *(Scheme(c.label, scheme, {"constant": spec.constant(c.action)}, fields) for c in record.controls),
+        *(Sender(c.label, scheme, {"constant": spec.constant(c.action)}, fields) for c in record.controls),
     ]
     watched = _Watched(record, spec)
     meta = _asked(names, seeds, duration_s, chosen) | {
@@ -130,7 +130,7 @@ class _Watched:
 
 def run_lineup(
     chosen: Sequence[Link],
-    lineup: Sequence[Scheme],
+    lineup: Sequence[Sender],
     meta: Mapping[str, Any],
     watched: _Watched | None = None,
     threads: int = 2,
@@ -176,7 +176,7 @@ class _LinkRuns:
 
 
 def _run_link(
-    link: Link, lineup: Sequence[Scheme], watched: _Watched | None, with_series: bool, backend: str
+    link: Link, lineup: Sequence[Sender], watched: _Watched | None, with_series: bool, backend: str
 ) -> _LinkRuns:
     runs = _LinkRuns()
     opportunities_ms = held_out.trace_opportunities_ms(link)
@@ -185,28 +185,28 @@ def _run_link(
     about |= {"synthetic": link.synthetic}
     lines: dict[str, Any] = {}
     capacity = np.empty(0)
-    for scheme in lineup:
-        result = backends.execute(held_out.scenario(link, scheme), backend)
+    for sender in lineup:
+        result = backends.execute(held_out.scenario(link, sender), backend)
         capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
         validity = backends.validity(result)
         figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
-        row = {**about, "scheme": scheme.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
+        row = {**about, "scheme": sender.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
         if not validity.get("valid", True):
             runs.rows.append(row)
             continue
         reports = result["flows"][0].get("reports")
-        if scheme.policy is not None and reports is not None:
+        if sender.policy is not None and reports is not None:
             row["inferences_per_s"] = len(reports) / link.duration_s
-        if watched is not None and scheme.policy is not None and reports is not None and len(reports):
+        if watched is not None and sender.policy is not None and reports is not None and len(reports):
             decided, counts = watched(np.asarray(reports, dtype=np.float32))
             row |= decided
             if counts is not None:
-                runs.actions[scheme.label] = counts
+                runs.actions[sender.label] = counts
         runs.rows.append(row)
         log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
-        runs.queue_ns[scheme.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
+        runs.queue_ns[sender.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
         if with_series:
-            lines[scheme.label] = {
+            lines[sender.label] = {
                 "rate_mbps": metrics.bin_throughput_mbps(log, link.duration_s, SERIES_BIN_S),
                 "queueing_delay_ms": metrics.bin_queueing_delay_ms(log, link.duration_s, SERIES_BIN_S),
             }

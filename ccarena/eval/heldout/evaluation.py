@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError
-from ccarena.files import plain, write_atomically
+from ccarena.files import write_atomically
+from ccarena.plain_data import plain
 
 __all__ = ["ORACLE", "Evaluation"]
 

@@ -24,10 +24,10 @@ import numpy as np
 
 from ccarena import traces
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.recorded import HELD_OUT_SEED, find_trace, trace_start_ms
+from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["LINK_SETS", "Link", "Scheme", "build", "heuristic", "scenario"]
+__all__ = ["LINK_SETS", "Link", "Sender", "build", "heuristic", "scenario"]
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
@@ -71,7 +71,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Scheme:
+class Sender:
     """What runs over a link: its label in tables, and the scenario's `scheme` and `policy`."""
 
     label: str
@@ -81,16 +81,16 @@ class Scheme:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def heuristic(name: str) -> Scheme:
+def heuristic(name: str) -> Sender:
     """A scheme without a policy, by its registered name."""
-    return Scheme(name, name)
+    return Sender(name, name)
 
 
-def scenario(link: Link, scheme: Scheme) -> dict[str, Any]:
-    """The scenario of one bulk flow of `scheme` over `link`, with packets and reports recorded, in 1 ms bins."""
-    flow: dict[str, Any] = {"name": "flow0", "scheme": scheme.scheme, "base_rtt_ms": link.base_rtt_ms, **scheme.fields}
-    if scheme.policy is not None:
-        flow["policy"] = scheme.policy
+def scenario(link: Link, sender: Sender) -> dict[str, Any]:
+    """The scenario of one bulk flow of `sender` over `link`, with packets and reports recorded, in 1 ms bins."""
+    flow: dict[str, Any] = {"name": "flow0", "scheme": sender.scheme, "base_rtt_ms": link.base_rtt_ms, **sender.fields}
+    if sender.policy is not None:
+        flow["policy"] = sender.policy
     return {
         "version": 1,
         "duration_s": link.duration_s,
@@ -105,7 +105,7 @@ def scenario(link: Link, scheme: Scheme) -> dict[str, Any]:
             }
         ],
         "flows": [flow],
-        "record": {"packets": True, "reports": scheme.policy is not None, "bin_ms": 1},
+        "record": {"packets": True, "reports": sender.policy is not None, "bin_ms": 1},
     }
 
 

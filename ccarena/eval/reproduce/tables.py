@@ -14,7 +14,8 @@ from ccarena.backends import KERNEL, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.files import plain, write_atomically
+from ccarena.files import write_atomically
+from ccarena.plain_data import plain
 
 __all__ = ["claims_markdown", "folder_of", "page", "print_suite", "read_folder", "write_suite"]
 
