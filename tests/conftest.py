@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import programs
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     yield
-    if packages := binaries.lacking_packages():
+    if packages := programs.lacking_packages():
         terminalreporter.section("LEFT OUT", red=True, bold=True)
         terminalreporter.write_line(
             f"NOT TESTED, because packages are missing ({packages}): the kernel bridge, which is the Rust crate "

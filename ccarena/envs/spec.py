@@ -30,8 +30,10 @@ class Entry:
     """A named piece of the observation, and how a network sees it: clip((x - offset) · scale, clip)."""
 
     name: str
+    signal: str
+    """What it is a channel of, as the document calls it; most signals have one channel."""
     length: int
-    """Numbers in it: channels times history, oldest first within a channel."""
+    """Numbers in it: its history, oldest first."""
     low: float
     high: float
     """Bounds of its raw values, finite."""
@@ -88,12 +90,14 @@ class Spec:
         return sum(entry.length for entry in self.observation)
 
     @cached_property
-    def slices(self) -> dict[str, slice]:
-        """Where in the observation each piece is."""
-        out, start = {}, 0
+    def signals(self) -> dict[str, slice]:
+        """Where in the observation each signal is: its channels, one after the other."""
+        out: dict[str, slice] = {}
+        start = 0
         for entry in self.observation:
-            out[entry.name] = slice(start, start + entry.length)
+            first = out[entry.signal].start if entry.signal in out else start
             start += entry.length
+            out[entry.signal] = slice(first, start)
         return out
 
     def each(self, *fields: str) -> tuple[NDArray[np.float32], ...]:

@@ -113,13 +113,12 @@ class AcctConv(nn.Module):
 
     def __init__(self, spec: Spec, outputs: int, filters: int = 8, hidden: int = 128) -> None:
         super().__init__()
-        self.series = {entry.name: spec.slices[entry.name] for entry in spec.observation if entry.length > 1}
-        self.scalars = [spec.slices[entry.name] for entry in spec.observation if entry.length == 1]
+        lengths = {name: where.stop - where.start for name, where in spec.signals.items()}
+        self.series = {name: where for name, where in spec.signals.items() if lengths[name] > 1}
+        self.scalars = [where for name, where in spec.signals.items() if lengths[name] == 1]
         if not self.series:
             raise ValueError("the observation has no series; take the network mlp")
-        self.conv = nn.ModuleDict(
-            {entry.name: SeriesConv(entry.length, filters) for entry in spec.observation if entry.length > 1}
-        )
+        self.conv = nn.ModuleDict({name: SeriesConv(lengths[name], filters) for name in self.series})
         self.hidden = _orthogonal(nn.Linear(len(self.series) * filters + len(self.scalars), hidden), 2**0.5)
         self.out = _orthogonal(nn.Linear(hidden, outputs), 1.0)
 

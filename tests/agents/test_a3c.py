@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,13 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.agents.a3c import Learner, Update, Worker, n_step_returns, seeds
+from ccarena.agents.actor_critic import ActorCritic, Gaussian
+from ccarena.agents.algorithm import Context
 from ccarena.agents.local import LocalExecutor
+from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
-from ccarena.errors import TrainingError
-from ccarena.policies.networks import ActorCritic, Architecture
-from tests.agents.toy import ToyEnvs
+from ccarena.envs.spec import spec_of
+from ccarena.errors import ConfigError, TrainingError
+from tests.agents.toy import ToyEnvs, make_toy, toy_context
 
-SMALL = Architecture(filters=4, hidden=32)
+
+def small(total: int = 1000, seed: int = 5, **changes: object) -> Context:
+    network = {"network.filters": 4, "network.hidden": 32, "total_decisions": total, "seed": seed}
+    return toy_context(load_config("acct", network | changes))
+
+
+SMALL = small()
 
 
 def config(**changes: object) -> A3CConfig:
@@ -31,8 +42,9 @@ def config(**changes: object) -> A3CConfig:
 
 
 def executor(settings: A3CConfig, total: int, threads: int = 2, seed: int = 1) -> tuple[Learner, LocalExecutor]:
-    learner = Learner(settings, SMALL, total, seed)
-    workers = [Worker(ToyEnvs(), settings, SMALL, *seeds(seed, index)) for index in range(settings.workers)]
+    context = small(total, seed)
+    learner = Learner(context, settings)
+    workers = [Worker(ToyEnvs(), context, settings, *seeds(seed, index)) for index in range(settings.workers)]
     return learner, LocalExecutor(learner, workers, threads)
 
 
@@ -77,8 +89,8 @@ def test_nothing_passes_between_episodes() -> None:
 def test_gradient_is_that_of_the_loss() -> None:
     """Against the loss written down separately, on the rollout that the worker has collected."""
     settings = config(max_grad_norm=None)
-    worker = Worker(ToyEnvs(8), settings, SMALL, 1, 2)
-    learner = Learner(settings, SMALL, 1000, 5)
+    worker = Worker(ToyEnvs(8), SMALL, settings, 1, 2)
+    learner = Learner(SMALL, settings)
     gradient = worker.run(learner.weights, entropy_weight=0.3).gradient
 
     network = learner.network()
@@ -105,8 +117,8 @@ def test_gradient_is_that_of_the_loss() -> None:
 
 
 def test_clips_each_network() -> None:
-    worker = Worker(ToyEnvs(8), config(max_grad_norm=1e-4), SMALL, 1, 2)
-    gradient = worker.run(Learner(config(), SMALL, 1000, 5).weights, 1.0).gradient
+    worker = Worker(ToyEnvs(8), SMALL, config(max_grad_norm=1e-4), 1, 2)
+    gradient = worker.run(Learner(SMALL, config()).weights, 1.0).gradient
     actor_size = sum(p.numel() for p in ActorCritic(SMALL).actor.parameters())
     assert np.linalg.norm(gradient[:actor_size]) <= 1.01e-4
     assert np.linalg.norm(gradient[actor_size:]) <= 1.01e-4
@@ -115,7 +127,7 @@ def test_clips_each_network() -> None:
 def test_samples_follow_the_policy() -> None:
     """Actions come with the policy's probabilities (chi-squared, 14 degrees of freedom, p = 1e-6)."""
     settings = config(rollout_length=256)
-    worker = Worker(ToyEnvs(32), settings, SMALL, 1, 2)
+    worker = Worker(ToyEnvs(32), SMALL, settings, 1, 2)
     network = ActorCritic(SMALL)
     with torch.no_grad():
         network.actor.out.weight.zero_()
@@ -129,14 +141,14 @@ def test_samples_follow_the_policy() -> None:
 
 def test_rewards_are_floored_and_scaled_for_learning_alone() -> None:
     for floor, expected in ((None, [-5.0, 0.2]), (-100.0, [-1.0, 0.2])):
-        worker = Worker(ToyEnvs(2), config(rollout_length=1, reward_floor=floor, reward_scale=0.01), SMALL, 1, 1)
+        worker = Worker(ToyEnvs(2), SMALL, config(rollout_length=1, reward_floor=floor, reward_scale=0.01), 1, 1)
         worker._rewards[:] = [[-500, 20]]
         np.testing.assert_allclose(worker._learned_rewards(), [expected], rtol=1e-6)
         assert worker._rewards.tolist() == [[-500, 20]]
 
 
 def test_rmsprop_step() -> None:
-    learner = Learner(config(actor_lr=0.1, critic_lr=0.2, rms_decay=0.75, rms_epsilon=1e-5), SMALL, 1000, 0)
+    learner = Learner(SMALL, config(actor_lr=0.1, critic_lr=0.2, rms_decay=0.75, rms_epsilon=1e-5))
     start = learner.weights.copy()
     for value in (2.0, 4.0):
         learner.apply(Update(np.full_like(start, value), {"decisions": 10.0}))
@@ -148,7 +160,7 @@ def test_rmsprop_step() -> None:
 
 
 def test_entropy_weight_decays_linearly() -> None:
-    learner = Learner(config(entropy=(1, 0.1), entropy_decay_fraction=0.5), SMALL, 1000, 0)
+    learner = Learner(SMALL, config(entropy=(1, 0.1), entropy_decay_fraction=0.5))
     weights = []
     for learner.decisions in (0, 250, 500, 1000):
         weights.append(learner.entropy_weight)
@@ -156,7 +168,7 @@ def test_entropy_weight_decays_linearly() -> None:
 
 
 def test_a_gradient_that_is_not_finite_stops_training() -> None:
-    learner = Learner(config(), SMALL, 1000, 0)
+    learner = Learner(SMALL, config())
     before = learner.weights.copy()
     with pytest.raises(TrainingError, match="not finite"):
         learner.apply(Update(np.full_like(before, np.nan), {"decisions": 1.0}))
@@ -206,3 +218,31 @@ def test_executor_state_resumes_exactly(updates: int) -> None:
     advance(resumed, 7)
     resumed.close()
     assert again.weights.tobytes() == learner.weights.tobytes()
+
+
+def test_a_continuous_action_has_the_probability_of_a_normal_distribution() -> None:
+    spread = torch.nn.Parameter(torch.tensor([-0.5]))
+    actions = Gaussian((-1.0, 3.0), spread)
+    answer, drawn = torch.randn(50, 1), torch.randn(50, 1)
+    found, entropy = actions.evaluate(answer, drawn)
+    known = torch.distributions.Normal(answer, spread.exp())
+    torch.testing.assert_close(found, known.log_prob(drawn).squeeze(1))
+    torch.testing.assert_close(entropy, known.entropy().mean())
+    given = actions.given(np.array([[-50.0], [0.0], [50.0]], np.float32))
+    np.testing.assert_allclose(given, [[-1], [1], [3]])
+
+
+def test_a_network_with_memory_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, spec, outputs):\n"
+        "        super().__init__()\n"
+        "        self.state, self.out = {'h': (1,)}, nn.Linear(spec.size, outputs)\n"
+        "    def forward(self, x, h):\n"
+        "        return self.out(x), h\n"
+    )
+    config = load_config("acct", {"network": f"{file}:Net"})
+    with pytest.raises(ConfigError, match="it has memory, and a3c learns without"):
+        ActorCritic(Context(config, spec_of(config), make_toy))

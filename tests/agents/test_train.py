@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 def configuration(out: Path, **changes: object) -> TrainConfig:
     settings = {
         "total_decisions": 8192,
-        "agent.workers": 2,
-        "agent.rollout_length": 8,
+        "algorithm.workers": 2,
+        "algorithm.rollout_length": 8,
         "network.hidden": 16,
         "network.filters": 2,
         "eval.link_sets": [],
@@ -67,7 +67,7 @@ def test_a_run_leaves_its_files(tmp_path: Path) -> None:
     assert names >= {"config.yaml", "policy.safetensors", "progress.jsonl", "checkpoint.safetensors", "tensorboard"}
     assert not [name for name in names if name.endswith(".tmp")]
     artifact = load(out / "policy.safetensors")
-    assert artifact.training["agent"]["rollout_length"] == 8
+    assert artifact.training["algorithm"]["rollout_length"] == 8
     assert load_config(out / "config.yaml") == configuration(out)
 
     curve = rows(out)
@@ -132,7 +132,7 @@ train(configuration(Path({str(out)!r}), total_decisions=100_000_000, checkpoint_
     _, errors = process.communicate()
     assert process.returncode == -signal.SIGKILL, errors.decode()
 
-    decisions = checkpoint.load(out).rest["learner"]["decisions"]
+    decisions = checkpoint.load(out).rest["algorithm"]["learner"]["decisions"]
     assert decisions > 0
     total = decisions + 4096
     assert training.train(configuration(out, total_decisions=total), resume=True, make_envs=make_toy) == 0
@@ -149,8 +149,8 @@ def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> No
     with pytest.raises(CheckpointError, match="no usable checkpoint"):
         training.train(configuration(tmp_path / "none"), resume=True, make_envs=make_toy)
     training.train(configuration(tmp_path / "run"), make_envs=make_toy)
-    with pytest.raises(CheckpointError, match=r"other values of agent\.gamma, seed"):
-        changed = configuration(tmp_path / "run", agent__gamma=0.5, seed=2)
+    with pytest.raises(CheckpointError, match=r"other values of algorithm\.gamma, seed"):
+        changed = configuration(tmp_path / "run", algorithm__gamma=0.5, seed=2)
         training.train(changed, resume=True, make_envs=make_toy)
     # A finished run may be given more to do.
     longer = configuration(tmp_path / "run", total_decisions=10_000)
@@ -172,12 +172,12 @@ def test_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_failing_environment_ends_the_run_with_its_error(tmp_path: Path) -> None:
-    class Broken(type(make_toy(0, 1))):
+    class Broken(type(make_toy(1, 1))):
         def step(self, actions: np.ndarray) -> object:
             raise TrainingError("the world has ended")
 
     with pytest.raises(TrainingError, match="the world has ended"):
-        training.train(configuration(tmp_path / "run"), make_envs=lambda worker, threads: Broken(4))
+        training.train(configuration(tmp_path / "run"), make_envs=lambda rows, threads: Broken(rows))
 
 
 def test_no_gpu_is_said_at_once(tmp_path: Path) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ccarena.acct import spec
+from ccarena.agents.algorithm import Context
+from ccarena.configs import TrainConfig, load_config
+from ccarena.envs.spec import spec_of
+
+SPEC = spec_of(load_config("acct"))
+ZONES = 4
+ZONE = SPEC.signals["zone"]
 
 
 class ToyEnvs(gym.vector.VectorEnv):
@@ -22,17 +28,17 @@ class ToyEnvs(gym.vector.VectorEnv):
 
     def __init__(self, worlds: int = 32) -> None:
         self.num_envs = worlds
-        self.single_observation_space = gym.spaces.Box(0, np.inf, (spec.OBSERVATION_SIZE,), np.float32)
-        self.single_action_space = gym.spaces.Discrete(len(spec.ACTIONS))
+        self.single_observation_space = gym.spaces.Box(0, np.inf, (SPEC.size,), np.float32)
+        self.single_action_space = gym.spaces.Discrete(len(SPEC.actions))
         self.observation_space = gym.vector.utils.batch_space(self.single_observation_space, worlds)
         self.action_space = gym.vector.utils.batch_space(self.single_action_space, worlds)
         self.metadata = {"autoreset_mode": gym.vector.AutoresetMode.SAME_STEP}
         self._rng = np.random.default_rng()
         self._zone = np.zeros(worlds, dtype=np.int64)
         self._left = np.zeros(worlds, dtype=np.int64)
-        self._observation = np.zeros((worlds, spec.OBSERVATION_SIZE), dtype=np.float32)
-        self._reports = np.zeros((worlds, len(spec.REPORT_FIELDS)), dtype=np.float32)
-        self._values = np.array(spec.ACTIONS, dtype=np.float32)
+        self._observation = np.zeros((worlds, SPEC.size), dtype=np.float32)
+        self._reports = np.zeros((worlds, len(SPEC.report)), dtype=np.float32)
+        self._values = np.array(SPEC.actions, dtype=np.float32)
         self._index = np.arange(worlds)
 
     def reset(
@@ -45,8 +51,8 @@ class ToyEnvs(gym.vector.VectorEnv):
         return self._observe(), {}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        self._reports[:, spec.REPORT.zone] = self._zone
-        self._reports[:, spec.REPORT.alpha] = self._values[actions]
+        self._reports[:, SPEC.report.index("zone")] = self._zone
+        self._reports[:, SPEC.report.index("alpha")] = self._values[actions]
         advance = actions // 4 == (self._zone + 1) % 4
         reward = np.where(advance & (self._zone == 3), np.float32(100), np.float32(0))
         self._zone[:] = np.where(advance, (self._zone + 1) % 4, 0)
@@ -62,10 +68,10 @@ class ToyEnvs(gym.vector.VectorEnv):
         return observation, reward, np.zeros(self.num_envs, dtype=np.bool_), truncated, infos
 
     def _observe(self) -> np.ndarray:
-        zone = self._observation[:, spec.SERIES_SLICES["zone"]].reshape(self.num_envs, len(spec.Zone), spec.HISTORY)
+        zone = self._observation[:, ZONE].reshape(self.num_envs, ZONES, -1)
         zone[:, :, -1] = 0
         zone[self._index, self._zone, -1] = 1
-        self._observation[:, spec.SERIES_SLICES["zone"]] = zone.reshape(self.num_envs, -1)
+        self._observation[:, ZONE] = zone.reshape(self.num_envs, -1)
         return self._observation
 
     def get_state(self) -> bytes:
@@ -79,6 +85,11 @@ class ToyEnvs(gym.vector.VectorEnv):
         self._observe()
 
 
-def make_toy(worker: int, threads: int, worlds: int = 32) -> ToyEnvs:
-    """An `EnvFactory`."""
-    return ToyEnvs(worlds)
+def make_toy(rows: int, threads: int) -> ToyEnvs:
+    """A `MakeEnvs`."""
+    return ToyEnvs(rows)
+
+
+def toy_context(config: TrainConfig) -> Context:
+    """What an algorithm is built from, on the toy."""
+    return Context(config, SPEC, make_toy)

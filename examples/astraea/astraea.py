@@ -1,0 +1,15 @@
+"""Astraea's idea of a reward: throughput, delay and loss, and how fairly the learners share the bottleneck."""
+
+import numpy as np
+
+
+def fair(report, truth, fairness=0.5, delay=0.5, loss=2.0):
+    """Utilisation of all learners minus delay and loss, and `fairness` times what a flow lacks of its fair share, `[N]`.
+
+    `learners_mean_mbps`, `flows` and `fair_share_mbps` are the simulator's truth: no observation can name them.
+    """
+    used = truth.learners_mean_mbps * truth.flows / np.maximum(truth.capacity_mbps, 0.01)
+    share = truth.own_mbps / np.maximum(truth.fair_share_mbps, 0.01)
+    stretch = report.queueing_delay_ms / np.maximum(report.rtt_min_ms, 1.0)
+    penalty = delay * np.minimum(stretch, 4.0) + loss * report.packet_loss_ratio
+    return np.minimum(used, 1.0) - penalty - fairness * np.minimum(np.abs(share - 1.0), 2.0)
