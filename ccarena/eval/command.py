@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ccarena import traces
+from ccarena import measurements, traces
 from ccarena.errors import ConfigError, PolicyError, ScenarioError
-from ccarena.eval import hybrids, report
+from ccarena.eval import evaluate_record, hybrids, report
 from ccarena.eval.backends import BACKENDS, KERNEL, SIM
 from ccarena.eval.evaluate import (
     EVALUATION,
@@ -73,6 +74,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--out", type=Path, metavar="DIR", help="folder for results and report (eval/ beside the policy)"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="merge what the policy reached into a file of figures (docs/measurements.json)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -103,6 +110,10 @@ def run(args: argparse.Namespace) -> int:
             suites = args.suite or list(SUITES)
             result = evaluate(policy, suites, **options)
             verdict = judge(result, training)
+    if policy is not None and args.record is not None:
+        source = measurements.source(f"ccarena eval {policy.parent}", datetime.date.today().isoformat())
+        seed, scheme = result.meta["policy_seed"], result.meta.get("scheme", "acct")
+        measurements.merge(args.record, evaluate_record.entries(scheme, seed, verdict, source))
     digest = plain(report.digest(result, verdict))
     result.save(out / RESULTS)
     write_atomically(out / EVALUATION, json.dumps(digest, indent=1) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import sys
 from collections import Counter
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ccarena import measurements
 from ccarena.errors import ConfigError
-from ccarena.eval import fidelity_cases
+from ccarena.eval import fidelity_cases, fidelity_record
 from ccarena.eval.backends import BACKENDS, KERNEL, SIM
 from ccarena.eval.evaluate import plain, write_atomically
 from ccarena.eval.fidelity import fidelity
@@ -43,6 +45,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--traces", type=Path, metavar="DIR", help="where their traces are, besides the usual places")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write every case with its errors")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw simulated against measured: .html, .png, .svg")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="merge the summary into a file of figures (docs/measurements.json)"
+    )
     parser.add_argument(
         "--filter", "--only", default="", metavar="TEXT", help="only cases with these words in their names"
     )
@@ -82,10 +87,21 @@ def run(args: argparse.Namespace) -> int:
         from ccarena.eval import fidelity_plot
 
         fidelity_plot.save(result["cases"], args.plot)
+    if args.record is not None:
+        kind = "live" if args.live else "recorded" if args.backend == SIM else "emulated"
+        source = measurements.source(_repeat(args), datetime.date.today().isoformat())
+        measurements.merge(args.record, fidelity_record.entries(kind, result, source))
     ours = "simulated" if args.live or args.backend == SIM else "emulated"
     for line in [*table(result["cases"], ours), *policies(result["cases"]), *summary(result)]:
         print(line)
     return 0
+
+
+def _repeat(args: argparse.Namespace) -> str:
+    """The command, without what depends on where files are."""
+    policy = " --policy POLICY" if args.policy is not None else ""
+    where = f"--live --duration-s {args.duration_s:g}{policy}" if args.live else "CASES.json"
+    return f"ccarena fidelity {where}" + (f" --backend {KERNEL}" if args.backend == KERNEL else "")
 
 
 def _recorded(args: argparse.Namespace) -> dict[str, Any]:

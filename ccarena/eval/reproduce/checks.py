@@ -67,6 +67,8 @@ class ClaimModel(BaseModel):
     digits: int = 2
     differs_in: str = ""
     note: str = ""
+    headline: bool = False
+    """Whether `ccarena reproduce --write-docs` puts it among the project's measured figures."""
 
 
 Test = Callable[[Result, "Result | None", Sequence[Row], Mapping[str, str]], bool]
@@ -95,6 +97,7 @@ class Verdict:
     values: list[list[float]]
     differs_in: str
     note: str
+    headline: bool = False
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
@@ -161,6 +164,7 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Verdict:
         [list(result.values) for result in results],
         _fill(model.differs_in, claim.chosen),
         "" if state == "holds" else _fill(model.note, claim.chosen),
+        model.headline,
     )
 
 
