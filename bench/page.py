@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ccarena.errors import CcarenaError, ConfigError, did_you_mean
-from ccarena.eval.evaluate import write_atomically
+from ccarena.files import write_atomically
 from ccarena.measurements import FILE, GROUPS, Entry, Source, Target, load
 
 PAGE, README = Path("docs", "measurements.md"), Path("README.md")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.sheet import Sheet
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import programs
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.measurements import Target
 
@@ -133,7 +133,7 @@ def inventory() -> dict[str, int]:
                 continue
             processes += name.startswith("ccarena-")
     check = subprocess.run(
-        [str(binaries.find("ccarena-kernel")), "check", "--objects"], check=True, capture_output=True, text=True
+        [str(programs.find("ccarena-kernel")), "check", "--objects"], check=True, capture_output=True, text=True
     )
     objects = dict(pair.split("=") for pair in check.stdout.split())
     return {

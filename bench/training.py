@@ -114,7 +114,7 @@ def training_rate(decisions: int, threads: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
         words = ["train", "--config", "acct", "--total-decisions", str(decisions), "--threads", str(threads)]
-        command = [sys.executable, "-m", "ccarena.cli", *words, "--eval.suites", "[]", "--out", str(out)]
+        command = [sys.executable, "-m", "ccarena.cli", *words, "--eval.link_sets", "[]", "--out", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CcarenaError(f"the training of the benchmark failed: {done.stderr.strip().splitlines()[-1]}")

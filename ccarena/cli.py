@@ -16,10 +16,10 @@ from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, di
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
     "train": ("ccarena.agents.command", "train an agent, evaluate it and write the run's report"),
-    "eval": ("ccarena.eval.command", "evaluate a policy beside heuristics on links"),
-    "fidelity": ("ccarena.eval.fidelity_command", "hold the simulator against recorded kernel runs"),
+    "eval": ("ccarena.eval.heldout.command", "evaluate a policy beside heuristics on links"),
+    "fidelity": ("ccarena.eval.fidelity.command", "hold the simulator against recorded kernel runs"),
     "compete": (
-        "ccarena.eval.compete_command",
+        "ccarena.eval.compete.command",
         "run schemes against each other on one bottleneck: shares and harm",
     ),
     "reproduce": ("ccarena.eval.reproduce.command", "run the papers' suites: figures, and tables of claims"),

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import programs
 from ccarena.errors import MachineError
 from ccarena.traces.files import available, search_path
 
@@ -136,7 +136,7 @@ def kernel_bridge() -> Finding:
     if not sys.platform.startswith("linux"):
         return Finding("kernel bridge", "missing", f"{platform.system()}", "Linux 6.10 or newer")
     try:
-        program = binaries.find("ccarena-kernel")
+        program = programs.find("ccarena-kernel")
         said = subprocess.run([program, "check"], capture_output=True, text=True, timeout=20, check=True).stdout
         problems = [str(check["problem"]) for check in json.loads(said) if not check["ok"]]
     except MachineError as error:
@@ -151,7 +151,7 @@ def emulator() -> Finding:
     """What the real-time link emulator needs: its program, TUN devices and network namespaces."""
     lacking = []
     try:
-        program = str(binaries.find("ccarena-link"))
+        program = str(programs.find("ccarena-link"))
     except MachineError as error:
         program = ""
         lacking.append(_parted(str(error)))

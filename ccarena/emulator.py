@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import programs
 from ccarena.errors import CcarenaError, ScenarioError
 
 PROGRAM = "ccarena-link"
@@ -32,7 +32,7 @@ def execute(words: Sequence[str]) -> NoReturn:
     """Becomes the shell `words[0]` with the arguments `words[1:]`. Raises MachineError without the program, and
     ScenarioError for a document that is none."""
     name, *arguments = words
-    program = binaries.find(PROGRAM)
+    program = programs.find(PROGRAM)
     if name == "emulate":
         at = _scenario(arguments)
         if at is not None:
@@ -64,7 +64,7 @@ def onoff() -> None:
 def _entry(shell: str) -> NoReturn:
     """Becomes the shell under its mahimahi-like name, which is what its log and its errors show."""
     try:
-        os.execv(binaries.find(PROGRAM), [f"cca-{shell}", *sys.argv[1:]])
+        os.execv(programs.find(PROGRAM), [f"cca-{shell}", *sys.argv[1:]])
     except CcarenaError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -86,7 +86,7 @@ def _scenario(arguments: list[str]) -> int | None:
 def _handed_over(path: Path) -> str:
     """The name of a file in memory with the scenario in `path`, normalised; the program inherits it."""
     from ccarena import _core
-    from ccarena.eval.command import read_scenario
+    from ccarena.scenario import read_scenario
 
     document = read_scenario(path)
     try:

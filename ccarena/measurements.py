@@ -17,6 +17,7 @@ from typing import Any
 
 from ccarena import __version__
 from ccarena.errors import ConfigError
+from ccarena.files import write_atomically
 
 __all__ = ["FILE", "GROUPS", "Entry", "Ratio", "Source", "Target", "load", "machine", "merge", "source"]
 
@@ -130,8 +131,6 @@ def merge(path: Path, entries: Iterable[Entry]) -> None:
 
     Raises ConfigError if the file is no such file or cannot be written.
     """
-    from ccarena.eval.evaluate import write_atomically
-
     known = {entry.name: entry for entry in load(path)}
     known |= {entry.name: entry for entry in entries}
     ordered = sorted(known.values(), key=lambda entry: list(GROUPS).index(entry.group))

@@ -61,7 +61,7 @@ def limit_of(queue: dict[str, Any]) -> str:
 
 
 def _print_all(entries: list[dict[str, Any]], queues: bool) -> None:
-    from ccarena.eval.report import print_table
+    from ccarena.terminal import print_table
 
     def parameters(entry: dict[str, Any]) -> str:
         return "\n".join(f"{param['name']} = {param['default']:g}" for param in entry["params"]) or "–"
@@ -75,7 +75,7 @@ def _print_all(entries: list[dict[str, Any]], queues: bool) -> None:
 
 
 def _print_one(entry: dict[str, Any]) -> None:
-    from ccarena.eval.report import print_table
+    from ccarena.terminal import print_table
 
     print(f"{entry['name']}: {entry['summary']}")
     if "learned" in entry:

@@ -23,7 +23,7 @@ from ccarena.errors import MissingDependencyError
 from ccarena.hyvar.rewards import discounted
 from ccarena.hyvar.spec import LAYOUTS, Layout
 from ccarena.policies import mlp
-from ccarena.policies.artifact import versions
+from ccarena.policies.container import versions
 
 try:
     import torch

@@ -181,9 +181,9 @@ def _finish(config: TrainConfig, out: Path, network: ActorCritic) -> None:
     artifact = Artifact.of(network, config.model_dump(mode="json"), config.seed)
     artifact.save(out / POLICY)
     print(f"policy: {out / POLICY}")
-    if not config.eval.suites:
+    if not config.eval.link_sets:
         return
-    from ccarena.eval.evaluate import evaluate_run
+    from ccarena.eval.heldout.training_run import evaluate_run
 
     verdict = evaluate_run(out, config)
     if (out / EVALUATION).exists():

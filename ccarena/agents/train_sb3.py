@@ -184,9 +184,9 @@ def _finish(config: Sb3TrainConfig, out: Path, model: BaseAlgorithm) -> None:
     layout, training = LAYOUTS[config.env.scheme], config.model_dump(mode="json")
     sb3.to_artifact(model, layout, training).save(out / POLICY)
     print(f"policy: {out / POLICY}")
-    if not config.eval.suites:
+    if not config.eval.link_sets:
         return
-    from ccarena.eval.hybrids import evaluate_run
+    from ccarena.eval.heldout.training_run import evaluate_run
 
     verdict = evaluate_run(out, config)
     figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccarena.cc_kernel_bridge.binaries import find
 from ccarena.errors import ConfigError, MachineError, RunnerError
+from ccarena.programs import find
 
 __all__ = ["Status", "attach", "attached", "detach", "set_weight", "status"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ccarena.cc_kernel_bridge import bridge
-from ccarena.cc_kernel_bridge.binaries import find
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.programs import find
 
 __all__ = ["add_parser", "run"]
 
@@ -96,8 +96,8 @@ def _agent(args: argparse.Namespace) -> NoReturn:
 def _who(name: str) -> list[str]:
     """The agent's arguments for a scheme, or for a policy with the parameters that it was trained with."""
     from ccarena import _core
-    from ccarena.eval.command import find_policy
     from ccarena.policies import artifact
+    from ccarena.run_folder import find_policy
 
     schemes = [entry["name"] for entry in _core.schemes()]
     if name in schemes:

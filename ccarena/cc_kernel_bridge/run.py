@@ -19,9 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ccarena import _core
-from ccarena.cc_kernel_bridge.binaries import find
 from ccarena.cc_kernel_bridge.frames import ANSWER, Array, Decision, Decoder, Failure, Result, Started, assemble
-from ccarena.envs.domain import scenario_json
 from ccarena.errors import (
     CcarenaError,
     ConfigError,
@@ -32,6 +30,8 @@ from ccarena.errors import (
     TraceError,
     did_you_mean,
 )
+from ccarena.programs import find
+from ccarena.scenario import scenario_json
 
 __all__ = ["HONEST_MBPS", "TRAFFIC", "Runner", "check_rates", "check_traffic", "run_scenario"]
 

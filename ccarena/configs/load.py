@@ -26,6 +26,8 @@ from ccarena.errors import ConfigError, did_you_mean
 __all__ = ["dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 
 BASE_KEY = "base"
+OLDER_KEYS = {"eval.suites": "eval.link_sets"}
+"""Keys of earlier versions by their present names; both are read, and only the present ones written."""
 COMMAND_LINE = "command line"
 
 
@@ -41,7 +43,7 @@ def load_config(
     """
     data = _read(str(name_or_file), ())
     for path, value in (overrides or {}).items():
-        _put(data, path, value)
+        _put(data, OLDER_KEYS.get(path, path), value)
     return build(data, str(name_or_file), overrides or {})
 
 
@@ -169,6 +171,8 @@ def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise ConfigError(f"{origin}: expected a mapping from keys to values, got {_show(data)}")
+    for older, key in OLDER_KEYS.items():
+        _rename(data, older.split("."), key.rpartition(".")[2])
     base = data.pop(BASE_KEY, None)
     if base is None:
         return data
@@ -176,6 +180,14 @@ def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
         raise ConfigError(f"{origin}: {BASE_KEY} = {_show(base)}: expected the name of a configuration or a file")
     beside = Path(origin).parent / base
     return merge(_read(str(beside) if base not in shipped() and beside.is_file() else base, (*parents, name)), data)
+
+
+def _rename(data: Any, path: Sequence[str], key: str) -> None:
+    """Calls what stands at `path` by `key`, in the same section; does nothing if it is not there."""
+    for section in path[:-1]:
+        data = data.get(section) if isinstance(data, dict) else None
+    if isinstance(data, dict) and path[-1] in data:
+        data.setdefault(key, data.pop(path[-1]))
 
 
 def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:

@@ -281,8 +281,8 @@ class A3CConfig(Section):
 class EvalConfig(Section):
     """The evaluation after training, beside heuristics on links that were not trained on."""
 
-    suites: list[Literal["constant", "steps", "cellular"]] = ["constant", "steps", "cellular"]
-    """Sets of links; an empty list leaves the evaluation out."""
+    link_sets: list[Literal["constant", "steps", "cellular"]] = ["constant", "steps", "cellular"]
+    """Groups of evaluation links; an empty list leaves the evaluation out."""
     schemes: list[str] = ["cubic", "bbr", "reno"]
     """Heuristics to compare with."""
     duration_s: float = Field(30.0, gt=0, le=86_400)
@@ -379,8 +379,8 @@ class Sb3Config(Section):
 class HybridEvalConfig(Section):
     """The evaluation after training, beside heuristics on links that were not trained on."""
 
-    suites: list[Literal["slides", "constant", "steps", "cellular"]] = ["slides", "constant", "steps", "cellular"]
-    """Sets of links; an empty list leaves the evaluation out."""
+    link_sets: list[Literal["slides", "constant", "steps", "cellular"]] = ["slides", "constant", "steps", "cellular"]
+    """Groups of evaluation links; an empty list leaves the evaluation out."""
     schemes: list[str] = ["cubic", "bbr", "vegas"]
     """Heuristics to compare with."""
     duration_s: float = Field(30.0, gt=0, le=86_400)

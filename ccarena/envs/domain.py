@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from math import isfinite
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ccarena import _core
 from ccarena.configs.schema import AcctEnvConfig, EnvConfig
-from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
+from ccarena.errors import ConfigError, TraceError, did_you_mean
+from ccarena.scenario import scenario_json
 from ccarena.traces import available, find
 from ccarena.traces.held_out import HELD_OUT
 
@@ -41,26 +41,6 @@ def name_traces(config: Env) -> Env:
     names = [Path(path).name for path in _traces("auto")]
     link = config.link.model_copy(update={"traces": names or "auto"})
     return config.model_copy(update={"link": link})
-
-
-def scenario_json(document: Mapping[str, Any]) -> str:
-    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON has no word for."""
-    try:
-        return json.dumps(document, allow_nan=False)
-    except (TypeError, ValueError):
-        path, value = next(_unspeakable(document, ""), ("scenario", document))
-        raise ScenarioError(f"{path}: got {value!r}; expected a finite number, text, a list or a mapping") from None
-
-
-def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, child in value.items():
-            yield from _unspeakable(child, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, (list, tuple)):
-        for index, child in enumerate(value):
-            yield from _unspeakable(child, f"{path}[{index}]")
-    elif not isinstance(value, (str, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
-        yield path, value
 
 
 def domain_json(config: EnvConfig, learners: int = 1) -> str:

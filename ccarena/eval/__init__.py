@@ -1,5 +1,13 @@
-"""Scores and pictures: figures from packet logs, held-out links, the verdict on a policy and its report.
+"""Scores and pictures, one folder per question:
 
-`metrics` defines every figure, `links` the links; `evaluate` runs them, `expectations` judges, `report`
-writes the page.
+| folder      | question                                                             | command             |
+|-------------|----------------------------------------------------------------------|---------------------|
+| `heldout`   | How good is a policy, beside heuristics, on links it never saw?      | `ccarena eval`      |
+| `compete`   | What do schemes take from each other on one bottleneck?              | `ccarena compete`   |
+| `fidelity`  | How far is the simulator from recorded or live kernel TCP?           | `ccarena fidelity`  |
+| `reproduce` | Do the papers' claims hold? (the suites are the YAML files in `suites`) | `ccarena reproduce` |
+| `theory`    | Which rates are fair, and what do fluid models predict?              |                     |
+
+`metrics` defines every figure and `figure_text` shows it; `recorded` finds traces and chooses where runs on them start;
+`one_scenario` measures a single scenario file.
 """

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ccarena.errors import PolicyError
 from ccarena.hyvar import spec
-from ccarena.policies import artifact
+from ccarena.policies import container
 
 LAYOUTS = {layout.id: layout for layout in (spec.HYBRID, spec.AURORA)}
 """By the observation's name."""
@@ -84,9 +84,9 @@ class MlpArtifact:
     def save(self, path: str | Path) -> None:
         """Writes the file atomically. Raises PolicyError if a weight is not finite or the file cannot be written."""
         path, layout = Path(path), LAYOUTS[self.observation]
-        artifact.check_tensors(path, self.tensors, expected_shapes(layout, self.hidden))
+        container.check_tensors(path, self.tensors, expected_shapes(layout, self.hidden))
         architecture = {"kind": "mlp", "hidden": list(self.hidden), "output": self.output}
-        artifact.write(path, self, architecture, self.observation, list(layout.bounds))
+        container.write(path, self, architecture, self.observation, list(layout.bounds))
 
     def act(self, observations: NDArray[np.float32]) -> NDArray[np.float32]:
         """Actions `[N]` for raw observations `[N, observation_size]`, by NumPy, as the native code does it."""
@@ -124,5 +124,5 @@ def check(
         )
     if output not in OUTPUTS:
         raise PolicyError(f'{path}: architecture `output` is {output!r}, expected "tanh" or "linear"')
-    artifact.check_tensors(path, tensors, expected_shapes(layout, sizes))
+    container.check_tensors(path, tensors, expected_shapes(layout, sizes))
     return MlpArtifact(tensors, observation, tuple(sizes), output, **provenance)

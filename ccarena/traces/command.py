@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
-from ccarena.traces import convert, fetch, files, plot, presets, stats
+from ccarena.traces import convert, fetch, files, manifest, plot, presets, stats
 
 __all__ = ["add_parser", "run"]
 
@@ -66,7 +66,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument("--seed", type=int, default=0, help="of --burstiness (%(default)s)")
 
     sub = action("fetch", "download a public set, checked and resumable")
-    sub.add_argument("set", nargs="?", help=f"one of {', '.join(fetch.sets())}, or all (default)", default="all")
+    sub.add_argument("set", nargs="?", help=f"one of {', '.join(manifest.sets())}, or all (default)", default="all")
     sub.add_argument("--from", dest="source", type=Path, metavar="DIR", help="copy from here instead of downloading")
     sub.add_argument("--to", type=Path, metavar="DIR", help=f"default {files.data_dir()}")
 
@@ -107,7 +107,7 @@ def _list(args: argparse.Namespace) -> int:
             {
                 "traces": [{"name": name, "path": str(path)} for name, path in found.items()],
                 "presets": generated,
-                "sets": {name: [dataclasses.asdict(e) for e in _entries(name)] for name in fetch.sets()},
+                "sets": {name: [dataclasses.asdict(e) for e in _entries(name)] for name in manifest.sets()},
             }
         )
         return 0
@@ -122,7 +122,7 @@ def _list(args: argparse.Namespace) -> int:
         print(f"  ({problem})")
     print("\nPublic sets (ccarena traces fetch SET)")
     rows = []
-    for name in fetch.sets():
+    for name in manifest.sets():
         entries = _entries(name)
         size_mb = sum(entry.bytes for entry in entries) / 1e6
         rows.append((name, str(len(entries)), f"{size_mb:.1f}", entries[0].licence))
@@ -237,13 +237,13 @@ def _convert(args: argparse.Namespace) -> int:
 def _fetch(args: argparse.Namespace) -> int:
     show = sys.stderr.isatty()
 
-    def progress(entry: fetch.Entry, done: int) -> None:
+    def progress(entry: manifest.Entry, done: int) -> None:
         if show:
             print(f"\r\033[K{entry.set}/{entry.name}  {done / entry.bytes:4.0%}", end="", file=sys.stderr)
 
     done: list[fetch.Fetched] = []
     try:
-        for name in fetch.sets() if args.set == "all" else [args.set]:
+        for name in manifest.sets() if args.set == "all" else [args.set]:
             done += fetch.fetch(name, args.to, args.source, progress=progress)
     finally:
         if show:
@@ -290,8 +290,8 @@ def _presets() -> tuple[list[dict[str, Any]], str]:
         return [], str(error)
 
 
-def _entries(name: str) -> list[fetch.Entry]:
-    return [entry for entry in fetch.manifest() if entry.set == name]
+def _entries(name: str) -> list[manifest.Entry]:
+    return [entry for entry in manifest.manifest() if entry.set == name]
 
 
 def _column(text: str) -> str | int:

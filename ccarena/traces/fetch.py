@@ -9,43 +9,26 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import functools
 import hashlib
 import http
 import http.client
-import json
 import os
 import shutil
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 
 from ccarena.errors import DownloadError, did_you_mean
 from ccarena.traces.files import data_dir
+from ccarena.traces.manifest import Entry, manifest
 
-__all__ = ["Entry", "Fetched", "fetch", "manifest", "sets"]
+__all__ = ["Fetched", "fetch"]
 
 _CHUNK_BYTES = 1 << 16
 _ATTEMPTS = 4
 _TIMEOUT_S = 30.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """One file of the manifest."""
-
-    set: str
-    name: str
-    url: str
-    bytes: int
-    sha256: str
-    licence: str
-    opportunities: int
-    duration_ms: int
-    mean_mbps: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,18 +43,6 @@ class Fetched:
 
 Progress = Callable[[Entry, int], None]
 """Called with the file and its bytes so far."""
-
-
-@functools.cache
-def manifest() -> tuple[Entry, ...]:
-    """The public files that ccarena knows, with sizes and checksums."""
-    text = resources.files("ccarena.traces").joinpath("manifest.json").read_text(encoding="utf-8")
-    return tuple(Entry(**entry) for entry in json.loads(text))
-
-
-def sets() -> list[str]:
-    """The names of the sets, sorted."""
-    return sorted({entry.set for entry in manifest()})
 
 
 def fetch(

@@ -165,7 +165,7 @@ def _looks_like_trace(path: Path) -> bool:
 
 
 def _not_found(name: str) -> str:
-    from ccarena.traces.fetch import manifest
+    from ccarena.traces.manifest import manifest
 
     where = ", ".join(str(p) for p in search_path())
     for entry in manifest():

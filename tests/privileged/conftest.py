@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import programs
 from ccarena.errors import MachineError
 
 
@@ -12,7 +12,7 @@ from ccarena.errors import MachineError
 def kernel() -> str:
     """The path of `ccarena-kernel`, which this user may run."""
     try:
-        program = str(binaries.find("ccarena-kernel"))
+        program = str(programs.find("ccarena-kernel"))
     except MachineError as error:
         pytest.skip(f"SKIPPED, kernel TCP is not tested: {error}")
     if os.geteuid() != 0:

@@ -17,9 +17,11 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
 
 from ccarena.acct.spec import REPORT_FIELDS
+from ccarena.backends import simulate
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
-from ccarena.eval import evaluate, metrics
+from ccarena.eval import metrics
+from ccarena.eval.one_scenario import run_scenario as rows_of
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -109,7 +111,7 @@ def test_one_flow_fills_its_link(scheme: str) -> None:
 
 def test_the_simulator_and_the_kernel_agree_on_cubic() -> None:
     document = scenario("cubic", seconds=3.0)
-    real, simulated = (metrics.summarise(run(document)) for run in (run_scenario, evaluate.simulate))
+    real, simulated = (metrics.summarise(run(document)) for run in (run_scenario, simulate))
     assert real["throughput_mbps"] == pytest.approx(simulated["throughput_mbps"], rel=0.05)
     assert real["queueing_delay_mean_ms"] == pytest.approx(simulated["queueing_delay_mean_ms"], rel=0.15, abs=5)
 
@@ -127,7 +129,7 @@ def test_acct_hears_the_network_on_real_packets() -> None:
 def test_two_flows_and_an_application() -> None:
     document = scenario("cubic", "reno")
     document["flows"][1] |= {"start_s": 0.5, "app": {"type": "cbr", "rate_mbps": 4}}
-    rows = evaluate.run_scenario(document, backend="kernel")
+    rows = rows_of(document, backend="kernel")
     assert [row["scheme"] for row in rows] == ["cubic", "reno"]
     assert {row["backend"] for row in rows} == {"kernel"} and all("valid" in row for row in rows)
     assert rows[1]["goodput_mbps"] == pytest.approx(4, rel=0.2)

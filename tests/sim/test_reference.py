@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the simulator was not compared (run make)")
 
-from ccarena.eval import fidelity, fidelity_cases
+from ccarena.eval.fidelity import cases as recorded_cases
+from ccarena.eval.fidelity import recorded
 
 HERE = Path(__file__).resolve()
 REFERENCE = Path(os.environ.get("CCARENA_REFERENCE_DIR", HERE.parents[3] / "shared" / "reference")) / "cases.json"
@@ -31,8 +32,8 @@ MISSES: dict[str, float] = {
 }
 
 
-def _load() -> list[fidelity_cases.Case]:
-    return fidelity_cases.load(REFERENCE) if REFERENCE.is_file() else []
+def _load() -> list[recorded_cases.Case]:
+    return recorded_cases.load(REFERENCE) if REFERENCE.is_file() else []
 
 
 CASES = _load()
@@ -42,14 +43,14 @@ CASES = _load()
 def result() -> dict[str, Any]:
     if not CASES:
         pytest.skip(f"NO REFERENCE: {REFERENCE} is missing; set CCARENA_REFERENCE_DIR")
-    return fidelity.fidelity(CASES)
+    return recorded.fidelity(CASES)
 
 
 @pytest.mark.parametrize("index", range(len(CASES)), ids=[case.name for case in CASES])
 def test_case(index: int, result: dict[str, Any]) -> None:
     case = result["cases"][index]
     error = {
-        "throughput_mbps": case["throughput_rel_error"] / fidelity.THROUGHPUT_REL,
+        "throughput_mbps": case["throughput_rel_error"] / recorded.THROUGHPUT_REL,
         "mean": case["qdelay_mean_error_ms"] / case["bounds"]["mean"],
         "p95": case["qdelay_p95_error_ms"] / case["bounds"]["p95"],
     }

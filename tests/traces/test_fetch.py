@@ -14,7 +14,7 @@ import pytest
 
 from ccarena.errors import DownloadError
 from ccarena.traces import fetch
-from ccarena.traces.fetch import Entry
+from ccarena.traces.manifest import Entry, manifest, sets
 
 DATA = "".join(f"{ms}\n" for ms in range(1, 60_000)).encode()
 
@@ -195,8 +195,8 @@ def test_a_folder_that_cannot_be_made_is_named(server: Server, tmp_path: Path) -
 
 
 def test_the_manifest_is_sound() -> None:
-    entries = fetch.manifest()
-    assert fetch.sets() == ["mahimahi", "nyc-lte"]
+    entries = manifest()
+    assert sets() == ["mahimahi", "nyc-lte"]
     assert len({(entry.set, entry.name) for entry in entries}) == len(entries) == 28
     for entry in entries:
         assert re.fullmatch(r"[0-9a-f]{64}", entry.sha256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ccarena.eval import fairness
+from ccarena.eval.theory import fairness
 
 __all__ = ["objectives"]
 

@@ -1,4 +1,4 @@
-"""Rows of suites on WCC's fluid models (`ccarena.eval.fluid`)."""
+"""Rows of suites on WCC's fluid models (`ccarena.eval.theory.fluid`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.eval import fluid, fluid_stability
+from ccarena.eval.theory import fluid, stability
 
 __all__ = ["fluid_model", "fluid_surface"]
 
@@ -77,13 +77,13 @@ def fluid_surface(
     a_1, one for each a_2.
     """
     if quantity == "multiplier":
-        values = fluid_stability.multipliers(model, beyond, w_bar)
+        values = stability.multipliers(model, beyond, w_bar)
         largest = math.nan if values is None else float(np.abs(values[0]))
         return {"run": {"least": largest, "most": largest}}
     grid = np.linspace(weights["least"], weights["most"], int(weights["points"]))
     pairs = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1)
     if quantity == "radius":
-        surface = fluid_stability.spectral_radius(model, pairs, w_bar)
+        surface = stability.spectral_radius(model, pairs, w_bar)
     else:
         share = fluid.throughput(model, pairs, w_bar)
         surface = share[..., 0] / share[..., 1]

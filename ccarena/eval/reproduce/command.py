@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import measurements
+from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.backends import BACKENDS, KERNEL, SIM
-from ccarena.eval.evaluate import write_atomically
 from ccarena.eval.reproduce import checks, figures, kernel, pages, policy, report, runner, runs, suite
 from ccarena.eval.reproduce.journal import Journal
+from ccarena.files import write_atomically
 
 __all__ = ["add_parser", "run"]
 
@@ -177,7 +177,7 @@ def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:
 
 
 def _list(as_json: bool) -> int:
-    from ccarena.eval.report import print_table
+    from ccarena.terminal import print_table
 
     rows = []
     for name in suite.shipped():

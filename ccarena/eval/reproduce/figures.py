@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.eval.evaluate import write_atomically
 from ccarena.eval.reproduce.suite import Figure, Loaded
 from ccarena.eval.reproduce.values import Measured, Row
+from ccarena.files import write_atomically
 
 __all__ = ["draw"]
 

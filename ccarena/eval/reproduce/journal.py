@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import CcarenaError, ConfigError
-from ccarena.eval.evaluate import write_atomically
+from ccarena.files import write_atomically
 
 __all__ = ["FILE", "Journal"]
 

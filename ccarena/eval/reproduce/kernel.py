@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import backends, programs
+from ccarena.backends import ATTEMPTS, KERNEL
 from ccarena.cc_kernel_bridge import run as bridge
 from ccarena.configs.load import merge
 from ccarena.errors import ConfigError, MachineError, RunnerError
-from ccarena.eval import backends
-from ccarena.eval.backends import ATTEMPTS, KERNEL
 
 __all__ = ["BOUND_MS", "about", "conditions", "program", "timely"]
 
@@ -45,7 +44,7 @@ def conditions(suite: Mapping[str, Any], source: str) -> dict[str, Any]:
 def program(required: bool = True) -> list[Path]:
     """The program that carries the runs; nothing, or MachineError if it is `required`, where it is not there."""
     try:
-        return [binaries.find("ccarena-kernel")]
+        return [programs.find("ccarena-kernel")]
     except MachineError:
         if required:
             raise

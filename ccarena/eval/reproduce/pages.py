@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
+from ccarena.backends import KERNEL
 from ccarena.errors import ConfigError
-from ccarena.eval.backends import KERNEL
-from ccarena.eval.evaluate import write_atomically
 from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.report import cell, claims_markdown, folder_of, name_of, read_folder
+from ccarena.files import write_atomically
 from ccarena.measurements import Entry, Source
 
 __all__ = ["entries", "read", "suite_page", "summary", "write"]

@@ -14,8 +14,7 @@ from typing import Any
 
 from ccarena.agents.command import newest_run
 from ccarena.errors import PolicyError
-from ccarena.eval.command import find_policy
-from ccarena.eval.evaluate import POLICY
+from ccarena.run_folder import POLICY, find_policy
 
 __all__ = ["ACCT", "CONFIGS", "Policy", "bound", "choose", "given", "placed", "used"]
 

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ccarena.backends import SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.backends import SIM
-from ccarena.eval.evaluate import plain, write_atomically
 from ccarena.eval.reproduce.checks import Verdict
 from ccarena.eval.reproduce.suite import Loaded
+from ccarena.files import plain, write_atomically
 
 __all__ = ["cell", "claims_markdown", "folder_of", "name_of", "print_suite", "read_folder", "write_suite"]
 
@@ -123,7 +123,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
     """Prints a suite's table of claims, its notes and where its files are."""
     from rich.console import Console
 
-    from ccarena.eval.report import print_table
+    from ccarena.terminal import print_table
 
     title = f"{name_of(digest)} ({digest['paper']})" + (
         "  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else ""

@@ -19,9 +19,9 @@ from typing import Any
 import yaml
 
 from ccarena.errors import CcarenaError
-from ccarena.eval.evaluate import write_atomically
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.eval.reproduce.runs import Run, described, perform
+from ccarena.files import write_atomically
 
 __all__ = ["Failure", "Progress", "execute", "progress"]
 
@@ -109,7 +109,9 @@ def _alone(run: Run) -> dict[str, Any] | str:
 def _pool(jobs: int) -> ProcessPoolExecutor:
     # Not fork: threads of the parent (progress bars, numerical libraries) would be copied in the middle of their work.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["ccarena.eval.reproduce.runs", "ccarena.eval.evaluate"])  # imported once for all
+    context.set_forkserver_preload(
+        ["ccarena.eval.reproduce.runs", "ccarena.eval.heldout.evaluate"]
+    )  # imported once for all
     return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(os.getpid(),))
 
 

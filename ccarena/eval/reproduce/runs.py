@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena import __version__, traces
+from ccarena import __version__, backends, traces
+from ccarena.backends import KERNEL, SIM
 from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError, TraceError
-from ccarena.eval import backends
-from ccarena.eval.backends import KERNEL, SIM
 from ccarena.eval.reproduce import computed, kernel, measures, policy, template
 from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window, label
@@ -24,7 +23,7 @@ __all__ = ["Run", "expand", "perform", "size", "software"]
 
 _SIMULATED = ("_core.abi3.so", "eval/metrics.py", "eval/reproduce/measures.py")
 _ON_KERNEL = ("cc_kernel_bridge/frames.py", "cc_kernel_bridge/run.py", *_SIMULATED[1:])
-_COMPUTED = ("eval/fairness.py", "eval/fluid*.py", "eval/reproduce/analytic*.py")
+_COMPUTED = ("eval/theory/*.py", "eval/reproduce/analytic*.py")
 """The code that decides what is in a row."""
 
 
@@ -172,7 +171,8 @@ def perform(run: Run) -> dict[str, Any]:
 
     Raises what the backend does; for kernel TCP see `kernel.timely`.
     """
-    from ccarena.eval.evaluate import plain, simulate
+    from ccarena.backends import simulate
+    from ccarena.files import plain
 
     spec = run.spec
     backend = spec.get("backend", SIM)

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ccarena.backends import KERNEL, SIM
 from ccarena.configs.load import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.backends import KERNEL, SIM
 from ccarena.eval.reproduce import computed, kernel, measures, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, parse_value

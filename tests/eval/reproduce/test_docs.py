@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ccarena.eval.backends import BACKENDS
+from ccarena.backends import BACKENDS
 from ccarena.eval.reproduce import docs, runs, suite
 
 ROOT = Path(__file__).parents[3]

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from ccarena import cli
+from ccarena import backends, cli
+from ccarena.backends import KERNEL
 from ccarena.cc_kernel_bridge.run import check_rates
 from ccarena.errors import ConfigError, RunnerError
-from ccarena.eval import evaluate
-from ccarena.eval.backends import KERNEL
 from ccarena.eval.reproduce import checks, kernel, report, runs, suite
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
@@ -62,7 +61,7 @@ def late(monkeypatch: pytest.MonkeyPatch, *lateness_ms: float) -> list[bool]:
             "answer_latency_us": {"p99": 250 if bridge else None},
             "fallback_reports": 3 if bridge else 0,
         }
-        return {**evaluate.simulate(document), "machine": machine}
+        return {**backends.simulate(document), "machine": machine}
 
     monkeypatch.setattr(kernel.bridge, "run_scenario", run_scenario)
     return asked

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ccarena.cc_kernel_bridge import binaries
+from ccarena import programs
 from ccarena.errors import MachineError
 
 # Connects to $MAHIMAHI_BASE and prints how long one exchange took after that, in ms.
@@ -31,7 +31,7 @@ Shell = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="session")
 def program() -> str:
     try:
-        return str(binaries.find("ccarena-link"))
+        return str(programs.find("ccarena-link"))
     except MachineError as error:
         pytest.skip(f"SKIPPED, the emulator is not tested: {error}")
 

@@ -1,0 +1,79 @@
+"""The backends: where a scenario runs, and what its result says about the run.
+
+`simulate` and `execute` run a scenario document. `validity` says whether a run in real time may be believed, and
+`timely` repeats one until it may.
+"""
+
+from __future__ import annotations
+
+import importlib
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, ScenarioError, did_you_mean
+
+__all__ = ["ATTEMPTS", "BACKENDS", "KERNEL", "SIM", "about", "execute", "simulate", "timely", "validity"]
+
+SIM, KERNEL = BACKENDS = ("sim", "kernel")
+"""The simulator; Linux TCP over the emulated link (`ccarena.cc_kernel_bridge.run`), in real time."""
+ATTEMPTS = 3
+"""How often a run in real time is tried whose emulator was late."""
+
+
+def about(backend: str) -> dict[str, Any]:
+    """What is recorded of where figures were measured: `backend`, and the `kernel`'s version if it was a real one.
+
+    Raises ConfigError for an unknown backend.
+    """
+    if backend not in BACKENDS:
+        raise ConfigError(f'unknown backend "{backend}"{did_you_mean(backend, BACKENDS)}')
+    return {"backend": backend, **({"kernel": platform.release()} if backend == KERNEL else {})}
+
+
+def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
+    try:
+        core = importlib.import_module("ccarena._core")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the native extension ccarena._core is not built; run `make setup`, or `pip install .`"
+        ) from error
+    from ccarena.scenario import scenario_json
+
+    try:
+        return dict(core.simulate(scenario_json(document)))
+    except CcarenaError:
+        raise
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+
+
+def execute(document: Mapping[str, Any], backend: str) -> dict[str, Any]:
+    """Run a scenario document on a backend: `simulate`, or `cc_kernel_bridge.run.run_scenario`."""
+    if backend == SIM:
+        return simulate(document)
+    from ccarena.cc_kernel_bridge import run
+
+    return run.run_scenario(document)
+
+
+def validity(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a real-time run: `valid`, whether the emulator kept its schedule, and `lateness_p99_ms`. Else nothing."""
+    machine = result.get("machine")
+    if machine is None:
+        return {}
+    return {"valid": bool(machine["valid"]), "lateness_p99_ms": float(machine["lateness"]["p99_ms"])}
+
+
+def timely(run: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, list[float]]:
+    """The result of a run in real time whose emulator kept its schedule, None if none of `ATTEMPTS` did, and of those
+    that did not the 99th percentile of lateness in ms."""
+    late_ms: list[float] = []
+    while len(late_ms) < ATTEMPTS:
+        result = run()
+        outcome = validity(result)
+        if outcome["valid"]:
+            return result, late_ms
+        late_ms.append(outcome["lateness_p99_ms"])
+    return None, late_ms

@@ -1,0 +1,151 @@
+"""Where they compete: links such as `48mbps,20ms,1bdp`, or those of a scenario file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ccarena import _core, traces
+from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
+from ccarena.eval.compete.entrants import number
+from ccarena.eval.recorded import trace_start_ms
+from ccarena.scenario import read_scenario, scenario_json
+
+__all__ = ["DEFAULT", "GRAMMAR", "Bottleneck", "from_scenario", "parse_link"]
+
+DEFAULT = "48mbps,20ms,1bdp"
+GRAMMAR = """\
+links:
+  CAPACITY[,BASE_RTTms][,QUEUE][,NAME=VALUE]...
+    CAPACITY   48mbps (kbps, mbps, gbps), a cellular preset (`ccarena traces list`), or a trace by name or file
+    BASE_RTT   two-way propagation (20ms)
+    QUEUE      1bdp, packets=100 or bytes=150000 (all drop-tail), or DISCIPLINE[:PARAMETER=VALUE]..., one that
+               `ccarena schemes --queues` lists (1bdp)
+    NAME       loss=0.001 (share of packets, at random), jitter_ms=1, agent=0 (without ACCT's network agent)
+  48mbps,20ms,1bdp   1gbps,10ms,codel:packets=400   lte-driving,40ms,packets=100   12mbps,loss=0.001"""
+
+_RATE = re.compile(r"([0-9.]+(?:e[0-9]+)?)(k|m|g)(?:bps|bit/s)", re.IGNORECASE)
+_MBPS = {"k": 1e-3, "m": 1.0, "g": 1e3}
+_BDP = re.compile(r"([0-9.]+)bdp", re.IGNORECASE)
+_RTT = re.compile(r"([0-9.]+)ms", re.IGNORECASE)
+_LIMITS = ("packets", "bytes", "bdp")
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What the competitors share."""
+
+    name: str
+    """As it was given; of a scenario its file's name."""
+    base_rtt_ms: float
+    links: tuple[dict[str, Any], ...]
+    """The scenario's `links`; one without `delay_ms` gets half of the least base RTT of its flows."""
+
+    def links_for(self, rtts_ms: Sequence[float], seed: int, duration_s: float) -> list[dict[str, Any]]:
+        """The scenario's `links` for flows of these base RTTs; seeds above 1 start elsewhere in a recorded trace."""
+        out = []
+        for link in self.links:
+            service = link["service"]
+            if service["type"] == "trace" and "offset_ms" not in service:
+                start_ms = trace_start_ms(Path(service["file"]), duration_s, seed - 1, 0)
+                service = {**service, "offset_ms": start_ms}
+            out.append({"delay_ms": min(rtts_ms) / 2, **link, "service": service})
+        return out
+
+
+def parse_link(text: str) -> Bottleneck:
+    """The link that `text` describes, checked; `GRAMMAR` says how.
+
+    Raises ConfigError, naming the part of `text` that is wrong.
+    """
+    where = f'--link "{text}"'
+    link: dict[str, Any] = {"name": "bottleneck", "agent": True}
+    found: dict[str, str] = {}
+    rtt_ms = 20.0
+    for part in text.split(","):
+        kind, value = _read(part, where)
+        if kind in found:
+            raise ConfigError(f'{where}: "{part}" is a second {kind} after "{found[kind]}"')
+        found[kind] = part
+        if kind == "base RTT":
+            rtt_ms = value
+        else:
+            link["service" if kind == "capacity" else kind] = value
+    if "capacity" not in found:
+        raise ConfigError(f"{where}: no capacity; expected a rate (48mbps), a cellular preset or a trace first")
+    _check([link], rtt_ms, where)
+    return Bottleneck(text, rtt_ms, (link,))
+
+
+def from_scenario(path: Path) -> Bottleneck:
+    """The links of the scenario document at `path`, all of them in order; its flows, duration and seed do not count.
+
+    Raises ScenarioError.
+    """
+    links = read_scenario(path).get("links")
+    document = {"links": links, "flows": [{"scheme": "reno"}]}
+    try:
+        checked = json.loads(_core.validate_scenario(scenario_json(document)))
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    given = [{**link, "delay_ms": known["delay_ms"]} for link, known in zip(links or [], checked["links"], strict=True)]
+    return Bottleneck(path.name, 2.0 * sum(link["delay_ms"] for link in checked["links"]), tuple(given))
+
+
+def _read(part: str, where: str) -> tuple[str, Any]:
+    """(what the part is, its value in the scenario)."""
+    if match := _RATE.fullmatch(part):
+        rate = number(match[1], f'{where}: rate "{part}"') * _MBPS[match[2].lower()]
+        return "capacity", {"type": "constant", "rate_mbps": rate}
+    if match := _RTT.fullmatch(part):
+        return "base RTT", number(match[1], f'{where}: base RTT "{part}"')
+    if match := _BDP.fullmatch(part):
+        return "queue", {"type": "droptail", "bdp": number(match[1], f'{where}: queue "{part}"')}
+    head, *params = part.split(":")
+    name, equals, value = head.partition("=")
+    if equals and name in _LIMITS and not params:
+        return "queue", {"type": "droptail", name: number(value, f'{where}: "{name}"')}
+    if equals and name in OPTIONS:
+        return name, OPTIONS[name](number(value, f'{where}: "{name}"'))
+    disciplines = {entry["name"] for entry in _core.queue_disciplines()}
+    if head in disciplines:
+        queue: dict[str, Any] = {"type": head}
+        for param in params:
+            name, equals, value = param.partition("=")
+            if not (name and equals and value):
+                raise ConfigError(f'{where}: ":{param}" is no PARAMETER=VALUE of the queue {head}')
+            queue[name] = value if name == "compat" else number(value, f'{where}: parameter "{name}"')
+        return "queue", queue
+    if equals:
+        raise ConfigError(f'{where}: unknown part "{part}"{did_you_mean(name, (*_LIMITS, *OPTIONS))}')
+    presets = {entry["name"] for entry in _core.cellular_presets()}
+    if part in presets:
+        return "capacity", {"type": "cellular", "preset": part}
+    try:
+        return "capacity", {"type": "trace", "file": str(traces.find(part))}
+    except TraceError:
+        near = did_you_mean(head, disciplines | presets | set(traces.available()))
+        raise ConfigError(
+            f'{where}: "{part}" is no rate (48mbps), base RTT (20ms), queue, cellular preset or trace'
+            + (near if "did you mean" in near else "; `--help` shows the grammar")
+        ) from None
+
+
+OPTIONS: Mapping[str, Callable[[float], Any]] = {"loss": float, "jitter_ms": float, "agent": bool}
+"""What may follow by name, and how the scenario wants its number."""
+
+
+def _check(links: list[dict[str, Any]], rtt_ms: float, where: str) -> None:
+    document = {
+        "links": [{**link, "delay_ms": rtt_ms / 2} for link in links],
+        "flows": [{"scheme": "reno", "base_rtt_ms": rtt_ms}],
+    }
+    try:
+        _core.validate_scenario(scenario_json(document))
+    except ScenarioError as error:
+        message = str(error).replace("links[0].", "").replace("delay_ms", "half of the base RTT, delay_ms")
+        raise ConfigError(f"{where}: {message}") from error

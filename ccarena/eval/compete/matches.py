@@ -1,0 +1,330 @@
+"""Competitors on one bottleneck: every pair and chosen groups, and what each takes from the others.
+
+A *match* seats competitors, each with a base RTT. It is run with every rotation of the order in which they start and
+for every seed. The figures of a run are over the time when all are there: `duration_s` from the last start. Each flow
+is also run without the others, everything else unchanged, and harm is what it loses beside them (Ware, Mukerjee,
+Seshan, Sherry, "Beyond Jain's Fairness Index: Setting the Bar for the Deployment of Congestion Control Algorithms",
+HotNets 2019): (solo - x) / solo where more is better and (x - solo) / x where less is. 0 is none, 1 is all; below 0 it
+does better in company.
+
+Most schemes draw no random numbers. So that seeds are repetitions and not copies, a seed moves every start but the
+first by up to a tenth of the stagger plus a base RTT, and starts recorded and synthetic links elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena import _core
+from ccarena.backends import simulate
+from ccarena.errors import ConfigError, ScenarioError
+from ccarena.eval import metrics
+from ccarena.eval.compete.bottlenecks import Bottleneck
+from ccarena.eval.compete.entrants import Entrant
+from ccarena.terminal import Progress
+
+__all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
+
+MOST_PACKETS = 2e7
+"""Packets of one run whose record fits into a laptop's memory: about 100 bytes each while figures are computed."""
+
+BIN_S = 1.0
+_CAPACITY_BIN_MS = 10
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A competitor's place in a match."""
+
+    label: str
+    rtt_ms: float
+
+
+@dataclass(frozen=True)
+class Match:
+    """Who meets whom, at which base RTTs."""
+
+    seats: tuple[Seat, ...]
+
+    @property
+    def name(self) -> str:
+        """The competitors' labels, joined."""
+        return "+".join(seat.label for seat in self.seats)
+
+    @property
+    def rtts(self) -> str:
+        """Base RTTs of the seats in ms, joined."""
+        return "+".join(f"{seat.rtt_ms:g}" for seat in self.seats)
+
+    def orders(self) -> list[tuple[Seat, ...]]:
+        """Every rotation of the seats in their order of starting, each once."""
+        return list(dict.fromkeys(self.seats[k:] + self.seats[:k] for k in range(len(self.seats))))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is run."""
+
+    entrants: Sequence[Entrant]
+    bottlenecks: Sequence[Bottleneck]
+    paired: Sequence[str]
+    """Labels of the competitors of whom every pair is run, each against itself included."""
+    groups: Sequence[tuple[str, ...]] = ()
+    rtts_ms: Sequence[tuple[float, ...]] = ()
+    """Base RTTs that the flows of a match get in turn, in every rotation; empty is the link's own for all."""
+    duration_s: float = 60.0
+    """How long all of a match are there together."""
+    stagger_s: float = 10.0
+    """From one start to the next."""
+    seeds: int = 3
+
+    def check(self) -> None:
+        """Raises ConfigError for what cannot be run."""
+        for name, value, low in (("duration-s", self.duration_s, BIN_S), ("stagger-s", self.stagger_s, 0.0)):
+            if not low <= value < 1e6:
+                raise ConfigError(f"--{name} {value:g}: expected {low:g} to a million seconds")
+        if self.seeds < 1:
+            raise ConfigError(f"--seeds {self.seeds}: expected at least 1")
+        for rtts in self.rtts_ms:
+            if not all(0 < rtt <= 10_000 for rtt in rtts):
+                given = ",".join(f"{rtt:g}" for rtt in rtts)
+                raise ConfigError(f"--rtt-ms {given}: expected base RTTs above 0 and at most 10000 ms")
+        if not any(self.members()):
+            raise ConfigError("nobody competes: name two schemes, one to run against itself, or a --group")
+
+    def members(self) -> Iterator[tuple[str, ...]]:
+        """The labels of each match: pairs, then groups."""
+        yield from combinations_with_replacement(self.paired, 2)
+        yield from self.groups
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One simulation of a match, in the order of starting, and the ones without company that it is compared with."""
+
+    bottleneck: Bottleneck
+    match: Match
+    order: tuple[Seat, ...]
+    seed: int
+    starts_s: tuple[float, ...]
+    end_s: float
+    together: str
+    alone: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What one simulation reduces to."""
+
+    flows: list[dict[str, float]]
+    """Each flow's figures."""
+    rates_mbps: NDArray[np.float64]
+    """`[flows, bins]`, of whole bins of `BIN_S`."""
+    capacity_mbps: NDArray[np.float64]
+    """`[bins]`."""
+    utilisation: float
+
+
+def matches_of(plan: Plan, bottleneck: Bottleneck) -> list[Match]:
+    """Every match of `plan` on `bottleneck`, in the plan's order, each once."""
+    found: dict[tuple[Seat, ...], Match] = {}
+    for members in plan.members():
+        for rtts in plan.rtts_ms or [(bottleneck.base_rtt_ms,)]:
+            for shift in range(len(rtts)):
+                turned = rtts[shift:] + rtts[:shift]
+                seats = tuple(Seat(label, turned[k % len(turned)]) for k, label in enumerate(members))
+                key = tuple(sorted(seats, key=lambda seat: (seat.label, seat.rtt_ms)))
+                found.setdefault(key, Match(seats))
+    return list(found.values())
+
+
+def compete(
+    plan: Plan, threads: int = 2, progress: Progress | None = None, rows: list[dict[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Run `plan` and return a row of figures per run and flow; see docs/compete.md for the columns.
+
+    The same plan gives the same rows on any number of threads. `rows`, if given, is filled as runs finish, so that it
+    has what was earned when an interruption ends this. `progress(done, total)` counts them. Raises ConfigError
+    before anything is run, ScenarioError or PolicyError.
+    """
+    plan.check()
+    entrants = {entrant.label: entrant for entrant in plan.entrants}
+    runs = [run for bottleneck in plan.bottlenecks for run in _runs(plan, entrants, bottleneck)]
+    for run in runs:
+        _check(run)
+    rows = [] if rows is None else rows
+    windows = {text: (run.starts_s[-1], run.end_s) for run in runs for text in (*run.alone, run.together)}
+    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+        # The simulator releases the interpreter's lock, so that threads are enough to use every core.
+        measured = {text: pool.submit(_measure, text, *window) for text, window in windows.items()}
+        try:
+            for done, run in enumerate(runs, start=1):
+                alone = [measured[text].result() for text in run.alone]
+                rows += _rows(run, entrants, measured[run.together].result(), alone)
+                if progress is not None:
+                    progress(done, len(runs))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return rows
+
+
+def _runs(plan: Plan, entrants: Mapping[str, Entrant], bottleneck: Bottleneck) -> Iterator[_Run]:
+    for match in matches_of(plan, bottleneck):
+        for order in match.orders():
+            for seed in range(1, plan.seeds + 1):
+                starts_s = _starts_s(plan.stagger_s, [seat.rtt_ms for seat in order], seed)
+                end_s = round(starts_s[-1] + plan.duration_s, 3)
+                links = bottleneck.links_for([seat.rtt_ms for seat in order], seed, end_s)
+                about = (links, seed, starts_s, end_s)
+                together = [entrants[seat.label] for seat in order]
+                # Who is not there starts after the end: flow numbers, random streams and a buffer in BDP of the
+                # largest base RTT stay what they are. That the absent are copies of who is there makes these runs the
+                # same for all opponents.
+                alone = [_document([entrant] * len(order), order, *about, only=k) for k, entrant in enumerate(together)]
+                yield _Run(
+                    bottleneck, match, order, seed, starts_s, end_s, _document(together, order, *about), tuple(alone)
+                )
+
+
+def _check(run: _Run) -> None:
+    """Raises ConfigError or ScenarioError for what a simulation would refuse or could not hold in memory."""
+    try:
+        _core.validate_scenario(run.together)
+    except ScenarioError as error:
+        raise ScenarioError(f"link {run.bottleneck.name}, {run.match.name}, {run.match.rtts} ms: {error}") from error
+    rates = [link["service"]["rate_mbps"] for link in run.bottleneck.links if link["service"]["type"] == "constant"]
+    packets = min(rates, default=0.0) * 1e6 * run.end_s / 12_000
+    if packets > MOST_PACKETS:
+        raise ConfigError(
+            f"link {run.bottleneck.name}: a run of {run.end_s:g} s would record {packets:.3g} packets; expected at "
+            f"most {MOST_PACKETS:.3g}: lower --duration-s, --stagger-s or the rate"
+        )
+
+
+def _starts_s(stagger_s: float, rtts_ms: Sequence[float], seed: int) -> tuple[float, ...]:
+    """When each flow starts, in order, s; see the module for what a seed moves."""
+    rng = np.random.Generator(np.random.PCG64([0xC0, seed]))
+    spread_s = 0.1 * stagger_s + max(rtts_ms) / 1e3
+    moved = rng.random(len(rtts_ms)) * spread_s
+    # In whole ms. Sorted: without stagger the moves alone would change the order that a match was asked for in.
+    return (0.0, *(round(k * stagger_s + float(move), 3) for k, move in enumerate(np.sort(moved)[1:], start=1)))
+
+
+def _document(
+    entrants: Sequence[Entrant],
+    order: Sequence[Seat],
+    links: list[dict[str, Any]],
+    seed: int,
+    starts_s: Sequence[float],
+    end_s: float,
+    only: int | None = None,
+) -> str:
+    """The scenario as JSON text, of all flows or of flow `only`."""
+    flows = [
+        {
+            **entrant.flow,
+            "name": f"flow{k}",
+            "base_rtt_ms": seat.rtt_ms,
+            "start_s": start_s if only in (None, k) else end_s + 1.0,
+        }
+        for k, (entrant, seat, start_s) in enumerate(zip(entrants, order, starts_s, strict=True))
+    ]
+    record = {"packets": True, "bin_ms": _CAPACITY_BIN_MS}
+    document = {"version": 1, "duration_s": end_s, "seed": seed, "links": links, "flows": flows, "record": record}
+    return json.dumps(document, sort_keys=True)
+
+
+def _measure(text: str, start_s: float, end_s: float) -> _Measured:
+    """Simulate and reduce to figures of the packets that left the bottleneck in (start, end]."""
+    document = json.loads(text)
+    result = simulate(document)
+    # Of several links in a row the slowest.
+    record = min(result["links"], key=lambda link: float(link["capacity_bytes"]))
+    whole = metrics.PacketLog.from_arrays(record["log"])
+    inside = (whole.departure_ns > start_s * 1e9) & (whole.departure_ns <= end_s * 1e9)
+    log = metrics.PacketLog(**{name: getattr(whole, name)[inside] for name in whole.__dataclass_fields__})
+    drops_ns, dropper = np.asarray(record["drops"]["time_ns"]), np.asarray(record["drops"]["flow"])
+    dropped = dropper[(drops_ns > start_s * 1e9) & (drops_ns <= end_s * 1e9)]
+    bins = math.floor((end_s - start_s) / BIN_S + 1e-9)
+    fine = np.asarray(record["capacity_mbps"], dtype=np.float64)[round(start_s * 1e3 / _CAPACITY_BIN_MS) :]
+    capacity = metrics.bin_capacity_mbps(fine, round(BIN_S * 1e3 / _CAPACITY_BIN_MS))[:bins]
+    flows, rates = [], np.zeros((len(document["flows"]), bins))
+    for k in range(len(document["flows"])):
+        mine = log.of_flow(k)
+        delay_ms = metrics.queueing_delay_ms(mine)
+        index = np.minimum(((mine.departure_ns / 1e9 - start_s) / BIN_S).astype(np.int64), bins)
+        rates[k] = np.bincount(index, weights=mine.bytes, minlength=bins + 1)[:bins] * 8e-6 / BIN_S
+        flows.append(
+            {
+                "throughput_mbps": metrics.throughput_mbps(mine, start_s, end_s),
+                "queueing_delay_mean_ms": float(delay_ms.mean()) if delay_ms.size else math.nan,
+                "queueing_delay_p95_ms": metrics.percentile(delay_ms, 0.95),
+                "loss_share": metrics.loss_share(int(np.count_nonzero(dropped == k)), len(mine)),
+            }
+        )
+    possible_bytes = float(fine.mean()) * (end_s - start_s) / 8e-6
+    return _Measured(flows, rates, capacity, metrics.utilisation(float(log.bytes.sum()), possible_bytes))
+
+
+def _rows(
+    run: _Run, entrants: Mapping[str, Entrant], together: _Measured, alone: Sequence[_Measured]
+) -> list[dict[str, Any]]:
+    members = [entrants[seat.label] for seat in run.order]
+    weights = np.array([member.weight for member in members])
+    rates = np.array([flow["throughput_mbps"] for flow in together.flows])
+    total = float(rates.sum())
+    jain = metrics.jain_index(rates / weights)
+    out = []
+    for k, (seat, member, flow) in enumerate(zip(run.order, members, together.flows, strict=True)):
+        solo = alone[k].flows[k]
+        fair = float(weights[k] / weights.sum())
+        row = {
+            "link": run.bottleneck.name,
+            "match": run.match.name,
+            "match_rtts_ms": run.match.rtts,
+            "seed": run.seed,
+            "place": k + 1,
+            "order": "+".join(str(run.match.seats.index(other) + 1) for other in run.order),
+            "entrant": seat.label,
+            "opponents": "+".join(other.label for j, other in enumerate(run.order) if j != k),
+            "scheme": member.scheme,
+            "base_rtt_ms": seat.rtt_ms,
+            "start_s": run.starts_s[k],
+            "fair_share": fair,
+            "throughput_mbps": flow["throughput_mbps"],
+            "share": flow["throughput_mbps"] / total if total > 0 else math.nan,
+            "solo_throughput_mbps": solo["throughput_mbps"],
+            "harm_throughput": _harm(solo["throughput_mbps"] - flow["throughput_mbps"], solo["throughput_mbps"]),
+            "queueing_delay_mean_ms": flow["queueing_delay_mean_ms"],
+            "queueing_delay_p95_ms": flow["queueing_delay_p95_ms"],
+            "solo_queueing_delay_mean_ms": solo["queueing_delay_mean_ms"],
+            # Of the mean round trip: of queueing alone, next to none when alone would make any delay total harm.
+            "harm_delay": _harm(
+                flow["queueing_delay_mean_ms"] - solo["queueing_delay_mean_ms"],
+                seat.rtt_ms + flow["queueing_delay_mean_ms"],
+            ),
+            "loss_share": flow["loss_share"],
+            "convergence_time_s": metrics.convergence_time_s(
+                together.rates_mbps[k], fair * together.capacity_mbps, bin_s=BIN_S
+            ),
+            "jain_index": jain,
+            "utilisation": together.utilisation,
+        }
+        if member.required_mbps is not None:
+            row["satisfaction"] = metrics.satisfaction(flow["throughput_mbps"], member.required_mbps)
+        out.append(row)
+    return out
+
+
+def _harm(lost: float, of: float) -> float:
+    return lost / of if of > 0 else math.nan

@@ -1,0 +1,214 @@
+"""The simulator against kernel TCP, measured now: each scenario simulated several times and run several times for real.
+
+The kernel's runs are real sockets over the emulated link, in real time; the simulated ones have other seeds, other
+offsets on a trace, and `HOST_JITTER_MS` on their links, which is what the emulator's host takes to wake: nothing
+repeats to the nanosecond on a machine. Both are reduced to the same figures by the same code (`metrics`). Errors are
+those of `recorded.judge`. A flow of ACCT is also compared by its reward.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ccarena import backends
+from ccarena.acct import spec
+from ccarena.acct.rewards import rewards
+from ccarena.backends import simulate
+from ccarena.eval import metrics
+from ccarena.eval.fidelity import recorded
+from ccarena.eval.fidelity.recorded import Run
+from ccarena.eval.recorded import find_trace
+from ccarena.terminal import Progress
+
+__all__ = ["POLICY_REL", "Setup", "compare", "duration_s", "figures", "live", "setups", "variant"]
+
+Real = Callable[[Mapping[str, Any]], tuple[Mapping[str, Any] | None, int]]
+
+HOST_JITTER_MS = 0.03
+"""Mean of what packets are late on an idle machine with two cores."""
+
+POLICY_REL = 0.10
+"""By how much of the simulated value reward and mean queueing delay of a policy may differ on the kernel."""
+POLICY_DELAY_MS = 0.5
+"""A tenth of ACCT's delay budget: smaller differences in delay are none."""
+
+GRID = ((12.0, 40.0, 1.0), (24.0, 80.0, 0.5), (48.0, 20.0, 2.0), (96.0, 40.0, 1.0))
+"""Mbit/s, base RTT in ms, buffer in bandwidth-delay products."""
+SCHEMES = ("cubic", "bbr", "reno", "wcc-ai", "acct")
+WEIGHT = 3.0
+"""Of `wcc-ai`, which with 1 is Reno."""
+CONSTANT_ALPHA = 5
+"""What ACCT does without a policy."""
+TRACE, PRESET = "Verizon-LTE-short.down", "lte-driving"
+"""The cellular link, and the synthetic one in its place if the trace is not here."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A scenario to hold the simulator against."""
+
+    name: str
+    document: Mapping[str, Any]
+
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Of its flows, one by one."""
+        return tuple(flow["scheme"] for flow in self.document["flows"] for _ in range(int(flow.get("count") or 1)))
+
+
+def duration_s(setup: Setup) -> float:
+    """Of one run."""
+    return float(setup.document.get("duration_s") or 30.0)
+
+
+def setups(policy: Path | None = None, duration_s: float = 15.0) -> list[Setup]:
+    """The usual ones: `GRID` and a cellular link, each with one bulk flow of each of `SCHEMES`."""
+    paths: list[tuple[str, dict[str, Any], float, dict[str, float]]] = [
+        (f"{rate:g} Mbit/s {rtt:g} ms {bdp:g} BDP", {"type": "constant", "rate_mbps": rate}, rtt, {"bdp": bdp})
+        for rate, rtt, bdp in GRID
+    ]
+    trace = find_trace(TRACE)
+    service: dict[str, Any] = {"type": "cellular", "preset": PRESET, "seed": 1}
+    service = {"type": "trace", "file": str(trace)} if trace else service
+    paths.append((f"{TRACE if trace else PRESET} 40 ms 100 packets", service, 40.0, {"packets": 100}))
+    return [
+        Setup(f"{name} {scheme}", _document(service, rtt_ms, limit, scheme, policy, duration_s))
+        for name, service, rtt_ms, limit in paths
+        for scheme in SCHEMES
+    ]
+
+
+def live(
+    chosen: Sequence[Setup],
+    offsets: int = 5,
+    repeats: int = 2,
+    jobs: int = 2,
+    progress: Progress | None = None,
+    run: Real = recorded.timely,
+) -> dict[str, Any]:
+    """Simulate every setup `offsets` times, `jobs` at once, and run it `repeats` times on the kernel, one at a time.
+
+    The result is that of `recorded.summarise`, with the fields of `compare`, `backend` and `kernel`. `run` is
+    `recorded.timely`, or does what it does. Raises what `cc_kernel_bridge.run.run_scenario` raises.
+    """
+    # First what may fail for the machine's sake. One at a time: in real time runs are in each other's way.
+    real = [partial(_real, run, variant(setup.document, k)) for setup in chosen for k in range(repeats)]
+    simulated = [partial(_simulated, variant(setup.document, k)) for setup in chosen for k in range(offsets)]
+    total = len(real) + len(simulated)
+    counted = progress or (lambda done, total: None)
+    ran = recorded.run_all(real, 1, lambda done, _: counted(done, total))
+    kernel, late = [run for run, _ in ran], sum(late for _, late in ran)
+    ours = recorded.run_all(simulated, jobs, lambda done, _: counted(len(real) + done, total))
+    cases, invalid = [], []
+    for index, setup in enumerate(chosen):
+        valid = [run for run in kernel[index * repeats :][:repeats] if run is not None]
+        if valid:
+            cases.append(compare(setup, valid, ours[index * offsets :][:offsets]))
+        else:
+            invalid.append(setup.name)
+    return {**recorded.summarise(cases, invalid, late), **backends.about(backends.KERNEL)}
+
+
+def compare(setup: Setup, kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
+    """`recorded.judge`'s findings, and for ACCT `policy`: reward and mean queueing delay of both, medians, and gaps.
+
+    Gaps are shares of the simulated value. `policy.within` is whether both are at most `POLICY_REL`, or the delays
+    `POLICY_DELAY_MS`, apart.
+    """
+    found = {"name": setup.name, **recorded.judge(setup.schemes, kernel, simulated)}
+    if all("reward" in run for run in (*kernel, *simulated)):
+        found["policy"] = _policy(kernel, simulated)
+    return found
+
+
+def figures(result: Mapping[str, Any]) -> Run:
+    """A run in the form of `recorded.reduce`, but exact: IP bytes, delays without packets' own serialisation.
+
+    Of all flows together on the first link. With reports of ACCT's flows also `reward`, the mean over their intervals.
+    """
+    link, seconds = result["links"][0], float(result["duration_s"])
+    log = metrics.PacketLog.from_arrays(link["log"])
+    delay_ms = metrics.queueing_delay_ms(log)
+    run: Run = {
+        "throughput_mbps": metrics.throughput_mbps(log, 0.0, seconds),
+        "qdelay_ms": {
+            "mean": float(delay_ms.mean()) if delay_ms.size else float("nan"),
+            "p95": metrics.percentile(delay_ms, 0.95),
+        },
+        "drops": link["dropped_packets"],
+        "per_second": recorded.per_second(log.departure_ns / 1e6, delay_ms, log.bytes * 8e-6, seconds),
+        "goodput_mbps": [flow["delivered_bytes"] * 8e-6 / seconds for flow in result["flows"]],
+    }
+    reports = [flow["reports"] for flow in result["flows"] if flow["scheme"] == "acct" and len(flow.get("reports", ()))]
+    if reports:
+        run["reward"] = float(rewards(np.concatenate(reports)).mean())
+    return run
+
+
+def variant(document: Mapping[str, Any], k: int) -> dict[str, Any]:
+    """The document with all that is needed recorded, its k-th seed, and traces begun k steps later."""
+    varied = copy.deepcopy(dict(document))
+    varied["seed"] = int(varied.get("seed") or 1) + k
+    varied["record"] = {**(varied.get("record") or {}), "packets": True, "reports": True}
+    for link in varied["links"]:
+        service = link["service"]
+        if service["type"] in ("trace", "cellular"):
+            service["offset_ms"] = (service.get("offset_ms") or 0) + recorded.OFFSET_STEP_MS * k
+    return varied
+
+
+def _simulated(document: dict[str, Any]) -> Run:
+    for link in document["links"]:
+        link["jitter_ms"] = link.get("jitter_ms") or HOST_JITTER_MS
+    return figures(simulate(document))
+
+
+def _real(run: Real, document: Mapping[str, Any]) -> tuple[Run | None, int]:
+    result, late = run(document)
+    return None if result is None else figures(result), late
+
+
+def _policy(kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
+    def medians(runs: Sequence[Run]) -> tuple[float, float]:
+        return (
+            float(np.median([run["reward"] for run in runs])),
+            float(np.median([run["qdelay_ms"]["mean"] for run in runs])),
+        )
+
+    (reward, delay_ms), (our_reward, our_delay_ms) = medians(kernel), medians(simulated)
+    reward_gap = abs(reward - our_reward) / max(abs(our_reward), 1.0)
+    delay_gap_ms = abs(delay_ms - our_delay_ms)
+    return {
+        "reward": {"kernel": reward, "simulated": our_reward},
+        "delay_ms": {"kernel": delay_ms, "simulated": our_delay_ms},
+        "reward_gap": reward_gap,
+        "delay_gap": delay_gap_ms / our_delay_ms if our_delay_ms > 0 else float("nan"),
+        "within": reward_gap <= POLICY_REL and delay_gap_ms <= max(POLICY_REL * our_delay_ms, POLICY_DELAY_MS),
+    }
+
+
+def _trained(policy: Path) -> dict[str, Any]:
+    """The fields of a flow that `policy` decides for: with the parameters of the scheme that it was trained with."""
+    from ccarena.policies import artifact
+
+    env = artifact.load(policy).training.get("env")
+    return {"policy": str(policy.resolve()), "params": env.get("acct", {}) if isinstance(env, dict) else {}}
+
+
+def _document(
+    service: Mapping[str, Any], rtt_ms: float, limit: Mapping[str, float], scheme: str, policy: Path | None, s: float
+) -> dict[str, Any]:
+    flow: dict[str, Any] = {"scheme": scheme}
+    if scheme == "wcc-ai":
+        flow["weight"] = WEIGHT
+    if scheme == "acct":
+        flow |= _trained(policy) if policy else {"policy": {"constant": spec.ACTIONS.index(CONSTANT_ALPHA)}}
+    link = {"service": dict(service), "queue": {"type": "droptail", **limit}, "delay_ms": rtt_ms / 2, "agent": True}
+    return {"version": 1, "duration_s": s, "links": [link], "flows": [flow]}

@@ -1,0 +1,221 @@
+"""Runs a policy and the heuristics over the held-out links and reduces every run to a row of figures.
+
+The same policy, link sets and seeds give the same `Evaluation` on any number of threads.
+
+With the backend `kernel` every run is real TCP over the emulated link, in real time. Its figures are computed by the
+same code. A run whose emulator was late stays in the rows, marked `valid: false`, and no mean, plot or expectation
+counts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ccarena import backends
+from ccarena.acct import spec, zones
+from ccarena.acct.rewards import rewards
+from ccarena.backends import SIM
+from ccarena.eval import metrics
+from ccarena.eval.heldout import links as held_out
+from ccarena.eval.heldout.evaluation import ACCT, CONSTANT_ALPHAS, ORACLE, Evaluation
+from ccarena.eval.heldout.links import Link, Scheme
+from ccarena.eval.heldout.oracle import one_rtt_late
+from ccarena.files import plain
+from ccarena.policies import artifact
+from ccarena.policies.container import versions
+from ccarena.terminal import Progress
+from ccarena.traces.held_out import HELD_OUT
+
+__all__ = ["evaluate", "run_lineup"]
+
+ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
+SERIES_BIN_S = 0.1
+
+
+def evaluate(
+    policy: Path | None,
+    link_sets: Sequence[str] = tuple(held_out.LINK_SETS),
+    seeds: int = 3,
+    duration_s: float | None = None,
+    schemes: Sequence[str] = ("cubic", "bbr", "reno"),
+    *,
+    threads: int = 2,
+    progress: Progress | None = None,
+    backend: str = SIM,
+) -> Evaluation:
+    """Run `policy`, ACCT with a constant α and the heuristics `schemes` over the held-out links of `link_sets`.
+
+    `seeds` repetitions per link, `duration_s` of simulated or, with the backend `kernel`, real time each (None: the
+    link set's own). Without a policy only the rest runs. `progress(done, total)` is called after every link.
+    Raises ConfigError, PolicyError or TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
+    """
+    chosen = held_out.build(link_sets, seeds, duration_s)
+    lineup = [held_out.heuristic(name) for name in schemes]
+    lineup += [held_out.constant_alpha(alpha) for alpha in CONSTANT_ALPHAS]
+    meta: dict[str, Any] = {"link_sets": list(link_sets), "seeds": seeds, "duration_s": duration_s}
+    meta["schemes"] = list(schemes)
+    if policy is not None:
+        trained = artifact.load(policy)
+        env = trained.training.get("env")
+        params = env.get("acct", {}) if isinstance(env, dict) else {}
+        lineup.insert(0, held_out.learned(policy.resolve(), params))
+        meta |= {"policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
+    return run_lineup(chosen, lineup, meta, threads, progress, backend)
+
+
+def run_lineup(
+    chosen: Sequence[Link],
+    lineup: Sequence[Scheme],
+    meta: Mapping[str, Any],
+    threads: int = 2,
+    progress: Progress | None = None,
+    backend: str = SIM,
+) -> Evaluation:
+    """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's."""
+    shown = _representatives(chosen)
+    meta = {**meta, "versions": versions(), **backends.about(backend)}
+    result = Evaluation(meta=meta, warnings=_warnings(chosen))
+    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+        # Results are taken in the order of submission: they do not depend on the number of threads.
+        futures = [pool.submit(_run_link, link, lineup, link in shown, backend) for link in chosen]
+        try:
+            for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
+                _collect(result, link, future.result())
+                if progress is not None:
+                    progress(done, len(chosen))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    ran = [row for row in result.rows if row["scheme"] != ORACLE]
+    late = sum(not row.get("valid", True) for row in ran)
+    if late:
+        result.warnings.append(
+            f"{late} of {len(ran)} runs are invalid, because the emulator was late, and left out: run them "
+            "again on a quieter machine, or fewer at once (--threads 1)"
+        )
+    return result
+
+
+@dataclass
+class _LinkRuns:
+    """All schemes over one link."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    queue_ns: dict[str, np.ndarray] = field(default_factory=dict)
+    actions: dict[str, np.ndarray] = field(default_factory=dict)
+    series: dict[str, Any] | None = None
+
+
+def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: str) -> _LinkRuns:
+    runs = _LinkRuns()
+    opportunities_ms = held_out.trace_opportunities_ms(link)
+    about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
+    about |= {"duration_s": link.duration_s, "base_rtt_ms": link.base_rtt_ms, "buffer_packets": link.buffer_packets}
+    about |= {"synthetic": link.synthetic}
+    lines: dict[str, Any] = {}
+    capacity = np.empty(0)
+    for scheme in lineup:
+        result = backends.execute(held_out.scenario(link, scheme), backend)
+        capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
+        validity = backends.validity(result)
+        figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
+        row = {**about, "scheme": scheme.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
+        if not validity.get("valid", True):
+            runs.rows.append(row)
+            continue
+        reports = result["flows"][0].get("reports")
+        if scheme.policy is not None and reports is not None:
+            row["inferences_per_s"] = len(reports) / link.duration_s
+        if scheme.scheme == ACCT and reports is not None and len(reports):
+            decided, counts = _decisions(np.asarray(reports, dtype=np.float32))
+            row |= decided
+            runs.actions[scheme.label] = counts
+        runs.rows.append(row)
+        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+        runs.queue_ns[scheme.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
+        if with_series:
+            lines[scheme.label] = {
+                "rate_mbps": metrics.bin_throughput_mbps(log, link.duration_s, SERIES_BIN_S),
+                "queueing_delay_ms": metrics.bin_queueing_delay_ms(log, link.duration_s, SERIES_BIN_S),
+            }
+    per_bin = round(SERIES_BIN_S * 1e3)
+    for gain in ORACLE_GAINS if link.link_set == "cellular" else ORACLE_GAINS[:1]:
+        bound = one_rtt_late(
+            capacity,
+            1.0,
+            link.base_rtt_ms,
+            link.buffer_packets * held_out.PACKET_BYTES,
+            gain=gain,
+            average_ms=link.capacity_window_ms,
+        )
+        row = {**about, "scheme": ORACLE, "gain": gain, "capacity_mbps": float(capacity.mean()), **bound.figures()}
+        runs.rows.append(row)
+        if with_series and gain == 1.0:
+            delay = bound.queueing_delay_ms
+            starts = np.arange(0, delay.size, per_bin)
+            lines[ORACLE] = {
+                "rate_mbps": metrics.bin_capacity_mbps(bound.rate_mbps, per_bin),
+                "queueing_delay_ms": np.maximum.reduceat(delay, starts),
+            }
+    if with_series:
+        seen = metrics.bin_capacity_mbps(capacity, per_bin)
+        time_s = np.arange(seen.size) * SERIES_BIN_S
+        runs.series = {**about, "time_s": time_s, "capacity_mbps": seen, "schemes": lines}
+    return runs
+
+
+def _decisions(reports: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
+    """Figures of a learned flow's decisions, and counts [zones, actions] of what it chose after each zone."""
+    zone = reports[:, spec.REPORT.zone].astype(np.int64)
+    # The action chosen at the end of an interval is the α that is in force during the next one.
+    chosen = np.searchsorted(spec.ACTIONS, reports[1:, spec.REPORT.alpha].astype(np.int64))
+    counts = np.zeros((len(spec.Zone), len(spec.ACTIONS)), np.int64)
+    np.add.at(counts, (zone[:-1], np.minimum(chosen, len(spec.ACTIONS) - 1)), 1)
+    figures = {
+        "decisions": len(reports),
+        "reward_mean": float(rewards(reports).mean()),
+        "zone_shares": [float(share) for share in zones.shares(zone)],
+    }
+    return figures, counts
+
+
+def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
+    result.rows += [plain(row) for row in runs.rows]
+    if runs.series is not None:
+        result.series.append(plain(runs.series))
+    queues = result.queue_ns.setdefault(link.group, {})
+    for label, spent in runs.queue_ns.items():
+        known = np.asarray(queues.get(label, []), dtype=np.int64)
+        size = max(known.size, spent.size)
+        queues[label] = (np.pad(known, (0, size - known.size)) + np.pad(spent, (0, size - spent.size))).tolist()
+    actions = result.actions.setdefault(link.group, {})
+    for label, counts in runs.actions.items():
+        actions[label] = (np.asarray(actions.get(label, 0), dtype=np.int64) + counts).tolist()
+
+
+def _representatives(chosen: Sequence[Link]) -> list[Link]:
+    """The links drawn over time, one per group: the middle one of its first seed; of the recorded traces, the first."""
+    first: dict[str, list[Link]] = {}
+    for link in chosen:
+        if link.seed == 0:
+            first.setdefault(link.group, []).append(link)
+    return [group[0] if group[0].link_set == "cellular" else group[len(group) // 2] for group in first.values()]
+
+
+def _warnings(chosen: Sequence[Link]) -> list[str]:
+    if any(link.synthetic for link in chosen):
+        return [
+            "NO RECORDED CELLULAR TRACE WAS FOUND: the cellular links are synthetic, and the expectation about real "
+            "traces is not tested. Run `ccarena traces fetch mahimahi`, or set CCARENA_TRACE_DIR to its folder."
+        ]
+    cellular = {link.name.split(",")[0] for link in chosen if link.link_set == "cellular"}
+    missing = [name for name in HELD_OUT if name not in cellular]
+    return (
+        [f"recorded traces that were not found and are left out: {', '.join(missing)}"] if cellular and missing else []
+    )

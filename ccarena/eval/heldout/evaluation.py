@@ -1,0 +1,69 @@
+"""What an evaluation measured: the record from which the verdict, the page and the terminal's summary are made."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ccarena.errors import ConfigError
+from ccarena.files import plain, write_atomically
+
+__all__ = ["ACCT", "CONSTANT_ALPHAS", "ORACLE", "Evaluation"]
+
+ACCT = "acct"
+ORACLE = "oracle"
+"""The label of `ccarena.eval.heldout.oracle`, which is in the rows beside the schemes."""
+CONSTANT_ALPHAS = (1, 100)
+"""ACCT is also run with each of these actions always."""
+
+
+@dataclass
+class Evaluation:
+    """What was measured. Plain data, so that it is its own JSON form (NaN is null there)."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """One per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `ccarena.eval.metrics.FIGURES`. The
+    oracle's rows also have `gain`."""
+    series: list[dict[str, Any]] = field(default_factory=list)
+    """One link per group over time: `time_s`, `capacity_mbps`, and rate and largest queueing delay of each scheme."""
+    queue_ns: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
+    actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
+    """By group and scheme with decisions: how often each action was chosen after an interval in each zone [4][15]."""
+    meta: dict[str, Any] = field(default_factory=dict)
+    """Policy, link sets, seeds, durations, versions."""
+    warnings: list[str] = field(default_factory=list)
+    """What a reader must know before believing a row."""
+
+    def save(self, path: Path) -> None:
+        """Write the file whole or not at all: a reader sees the old one or the new one."""
+        write_atomically(path, json.dumps(plain(asdict(self)), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Evaluation:
+        """Read what `save` wrote. Raises ConfigError if the file is not an evaluation."""
+        try:
+            data = json.loads(path.read_text("utf-8"))
+            return cls(**data)
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot read the evaluation: {error.strerror}; run `ccarena eval`") from error
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"{path}: not an evaluation saved by `ccarena eval`: {error}") from error
+
+    def of(self, group: str, scheme: str) -> list[dict[str, Any]]:
+        """The valid rows of one scheme in one group."""
+        return [row for row in self.valid_rows() if row["group"] == group and row["scheme"] == scheme]
+
+    def valid_rows(self) -> list[dict[str, Any]]:
+        """All rows but those of runs that the emulator served late."""
+        return [row for row in self.rows if row.get("valid", True)]
+
+    def groups(self) -> list[str]:
+        """Groups in the order of their first row."""
+        return list(dict.fromkeys(row["group"] for row in self.rows))
+
+    def schemes(self) -> list[str]:
+        """Schemes in the order of their first row."""
+        return list(dict.fromkeys(row["scheme"] for row in self.rows))

@@ -1,0 +1,85 @@
+"""An evaluation in short: the summary table, the digest for a policy's metadata, and what the terminal shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ccarena.eval.figure_text import heading, show
+from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+from ccarena.eval.heldout.expectations import Verdict
+from ccarena.terminal import print_table
+
+__all__ = ["SUMMARY", "digest", "label", "mean_of", "print_summary", "summary_table"]
+
+SUMMARY = (
+    "utilisation",
+    "throughput_mbps",
+    "queueing_delay_mean_ms",
+    "queueing_delay_p95_ms",
+    "share_within_budget",
+    "share_within_5_packets",
+    "loss_share",
+)
+
+
+def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`."""
+    head = ["links", "scheme", *(heading(figure) for figure in SUMMARY)]
+    rows = []
+    for group in result.groups():
+        for scheme in result.schemes():
+            runs = [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
+            if runs:
+                rows.append([group, label(scheme), *(show(figure, mean_of(runs, figure)) for figure in SUMMARY)])
+    return head, rows
+
+
+def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
+    """The evaluation in short: verdict, and each group's and scheme's means, for a policy's metadata."""
+    means = {
+        group: {
+            scheme: {figure: mean_of(runs, figure) for figure in SUMMARY}
+            for scheme in result.schemes()
+            if (runs := [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0])
+        }
+        for group in result.groups()
+    }
+    return {"verdict": verdict.as_dict(), "means": means, "meta": result.meta}
+
+
+def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None = None) -> None:
+    """Print the summary table, warnings and expectations. The verdict's line is left to the caller, as the last."""
+    from rich.console import Console
+
+    print_table("mean over links and seeds", *summary_table(result), left=2)
+    console = Console(highlight=False, soft_wrap=True)
+    if verdict is None:
+        return
+    for warning in verdict.notes:
+        console.print(f"warning: {warning}", style="bold yellow", markup=False)
+    for item in verdict.expectations:
+        console.print(f"[{'holds' if item.holds else 'FAILS'}] {item.group}: {item.measured}", markup=False)
+        console.print(f"        expected {item.target}", markup=False)
+        console.print(f"        CUBIC: {item.cubic}", markup=False)
+        console.print(f"        {verdict.unlearned}: {item.unlearned}", markup=False)
+        if item.oracle:
+            console.print(f"        knowing capacity one RTT late: {item.oracle}", markup=False)
+    if page is not None:
+        console.print(f"page: {page}", markup=False)
+
+
+def label(scheme: str) -> str:
+    """How a scheme is called in tables."""
+    known = {ACCT: "ACCT (policy)", "cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one RTT late"}
+    return known.get(scheme, scheme.replace("acct", "ACCT"))
+
+
+def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:
+    """The mean over the rows that have the figure, NaN if none has."""
+    values = [row[figure] for row in rows if row.get(figure) is not None]
+    return float(np.mean(values)) if values else math.nan

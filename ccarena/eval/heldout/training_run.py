@@ -1,0 +1,95 @@
+"""The end of a training: evaluate the run's policy as its configuration says, and write what comes of it.
+
+`write_outcome` is what `ccarena eval` writes too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ccarena.configs import dump_config
+from ccarena.configs.schema import AnyTrainConfig, Sb3TrainConfig
+from ccarena.eval.heldout import expectations, hybrids
+from ccarena.eval.heldout.evaluate import evaluate
+from ccarena.eval.heldout.evaluation import Evaluation
+from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.heldout.page import repeat_commands, write_page
+from ccarena.eval.heldout.summary import digest, print_summary
+from ccarena.files import plain, write_atomically
+from ccarena.run_folder import CONFIG, EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_progress
+from ccarena.terminal import progress_bar
+from ccarena.traces.held_out import HELD_OUT
+
+__all__ = ["evaluate_run", "not_held_out", "write_outcome"]
+
+
+def evaluate_run(run: Path, config: AnyTrainConfig) -> str:
+    """Evaluate the policy in the folder `run` as `config.eval` says, judge it and the training, write and print both.
+
+    The files are those of `write_outcome`. Returns the verdict's line. Raises what `evaluate` and `write_page` raise.
+    """
+    hybrid = isinstance(config, Sb3TrainConfig)
+    settings, policy = config.eval, run / POLICY
+    with progress_bar("evaluating") as progress:
+        result = (hybrids.evaluate if hybrid else evaluate)(
+            policy,
+            settings.link_sets,
+            settings.seeds,
+            settings.duration_s,
+            settings.schemes,
+            threads=config.threads,
+            progress=progress,
+        )
+    result.warnings += not_held_out(config)
+    training = read_progress(run / PROGRESS)
+    verdict = (hybrids.judge if hybrid else expectations.judge)(result, training)
+    write_outcome(
+        run,
+        result,
+        verdict,
+        name=config.name,
+        progress=training,
+        config=dump_config(config),
+        repeat=repeat_commands(run / CONFIG, policy, settings.link_sets, settings.seeds, settings.duration_s),
+    )
+    print_summary(result, verdict, run / PAGE)
+    return verdict.line
+
+
+def write_outcome(
+    folder: Path,
+    result: Evaluation,
+    verdict: Verdict,
+    *,
+    name: str,
+    progress: Sequence[Mapping[str, Any]],
+    config: str,
+    repeat: Sequence[str],
+) -> dict[str, Any]:
+    """Write an evaluation and its verdict to `folder`; the keyword arguments are those of `write_page`.
+
+    The files are `results.json` (every row and series), `evaluation.json` (verdict and means, for the policy's
+    metadata, which is also what is returned) and `report.html`. Raises what `write_page` raises.
+    """
+    result.save(folder / RESULTS)
+    short: dict[str, Any] = plain(digest(result, verdict))
+    write_atomically(folder / EVALUATION, json.dumps(short, indent=1) + "\n")
+    write_page(folder / PAGE, result, verdict, name=name, progress=progress, config=config, repeat=repeat)
+    return short
+
+
+def not_held_out(config: AnyTrainConfig) -> list[str]:
+    """A warning if `config` has training draw traces that the evaluation judges by."""
+    link = config.env.link
+    if link.kinds.trace <= 0:
+        return []
+    names = [] if link.traces == "auto" else map(_file_name, link.traces)
+    seen = sorted(set(HELD_OUT).intersection(names))
+    return [f"not held out: training saw the traces {', '.join(seen)}"] if seen else []
+
+
+def _file_name(trace: str) -> str:
+    return Path(trace).name

@@ -1,0 +1,74 @@
+"""Scenario documents: read from a file, given a policy, and written as the JSON that the native code takes.
+
+The native code validates what a document says (docs/scenario.md); this module sees to the file and its form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ccarena import traces
+from ccarena.errors import ScenarioError
+
+__all__ = ["give_policy", "read_scenario", "scenario_json"]
+
+
+def read_scenario(path: Path) -> dict[str, Any]:
+    """A scenario document from a YAML (or JSON) file. Raises ScenarioError, naming file and line of a syntax error.
+
+    Traces may be given by name: they are looked up as `ccarena.traces.find` does.
+    """
+    try:
+        document = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot read the scenario: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: not a text file (byte {error.start}); expected YAML in UTF-8") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise ScenarioError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    if not isinstance(document, dict):
+        found = "nothing" if document is None else type(document).__name__
+        raise ScenarioError(f"{path}: a scenario is a mapping with `links` and `flows`, found {found}")
+    links = document.get("links")
+    for link in links if isinstance(links, list) else []:
+        service = link.get("service") if isinstance(link, dict) else None
+        if isinstance(service, dict) and service.get("type") == "trace" and isinstance(service.get("file"), str):
+            service["file"] = str(traces.find(service["file"]))
+    return document
+
+
+def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:
+    """The scenario with `policy`, if there is one, deciding for the flows of ACCT that have none."""
+    flows = document.get("flows")
+    for flow in flows if isinstance(flows, list) and policy is not None else []:
+        if isinstance(flow, dict) and flow.get("scheme") == "acct" and flow.get("policy") is None:
+            flow["policy"] = str(policy)
+    return document
+
+
+def scenario_json(document: Mapping[str, Any]) -> str:
+    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON has no word for."""
+    try:
+        return json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError):
+        path, value = next(_unspeakable(document, ""), ("scenario", document))
+        raise ScenarioError(f"{path}: got {value!r}; expected a finite number, text, a list or a mapping") from None
+
+
+def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from _unspeakable(child, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, child in enumerate(value):
+            yield from _unspeakable(child, f"{path}[{index}]")
+    elif not isinstance(value, (str, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
+        yield path, value

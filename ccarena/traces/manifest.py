@@ -1,0 +1,37 @@
+"""The manifest of public trace sets: what can be fetched, from where, and how to tell that it arrived whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from importlib import resources
+
+__all__ = ["Entry", "manifest", "sets"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One file of the manifest."""
+
+    set: str
+    name: str
+    url: str
+    bytes: int
+    sha256: str
+    licence: str
+    opportunities: int
+    duration_ms: int
+    mean_mbps: float
+
+
+@functools.cache
+def manifest() -> tuple[Entry, ...]:
+    """The public files that ccarena knows, with sizes and checksums."""
+    text = resources.files("ccarena.traces").joinpath("manifest.json").read_text(encoding="utf-8")
+    return tuple(Entry(**entry) for entry in json.loads(text))
+
+
+def sets() -> list[str]:
+    """The names of the sets, sorted."""
+    return sorted({entry.set for entry in manifest()})

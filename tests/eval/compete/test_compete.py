@@ -1,0 +1,379 @@
+"""Competition on one bottleneck: the grammar of entries and links, the runs, harm, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccarena import cli
+from ccarena.errors import ConfigError, PolicyError, ScenarioError
+
+_core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: `ccarena compete` not tested")
+from ccarena.eval.compete import command as compete_command  # noqa: E402
+from ccarena.eval.compete.bottlenecks import DEFAULT, from_scenario, parse_link  # noqa: E402
+from ccarena.eval.compete.entrants import line_up, parse_entry, parse_group, parse_policies  # noqa: E402
+from ccarena.eval.compete.matches import Plan, compete, matches_of  # noqa: E402
+from ccarena.eval.compete.tables import cells, matrices, summarise  # noqa: E402
+
+GOLDEN = Path(__file__).parents[3] / "crates/ccarena-cc/tests/data/golden.safetensors"
+LINK = parse_link("24mbps,20ms,1bdp")
+
+
+def plan(*entries: str, groups: tuple[str, ...] = (), **changes: Any) -> Plan:
+    entrants, paired, named = line_up(entries, groups, {})
+    given: dict[str, Any] = {"duration_s": 8.0, "stagger_s": 1.0, "seeds": 1, **changes}
+    return Plan(entrants, given.pop("links", [LINK]), paired, named, **given)
+
+
+@pytest.mark.parametrize(
+    ("text", "flow"),
+    [
+        ("cubic", {"scheme": "cubic"}),
+        (
+            "cubic:hystart=0:reno_friendly=0",
+            {"scheme": "cubic", "params": {"hystart": 0, "reno_friendly": 0}},
+        ),
+        ("wcc-ai@weight=2.5", {"scheme": "wcc-ai", "weight": 2.5}),
+        ("reno@requirement=10,15", {"scheme": "reno", "requirement": {"min_mbps": 10, "max_mbps": 15}}),
+        ("acct=10", {"scheme": "acct", "policy": {"constant": 5}}),
+        ("acct=1:budget_ms=8", {"scheme": "acct", "policy": {"constant": 0}, "params": {"budget_ms": 8}}),
+    ],
+)
+def test_an_entry_is_a_scheme_and_what_it_is_given(text: str, flow: dict[str, Any]) -> None:
+    entrant = parse_entry(text)
+    assert (entrant.label, entrant.flow) == (text, flow)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cubik", r'entry "cubik": unknown scheme "cubik"; did you mean "cubic"'),
+        ("", "unknown scheme"),
+        ("cubic:hystrat=1", r'params\.hystrat: unknown field "hystrat"; did you mean "hystart"'),
+        ("cubic:hystart", '":hystart" is no NAME=VALUE'),
+        ("cubic:hystart=", "is no NAME=VALUE"),
+        ("cubic:hystart=nan", 'parameter "hystart" is "nan"; expected a number'),
+        ("cubic:hystart=0,fast_convergence=0", "each further one starts with a colon"),
+        ("cubic:hystart=2", "got 2; expected a number from 0 to 1"),
+        ("cubic:hystart=0:hystart=1", '":hystart" is given twice'),
+        ("wcc-ai@wieght=2", 'unknown field "@wieght"; did you mean "weight"'),
+        ("cubic@weight=2", "cubic does not share by weight; those that do: .*wcc-ai"),
+        ("wcc-ai@weight=0", "weight: got 0"),
+        ("wcc-md@weight=0.5", r"weight.*0\.5"),
+        ("reno@requirement=10", "expected MIN,MAX in Mbit/s"),
+        ("reno@requirement=10,5", "more than min_mbps"),
+        ("reno@requirement=-1,5", r"requirement\.min_mbps"),
+        ("reno@ecn=yes", "expected 0 or 1"),
+        ("cubic=3", "cubic is not learned and takes no policy"),
+        ("acct", "acct is learned: name its policy"),
+        ("acct=7", "acct has no action 7; it has 1, 2, 3"),
+    ],
+)
+def test_a_wrong_entry_is_refused_by_its_part(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_entry(text)
+
+
+def test_policies_come_from_the_entry_or_the_option() -> None:
+    entrant = parse_entry(f"acct={GOLDEN}")
+    assert (entrant.label, entrant.flow["policy"]) == ("acct=golden", str(GOLDEN))
+    (same,), *_ = line_up(["acct"], [], parse_policies([f"acct={GOLDEN}"]))
+    assert (same.label, same.flow) == ("acct", entrant.flow)
+    with pytest.raises(PolicyError, match="no such policy or run"):
+        parse_entry("acct=nowhere")
+    for wrong, message in (("acct", "SCHEME=POLICY"), ("cubic=x", "not learned"), ("acctt=x", 'did you mean "acct"')):
+        with pytest.raises(ConfigError, match=message):
+            parse_policies([wrong])
+    with pytest.raises(ConfigError, match="no entry is of scheme acct"):
+        line_up(["cubic"], [], parse_policies([f"acct={GOLDEN}"]))
+
+
+def test_a_line_up_names_each_once() -> None:
+    entrants, paired, groups = line_up(["cubic", "reno"], ["cubic+bbr+bbr"], {})
+    assert [entrant.label for entrant in entrants] == ["cubic", "reno", "bbr"]
+    assert (paired, groups) == (["cubic", "reno"], [("cubic", "bbr", "bbr")])
+    with pytest.raises(ConfigError, match=r'"reno" is given twice; every entry also runs against itself'):
+        line_up(["reno", "reno"], [], {})
+    for wrong in ("cubic", "cubic+", "+"):
+        with pytest.raises(ConfigError, match="two entries or more"):
+            parse_group(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "rtt_ms", "link"),
+    [
+        (DEFAULT, 20, {"service": {"type": "constant", "rate_mbps": 48}, "queue": {"type": "droptail", "bdp": 1}}),
+        ("1.5gbps,7.5ms", 7.5, {"service": {"type": "constant", "rate_mbps": 1500}}),
+        ("500kbps,packets=9", 20, {"queue": {"type": "droptail", "packets": 9}}),
+        ("9mbps,droptail:bytes=9000", 20, {"queue": {"type": "droptail", "bytes": 9000}}),
+        ("9mbps,infinite,loss=0.01,agent=0", 20, {"queue": {"type": "infinite"}, "loss": 0.01, "agent": False}),
+        ("lte-driving,40ms", 40, {"service": {"type": "cellular", "preset": "lte-driving"}}),
+    ],
+)
+def test_a_link_is_its_parts(text: str, rtt_ms: float, link: dict[str, Any]) -> None:
+    bottleneck = parse_link(text)
+    assert (bottleneck.name, bottleneck.base_rtt_ms) == (text, rtt_ms)
+    assert link.items() <= bottleneck.links[0].items()
+
+
+def test_a_link_may_be_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "even.trace").write_text("".join(f"{ms}\n" for ms in range(1, 3000)))
+    bottleneck = parse_link(f"{tmp_path / 'even.trace'},40ms,packets=50")
+    first, second = (bottleneck.links_for([40.0], seed, 2.0)[0]["service"] for seed in (1, 2))
+    assert first["offset_ms"] == 0 != second["offset_ms"] and first["file"] == second["file"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("48mbs", "is no rate .*the grammar"),
+        ("20ms,1bdp", "no capacity"),
+        ("48mbps,24mbps", '"24mbps" is a second capacity after "48mbps"'),
+        ("48mbps,1bdp,packets=3", '"packets=3" is a second queue'),
+        ("48mbps,droptial:packets=2", 'did you mean "droptail"'),
+        ("48mbps,droptail:packet=2", r'queue\.packet: unknown field "packet"; did you mean "packets"'),
+        ("48mbps,droptail:packets", "is no PARAMETER=VALUE of the queue droptail"),
+        ("48mbps,packets=0", r"queue\.packets: got 0"),
+        ("48mbps,0bdp", r"queue\.bdp: got 0"),
+        ("48mbps,loss=2", "loss: got 2"),
+        ("48mbps,los=0.1", 'unknown part "los=0.1"; did you mean "loss"'),
+        ("lte-drivin", 'did you mean "lte-driving"'),
+        ("0mbps", r"service\.rate_mbps"),
+        ("48mbps,1.2.3ms", "expected a number"),
+    ],
+)
+def test_a_wrong_link_is_refused_by_its_part(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_link(text)
+
+
+def test_matches_are_pairs_and_groups_with_every_rotation_of_round_trip_times() -> None:
+    found = matches_of(plan("cubic", "reno", groups=("reno+bbr+bbr",)), LINK)
+    assert [match.name for match in found] == ["cubic+cubic", "cubic+reno", "reno+reno", "reno+bbr+bbr"]
+    assert [len(match.orders()) for match in found] == [1, 2, 1, 3]
+    uneven = matches_of(plan("cubic", "reno", rtts_ms=[(20.0, 80.0)]), LINK)
+    assert [match.rtts for match in uneven] == ["20+80", "20+80", "80+20", "20+80"]
+
+
+def test_reno_beside_itself_is_fair() -> None:
+    rows = compete(plan("reno", duration_s=40.0, seeds=2))
+    assert len(rows) == 4
+    for first, second in zip(rows[::2], rows[1::2], strict=True):
+        assert first["share"] + second["share"] == pytest.approx(1, abs=1e-12)
+        assert 0.44 < first["share"] < 0.56 and first["jain_index"] > 0.98 and first["utilisation"] > 0.95
+        # Who has half of what it has alone is harmed by a half.
+        for row in (first, second):
+            assert row["harm_throughput"] == pytest.approx(1 - row["throughput_mbps"] / row["solo_throughput_mbps"])
+            assert row["harm_throughput"] == pytest.approx(0.5, abs=0.06)
+            assert row["solo_throughput_mbps"] == pytest.approx(24, rel=0.03) and row["convergence_time_s"] < 20
+    assert rows[0]["start_s"] == 0 and rows[1]["start_s"] != rows[3]["start_s"]
+
+
+def test_beside_one_that_sends_next_to_nothing_nobody_is_harmed() -> None:
+    rows = compete(plan("fixed:window=1", "cubic", links=[parse_link("24mbps,20ms,packets=400")], rtts_ms=[(20, 2000)]))
+    (row,) = [r for r in rows if r["entrant"] == "cubic" and r["opponents"] != "cubic" and r["base_rtt_ms"] == 20][:1]
+    assert abs(row["harm_throughput"]) < 0.01 and abs(row["harm_delay"]) < 0.02
+
+
+def test_harm_of_delay_is_what_the_other_s_queue_adds_to_the_round_trip() -> None:
+    """Two constant windows share a queue that holds both: 20 packets alone fill half of the pipe's 40."""
+    link = parse_link("24mbps,20ms,infinite")
+    rows = compete(plan("fixed:window=20", "fixed:window=100", links=[link]))
+    row = next(r for r in rows if r["entrant"] == "fixed:window=20" and r["opponents"] == "fixed:window=100")
+    # Delayed acknowledgements let packets go in pairs, whose second one waits for the first, 0.5 ms.
+    assert row["solo_queueing_delay_mean_ms"] == pytest.approx(0.25, abs=0.01)
+    # 120 packets of 0.5 ms in a round trip of 20 ms: 40 ms of them wait.
+    assert row["queueing_delay_mean_ms"] == pytest.approx(39.5, abs=1)
+    assert row["harm_delay"] == pytest.approx(40 / 60, abs=0.02)
+    assert row["share"] == pytest.approx(1 / 6, abs=0.01)
+
+
+def test_weights_are_what_is_fair() -> None:
+    rows = compete(plan(groups=("wcc-ai+wcc-ai@weight=3",), duration_s=40.0, seeds=2))
+    heavy = [row for row in rows if row["entrant"] == "wcc-ai@weight=3"]
+    assert {row["fair_share"] for row in heavy} == {0.75}
+    assert np.mean([row["share"] for row in heavy]) == pytest.approx(0.75, abs=0.05)
+    assert min(row["jain_index"] for row in rows) > 0.95
+
+
+def test_a_trained_policy_competes_like_anybody() -> None:
+    rows = compete(plan(groups=(f"acct={GOLDEN}+cubic",)))
+    assert {row["entrant"] for row in rows} == {"acct=golden", "cubic"}
+    assert all(row["throughput_mbps"] > 0.1 and row["solo_throughput_mbps"] > 1 for row in rows)
+
+
+def test_requirements_are_held_against_what_was_got() -> None:
+    rows = compete(plan(groups=("reno@requirement=6,12+cubic",)))
+    for row in rows:
+        if row["scheme"] == "reno":
+            assert row["satisfaction"] == pytest.approx(row["throughput_mbps"] / 6)
+        else:
+            assert "satisfaction" not in row
+
+
+def test_the_same_plan_gives_the_same_rows_on_any_number_of_threads() -> None:
+    several = plan("cubic", "acct=10", groups=("reno+bbr+bbr",), rtts_ms=[(20, 60)], duration_s=3.0, seeds=2)
+    one, two = compete(several, threads=1), compete(several, threads=3)
+    np.testing.assert_equal(one, two)
+    shares: dict[tuple[Any, ...], float] = {}
+    for row in one:
+        key = (row["match"], row["match_rtts_ms"], row["order"], row["seed"])
+        shares[key] = shares.get(key, 0.0) + row["share"]
+    assert shares and all(total == pytest.approx(1) for total in shares.values())
+
+
+def test_the_short_round_trip_wins() -> None:
+    rows = compete(
+        plan("reno", rtts_ms=[(20, 20), (20, 100)], duration_s=30.0, links=[parse_link("24mbps,packets=60")])
+    )
+    even, uneven = matrices(rows, ["reno"])
+    assert (even.rtts_ms, uneven.rtts_ms) == ((20, 20), (20, 100))
+    assert uneven.figures["share"][0, 0] > 0.65 > even.figures["share"][0, 0]
+    near, far = (next(e for e in summarise(rows) if e["base_rtt_ms"] == rtt and "100" in e["match_rtts_ms"])
+                 for rtt in (20, 100))  # fmt: skip
+    assert near["share"]["mean"] + far["share"]["mean"] == pytest.approx(1)
+    assert near["runs"] == 2 and near["share"]["mean"] == pytest.approx(uneven.figures["share"][0, 0])
+
+
+def test_matrices_are_of_the_row_beside_the_column() -> None:
+    rows = compete(plan("cubic", "reno", seeds=2))
+    (matrix,) = matrices(rows, ["cubic", "reno"])
+    share, harm = matrix.figures["share"], matrix.figures["harm_throughput"]
+    assert share[0, 1] + share[1, 0] == pytest.approx(1) and np.isfinite(share).all() and (matrix.fair == 0.5).all()
+    beside = [row["harm_throughput"] for row in rows if row["entrant"] == "reno" and row["opponents"] == "cubic"]
+    assert len(beside) == 4 and harm[1, 0] == pytest.approx(np.mean(beside))
+    # Beside itself it is the share of the first.
+    firsts = [row["share"] for row in rows if row["match"] == "reno+reno" and row["place"] == 1]
+    assert share[1, 1] == pytest.approx(np.mean(firsts))
+    assert [line[1] for line in cells(summarise(rows))] == ["cubic", "cubic", "reno", "reno"]
+
+
+def test_scenarios_lend_their_links(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text(
+        "links:\n  - {service: {type: constant, rate_mbps: 50}, delay_ms: 5}\n"
+        "  - {service: {type: constant, rate_mbps: 12}, delay_ms: 15, queue: {type: droptail, packets: 40}}\n"
+        "flows: [{scheme: nobody}]\n"
+    )
+    bottleneck = from_scenario(path)
+    assert (bottleneck.name, bottleneck.base_rtt_ms, len(bottleneck.links)) == ("two.yaml", 40, 2)
+    rows = compete(plan("reno", links=[bottleneck]))
+    assert sum(row["throughput_mbps"] for row in rows) == pytest.approx(12, rel=0.05)
+    with pytest.raises(ScenarioError, match=r"two\.yaml.*10 ms.*base_rtt_ms"):
+        compete(plan("reno", links=[bottleneck], rtts_ms=[(10.0,)]))
+    path.write_text("links: [{service: {type: constant, rate_mps: 50}}]\n")
+    with pytest.raises(ScenarioError, match=r'two\.yaml: links\[0\].*did you mean "rate_mbps"'):
+        from_scenario(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"duration_s": 0.5}, "--duration-s 0.5: expected 1"),
+        ({"stagger_s": -1.0}, "--stagger-s -1"),
+        ({"stagger_s": float("nan")}, "--stagger-s nan"),
+        ({"seeds": 0}, "--seeds 0"),
+        ({"rtts_ms": [(20.0, 0.0)]}, "--rtt-ms 20,0"),
+        ({"links": [parse_link("100gbps")], "duration_s": 100.0}, "would record .* packets"),
+    ],
+)
+def test_plans_that_cannot_be_run_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compete(plan("reno", **changes))
+    with pytest.raises(ConfigError, match="nobody competes"):
+        compete(plan())
+
+
+def command(*words: str) -> int:
+    return cli.main(["compete", *words, "--duration-s", "3", "--stagger-s", "1", "--seeds", "2"])
+
+
+def test_the_command_writes_rows_result_and_heat_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("cubic", "reno", "--group", "cubic+bbr+bbr", "--link", "12mbps", "--out", str(tmp_path), "--json")
+    assert command(*words) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result == json.loads((tmp_path / "compete.json").read_text())
+    assert set(result) == {"meta", "summary", "rows"} and result["meta"]["complete"] is True
+    assert [entrant["label"] for entrant in result["meta"]["entrants"]] == ["cubic", "reno", "bbr"]
+    with (tmp_path / "rows.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    # 1 + 2 + 1 orders of pairs and 3 of the group, 2 seeds.
+    assert len(rows) == len(result["rows"]) == 2 * (4 * 2 + 3 * 3)
+    assert float(rows[0]["throughput_mbps"]) == pytest.approx(result["rows"][0]["throughput_mbps"], rel=1e-5)
+    documented = (Path(__file__).parents[3] / "docs" / "compete.md").read_text("utf-8")
+    for key in {*result["rows"][0], *result["summary"][0]}:
+        assert f"`{key}`" in documented, key
+    pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: the heat map was not drawn")
+    assert "Row's share" in (tmp_path / "heatmap.html").read_text()
+
+
+def test_the_command_prints_a_table_per_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    links = ("--link", "12mbps,packets=30", "--link", "24mbps,10ms")
+    assert command("reno", *links, "--out", str(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"^\d+mbps\S*", out, flags=re.M) == ["12mbps,packets=30", "24mbps,10ms"]
+    assert out.count("reno + reno") == 2 and "rate harm" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("cubik",), 'did you mean "cubic"'),
+        ((), "nobody competes"),
+        (("reno", "--link", "1mbps", "--link", "1mbps"), 'link "1mbps" is given twice'),
+        (("reno", "--rtt-ms", "20,x"), '--rtt-ms "20,x": "x"'),
+        (("--group", "reno"), "two entries or more"),
+        (("reno", "--threads", "0"), "--threads 0"),
+    ],
+)
+def test_the_command_refuses_in_one_line(
+    words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*words, "--out", str(tmp_path / "out")) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1 and message in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interruption_keeps_what_was_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def stop_at_three(title: str, unit: str) -> Iterator[Any]:
+        def progress(done: int, total: int) -> None:
+            if done == 3 < total:
+                raise KeyboardInterrupt
+
+        yield progress
+
+    monkeypatch.setattr(compete_command, "progress_bar", stop_at_three)
+    assert command("cubic", "reno", "--out", str(tmp_path)) == cli.INTERRUPTED
+    error = capsys.readouterr().err
+    assert "what was finished (6 flows) is in" in error and error.endswith("error: interrupted\n")
+    result = json.loads((tmp_path / "compete.json").read_text())
+    assert result["meta"]["complete"] is False and len(result["rows"]) == 6
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: the commands of docs/compete.md were not run")
+    root = Path(__file__).parents[3]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(root / "examples")
+    (text,) = re.findall(r"^```sh\n(.*?)^```$", (root / "docs/compete.md").read_text("utf-8"), flags=re.S | re.M)
+    lines = [shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines()]
+    lines = [line for line in lines if line]
+    assert len(lines) >= 4
+    for words in lines:
+        assert words[0] == "ccarena"
+        short = ["--duration-s", "2", "--seeds", "1"] if words[1] == "compete" else []
+        # An image needs a browser; the same picture as HTML does not.
+        assert cli.main([word.replace(".png", ".html") for word in words[1:]] + short) == 0, words

@@ -1,0 +1,81 @@
+"""The evaluation over the real simulator: one short link, every scheme."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ccarena.eval.heldout import links
+from ccarena.eval.heldout.evaluate import evaluate
+from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+from ccarena.eval.one_scenario import run_scenario
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: evaluation on it not tested (run make)")
+
+
+@pytest.fixture
+def one_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link set `constant` is one link of 24 Mbit/s and 40 ms."""
+    link = links.Link("constant", "24 Mbit/s", 0, 3.0, 20.0, 80, {"type": "constant", "rate_mbps": 24.0}, "constant")
+    monkeypatch.setitem(links.LINK_SETS, "constant", (lambda seed, duration_s: [link], 3.0))
+
+
+def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
+    artifact = pytest.importorskip(
+        "ccarena.policies.networks", reason="PYTORCH IS NOT INSTALLED: no policy to evaluate (ccarena[train])"
+    )
+    from ccarena.policies.artifact import Artifact
+
+    policy = tmp_path / "policy.safetensors"
+    Artifact.of(artifact.ActorCritic(), {}, 3).save(policy)
+    result = evaluate(policy, ["constant"], seeds=1, threads=2)
+    assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", ORACLE]
+    for row in result.rows:
+        assert row["capacity_mbps"] == pytest.approx(24, rel=1e-6)
+        assert 0 < row["utilisation"] <= 1 and row["queueing_delay_p95_ms"] >= 0
+    by_scheme = {row["scheme"]: row for row in result.rows}
+    # The buffer of 80 packets is 40 ms: CUBIC fills it, and knowing capacity needs none of it.
+    assert 20 < by_scheme["cubic"]["queueing_delay_p95_ms"] <= 41
+    assert by_scheme[ORACLE]["queueing_delay_p95_ms"] < 1
+    assert by_scheme[ACCT]["decisions"] > 30 and sum(by_scheme[ACCT]["zone_shares"]) == pytest.approx(1, abs=1e-5)
+    (series,) = result.series
+    assert len(series["time_s"]) == 30 and set(series["schemes"]) == set(result.schemes())
+
+    result.save(tmp_path / "results.json")
+    assert json.dumps(Evaluation.load(tmp_path / "results.json").rows) == json.dumps(result.rows)
+    assert evaluate(policy, ["constant"], seeds=1, threads=1).rows == result.rows
+
+
+def test_a_scenario_of_many_flows() -> None:
+    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10}
+    flows = [
+        {"scheme": "reno", "count": 2},
+        {"scheme": "bbr", "app": {"type": "cbr", "rate_mbps": 2}, "requirement": {"min_mbps": 1, "max_mbps": 3}},
+    ]
+    rows = run_scenario({"duration_s": 8, "links": [link], "flows": flows})
+    assert [row["scheme"] for row in rows] == ["reno", "reno", "bbr"]
+    assert rows[2]["goodput_mbps"] == pytest.approx(2, rel=0.1)
+    assert rows[2]["satisfaction"] == pytest.approx(rows[2]["goodput_mbps"], rel=1e-6)
+    assert sum(row["throughput_mbps"] for row in rows) == pytest.approx(24, rel=0.06)
+
+
+def test_flows_with_requirements_are_held_against_both_optima() -> None:
+    def flow(a: float) -> dict[str, object]:
+        return {"scheme": "hercules", "requirement": {"min_mbps": a, "max_mbps": 1.5 * a}}
+
+    document = {
+        "duration_s": 20,
+        "links": [{"service": {"type": "constant", "rate_mbps": 60}, "queue": {"type": "droptail", "packets": 100}}],
+        "flows": [flow(10), flow(30)],
+    }
+    rows = run_scenario(document)
+    assert all(row["hrf_distance"] == rows[0]["hrf_distance"] for row in rows)
+    # 15 and 45 Mbit/s are fair by requirement; 30 and 30 by max-min, which is half a capacity away.
+    assert rows[0]["hrf_distance"] < 0.2
+    assert 0.4 < rows[0]["max_min_distance"] < 0.6
+    unbound = [{"scheme": "reno"}, {"scheme": "reno", "app": {"type": "cbr", "rate_mbps": 6}}]
+    rows = run_scenario({**document, "flows": unbound})
+    assert "hrf_distance" not in rows[0]
+    assert rows[0]["max_min_distance"] < 0.1
