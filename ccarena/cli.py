@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a closed pipe can still be handled
         return code
     except BrokenPipeError:
-        # The reader (`| head`) has gone, which is its right. Python would complain once more when it closes stdout.
+        # The reader (`| head`) has closed the pipe, which is no error. Python would complain when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ def markdown() -> str:
     """The keys as Markdown tables, one per section, after the [`GENERATED`] mark."""
     lines = [GENERATED, *_tables(keys(), "")]
     # Orca's and Aurora's differ in the name of the scheme alone.
-    lines += ["", "## Keys for Hyvar, Orca and Aurora", "", "`env.id` is what tells whose configuration it is."]
+    lines += ["", "## Keys for Hyvar, Orca and Aurora", "", "`env.id` says whose configuration a file is."]
     return "\n".join(lines + _tables(keys(HyvarTrainConfig), "Hyvar: ")) + "\n"
 
 

@@ -112,9 +112,9 @@ class LinkConfig(Section):
     buffer_packets: Annotated[IntPair, Range(1, 10_000_000, integer=True)] | None = None
     """Droptail limit in packets."""
     loss: Annotated[Pair, Range(0, 0.5)] = (0.0, 0.0)
-    """Probability that a packet is lost before the queue, independently of others, on links that lose any."""
+    """Probability that a packet is lost before the queue, independently of other packets, on lossy links."""
     lossy: float = Field(1.0, ge=0, le=1)
-    """Probability that a link loses any."""
+    """Probability that a link is lossy, that is, loses packets at random."""
     signal: float = Field(0.9, ge=0, le=1)
     """Probability that the link has ACCT's network agent, so that its rate is advertised to the sender."""
     agent_headroom: float = Field(1.0, gt=0, le=2)
@@ -134,7 +134,7 @@ class CrossTraffic(Section):
     """Other flows on the same bottleneck."""
 
     probability: float = Field(0.2, ge=0, le=1)
-    """Probability that an episode has any."""
+    """Probability that an episode has cross traffic."""
     schemes: list[str] = Field(["cubic", "reno"], min_length=1)
     """Congestion control of such a flow, drawn uniformly."""
     flows: Annotated[IntPair, Range(1, 1000, integer=True)] = (1, 2)
@@ -271,18 +271,18 @@ class A3CConfig(Section):
     rms_epsilon: float = Field(1e-5, gt=0, le=1)
     """Added to RMSProp's root mean square."""
     max_grad_norm: float | None = Field(0.5, gt=0)
-    """Gradients are clipped to this norm; null leaves them alone."""
+    """Gradients are clipped to this norm; null does not clip."""
     reward_floor: float | None = Field(-30.0, le=0)
-    """Rewards below this count as this in learning; null leaves them alone. Reported rewards are as they were."""
+    """Lower rewards are raised to this value for learning, but not in reports; null changes none."""
     reward_scale: float = Field(0.01, gt=0)
-    """Factor on rewards for learning; reported rewards are unscaled."""
+    """Rewards are multiplied by this for learning; reported rewards are unscaled."""
 
 
 class EvalConfig(Section):
     """The evaluation after training, beside heuristics on links that were not trained on."""
 
     link_sets: list[Literal["constant", "steps", "cellular"]] = ["constant", "steps", "cellular"]
-    """Groups of evaluation links; an empty list leaves the evaluation out."""
+    """Groups of evaluation links; an empty list skips the evaluation."""
     schemes: list[str] = ["cubic", "bbr", "reno"]
     """Heuristics to compare with."""
     duration_s: float = Field(30.0, gt=0, le=86_400)
@@ -305,11 +305,11 @@ class TrainConfig(Section):
     executor: Literal["local", "ray"] = "local"
     """`local`: in this process, deterministic. `ray`: one Ray actor per worker, gradients applied as they arrive."""
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
-    """Where the networks live: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
+    """Device of the networks: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
     threads: int = Field(2, ge=1, le=1024)
     """Threads that simulate worlds; the result does not depend on it."""
     checkpoint_every_s: float = Field(30.0, gt=0)
-    """Wall time between checkpoints, s; one is also written at the end and when interrupted."""
+    """Wall time between checkpoints, s; the end of the training and an interruption also write one."""
     env: AcctEnvConfig = AcctEnvConfig()
     """Environment."""
     network: NetworkConfig = NetworkConfig()
@@ -345,27 +345,27 @@ class Sb3Config(Section):
     gamma: float = Field(0.98, ge=0, lt=1)
     """Discount per `discount_unit_s`, or per step."""
     discount: Literal["time", "step"] = "time"
-    """`time`: steps count by their length (semi-Markov). `step`: all alike, the naive rule."""
+    """`time`: a step counts by its length (semi-Markov). `step`: every step counts the same, the usual rule."""
     discount_unit_s: float = Field(0.02, gt=0, le=60)
-    """What `gamma` is for, s of simulated time."""
+    """Simulated time over which `gamma` discounts once, s."""
     learning_rate: float = Field(1e-3, gt=0, le=1)
     """Learning rate at the start; it falls linearly to a tenth."""
     batch_size: int = Field(256, ge=2, le=65_536)
     """Transitions per gradient."""
     reward_floor: float | None = Field(-1.0, le=0)
-    """Rewards below this count as this, in learning and in the learning curve; null leaves them alone."""
+    """Lower rewards are raised to this value for learning and in the learning curve; null changes none."""
     reward_scale: float = Field(1.0, gt=0)
-    """Factor on rewards for learning; reported rewards are unscaled."""
+    """Rewards are multiplied by this for learning; reported rewards are unscaled."""
     buffer_size: Count = Field(200_000, ge=1)
-    """Transitions that `td3` and `sac` remember, over all worlds."""
+    """Transitions in the replay buffer of `td3` and `sac`, over all worlds."""
     learning_starts: Count = Field(10_000, ge=0)
-    """Decisions that the untrained policy takes, exploring, before `td3` and `sac` learn."""
+    """Decisions of the untrained policy, with exploration, before `td3` and `sac` start to learn."""
     gradient_steps: int = Field(4, ge=1, le=10_000)
-    """Gradients of `td3` and `sac` per step of all worlds."""
+    """Gradient steps of `td3` and `sac` for each step of all worlds."""
     noise: float = Field(0.4, ge=0, le=1)
-    """Standard deviation of `td3`'s exploring in the boldest world, actions from -1 to 1; in the calmest a tenth."""
+    """Standard deviation of `td3`'s exploration noise, actions from -1 to 1; worlds use from a tenth of it to all."""
     target_noise: float = Field(0.05, ge=0, le=1)
-    """Standard deviation of the noise that smoothes `td3`'s targets, actions from -1 to 1; clipped at 2.5 of it."""
+    """Standard deviation of the noise that smooths `td3`'s targets, actions from -1 to 1; clipped at 2.5 of it."""
     rollout_length: int = Field(64, ge=1, le=65_536)
     """Decisions per world between two updates of `ppo`."""
     epochs: int = Field(5, ge=1, le=1000)
@@ -380,7 +380,7 @@ class HybridEvalConfig(Section):
     """The evaluation after training, beside heuristics on links that were not trained on."""
 
     link_sets: list[Literal["slides", "constant", "steps", "cellular"]] = ["slides", "constant", "steps", "cellular"]
-    """Groups of evaluation links; an empty list leaves the evaluation out."""
+    """Groups of evaluation links; an empty list skips the evaluation."""
     schemes: list[str] = ["cubic", "bbr", "vegas"]
     """Heuristics to compare with."""
     duration_s: float = Field(30.0, gt=0, le=86_400)
@@ -401,11 +401,11 @@ class Sb3TrainConfig(Section):
     out: Text | None = None
     """Folder of the run; null is `runs/NAME`, or `runs/NAME-2`, ... if that one is taken."""
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
-    """Where the networks live: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
+    """Device of the networks: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
     threads: int = Field(2, ge=1, le=1024)
     """Threads that simulate worlds; the result does not depend on it."""
     checkpoint_every_s: float = Field(60.0, gt=0)
-    """Wall time between checkpoints, s; one is also written at the end and when interrupted."""
+    """Wall time between checkpoints, s; the end of the training and an interruption also write one."""
     env: EnvConfig = HyvarEnvConfig()
     """Environment."""
     network: MlpConfig = MlpConfig()

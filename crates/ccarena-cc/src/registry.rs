@@ -31,7 +31,7 @@ pub struct Scheme {
     pub summary: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
-    /// Actions come from an agent or a policy artifact.
+    /// Actions come from a decider: a policy artifact, a program or a constant.
     pub learned: bool,
     /// It shares by weight: weights above this bound are taken. None if the weight means nothing to it.
     pub weight_above: Option<f64>,
