@@ -15,7 +15,7 @@ from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, di
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
-    "train": ("ccarena.agents.command", "train an agent, evaluate it and write the run's report"),
+    "train": ("ccarena.agents.command", "train a policy, evaluate it and write the run's page"),
     "eval": ("ccarena.eval.heldout.command", "evaluate a policy beside heuristics on links"),
     "fidelity": ("ccarena.eval.fidelity.command", "hold the simulator against recorded kernel runs"),
     "compete": (
@@ -42,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         given = words[1:] if words[:1] == ["--debug"] else words
-        if given and given[0] in SHELLS:  # whose options, --debug too, are not ours to read
+        if given and given[0] in SHELLS:  # it reads its own options, --debug too
             execute(given)
         code = _run([word for word in words if word != "--debug"])
         sys.stdout.flush()  # here, where a closed pipe can still be handled
         return code
     except BrokenPipeError:
-        # The reader (`| head`) has closed the pipe, which is no error. Python would complain when it exits.
+        # The reader (`| head`) has read enough. Without this, Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

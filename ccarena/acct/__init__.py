@@ -1,9 +1,9 @@
-"""ACCT is a congestion controller whose window grows by α per round trip, α being chosen each round by an agent that
-was trained with a different reward in each of four zones: below or above the rate that the network advertises, and
+"""ACCT is a congestion control whose window grows by α per round trip, where a policy chooses α once per round trip. It
+is trained with a different reward in each of four zones: below or above the rate that the network advertises, and
 within or over a queueing delay budget.
 
 Source: Kheirkhah, Reis, Yang, Griffin, Rio, "ACCT: An Intelligent Congestion Control Mechanism for Future Internet".
-The sender itself is a scheme of the native crate; here is what an agent needs to learn it: the layout of observations,
+The sender itself is a scheme of the native crate; here is what a learner needs: the layout of observations,
 reports and actions (`spec`), the rewards (`rewards`) and the zones (`zones`).
 """
 

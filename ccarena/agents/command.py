@@ -1,4 +1,4 @@
-"""`ccarena train`: configuration in, a run folder with checkpoints, policy and report out."""
+"""`ccarena train`: configuration in, a run folder with checkpoints, policy and page out."""
 
 from __future__ import annotations
 

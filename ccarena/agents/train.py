@@ -1,4 +1,4 @@
-"""The training run: learner and executor from a configuration, checkpoints, policy, evaluation and report."""
+"""The training run: learner and executor from a configuration, checkpoints, policy, evaluation and page."""
 
 from __future__ import annotations
 

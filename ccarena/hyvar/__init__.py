@@ -3,8 +3,8 @@ then, when a state reasoner, looking at the end of periods whose length it varie
 
 Source: Qiu, Liu, Liu, Li, Zhu, "Hybrid Congestion Control with Variable Monitoring Time Period" (slides). Here too are
 the two learners that it is compared with: Orca, the same with a fixed period and the learner acting in every one, and
-Aurora, a rate that a learner alone steers. The senders are schemes of the native crate; here is what an agent needs to
-learn them: the layout of observations, reports and actions (`spec`) and the rewards (`rewards`), with their discounting
+Aurora, a rate that a learner alone steers. The senders are schemes of the native crate; here is what learning
+them needs: the layout of observations, reports and actions (`spec`) and the rewards (`rewards`), with their discounting
 over intervals of different lengths.
 """
 

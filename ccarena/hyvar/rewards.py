@@ -67,7 +67,7 @@ def discounted(
     A semi-Markov decision process (Bradtke and Duff, NIPS 1994): time is discounted by γ per `unit_s`, and a reward is
     a rate that lasts for its interval, so with τ = interval / unit it counts R (1 - γ^τ) / (1 - γ), and the future γ^τ.
     At
-    τ = 1 that is R and γ: the naive rule, under which an agent gains by being asked often.
+    τ = 1 that is R and γ: the naive rule, under which a policy gains by being asked often.
     """
     discount = np.power(gamma, np.asarray(intervals_s, dtype=np.float64) / unit_s)
     worth = np.asarray(rewards, dtype=np.float64) * (1.0 - discount) / (1.0 - gamma)

@@ -1,4 +1,4 @@
-"""Actor and critic of ACCT's agent (paper, §II-C and Fig. 3).
+"""Actor and critic of ACCT (paper, §II-C and Fig. 3).
 
 Each series of the observation goes through a 1-D convolution as wide as the series, so that every filter gives one
 scalar; ReLU; these and the two scalar inputs are fully connected to a hidden layer of ReLUs; from there 15 logits

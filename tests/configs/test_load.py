@@ -190,3 +190,12 @@ def test_any_override_is_a_configuration_or_a_configuration_error(key: str, text
         assert str(error)
     else:
         assert isinstance(config, TrainConfig)
+
+
+def test_keys_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("base: acct\neval: {suites: [steps], seeds: 2}\n")
+    config = load_config(file)
+    assert (config.eval.link_sets, config.eval.seeds) == (["steps"], 2)
+    assert load_config("acct", {"eval.suites": []}).eval.link_sets == []
+    assert "suites" not in dump_config(config)

@@ -58,7 +58,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs every match and reports. Whatever ends it early, what was finished is kept."""
+    """Runs every match and prints the tables. Whatever ends it early, what was finished is kept."""
     if args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     plan = _plan(args)

@@ -74,7 +74,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compares and reports. Returns 0 if it ran, whatever the errors are."""
+    """Compares and prints. Returns 0 if it ran, whatever the errors are."""
     if args.plot is not None:
         check_suffix(args.plot)
     for name in ("limit", "offsets", "jobs", "repeats"):
@@ -135,11 +135,11 @@ def _live(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> list[str]:
-    """A line per case: name; for each figure the kernel's range, `ours` as a median (spread) and error; verdict."""
+    """A line per case: name; for each figure the kernel's range, `ours` as a median (spread) and error; outcome."""
     heads = ["case"]
     for _, unit, _, _ in FIGURES:
         heads += [f"kernel {unit}", ours, "error"]
-    rows = [[*heads, "verdict"], *(_row(case) for case in cases)]
+    rows = [[*heads, "outcome"], *(_row(case) for case in cases)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -158,11 +158,11 @@ def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:
         if "policy" in case:
             both = case["policy"]
             reward, delay = both["reward"], both["delay_ms"]
-            verdict = "within" if both["within"] else "NOT within"
+            outcome = "within" if both["within"] else "NOT within"
             lines.append(
                 f"{case['name']}: reward {reward['kernel']:.1f}, simulated {reward['simulated']:.1f} "
                 f"({100 * both['reward_gap']:.1f} %); mean delay {delay['kernel']:.2f} ms, simulated "
-                f"{delay['simulated']:.2f} ms ({100 * both['delay_gap']:.1f} %): {verdict}"
+                f"{delay['simulated']:.2f} ms ({100 * both['delay_gap']:.1f} %): {outcome}"
             )
     return ["", "ACCT, by its reward:", *lines] if lines else []
 
@@ -207,8 +207,8 @@ def _row(case: Mapping[str, Any]) -> list[str]:
     for (key, _, form, _), error in zip(FIGURES, errors, strict=True):
         spread = _range(simulated["spread"][key], form)
         cells += [_range(measured[key], form), f"{simulated['median'][key]:{form}} ({spread})", error]
-    verdict = "within" if case["within"] else f"misses {', '.join(NAMES[key] for key in case['misses'])}"
-    return [*cells, f"{verdict}, chaotic" if case["chaotic"] else verdict]
+    outcome = "within" if case["within"] else f"misses {', '.join(NAMES[key] for key in case['misses'])}"
+    return [*cells, f"{outcome}, chaotic" if case["chaotic"] else outcome]
 
 
 def _time(seconds: float) -> str:

@@ -21,7 +21,7 @@ PANELS = (
     ("p95", "p95 queueing delay", DELAY_BOUND),
 )
 # How cases come out: colour (Okabe and Ito, 2008) and marker.
-VERDICTS = {
+OUTCOMES = {
     "within": ("#0072B2", "circle"),
     "chaotic, judged on throughput": ("#E69F00", "diamond"),
     "missed": ("#D55E00", "x"),
@@ -58,15 +58,15 @@ def figure(cases: Sequence[Mapping[str, Any]]) -> Any:
                 name=label, legendgroup=label, showlegend=first, hoverinfo="skip",
             )  # fmt: skip
             fig.add_trace(bar, **at)
-        for verdict, (colour, symbol) in VERDICTS.items():
-            chosen = [case for case in cases if _verdict(case) == verdict]
+        for outcome, (colour, symbol) in OUTCOMES.items():
+            chosen = [case for case in cases if _outcome(case) == outcome]
             if not chosen:
                 continue
             x = np.array([_scaled(case, key, [case["simulated"]["median"][key]])[0] for case in chosen])
             spread = np.array([_scaled(case, key, case["simulated"]["spread"][key]) for case in chosen])
             bars = {"array": np.maximum(spread[:, 1] - x, 0), "arrayminus": np.maximum(x - spread[:, 0], 0)}
             marks = Scatter(
-                x=x, y=[case["name"] for case in chosen], mode="markers", name=verdict, legendgroup=verdict,
+                x=x, y=[case["name"] for case in chosen], mode="markers", name=outcome, legendgroup=outcome,
                 showlegend=first, marker={"color": colour, "symbol": symbol, "size": 7},
                 error_x={"type": "data", "thickness": 1.2, "width": 2, "color": colour, **bars},
                 text=[_numbers(case, key) for case in chosen], hovertemplate="%{y}<br>%{text}<extra></extra>",
@@ -102,7 +102,7 @@ def _numbers(case: Mapping[str, Any], key: str) -> str:
     return f"kernel {low:.4g} to {high:.4g}, simulated {case['simulated']['median'][key]:.4g}"
 
 
-def _verdict(case: Mapping[str, Any]) -> str:
+def _outcome(case: Mapping[str, Any]) -> str:
     if not case["within"]:
         return "missed"
     return "chaotic, judged on throughput" if case["chaotic"] else "within"

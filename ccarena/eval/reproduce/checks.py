@@ -7,13 +7,14 @@ A claim has `claim` (text), `paper` (number, list of numbers, or text), `measure
 | `{within: 10 %}` | it differs from the paper's number by at most this share of it |
 | `{within_absolute: 0.5}` | it differs from the paper's number by at most this much, in its unit |
 | `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | it keeps the bound, a value or a number |
-| `{order: increasing}`, `decreasing`, with `tolerance: 2 %` | it follows the one before in this order, up to the tolerance |
+| `{order: increasing}`, `decreasing`, with `tolerance: 2 %` | it follows the one before, up to the tolerance |
 | `{equal: 5 %}` | it differs from the mean of all elements by at most this share |
 | `{largest: LABEL}`, `{smallest: LABEL}` | the element of that label (of `along`) is the largest or smallest |
 | `{all: [...]}`, `{any: [...]}`, `{not: ...}` | combinations of these |
 
 Instead of `measured` and `holds`, `all_of: [{measured, holds, paper}, ...]` requires several at once.
-`for_each: {AXIS: all}`, or `{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its element of a `paper` list.
+`for_each: {AXIS: all}`, or `{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its
+element of a `paper` list.
 A weaker `direction`, in the forms of `holds`, separates claims whose figure differs from those that do not hold at all.
 """
 
@@ -31,14 +32,14 @@ from pydantic import BaseModel, ConfigDict
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.reproduce.values import Measured, Names, Result, Row, parse_value
 
-__all__ = ["STATES", "Claim", "ClaimModel", "Verdict", "judge", "parse_claim"]
+__all__ = ["STATES", "Claim", "ClaimModel", "Judged", "judge", "parse_claim"]
 
-State = Literal["holds", "differs", "does not hold", "not measured"]
+State = Literal["holds", "differs", "does not hold", "not tested"]
 STATES: dict[str, str] = {
     "holds": "the measured value is as the paper says, within the stated tolerance",
     "differs": "the direction is the paper's, the figure is not",
     "does not hold": "not even the direction is the paper's",
-    "not measured": "runs are missing or failed",
+    "not tested": "runs are missing or failed",
 }
 
 
@@ -87,7 +88,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Judged:
     """A judged claim, as it stands in tables and in claims.json."""
 
     claim: str
@@ -139,7 +140,7 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
     return out
 
 
-def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Verdict:
+def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     """The claim against the rows. If these are of a `partial` sweep, only what is there is compared."""
     results, states = [], []
     for value, test, weaker, paper in claim.parts:
@@ -148,15 +149,15 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Verdict:
             result, paper = _present(result, paper)
         results.append(result)
         if not result.values or any(math.isnan(x) for x in result.values):
-            states.append("not measured")
+            states.append("not tested")
         elif test(result, paper, rows, claim.chosen):
             states.append("holds")
         else:
             states.append("differs" if weaker and weaker(result, paper, rows, claim.chosen) else "does not hold")
-    order: list[State] = ["not measured", "does not hold", "differs", "holds"]
+    order: list[State] = ["not tested", "does not hold", "differs", "holds"]
     state = min(states, key=lambda s: order.index(s))  # type: ignore[arg-type]
     model = claim.model
-    return Verdict(
+    return Judged(
         claim.text,
         claim.paper,
         "; ".join(_shown(result, model) for result in results),

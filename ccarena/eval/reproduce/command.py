@@ -13,7 +13,7 @@ from typing import Any
 from ccarena import measurements
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.reproduce import checks, figures, kernel, pages, policy, report, runner, runs, suite
+from ccarena.eval.reproduce import checks, figures, kernel, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import write_atomically
 
@@ -118,12 +118,12 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
     digests = []
     with runner.progress([run for of_suite in expanded for run in of_suite]) as progress:
         for one, of_suite in zip(loaded, expanded, strict=True):
-            folder, policies = report.folder_of(out, one.name, args.backend), trained[one.name]
+            folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
             with Journal(folder) as journal:
                 failed = runner.execute(of_suite, journal, folder, jobs, progress)
                 failures += failed
                 rows = [journal.rows[run.key] for run in of_suite if run.key in journal.rows]
-                verdicts = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
+                judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
                 about = {
                     "quick": args.quick,
                     "seeds": max((run.seed for run in of_suite), default=0),
@@ -136,7 +136,7 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                     about["missing"] = missing
                 if args.backend == KERNEL:
                     about["machine"] = kernel.about(rows)
-                digest = report.write_suite(folder, one, verdicts, rows, about)
+                digest = tables.write_suite(folder, one, judged, rows, about)
                 drawn = figures.draw(one, rows, folder, args.quick, out)
                 _write_scenario(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
@@ -147,7 +147,7 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
         print(json.dumps([digest for digest, _ in digests], indent=1, ensure_ascii=False))
     else:
         for digest, files in digests:
-            report.print_suite(digest, files)
+            tables.print_suite(digest, files)
     return failures
 
 

@@ -56,7 +56,7 @@ RUN = {
     "loss_share": "dropped or randomly lost at the link, over packets that reached it",
     "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
     "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
-    "agent_cpu_percent": "CPU time of the bridge daemon (the controllers in user space), over the run's; null in the simulator",
+    "agent_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
     "datapath_cpu_percent": "CPU time of the BPF programs that serve them, over the run's; null in the simulator",
 }
 PACKETS = {

@@ -12,7 +12,7 @@ import yaml
 from ccarena.backends import KERNEL
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce.checks import STATES
-from ccarena.eval.reproduce.report import cell, claims_markdown, folder_of, name_of, read_folder
+from ccarena.eval.reproduce.tables import cell, claims_markdown, folder_of, name_of, read_folder
 from ccarena.files import write_atomically
 from ccarena.measurements import Entry, Source
 
@@ -159,7 +159,7 @@ def _totals(digests: Sequence[Digest]) -> list[str]:
 def _table(digests: Sequence[Digest], folder: str) -> list[str]:
     """A line per suite and backend."""
     counts = [_counts([digest]) for digest in digests]
-    shown = [state for state in STATES if state != "not measured" or any(count[state] for count in counts)]
+    shown = [state for state in STATES if state != "not tested" or any(count[state] for count in counts)]
     lines = [f"| suite | what | in the paper | {' | '.join(shown)} |", "|---" * (len(shown) + 3) + "|"]
     for digest, count in zip(digests, counts, strict=True):
         link = f"[{name_of(digest)}]({folder}/{file_of(digest['suite'])})"

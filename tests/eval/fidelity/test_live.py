@@ -126,11 +126,3 @@ def test_a_run_that_fails_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "execute", fails)
     with pytest.raises(RunnerError, match="died"):
         live.live([setup("cubic")], 1, 1)
-
-
-def test_what_is_recorded_of_a_backend() -> None:
-    assert backends.about("sim") == {"backend": "sim"}
-    assert backends.about("kernel")["kernel"]
-    with pytest.raises(ConfigError, match='did you mean "kernel"'):
-        backends.about("kernle")
-    assert backends.validity({}) == {}

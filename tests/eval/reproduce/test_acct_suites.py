@@ -50,7 +50,7 @@ def test_every_suite_runs_and_measures_each_claim(tmp_path: Path, monkeypatch: p
     for folder in folders:
         digest = json.loads((folder / "claims.json").read_text("utf-8"))
         assert digest["runs"] > 0 and not digest["failed"]
-        assert [claim for claim in digest["claims"] if claim["state"] == "not measured"] == []
+        assert [claim for claim in digest["claims"] if claim["state"] == "not tested"] == []
         (about,) = digest["policies"]
         assert (about["scheme"], about["config"], about["seed"]) == ("acct", "tiny", 3)
         assert about["links"] == ["constant", "random_steps"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce.checks import ClaimModel, Verdict, judge, parse_claim
+from ccarena.eval.reproduce.checks import ClaimModel, Judged, judge, parse_claim
 from ccarena.eval.reproduce.values import Names, Row, parse_value
 
 NAMES = Names(
@@ -114,7 +114,7 @@ def test_an_unknown_flow_is_named() -> None:
         value(rows(), {})
 
 
-def verdict(measured: Any, holds: Any, paper: Any = "text", **more: Any) -> Verdict:
+def judged_as(measured: Any, holds: Any, paper: Any = "text", **more: Any) -> Judged:
     model = ClaimModel(claim="c", paper=paper, measured=measured, holds=holds, **more)
     (claim,) = parse_claim(model, NAMES, "claims[0]")
     return judge(claim, rows())
@@ -150,19 +150,19 @@ def verdict(measured: Any, holds: Any, paper: Any = "text", **more: Any) -> Verd
     ],
 )
 def test_forms_of_claims(measured: Any, holds: Any, paper: Any, expected: bool) -> None:
-    assert verdict(measured, holds, paper).state == ("holds" if expected else "does not hold")
+    assert judged_as(measured, holds, paper).state == ("holds" if expected else "does not hold")
 
 
 def test_direction_note_and_condition() -> None:
-    judged = verdict(2, {"within": "10 %"}, 3.5, direction={"at_least": 1}, note="why", differs_in="where", unit="s")
+    judged = judged_as(2, {"within": "10 %"}, 3.5, direction={"at_least": 1}, note="why", differs_in="where", unit="s")
     assert (judged.state, judged.note, judged.differs_in) == ("differs", "why", "where")
     assert (judged.paper, judged.measured) == ("3.5 s", "2.00 s")
-    assert verdict(0.5, {"within": "10 %"}, 3.5, direction={"at_least": 1}).state == "does not hold"
-    assert verdict(3.5, {"within": "10 %"}, 3.5, note="why").note == ""
+    assert judged_as(0.5, {"within": "10 %"}, 3.5, direction={"at_least": 1}).state == "does not hold"
+    assert judged_as(3.5, {"within": "10 %"}, 3.5, note="why").note == ""
 
 
 def test_what_never_happened_and_what_was_not_run() -> None:
-    never = verdict({"value": "late_s", "where": {"scheme": "b", "rate": 10}}, {"at_most": 5})
+    never = judged_as({"value": "late_s", "where": {"scheme": "b", "rate": 10}}, {"at_most": 5})
     assert (never.state, never.measured) == ("does not hold", "never")
     model = ClaimModel(
         claim="c",
@@ -172,7 +172,7 @@ def test_what_never_happened_and_what_was_not_run() -> None:
     )
     (claim,) = parse_claim(model, NAMES, "claims[0]")
     few = [row for row in rows() if row["cell"]["rate"] == "20"]
-    assert judge(claim, few).state == judge(claim, []).state == judge(claim, [], partial=True).state == "not measured"
+    assert judge(claim, few).state == judge(claim, []).state == judge(claim, [], partial=True).state == "not tested"
     partial = judge(claim, few, partial=True)
     assert (partial.state, partial.measured) == ("holds", "20: 2.02")
 
@@ -194,4 +194,4 @@ def test_for_each_and_all_of() -> None:
     with pytest.raises(ConfigError, match=r"claims\[0\]: expected `measured` and `holds`, or `all_of`"):
         parse_claim(ClaimModel(claim="c", paper="t"), NAMES, "claims[0]")
     with pytest.raises(ConfigError, match=r"claims\[0\].holds.within: needs a number"):
-        verdict(1, {"within": 0.1})
+        judged_as(1, {"within": 0.1})

@@ -43,7 +43,7 @@ def test_every_suite_runs_and_measures_each_claim(tmp_path: Path) -> None:
     for folder in folders:
         digest = json.loads((folder / "claims.json").read_text("utf-8"))
         assert digest["runs"] > 0 and not digest["failed"]
-        assert [claim for claim in digest["claims"] if claim["state"] == "not measured"] == []
+        assert [claim for claim in digest["claims"] if claim["state"] == "not tested"] == []
 
 
 def test_suites_share_the_conditions_that_they_say() -> None:

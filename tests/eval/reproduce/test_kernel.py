@@ -18,7 +18,7 @@ from ccarena import backends, cli
 from ccarena.backends import KERNEL
 from ccarena.cc_kernel_bridge.run import check_rates
 from ccarena.errors import ConfigError, RunnerError
-from ccarena.eval.reproduce import checks, kernel, report, runs, suite
+from ccarena.eval.reproduce import checks, kernel, runs, suite, tables
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -151,13 +151,13 @@ def test_results_stand_beside_those_of_the_simulator(
     monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
     out = tmp_path / "out"
     assert cli.main(["reproduce", str(on_kernel), "--out", str(out), "--jobs", "1"]) == 0
-    before = report.page(out, ["own/mine"])
+    before = tables.page(out, ["own/mine"])
     assert "kernel" not in before
 
     loaded = suite.load(str(on_kernel), KERNEL)
     late(monkeypatch, 0.25, 1.7, 0.5)
     rows = [runs.perform(run) for run in runs.expand(loaded)]
-    verdicts = [checks.judge(claim, rows) for claim in loaded.claims]
+    judged = [checks.judge(claim, rows) for claim in loaded.claims]
     about = {
         "quick": False,
         "seeds": 2,
@@ -167,15 +167,15 @@ def test_results_stand_beside_those_of_the_simulator(
         "policies": [],
         "machine": kernel.about(rows),
     }
-    digest = report.write_suite(report.folder_of(out, "own/mine", KERNEL), loaded, verdicts, rows, about)
-    text = report.claims_markdown(digest)
+    digest = tables.write_suite(tables.folder_of(out, "own/mine", KERNEL), loaded, judged, rows, about)
+    text = tables.claims_markdown(digest)
     assert text.startswith("# own/mine on kernel TCP: Two schemes") and "- half as fast" in text
     assert "links were at most 0.50 ms late (p99 of a run). Later than 1 ms, and repeated: 1 runs" in text
     assert "User space" not in text
     in_user_space = {**digest, "machine": {**digest["machine"], "answer_p99_us": 250, "fallback_reports": 3}}
-    text = report.claims_markdown(in_user_space)
+    text = tables.claims_markdown(in_user_space)
     assert "User space answered within 0.25 ms (p99 of a run); 3 reports came from flows that waited" in text
-    page = report.page(out, ["own/mine"])
+    page = tables.page(out, ["own/mine"])
     assert "| [own/mine](#ownmine-two-schemes) |" in page
     assert "| [own/mine on kernel TCP](#ownmine-on-kernel-tcp-two-schemes) |" in page
     assert "| state | claims | on kernel TCP | meaning |" in page and "| holds | 1 | 1 |" in page

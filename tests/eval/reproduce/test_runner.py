@@ -133,7 +133,7 @@ def test_a_failing_run_is_reported_and_the_rest_goes_on(
     folder = out / "own" / "mine"
     assert len(keys(folder)) == 4
     claims = json.loads((folder / "claims.json").read_text("utf-8"))
-    assert len(claims["failed"]) == 4 and {claim["state"] for claim in claims["claims"]} == {"not measured"}
+    assert len(claims["failed"]) == 4 and {claim["state"] for claim in claims["claims"]} == {"not tested"}
     aside = sorted((folder / "failed").glob("*.yaml"))
     assert len(aside) == 4 and str(aside[0]) in shown.err
     assert yaml.safe_load(aside[0].read_text("utf-8"))["flows"][0]["scheme"] == "cubik"

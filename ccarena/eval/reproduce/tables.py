@@ -12,7 +12,7 @@ from typing import Any
 
 from ccarena.backends import SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce.checks import Verdict
+from ccarena.eval.reproduce.checks import Judged
 from ccarena.eval.reproduce.suite import Loaded
 from ccarena.files import plain, write_atomically
 
@@ -30,7 +30,7 @@ def folder_of(out: Path, name: str, backend: str = SIM) -> Path:
 def write_suite(
     folder: Path,
     loaded: Loaded,
-    verdicts: Sequence[Verdict],
+    judged: Sequence[Judged],
     rows: Sequence[Mapping[str, Any]],
     about: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def write_suite(
         "conditions": suite.conditions,
         **about,
         "claims": [
-            {key: value for key, value in asdict(verdict).items() if key != "headline" or value} for verdict in verdicts
+            {key: value for key, value in asdict(claim).items() if key != "headline" or value} for claim in judged
         ],
     }
     digest = plain(digest)

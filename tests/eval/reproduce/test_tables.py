@@ -10,7 +10,7 @@ import pytest
 
 from ccarena import cli
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import figures, pages, report, runs, suite
+from ccarena.eval.reproduce import figures, pages, runs, suite, tables
 from ccarena.measurements import Source
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
@@ -89,7 +89,7 @@ def test_a_note_of_several_claims_stands_once() -> None:
     claim = {"paper": "1", "measured": "2", "state": "differs", "differs_in": "", "note": "The reason."}
     digest = {"suite": "own/mine", "title": "T", "paper": "P", "summary": "S.", "conditions": [], "quick": False}
     digest |= {"runs": 1, "seeds": 1, "failed": [], "claims": [{**claim, "claim": "A"}, {**claim, "claim": "B"}]}
-    assert report.claims_markdown(digest).endswith("\n- These 2 claims: The reason.\n  - A\n  - B\n")
+    assert tables.claims_markdown(digest).endswith("\n- These 2 claims: The reason.\n  - A\n  - B\n")
 
 
 def test_counts_and_headlines_become_measurements() -> None:

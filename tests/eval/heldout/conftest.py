@@ -1,0 +1,46 @@
+"""Evaluations over a stand-in for the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lindley
+import pytest
+
+from ccarena import backends
+from ccarena.eval.heldout import evaluate
+from ccarena.eval.heldout.evaluation import Evaluation
+
+LOADS = {"cubic": (0.97, 80), "bbr": (0.9, 20), "reno": (0.95, 40), "acct": (0.5, 0)}
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
+    """No simulator, any file is a policy, there is one recorded trace; gives the documents that were run."""
+    documents: list[dict[str, Any]] = []
+
+    def fake(document: dict[str, Any]) -> dict[str, Any]:
+        documents.append(document)
+        load, standing = LOADS[document["flows"][0]["scheme"]]
+        return lindley.simulate(document, load, standing, seed=document["seed"])
+
+    class Trained:
+        seed = 7
+        versions: dict[str, str] = {}  # noqa: RUF012
+        training: dict[str, Any] = {}  # noqa: RUF012
+
+    monkeypatch.setattr(backends, "simulate", fake)
+    monkeypatch.setattr("ccarena.policies.artifact.load", lambda path: Trained)
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    (folder / "Verizon-LTE-short.down").write_text("".join(f"{ms}\n" for ms in range(2, 9000, 2)))
+    monkeypatch.setenv("CCARENA_TRACE_DIR", str(folder))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    return documents
+
+
+@pytest.fixture
+def evaluated(simulated: list[dict[str, Any]], tmp_path: Path) -> Evaluation:
+    return evaluate.evaluate(tmp_path / "policy.safetensors", seeds=1, duration_s=1.0)

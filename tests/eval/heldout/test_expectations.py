@@ -1,0 +1,104 @@
+"""Expectations of an ACCT policy, and the verdict."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ccarena.eval.heldout import expectations
+from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+
+
+def row(scheme: str, **figures: Any) -> dict[str, Any]:
+    base = {"link_set": "constant", "group": "constant", "link": "a", "seed": 0, "scheme": scheme}
+    return {**base, "share_within_budget": 1.0, "utilisation": 1.0, **figures}
+
+
+def test_the_constant_expectation_needs_both_delay_and_utilisation() -> None:
+    def holds(share: float, use: float) -> bool:
+        rows = [row(ACCT, share_within_budget=share, utilisation=use), row("cubic"), row(ORACLE, gain=1.0)]
+        return expectations.judge(Evaluation(rows=rows)).learned
+
+    assert holds(0.99, 0.95)
+    assert not holds(0.989, 0.99)
+    assert not holds(1.0, 0.949)
+    assert not holds(math.nan, 1.0)
+
+
+def cellular(scheme: str, link: str, delay: float | None, rate: float, **more: Any) -> dict[str, Any]:
+    figures = {"queueing_delay_p95_ms": delay, "throughput_mbps": rate, "utilisation": rate / 10}
+    return {"link_set": "cellular", "group": "cellular", "link": link, "seed": 0, "scheme": scheme, **figures, **more}
+
+
+def test_the_cellular_expectation_is_about_the_median_trace() -> None:
+    rows = [cellular("cubic", name, 100.0, 10.0) for name in "abc"]
+    rows += [cellular(ORACLE, name, d, r, gain=g) for name in "abc" for g, d, r in ((1.0, 10.0, 8.0), (1.5, 30.0, 9.0))]
+    rows += [cellular(ACCT, "a", 40.0, 9.0), cellular(ACCT, "b", 50.0, 8.5), cellular(ACCT, "c", None, 0.0)]
+    verdict = expectations.judge(Evaluation(rows=rows))
+    assert verdict.learned, verdict.line
+    (item,) = verdict.expectations
+    assert item.values == {"delay_ratio": 0.5, "throughput_ratio": 0.85}
+    # The oracle's first gain is too slow for the target; its second gives what physics leaves.
+    assert item.oracle == "p95 delay 0.30 of CUBIC's, throughput 90.0 % of CUBIC's"
+    rows[-2] = cellular(ACCT, "b", 51.0, 8.5)
+    assert not expectations.judge(Evaluation(rows=rows)).learned
+
+
+def test_a_trace_on_which_cubic_delivered_nothing_compares_nobody() -> None:
+    rows = [cellular("cubic", "a", 100.0, 10.0), cellular("cubic", "dead", None, 0.0)]
+    rows += [cellular(ORACLE, name, 10.0, 9.0, gain=1.0) for name in ("a", "dead")]
+    rows += [cellular(ACCT, "a", 40.0, 9.0), cellular(ACCT, "dead", None, 0.0)]
+    (item,) = expectations.judge(Evaluation(rows=rows)).expectations
+    assert item.values == {"delay_ratio": 0.4, "throughput_ratio": 0.9}
+
+
+def test_faults_of_the_policy() -> None:
+    rows = [row(ACCT, utilisation=0.96), row("cubic"), row(ORACLE, gain=1.0), row("acct α=1", utilisation=0.97)]
+    counts = np.zeros((4, 15), int)
+    counts[1, 3] = 1000
+    verdict = expectations.judge(Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}}))
+    assert any("constant: α = 4 in 100.0 %" in fault for fault in verdict.faults)
+    assert any("learning brought nothing: ACCT with α = 1 always" in fault for fault in verdict.faults)
+    assert not verdict.learned and verdict.line.startswith("verdict: not learned: ")
+
+
+def test_a_certain_policy_that_tells_zones_apart_is_no_constant() -> None:
+    rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
+    counts = np.zeros((4, 15), int)
+    counts[1, 0], counts[0, 14] = 10_000, 60
+    certain = [{"reward_mean": float(k), "entropy": 0.001} for k in range(50)]
+    assert expectations.judge(Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}}), certain).learned
+    counts[0, 14] = 5  # by chance
+    faults = expectations.judge(Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}}), certain).faults
+    assert len(faults) == 2 and "is constant" in faults[0] and "collapsed" in faults[1]
+
+
+def test_a_constant_alpha_that_is_better_somewhere_is_a_note() -> None:
+    rows = [row(ACCT, utilisation=0.96), row("cubic"), row(ORACLE, gain=1.0), row("acct α=1", utilisation=0.97)]
+    steps = {"link_set": "steps", "group": "steps", "share_within_5_packets": 1.0}
+    rows += [{**one, **steps} for one in rows]
+    rows[-1]["utilisation"] = 0.9
+    verdict = expectations.judge(Evaluation(rows=rows))
+    assert verdict.learned and verdict.notes == ["constant: ACCT with α = 1 always does better than the policy"]
+
+
+def test_faults_of_the_training() -> None:
+    rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
+    healthy = [{"reward_mean": float(k), "entropy": 1.0} for k in range(50)]
+    assert expectations.judge(Evaluation(rows=rows), healthy).learned
+    falling = [{"reward_mean": -float(k), "entropy": 0.001} for k in range(50)]
+    faults = expectations.judge(Evaluation(rows=rows), falling).faults
+    assert len(faults) == 2 and "collapsed" in faults[0] and "did not rise" in faults[1]
+
+
+@given(st.floats(0, 1))
+def test_a_share_is_never_rounded_up(share: float) -> None:
+    assert float(expectations._percent(share).split()[0]) / 100 <= share + 1e-12
+
+
+def test_no_expectation_no_verdict() -> None:
+    assert expectations.judge(Evaluation()).line == "verdict: none, no expectation was tested"

@@ -1,0 +1,54 @@
+"""The held-out links: what they cover, that they repeat, and where runs on traces start."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+
+from ccarena.errors import ConfigError
+from ccarena.eval.heldout import links
+
+
+def test_the_links_cover_the_stated_ranges_and_repeat(simulated: list[dict[str, Any]]) -> None:
+    constant = links.build(["constant"], seeds=4)
+    rates = [link.service["rate_mbps"] for link in constant]
+    assert (min(rates), max(rates)) == links.RATE_MBPS
+    assert all(links.RTT_MS[0] <= link.base_rtt_ms <= links.RTT_MS[1] for link in constant)
+    steps = links.build(["steps"], seeds=2)
+    assert [step["at_s"] for step in steps[0].service["steps"]] == [4.0 * k for k in range(15)]
+    assert all(5 <= step["rate_mbps"] <= 100 for link in steps for step in link.service["steps"])
+    assert len({json.dumps(link.service) for link in steps}) == len(steps)
+    cellular = links.build(["cellular"], seeds=2, duration_s=1.0)
+    assert [link.buffer_packets for link in cellular] == [100, 1000, 100, 1000]
+    assert all(link.base_rtt_ms == 40 and link.service["type"] == "trace" for link in cellular)
+    every = links.build(list(links.LINK_SETS), 2)
+    assert every == links.build(list(links.LINK_SETS), 2)
+    assert every[: len(constant) // 2] == constant[: len(constant) // 2]
+
+
+def test_opportunities_are_those_of_the_run(simulated: list[dict[str, Any]]) -> None:
+    link = links.build(["cellular"], 1, duration_s=1.0)[0]
+    moved = links.Link(**{**vars(link), "service": {**link.service, "offset_ms": 8500}})
+    times = links.trace_opportunities_ms(moved)
+    assert times is not None
+    # 250 of the first lap, which ends at 8998, and then the next lap's, shifted by that.
+    assert times.tolist() == [ms - 8500 for ms in range(8500, 9000, 2)] + [498 + ms for ms in range(2, 503, 2)]
+    assert links.trace_opportunities_ms(links.build(["constant"], 1)[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("link_sets", "seeds", "duration_s", "message"),
+    [
+        (["constnt"], 1, 1.0, 'unknown link set "constnt"; did you mean "constant"'),
+        (["constant"], 0, 1.0, "seeds = 0"),
+        (["constant"], 1, -1.0, "duration_s = -1.0"),
+        (["constant"], 1, math.nan, "duration_s = nan"),
+    ],
+)
+def test_impossible_link_sets_are_refused(link_sets: list[str], seeds: int, duration_s: float, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        links.build(link_sets, seeds, duration_s)
