@@ -64,12 +64,12 @@ def seeds(seed: int, worker: int, generation: int = 0) -> tuple[int, int]:
 
 @dataclass
 class Update:
-    """What a worker hands over."""
+    """What a worker gives to the learner."""
 
     gradient: FloatArray
-    """Of the loss by the flat weights, actor first, clipped per network."""
+    """Gradient of the loss by the flat weights, actor first, clipped per network."""
     stats: Stats
-    """Of the rollout that it came from."""
+    """Statistics of the rollout that it was computed from."""
 
 
 class Worker:
@@ -204,7 +204,7 @@ class Worker:
         }
 
     def _learned_rewards(self) -> FloatArray:
-        """Rewards as they are learned from: floored, then scaled."""
+        """Rewards as used for learning: floored, then scaled."""
         floor = self._config.reward_floor
         rewards = self._rewards if floor is None else np.maximum(self._rewards, np.float32(floor))
         return rewards * np.float32(self._config.reward_scale)
@@ -220,7 +220,7 @@ class Worker:
         return arrays, {"rng": self._rng.bit_generator.state}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
+        """Restores a `state()`."""
         self._envs.set_state(arrays["environment"].tobytes())  # type: ignore[attr-defined]
         self._observation = arrays["observation"].copy()
         self._episode_return = arrays["episode_return"].copy()
@@ -252,12 +252,12 @@ class Learner:
 
     @property
     def done(self) -> bool:
-        """Whether training has seen as many decisions as it was to."""
+        """Whether the training has reached its number of decisions."""
         return self.decisions >= self._total_decisions
 
     @property
     def entropy_weight(self) -> float:
-        """Weight of the entropy bonus now."""
+        """Current weight of the entropy bonus."""
         start, end = self._config.entropy
         share = min(1.0, self.decisions / (self._config.entropy_decay_fraction * self._total_decisions))
         return start + (end - start) * share
@@ -290,7 +290,7 @@ class Learner:
         self.updates += 1
 
     def network(self) -> ActorCritic:
-        """The policy as it is now."""
+        """The current policy."""
         network = ActorCritic(self._architecture)
         torch.nn.utils.vector_to_parameters(torch.from_numpy(self.weights.copy()), network.parameters())
         return network
@@ -301,7 +301,7 @@ class Learner:
         return arrays, {"decisions": self.decisions, "updates": self.updates}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()`. Raises ValueError if it is of networks of another size."""
+        """Restores a `state()`. Raises ValueError if its networks have another size."""
         if arrays["weights"].shape != self.weights.shape:
             raise ValueError(f"{len(arrays['weights'])} weights, expected {len(self.weights)}")
         self.weights = arrays["weights"].astype(np.float32)

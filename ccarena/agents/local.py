@@ -30,7 +30,7 @@ class LocalExecutor:
         )
 
     def step(self) -> Update:
-        """Waits for the worker whose turn it is, applies its gradient and sends it off again."""
+        """Waits for the worker whose turn it is, applies its gradient and starts its next rollout."""
         if not self._pending:
             self._pending = [self._submit(worker) for worker in self._workers]
         update = self._pending[self._next].result()
@@ -57,7 +57,7 @@ class LocalExecutor:
         return arrays, {"next": self._next, "workers": workers}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()` of as many workers."""
+        """Restores a `state()` with the same number of workers."""
         if len(rest["workers"]) != len(self._workers):
             raise ValueError(f"{len(rest['workers'])} workers, expected {len(self._workers)}")
         self._next = rest["next"]

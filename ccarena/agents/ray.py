@@ -83,7 +83,7 @@ class RayExecutor:
         return self._actor_class.remote(index, make_envs, config, architecture, env_seed, sampling_seed, device)
 
     def step(self) -> Update | None:
-        """Waits for any gradient, applies it and sends its worker off again. Raises TrainingError.
+        """Waits for any gradient, applies it and starts its worker's next rollout. Raises TrainingError.
 
         Returns None if none came within half a second, so that the caller can look after signals.
         """

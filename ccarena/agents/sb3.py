@@ -146,7 +146,7 @@ class _Explorer:
 
 
 class ExploringTD3(_Explorer, TD3):
-    """TD3 with noise of its own kind."""
+    """TD3 that explores with `_Explorer`."""
 
 
 class ExploringSAC(_Explorer, SAC):

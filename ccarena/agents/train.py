@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
-    """Who runs the workers: `LocalExecutor` or `RayExecutor`."""
+    """What runs the workers: `LocalExecutor` or `RayExecutor`."""
 
     def step(self) -> Update | None:
         """Applies one more gradient; None if none has come for a while."""
@@ -86,7 +86,7 @@ def _make_envs(config: TrainConfig, worker: int, threads: int) -> gym.vector.Vec
 
 
 def _check_machine(config: TrainConfig) -> None:
-    """Raises ConfigError or MissingDependencyError for what the configuration asks of this machine in vain."""
+    """Raises ConfigError or MissingDependencyError if this machine lacks what the configuration asks for."""
     check_device(config.device)
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")

@@ -65,7 +65,7 @@ def environments(config: Sb3TrainConfig) -> gym.vector.VectorEnv:
 
 
 class _Stopped(Exception):
-    """SB3's loop can be left between two rollouts by an exception alone, and only there is its state complete."""
+    """Leaves SB3's loop between two rollouts, where its state is complete; only an exception can do that."""
 
 
 def _learn(config: Sb3TrainConfig, out: Path, start: checkpoint.Checkpoint | None) -> tuple[BaseAlgorithm, int]:

@@ -62,7 +62,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does it. Returns the exit code; the daemon's when it was interrupted."""
+    """Runs the command. Returns the exit code; that of the daemon if it was interrupted."""
     if args.what == "attach":
         _print(bridge.attach(option=not args.no_option, weighted=not args.no_wcc, deadline_ms=args.deadline_ms), False)
     elif args.what == "status":

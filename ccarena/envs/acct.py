@@ -27,7 +27,7 @@ def acct_interface(reward: RewardParams | None = None) -> Interface:
 
 
 class AcctEnv(WorldEnv[SupportsInt]):
-    """ACCT's sender on packet-level TCP: once per window of data the agent chooses the aggressiveness α.
+    """ACCT's sender on packet-level TCP: once per window of data your action sets the aggressiveness α.
 
     ## Action Space
     `Discrete(15)`: index into α ∈ {1, 2, 3, 4, 5, 10, 20, …, 100}; the window grows by α segments per round trip.

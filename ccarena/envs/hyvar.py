@@ -33,11 +33,11 @@ def interface(layout: Layout, rewards: Rewards) -> Interface:
 
 
 class HyvarEnv(WorldEnv[Action]):
-    """CUBIC on packet-level TCP, whose window the agent scales when Hyvar's state reasoner asks it to.
+    """CUBIC on packet-level TCP, whose window your action scales whenever Hyvar's state reasoner asks for one.
 
     ## Action Space
     `Box(-2, 2, (1,))`: a; the window becomes 2^a times what it is, and CUBIC goes on from there. The first action of an
-    episode counts nothing: nobody has asked yet.
+    episode has no effect: none was due yet.
 
     ## Observation Space
     `Box(70,)`, float32: seven ratios (`ccarena.hyvar.spec.HYBRID`) of the last 10 monitoring periods, series by series,
@@ -77,7 +77,7 @@ class HyvarEnv(WorldEnv[Action]):
 
 
 class OrcaEnv(WorldEnv[Action]):
-    """As `HyvarEnv`, but the agent is asked at the end of every period, all of one length.
+    """As `HyvarEnv`, but an action is due at the end of every period, and all periods have one length.
 
     ## Action Space
     As `HyvarEnv`.
@@ -113,11 +113,11 @@ class OrcaEnv(WorldEnv[Action]):
 
 
 class AuroraEnv(WorldEnv[Action]):
-    """A rate on packet-level TCP that the agent multiplies once per round trip.
+    """A rate on packet-level TCP that your action multiplies once per round trip.
 
     ## Action Space
     `Box(-10, 10, (1,))`: a; the rate becomes 1 + δa times what it is, or 1 / (1 − δa) times for a < 0. The first action
-    of an episode counts nothing: nobody has asked yet.
+    of an episode has no effect: none was due yet.
 
     ## Observation Space
     `Box(30,)`, float32: latency gradient, latency ratio and sending ratio of the last 10 monitor intervals, oldest

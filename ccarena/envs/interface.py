@@ -1,4 +1,4 @@
-"""What a learned scheme's environments have in common, single or vectorised: spaces, report, rewards, actions."""
+"""What all environments of a learned scheme share, single or vectorised: spaces, report, rewards and actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ccarena.errors import ScenarioError
 
 @dataclass(frozen=True)
 class Interface:
-    """How one scheme is learned."""
+    """How one scheme is learned: spaces, report and reward."""
 
     observation: str
     """Name and version of the observation's layout."""

@@ -1,7 +1,7 @@
 """One learned flow on real Linux TCP over an emulated link, in real time, as Gymnasium environments.
 
-The world does not wait for the agent. An action is in force from the moment it is given until the next one; intervals
-that end while the agent is still thinking are counted (`missed_intervals`) and rewarded in no step, because the action
+The world does not wait for the caller. An action is in force from the moment it is given until the next one; intervals
+that end while the caller is computing are counted (`missed_intervals`) and rewarded in no step, because the action
 that was in force in them has had its reward. Each environment is a process with network namespaces of its own.
 """
 
@@ -42,7 +42,7 @@ GRACE_S = 1.0
 
 
 class KernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
-    """A scenario whose only learned flow without a policy is the agent's; everybody else comes from the scenario.
+    """A scenario whose only learned flow without a policy is controlled by the caller.
 
     ## Action Space, Observation Space
     Those of the learned scheme (`ccarena schemes NAME --json`): `Discrete`, an index into its actions, or `Box` of
@@ -107,7 +107,7 @@ class KernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Ends the episode that is going on, at once, and prepares the next; with `seed`, that run's first."""
+        """Ends the current episode at once and prepares the next one; with `seed`, the first one of that run."""
         super().reset(seed=seed)
         self.close()
         if seed is not None:
@@ -285,7 +285,7 @@ class AuroraKernelEnv(KernelEnv):
 
 
 def _learner(document: dict[str, Any]) -> int:
-    """The flow that the agent decides for. Raises ScenarioError if there is not exactly one."""
+    """The flow that the caller decides for. Raises ScenarioError if there is not exactly one."""
     learned = {entry["name"] for entry in _core.schemes() if entry["learned"]}
     found = [i for i, flow in enumerate(document["flows"]) if flow["scheme"] in learned and flow["policy"] is None]
     if len(found) != 1:

@@ -30,7 +30,7 @@ class WorldEnv(gym.Env[NDArray[np.float32], Act]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Starts an episode: the first of the run seeded with `seed`, else the one after the last."""
+        """Starts an episode: the first one of the run seeded with `seed`, or the next one."""
         super().reset(seed=seed)
         if seed is not None:
             self._start(seed)

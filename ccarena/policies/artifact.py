@@ -60,7 +60,7 @@ class Artifact:
     """Effective training configuration."""
     seed: int = 0
     versions: dict[str, str] = field(default_factory=dict)
-    """Of the software that trained it."""
+    """Versions of the software that trained it."""
     evaluation: dict[str, Any] = field(default_factory=dict)
     """Figures that it reached after training; empty if it was not evaluated."""
 

@@ -1,4 +1,4 @@
-"""The recorded traces that policies are judged on, and that training therefore leaves alone unless it is told to."""
+"""The recorded traces that policies are evaluated on. Training does not use them unless a configuration names them."""
 
 HELD_OUT = (
     "Verizon-LTE-short.down",

@@ -1,4 +1,4 @@
-"""A picture of traces: capacity over time, and how often it is how large."""
+"""Draws traces: capacity over time and its distribution."""
 
 from __future__ import annotations
 
