@@ -18,11 +18,11 @@ __all__ = ["ATTEMPTS", "BACKENDS", "KERNEL", "SIM", "about", "execute", "simulat
 SIM, KERNEL = BACKENDS = ("sim", "kernel")
 """The simulator; Linux TCP over the emulated link (`ccarena.cc_kernel_bridge.run`), in real time."""
 ATTEMPTS = 3
-"""How often a run in real time is tried whose emulator was late."""
+"""How often a run in real time is tried before it counts as one in which the emulator is always late."""
 
 
 def about(backend: str) -> dict[str, Any]:
-    """What is recorded of where figures were measured: `backend`, and the `kernel`'s version if it was a real one.
+    """Where figures were measured, for their record: `backend` and, for kernel TCP, the version of the `kernel`.
 
     Raises ConfigError for an unknown backend.
     """
@@ -59,7 +59,7 @@ def execute(document: Mapping[str, Any], backend: str) -> dict[str, Any]:
 
 
 def validity(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a real-time run: `valid`, whether the emulator kept its schedule, and `lateness_p99_ms`. Else nothing."""
+    """For a run in real time, `valid` (whether the emulator kept its schedule) and `lateness_p99_ms`; else nothing."""
     machine = result.get("machine")
     if machine is None:
         return {}
@@ -67,8 +67,10 @@ def validity(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def timely(run: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, list[float]]:
-    """The result of a run in real time whose emulator kept its schedule, None if none of `ATTEMPTS` did, and of those
-    that did not the 99th percentile of lateness in ms."""
+    """Repeat a run in real time until the emulator keeps its schedule, at most `ATTEMPTS` times.
+
+    Returns the valid result, or None if there was none, and the 99th percentile of lateness of each late run, in ms.
+    """
     late_ms: list[float] = []
     while len(late_ms) < ATTEMPTS:
         result = run()

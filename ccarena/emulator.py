@@ -23,14 +23,16 @@ SHELLS = {
     "onoff": "run a command behind a link that is on and off by turns (mm-onoff)",
     "emulate": "run a command behind the links of a scenario, in real time",
 }
-"""Each with its line of help."""
+"""Every shell with its line of help."""
 
 _WITH_VALUE = ("--emulator", "--far-command", "--lateness-bound", "--seed", "--summary")
 
 
 def execute(words: Sequence[str]) -> NoReturn:
-    """Becomes the shell `words[0]` with the arguments `words[1:]`. Raises MachineError without the program, and
-    ScenarioError for a document that is none."""
+    """Replace this process by the shell `words[0]` with the arguments `words[1:]`.
+
+    Raises MachineError if the program is missing, and ScenarioError if a scenario cannot be read or is not valid.
+    """
     name, *arguments = words
     program = programs.find(PROGRAM)
     if name == "emulate":
@@ -62,7 +64,7 @@ def onoff() -> None:
 
 
 def _entry(shell: str) -> NoReturn:
-    """Becomes the shell under its mahimahi-like name, which is what its log and its errors show."""
+    """Replace this process by the shell, under its mahimahi-like name, which its log and its errors show."""
     try:
         os.execv(programs.find(PROGRAM), [f"cca-{shell}", *sys.argv[1:]])
     except CcarenaError as error:
@@ -71,7 +73,7 @@ def _entry(shell: str) -> NoReturn:
 
 
 def _scenario(arguments: list[str]) -> int | None:
-    """Where the scenario's file stands: the first word that is no option, nor an option's value."""
+    """The index of the scenario's file: the first word that is neither an option nor an option's value."""
     is_value = False
     for i, word in enumerate(arguments):
         if is_value:
@@ -84,7 +86,7 @@ def _scenario(arguments: list[str]) -> int | None:
 
 
 def _handed_over(path: Path) -> str:
-    """The name of a file in memory with the scenario in `path`, normalised; the program inherits it."""
+    """Write the normalised scenario of `path` to a file in memory, which the program inherits; return its name."""
     from ccarena import _core
     from ccarena.scenario import read_scenario
 

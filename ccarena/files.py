@@ -1,32 +1,14 @@
-"""Result files: written whole or not at all, with numbers that JSON can hold."""
+"""Text files written whole or not at all."""
 
 from __future__ import annotations
 
-import math
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ccarena.errors import ConfigError
 
-__all__ = ["plain", "write_atomically"]
-
-
-def plain(value: Any) -> Any:
-    """Its JSON form: arrays as lists, numbers that are not finite as null, floats to 6 significant digits."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return [plain(item) for item in value.tolist()]
-    if isinstance(value, (float, np.floating)):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value.item() if isinstance(value, np.generic) else value
+__all__ = ["write_atomically"]
 
 
 def write_atomically(path: Path, text: str) -> None:

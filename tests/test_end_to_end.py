@@ -26,7 +26,7 @@ torch = pytest.importorskip("torch", reason="PYTORCH IS NOT INSTALLED: training 
 
 ROOT = Path(__file__).parents[1]
 SMALL = ("--env.worlds", "16", "--env.episode_s", "[1, 2]", "--agent.workers", "2")
-NO_EVAL = ("--eval.suites", "[]")
+NO_EVAL = ("--eval.link_sets", "[]")
 
 
 def start(*words: str) -> subprocess.Popen[str]:
@@ -59,7 +59,7 @@ def weights(run: Path) -> dict[str, bytes]:
 def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     run = tmp_path / "run"
     small_eval = (
-        "--eval.suites",
+        "--eval.link_sets",
         "[constant]",
         "--eval.duration_s",
         "1",
@@ -245,7 +245,7 @@ def test_a_broken_policy_is_refused_by_python_and_by_rust(
         f"flows: [{{scheme: acct, policy: {broken}}}]\n"
     )
     out = ("--out", str(tmp_path / "out"))
-    for words in (("eval", str(broken), "--suite", "constant", *out), ("eval", "--scenario", str(document))):
+    for words in (("eval", str(broken), "--link-sets", "constant", *out), ("eval", "--scenario", str(document))):
         assert cli.main(words) == 3
         err = capsys.readouterr().err
         assert err.startswith("error: ") and "broken.safetensors: " in err and re.search(message, err), err

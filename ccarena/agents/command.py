@@ -13,8 +13,8 @@ from ccarena.configs.keys import keys, plain
 from ccarena.configs.load import shipped
 from ccarena.configs.schema import AnyTrainConfig
 from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.run_folder import CONFIG
 
-CONFIG_FILE = "config.yaml"
 RUNS = Path("runs")
 
 
@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
     if args.resume:
         # A resumed run goes on with its own configuration; --config only says which run it is.
         folder = Path(config.out) if config.out else newest_run(config.name)
-        if not (folder / CONFIG_FILE).is_file():
+        if not (folder / CONFIG).is_file():
             raise ConfigError(
-                f"--resume: {folder} holds no run (no {CONFIG_FILE}); give its folder with --out, or leave --resume out"
+                f"--resume: {folder} holds no run (no {CONFIG}); give its folder with --out, or leave --resume out"
             )
-        config = load_config(folder / CONFIG_FILE, {**overrides, "out": str(folder)})
+        config = load_config(folder / CONFIG, {**overrides, "out": str(folder)})
     if args.print_config:
         print(dump_config(config), end="")
         return 0
@@ -93,11 +93,11 @@ def free_folder(config: AnyTrainConfig) -> Path:
     """
     if config.out:
         folder = Path(config.out)
-        if (folder / CONFIG_FILE).exists():
+        if (folder / CONFIG).exists():
             raise ConfigError(f"out = {folder}: holds a run already; go on with it by --resume, or name another folder")
         return folder
     folder = newest_run(config.name)
-    if not (folder / CONFIG_FILE).exists():
+    if not (folder / CONFIG).exists():
         return folder
     stem, _, number = folder.name.rpartition("-")
     return RUNS / (

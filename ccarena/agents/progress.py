@@ -20,8 +20,8 @@ from rich.text import Text
 from ccarena.acct.spec import Zone
 from ccarena.agents.a3c import Stats
 from ccarena.errors import MissingDependencyError, TrainingError
+from ccarena.run_folder import PROGRESS
 
-FILE = "progress.jsonl"
 ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
 _PLAIN_EVERY_S = 5.0
@@ -56,7 +56,7 @@ class Recorder:
         self._every = max(total_decisions // ROWS, 1)
         self._stats: Stats = {}
         self._row = 0
-        self._path = directory / FILE
+        self._path = directory / PROGRESS
         self._board_directory = directory / "tensorboard"
         self._writer_class = SummaryWriter
         self._board: Any = None

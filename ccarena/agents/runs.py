@@ -15,7 +15,6 @@ from ccarena.agents import checkpoint
 from ccarena.configs.schema import AnyTrainConfig
 from ccarena.errors import CheckpointError, ConfigError
 
-CONFIG, POLICY, EVALUATION = "config.yaml", "policy.safetensors", "evaluation.json"
 INTERRUPTED = 130
 MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval")
 """Keys that may differ between a run and its continuation."""

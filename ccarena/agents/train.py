@@ -21,11 +21,12 @@ from ccarena.agents import checkpoint
 from ccarena.agents.a3c import EnvFactory, Learner, Update, Worker, seeds
 from ccarena.agents.local import LocalExecutor
 from ccarena.agents.progress import Display, Recorder
-from ccarena.agents.runs import CONFIG, EVALUATION, INTERRUPTED, POLICY, check_device, fixed, resumable, signals
+from ccarena.agents.runs import INTERRUPTED, check_device, fixed, resumable, signals
 from ccarena.configs import TrainConfig, save_config
 from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import ActorCritic, Architecture
+from ccarena.run_folder import CONFIG, EVALUATION, POLICY
 
 log = logging.getLogger(__name__)
 

@@ -22,12 +22,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 from ccarena.agents import checkpoint, sb3
 from ccarena.agents.a3c import Stats
 from ccarena.agents.progress import Display, Recorder
-from ccarena.agents.runs import CONFIG, EVALUATION, INTERRUPTED, POLICY, check_device, fixed, resumable, signals
+from ccarena.agents.runs import INTERRUPTED, check_device, fixed, resumable, signals
 from ccarena.agents.sb3_state import restore, state
 from ccarena.configs import save_config
 from ccarena.configs.schema import Sb3TrainConfig
 from ccarena.errors import CheckpointError, ConfigError, TrainingError
 from ccarena.hyvar.spec import LAYOUTS
+from ccarena.run_folder import CONFIG, EVALUATION, POLICY
 
 log = logging.getLogger(__name__)
 

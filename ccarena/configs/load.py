@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -22,6 +21,7 @@ from ccarena import __version__
 from ccarena.configs.keys import expected, keys, plain, section_of
 from ccarena.configs.schema import TRAININGS, AnyTrainConfig, TrainConfig
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.files import write_atomically
 
 __all__ = ["dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 
@@ -42,9 +42,10 @@ def load_config(
     Raises ConfigError that names each wrong key with its value, what was expected and the nearest right name.
     """
     data = _read(str(name_or_file), ())
-    for path, value in (overrides or {}).items():
-        _put(data, OLDER_KEYS.get(path, path), value)
-    return build(data, str(name_or_file), overrides or {})
+    given = {OLDER_KEYS.get(path, path): value for path, value in (overrides or {}).items()}
+    for path, value in given.items():
+        _put(data, path, value)
+    return build(data, str(name_or_file), given)
 
 
 def shipped() -> list[str]:
@@ -60,20 +61,9 @@ def dump_config(config: AnyTrainConfig) -> str:
 
 
 def save_config(config: AnyTrainConfig, path: str | os.PathLike[str]) -> None:
-    """Writes `config` to `path` atomically: another process finds the old file or the whole new one."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(
-                f"# The effective configuration of this run, written by ccarena {__version__}.\n{dump_config(config)}"
-            )
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    """Writes `config` to `path` whole or not at all. Raises ConfigError if the file cannot be written."""
+    header = f"# The effective configuration of this run, written by ccarena {__version__}.\n"
+    write_atomically(Path(path), header + dump_config(config))
 
 
 def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ccarena.errors import ScenarioError
 from ccarena.eval import metrics
 from ccarena.eval.figure_text import heading, show
 from ccarena.eval.theory import fairness
-from ccarena.files import plain
+from ccarena.plain_data import plain
 from ccarena.scenario import give_policy, read_scenario
 from ccarena.terminal import print_table
 

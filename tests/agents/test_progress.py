@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ccarena.agents.progress import FILE, Display, Recorder, summarise
+from ccarena.agents.progress import Display, Recorder, summarise
+from ccarena.run_folder import PROGRESS
 
 STATS = {
     "decisions": 100.0,
@@ -43,7 +44,7 @@ def test_rows_come_evenly_and_are_taken_back(tmp_path: Path) -> None:
     again.restore(json.loads(json.dumps(state)))
     again.add(STATS, decisions=1250)
     again.close()
-    rows = [json.loads(line) for line in (tmp_path / FILE).read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / PROGRESS).read_text().splitlines()]
     assert [row["decisions"] for row in rows] == [300, 500, 800, 1000, 1250]
     assert list((tmp_path / "tensorboard").iterdir())
 

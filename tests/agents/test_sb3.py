@@ -46,7 +46,7 @@ def configuration(out: Path, name: str = "hyvar", algorithm: str = "td3", **chan
         "env.link.rate_mbps": [6, 24],
         "env.link.rtt_ms": [4, 40],
         "env.link.kinds": {"constant": 1},
-        "eval.suites": [],
+        "eval.link_sets": [],
         "checkpoint_every_s": 1000.0,
         "out": str(out),
     }
@@ -211,10 +211,10 @@ def test_advantages_with_equal_discounts_are_sb3s() -> None:
 
 
 def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the report is not written")
+    pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the page is not written")
     out = tmp_path / "run"
     words = ["train", "--config", "hyvar", "--total-decisions", "320", "--env.worlds", "8", "--out", str(out)]
-    words += ["--env.episode_s", "1", "--agent.learning_starts", "64", "--eval.suites", "[slides]"]
+    words += ["--env.episode_s", "1", "--agent.learning_starts", "64", "--eval.link_sets", "[slides]"]
     words += ["--eval.seeds", "1", "--eval.duration_s", "2", "--eval.schemes", "[]"]
     assert main(words) == 0
     shown = capsys.readouterr().out

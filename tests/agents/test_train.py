@@ -31,7 +31,7 @@ def configuration(out: Path, **changes: object) -> TrainConfig:
         "agent.rollout_length": 8,
         "network.hidden": 16,
         "network.filters": 2,
-        "eval.suites": [],
+        "eval.link_sets": [],
         "checkpoint_every_s": 1000.0,
         "out": str(out),
     }

@@ -40,7 +40,7 @@ class Bottleneck:
     """What the competitors share."""
 
     name: str
-    """As it was given; of a scenario its file's name."""
+    """The text that describes the link, or the name of the scenario's file."""
     base_rtt_ms: float
     links: tuple[dict[str, Any], ...]
     """The scenario's `links`; one without `delay_ms` gets half of the least base RTT of its flows."""

@@ -13,7 +13,8 @@ from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
 from ccarena.eval.compete import bottlenecks, entrants
 from ccarena.eval.compete.matches import Plan, compete
 from ccarena.eval.compete.tables import HEAD, as_csv, cells, matrices, summarise
-from ccarena.files import plain, write_atomically
+from ccarena.files import write_atomically
+from ccarena.plain_data import plain
 from ccarena.terminal import print_table, progress_bar
 from ccarena.traces.plot import save_figure
 

@@ -12,7 +12,7 @@ from typing import Any
 from ccarena import _core
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.policies import artifact
-from ccarena.run_folder import find_policy
+from ccarena.run_folder import POLICY, find_policy
 from ccarena.scenario import scenario_json
 
 __all__ = ["GRAMMAR", "Entrant", "line_up", "number", "parse_entry", "parse_group", "parse_policies"]
@@ -35,7 +35,7 @@ class Entrant:
     """One competitor."""
 
     label: str
-    """How tables call it: the entry as it was given, a policy's path shortened."""
+    """Its name in tables: the entry as it was given, with a policy's path shortened."""
     scheme: str
     flow: dict[str, Any] = field(default_factory=dict)
     """The scenario's flow fields: `scheme`, and `params`, `policy`, `weight`, `requirement`, `ecn` as given."""
@@ -47,7 +47,7 @@ class Entrant:
 
     @property
     def required_mbps(self) -> float | None:
-        """The least rate that it requires, if it does."""
+        """The lowest rate that it requires, or None."""
         requirement = self.flow.get("requirement")
         return None if requirement is None else float(requirement["min_mbps"])
 
@@ -84,7 +84,7 @@ def line_up(
 
 
 def parse_group(text: str) -> list[str]:
-    """The entries of a group, two at least, not looked into. Raises ConfigError."""
+    """The texts of a group's entries, at least two; `parse_entry` reads them. Raises ConfigError."""
     entries = text.split("+")
     if len(entries) < 2 or not all(entries):
         raise ConfigError(f'--group "{text}": expected two entries or more, joined by "+", such as cubic+bbr+bbr')
@@ -148,7 +148,7 @@ def parse_entry(text: str, policies: Mapping[str, Path] | None = None) -> Entran
 
 
 def number(text: str, where: str, hint: str = "") -> float:
-    """A finite number, as int where it is whole. Raises ConfigError, which begins with `where`."""
+    """A finite number, as an int if it is whole. Raises ConfigError, whose message begins with `where`."""
     try:
         value = float(text)
     except ValueError:
@@ -195,7 +195,7 @@ def _policy(given: str | Path | None, scheme: dict[str, Any], where: str) -> tup
         path = find_policy(str(given)).resolve()
         env = artifact.load(path).training.get("env")
         params = env.get(name, {}) if isinstance(env, dict) else {}
-        return str(path), dict(params), path.parent.name if path.name == "policy.safetensors" else path.stem
+        return str(path), dict(params), path.parent.name if path.name == POLICY else path.stem
     actions = scheme.get("actions") or []
     if actions and action not in actions:
         raise ConfigError(f"{where}: {name} has no action {action:g}; it has {', '.join(f'{a:g}' for a in actions)}")
@@ -203,7 +203,7 @@ def _policy(given: str | Path | None, scheme: dict[str, Any], where: str) -> tup
 
 
 def _check(flow: dict[str, Any], where: str) -> None:
-    """What a scenario refuses in `flow` becomes an error of the entry."""
+    """Let the scenario's validation check `flow`; its errors are raised as errors of the entry."""
     link = {"service": {"type": "constant", "rate_mbps": 10.0}}
     try:
         _core.validate_scenario(scenario_json({"links": [link], "flows": [flow]}))

@@ -77,14 +77,14 @@ class Plan:
     entrants: Sequence[Entrant]
     bottlenecks: Sequence[Bottleneck]
     paired: Sequence[str]
-    """Labels of the competitors of whom every pair is run, each against itself included."""
+    """Labels of the competitors that are run in every pair, and each against itself."""
     groups: Sequence[tuple[str, ...]] = ()
     rtts_ms: Sequence[tuple[float, ...]] = ()
-    """Base RTTs that the flows of a match get in turn, in every rotation; empty is the link's own for all."""
+    """Base RTTs that the flows of a match get in turn, in every rotation; if empty, all get the link's own."""
     duration_s: float = 60.0
-    """How long all of a match are there together."""
+    """How long all flows of a match run together."""
     stagger_s: float = 10.0
-    """From one start to the next."""
+    """The time from one start to the next."""
     seeds: int = 3
 
     def check(self) -> None:
@@ -109,7 +109,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Run:
-    """One simulation of a match, in the order of starting, and the ones without company that it is compared with."""
+    """One simulation of a match in one order of starting, and the simulations of its flows alone, for comparison."""
 
     bottleneck: Bottleneck
     match: Match
@@ -187,9 +187,9 @@ def _runs(plan: Plan, entrants: Mapping[str, Entrant], bottleneck: Bottleneck) -
                 links = bottleneck.links_for([seat.rtt_ms for seat in order], seed, end_s)
                 about = (links, seed, starts_s, end_s)
                 together = [entrants[seat.label] for seat in order]
-                # Who is not there starts after the end: flow numbers, random streams and a buffer in BDP of the
-                # largest base RTT stay what they are. That the absent are copies of who is there makes these runs the
-                # same for all opponents.
+                # The other flows start after the end instead of being left out, so that flow numbers, random streams
+                # and a buffer in BDP of the largest base RTT stay the same. They are copies of the flow that runs,
+                # which makes these runs the same whoever the opponents are.
                 alone = [_document([entrant] * len(order), order, *about, only=k) for k, entrant in enumerate(together)]
                 yield _Run(
                     bottleneck, match, order, seed, starts_s, end_s, _document(together, order, *about), tuple(alone)
@@ -216,7 +216,7 @@ def _starts_s(stagger_s: float, rtts_ms: Sequence[float], seed: int) -> tuple[fl
     rng = np.random.Generator(np.random.PCG64([0xC0, seed]))
     spread_s = 0.1 * stagger_s + max(rtts_ms) / 1e3
     moved = rng.random(len(rtts_ms)) * spread_s
-    # In whole ms. Sorted: without stagger the moves alone would change the order that a match was asked for in.
+    # In whole ms. Sorted, because without stagger the random moves alone would change the order of starting.
     return (0.0, *(round(k * stagger_s + float(move), 3) for k, move in enumerate(np.sort(moved)[1:], start=1)))
 
 
@@ -248,7 +248,7 @@ def _measure(text: str, start_s: float, end_s: float) -> _Measured:
     """Simulate and reduce to figures of the packets that left the bottleneck in (start, end]."""
     document = json.loads(text)
     result = simulate(document)
-    # Of several links in a row the slowest.
+    # The capacity of several links in a row is that of the slowest.
     record = min(result["links"], key=lambda link: float(link["capacity_bytes"]))
     whole = metrics.PacketLog.from_arrays(record["log"])
     inside = (whole.departure_ns > start_s * 1e9) & (whole.departure_ns <= end_s * 1e9)
@@ -308,7 +308,8 @@ def _rows(
             "queueing_delay_mean_ms": flow["queueing_delay_mean_ms"],
             "queueing_delay_p95_ms": flow["queueing_delay_p95_ms"],
             "solo_queueing_delay_mean_ms": solo["queueing_delay_mean_ms"],
-            # Of the mean round trip: of queueing alone, next to none when alone would make any delay total harm.
+            # Harm is relative to the whole mean round trip. Relative to the queueing delay alone, which is near 0 for
+            # a flow by itself, any delay would be total harm.
             "harm_delay": _harm(
                 flow["queueing_delay_mean_ms"] - solo["queueing_delay_mean_ms"],
                 seat.rtt_ms + flow["queueing_delay_mean_ms"],

@@ -19,7 +19,8 @@ from ccarena.errors import ConfigError
 from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import fidelity
-from ccarena.files import plain, write_atomically
+from ccarena.files import write_atomically
+from ccarena.plain_data import plain
 from ccarena.traces.plot import check_suffix
 
 __all__ = ["add_parser", "run"]

@@ -1,9 +1,9 @@
-"""The simulator against kernel TCP, measured now: each scenario simulated several times and run several times for real.
+"""The simulator against this machine's kernel TCP: each scenario is simulated and really run, several times each.
 
-The kernel's runs are real sockets over the emulated link, in real time; the simulated ones have other seeds, other
-offsets on a trace, and `HOST_JITTER_MS` on their links, which is what the emulator's host takes to wake: nothing
-repeats to the nanosecond on a machine. Both are reduced to the same figures by the same code (`metrics`). Errors are
-those of `recorded.judge`. A flow of ACCT is also compared by its reward.
+The kernel's runs use real sockets over the emulated link, in real time. No two of them are the same to the nanosecond,
+so the simulated runs vary too: in their seeds, in their offsets on a trace, and by `HOST_JITTER_MS` on their links,
+which is about how late a packet leaves because the emulator's host takes time to wake. Both are reduced to the same
+figures by the same code (`metrics`). Errors are those of `recorded.judge`. ACCT's flows are also compared by reward.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ __all__ = ["POLICY_REL", "Setup", "compare", "duration_s", "figures", "live", "s
 Real = Callable[[Mapping[str, Any]], tuple[Mapping[str, Any] | None, int]]
 
 HOST_JITTER_MS = 0.03
-"""Mean of what packets are late on an idle machine with two cores."""
+"""By how much packets are late on average on an idle machine with two cores."""
 
 POLICY_REL = 0.10
-"""By how much of the simulated value reward and mean queueing delay of a policy may differ on the kernel."""
+"""The largest relative difference of a policy's reward and mean queueing delay between kernel and simulator."""
 POLICY_DELAY_MS = 0.5
-"""A tenth of ACCT's delay budget: smaller differences in delay are none."""
+"""Differences in delay below this, a tenth of ACCT's delay budget, do not count."""
 
 GRID = ((12.0, 40.0, 1.0), (24.0, 80.0, 0.5), (48.0, 20.0, 2.0), (96.0, 40.0, 1.0))
-"""Mbit/s, base RTT in ms, buffer in bandwidth-delay products."""
+"""The usual links: Mbit/s, base RTT in ms, buffer in bandwidth-delay products."""
 SCHEMES = ("cubic", "bbr", "reno", "wcc-ai", "acct")
 WEIGHT = 3.0
-"""Of `wcc-ai`, which with 1 is Reno."""
+"""The weight of `wcc-ai`, which with weight 1 is Reno."""
 CONSTANT_ALPHA = 5
-"""What ACCT does without a policy."""
+"""The action that ACCT always takes if no policy is given."""
 TRACE, PRESET = "Verizon-LTE-short.down", "lte-driving"
 """The cellular link, and the synthetic one in its place if the trace is not here."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A scenario to hold the simulator against."""
+    """A scenario on which simulator and kernel are compared."""
 
     name: str
     document: Mapping[str, Any]
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Of its flows, one by one."""
+        """The schemes of its flows, one entry per flow."""
         return tuple(flow["scheme"] for flow in self.document["flows"] for _ in range(int(flow.get("count") or 1)))
 
 
 def duration_s(setup: Setup) -> float:
-    """Of one run."""
+    """How long one run lasts."""
     return float(setup.document.get("duration_s") or 30.0)
 
 
 def setups(policy: Path | None = None, duration_s: float = 15.0) -> list[Setup]:
-    """The usual ones: `GRID` and a cellular link, each with one bulk flow of each of `SCHEMES`."""
+    """The usual scenarios: the links of `GRID` and a cellular one, each with one bulk flow of each of `SCHEMES`."""
     paths: list[tuple[str, dict[str, Any], float, dict[str, float]]] = [
         (f"{rate:g} Mbit/s {rtt:g} ms {bdp:g} BDP", {"type": "constant", "rate_mbps": rate}, rtt, {"bdp": bdp})
         for rate, rtt, bdp in GRID
@@ -98,7 +98,8 @@ def live(
     The result is that of `recorded.summarise`, with the fields of `compare`, `backend` and `kernel`. `run` is
     `recorded.timely`, or does what it does. Raises what `cc_kernel_bridge.run.run_scenario` raises.
     """
-    # First what may fail for the machine's sake. One at a time: in real time runs are in each other's way.
+    # The kernel's runs come first, because the machine may be unable to do them. In real time, runs side by side
+    # would disturb each other.
     real = [partial(_real, run, variant(setup.document, k)) for setup in chosen for k in range(repeats)]
     simulated = [partial(_simulated, variant(setup.document, k)) for setup in chosen for k in range(offsets)]
     total = len(real) + len(simulated)
@@ -153,7 +154,7 @@ def figures(result: Mapping[str, Any]) -> Run:
 
 
 def variant(document: Mapping[str, Any], k: int) -> dict[str, Any]:
-    """The document with all that is needed recorded, its k-th seed, and traces begun k steps later."""
+    """The k-th variation of a scenario: another seed, traces started k steps later, and everything needed recorded."""
     varied = copy.deepcopy(dict(document))
     varied["seed"] = int(varied.get("seed") or 1) + k
     varied["record"] = {**(varied.get("record") or {}), "packets": True, "reports": True}
@@ -195,7 +196,7 @@ def _policy(kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
 
 
 def _trained(policy: Path) -> dict[str, Any]:
-    """The fields of a flow that `policy` decides for: with the parameters of the scheme that it was trained with."""
+    """The fields of a flow that `policy` decides for: the policy, and the scheme's parameters of its training."""
     from ccarena.policies import artifact
 
     env = artifact.load(policy).training.get("env")

@@ -1,5 +1,5 @@
-"""How near the simulator comes to recorded kernel runs: each case simulated from several start offsets and compared.
-With the backend `kernel` it is the emulated link with kernel TCP that is held against the recordings, in real time.
+"""How near the simulator comes to recorded kernel runs: each case is simulated from several start offsets and compared.
+With the backend `kernel`, the emulated link with kernel TCP is compared with the recordings instead, in real time.
 
 A case says how `iperf3` ran inside `mm-delay [mm-loss] mm-link` and what the uplink's log held (docs/fidelity.md). Its
 scenario is that setup; figures are counted as the log counts them: 4 bytes above the IP packet, whole milliseconds.
@@ -35,7 +35,7 @@ __all__ = ["Bounds", "compare", "fidelity", "judge", "offsets_ms", "scenario", "
 
 WAKES_MS, WAKE_JITTER_MS = 1.05, 0.02
 OFFSET_STEP_MS = 7
-"""From one start to the next: prime, so that starts fall on all phases of periodic traces."""
+"""The distance between two starts: a prime number, so that starts fall on all phases of periodic traces."""
 
 THROUGHPUT_REL = 0.05
 DELAY_REL = 0.15
@@ -44,7 +44,7 @@ DELAY_MS = 5.0
 
 @dataclass(frozen=True)
 class Bounds:
-    """What errors may be: of the throughput, and of a delay the larger of a share and a time."""
+    """The largest errors allowed: a share of the throughput; of a delay a share or a time, whichever is larger."""
 
     throughput_rel: float = THROUGHPUT_REL
     delay_rel: float = DELAY_REL
@@ -53,14 +53,14 @@ class Bounds:
 
 SIMULATED = Bounds()
 EMULATED = Bounds(0.03, 0.10, 3.0)
-"""Kernel TCP over another emulator has no model of TCP that could be wrong."""
+"""The bounds for kernel TCP over our emulator. They are tighter, because no model of TCP is involved."""
 
 DELAYS = ("mean", "p95")
 SPREAD = (0.1, 0.9)
-"""Quantiles of the simulated runs: their full range would grow with the number of offsets until any case is chaotic."""
+"""The quantiles of the simulated runs that make their spread. The full range would grow with the number of offsets."""
 
 LOG_HEADER_BYTES = 4
-"""What mahimahi's log counts above the IP packet."""
+"""How many bytes mahimahi's log counts in addition to the IP packet."""
 
 Run = dict[str, Any]
 Array = NDArray[Any]
@@ -155,7 +155,7 @@ def simulate(document: Mapping[str, Any], seconds: float) -> Run:
 
 
 def timely(document: Mapping[str, Any]) -> tuple[dict[str, Any] | None, int]:
-    """The result of a run in real time in which the emulator was not late, and how many before it were.
+    """The result of a run in real time in which the emulator was not late, and how many late runs came before it.
 
     The result is None if the emulator was late in each of `backends.ATTEMPTS`.
     """
@@ -164,7 +164,7 @@ def timely(document: Mapping[str, Any]) -> tuple[dict[str, Any] | None, int]:
 
 
 def run_case(document: Mapping[str, Any], seconds: float, backend: str) -> tuple[Run | None, int]:
-    """The figures of one run on a backend, None if it has no valid one, and how many before it were late."""
+    """The figures of one run on a backend (None if none is valid), and how many late runs came before it."""
     if backend == SIM:
         return simulate(document, seconds), 0
     result, late = timely(document)

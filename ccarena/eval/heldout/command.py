@@ -15,10 +15,6 @@ from ccarena.eval.heldout import figures, hybrids
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.links import LINK_SETS
-from ccarena.eval.heldout.page import repeat_commands
-from ccarena.eval.heldout.summary import print_summary
-from ccarena.eval.heldout.training_run import write_outcome
-from ccarena.eval.one_scenario import show_scenario
 from ccarena.policies import artifact
 from ccarena.policies.mlp import MlpArtifact
 from ccarena.run_folder import CONFIG, PAGE, PROGRESS, find_policy, read_progress
@@ -71,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
     """Evaluates, writes and prints. Returns the exit code: 0 if it ran, whatever the verdict."""
     policy = None if args.policy is None else find_policy(args.policy)
     if args.scenario is not None:
+        from ccarena.eval.one_scenario import show_scenario
+
         show_scenario(args.scenario, policy, args.json, args.backend)
         return 0
     # Links that run side by side in real time make each other late.
@@ -96,6 +94,10 @@ def run(args: argparse.Namespace) -> int:
             link_sets = args.link_sets or list(LINK_SETS)
             result = evaluate(policy, link_sets, **options)
             verdict = judge(result, training)
+    from ccarena.eval.heldout.page import repeat_commands
+    from ccarena.eval.heldout.summary import print_summary
+    from ccarena.eval.heldout.training_run import write_outcome
+
     if policy is not None and args.record is not None:
         source = measurements.source(f"ccarena eval {policy.parent}", datetime.date.today().isoformat())
         scheme, seed = result.meta.get("scheme", "acct"), result.meta["policy_seed"]

@@ -26,7 +26,7 @@ from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import ACCT, CONSTANT_ALPHAS, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link, Scheme
 from ccarena.eval.heldout.oracle import one_rtt_late
-from ccarena.files import plain
+from ccarena.plain_data import plain
 from ccarena.policies import artifact
 from ccarena.policies.container import versions
 from ccarena.terminal import Progress

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError
-from ccarena.files import plain, write_atomically
+from ccarena.files import write_atomically
+from ccarena.plain_data import plain
 
 __all__ = ["ACCT", "CONSTANT_ALPHAS", "ORACLE", "Evaluation"]
 
@@ -21,7 +22,7 @@ CONSTANT_ALPHAS = (1, 100)
 
 @dataclass
 class Evaluation:
-    """What was measured. Plain data, so that it is its own JSON form (NaN is null there)."""
+    """What was measured, as plain data, which is also its form in the JSON file (where NaN is null)."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     """One per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `ccarena.eval.metrics.FIGURES`. The
@@ -29,9 +30,9 @@ class Evaluation:
     series: list[dict[str, Any]] = field(default_factory=list)
     """One link per group over time: `time_s`, `capacity_mbps`, and rate and largest queueing delay of each scheme."""
     queue_ns: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
+    """By group and scheme: for how many ns k packets were queued, for k = 0, 1, ..."""
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
-    """By group and scheme with decisions: how often each action was chosen after an interval in each zone [4][15]."""
+    """By group and scheme: how often each action was chosen after an interval in each zone, `[4 zones][15 actions]`."""
     meta: dict[str, Any] = field(default_factory=dict)
     """Policy, link sets, seeds, durations, versions."""
     warnings: list[str] = field(default_factory=list)
@@ -57,7 +58,7 @@ class Evaluation:
         return [row for row in self.valid_rows() if row["group"] == group and row["scheme"] == scheme]
 
     def valid_rows(self) -> list[dict[str, Any]]:
-        """All rows but those of runs that the emulator served late."""
+        """All rows except those of runs in which the emulator was late."""
         return [row for row in self.rows if row.get("valid", True)]
 
     def groups(self) -> list[str]:

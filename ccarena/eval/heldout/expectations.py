@@ -1,4 +1,4 @@
-"""What a trained ACCT policy is expected to reach, whether it did, and the verdict: "learned", or what is off.
+"""What a trained ACCT policy is expected to reach, whether it did, and the verdict: "learned", or what is wrong.
 
 The expectations are the figures that ACCT's paper shows (§III), made exact, with a floor on utilisation so that an
 idle sender cannot meet them. Each is stated beside what CUBIC got and what a controller that knew capacity one RTT late
@@ -33,7 +33,7 @@ CONSTANT_SHARE = 0.99
 VISITED = 10
 """Decisions after which a zone counts as visited."""
 MARGIN = 0.005
-"""By how much, in both shares, a constant α has to be no worse, and in one of them better, to count as better."""
+"""A constant α counts as better than the policy if it is at least as good in both figures and better by this in one."""
 
 Row = Mapping[str, Any]
 
@@ -59,24 +59,24 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The expectations and everything else that is off. `line` is the sentence that ends a summary."""
+    """The expectations and everything else that is wrong. `line` is the sentence that ends a summary."""
 
     expectations: list[Expectation]
     faults: list[str]
     notes: list[str]
     unlearned: str = "ACCT unlearned (α = 1)"
-    """What `Expectation.unlearned` is of."""
+    """Who `Expectation.unlearned` describes."""
     source: str = "The figures that ACCT's paper shows, made exact."
     """Where the expectations come from, a sentence."""
 
     @property
     def learned(self) -> bool:
-        """All expectations hold and nothing else is off."""
+        """Whether all expectations hold and nothing else is wrong."""
         return bool(self.expectations) and not self.faults and all(e.holds for e in self.expectations)
 
     @property
     def line(self) -> str:
-        """One sentence: "learned", or what is off."""
+        """One sentence: "learned", or what is wrong."""
         if not self.expectations and not self.faults:
             return "verdict: none, no expectation was tested"
         if self.learned:
@@ -185,7 +185,7 @@ def _cellular(result: Evaluation, group: str) -> Expectation:
     plain = [_ratios(rows, cubic[name]) for name, rows in beside_cubic(UNLEARNED).items()]
     delay, rate = _median_trace(list(ratios.values()))
 
-    # Of the oracle's gains the least one that is fast enough: what physics leaves of the delay at that throughput.
+    # The oracle's smallest gain that is fast enough shows how little delay is possible at that throughput.
     bounds = []
     for name, rows in beside_cubic(ORACLE).items():
         gains = sorted({row["gain"] for row in rows})
@@ -227,7 +227,7 @@ def _policy_faults(result: Evaluation) -> list[str]:
 
 
 def _by_zone(result: Evaluation) -> bool:
-    """Whether the policy acts differently in different zones: a certain one that does so is no constant."""
+    """Whether the policy prefers different actions in different zones. If so, low entropy does not mean a constant."""
     counts = [np.asarray(by[ACCT]) for by in result.actions.values() if ACCT in by]
     if not counts:
         return False
@@ -236,7 +236,7 @@ def _by_zone(result: Evaluation) -> bool:
 
 
 def _beaten_by(result: Evaluation) -> dict[int, list[str]]:
-    """For each constant α the groups in which it beats the policy."""
+    """For each constant α, the groups in which it beats the policy."""
     out: dict[int, list[str]] = {}
     for alpha in CONSTANT_ALPHAS:
         label = f"acct α={alpha}"
@@ -275,9 +275,9 @@ def _training_faults(training: Sequence[Row], by_zone: bool) -> list[str]:
 
 
 def _ratios(ours: Sequence[Row], cubic: Sequence[Row]) -> tuple[float, float]:
-    """(p95 queueing delay, throughput) over CUBIC's, of means over the seeds in which CUBIC delivered anything.
+    """(p95 queueing delay, throughput) relative to CUBIC's: ratios of means over the seeds in which CUBIC got through.
 
-    What delivered nothing there is infinitely late.
+    A scheme that delivered nothing in one of these seeds counts as infinitely late.
     """
     seeds = {row["seed"] for row in cubic if row["queueing_delay_p95_ms"] is not None} & {row["seed"] for row in ours}
 
@@ -322,5 +322,5 @@ def _median(rows: Sequence[Row], figure: str) -> float:
 
 
 def _percent(share: float) -> str:
-    """With as many digits as tell it from a target of a whole percent; rounded down, so that 98.996 is not 99 %."""
+    """A share in percent, rounded down to one digit, so that 98.996 % does not read as a target of 99 % met."""
     return "n/a" if not math.isfinite(share) else f"{math.floor(share * 1000) / 10:.1f} %"

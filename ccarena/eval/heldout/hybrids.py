@@ -33,12 +33,13 @@ SLIDES = "slides"
 LINK_SETS = (SLIDES, *links.LINK_SETS)
 CUBIC = "cubic"
 CONSTANTS = {"hyvar": -0.1, "orca": 0.0, "aurora": 0.0}
-"""Exponents without learning: a tenth of an octave down when Hyvar's reasoner asks; CUBIC alone; a constant rate."""
+"""The constant exponent that each scheme is also run with: Hyvar shrinks its window by a factor 2^-0.1 whenever its
+reasoner asks, Orca leaves CUBIC alone, and Aurora keeps its rate."""
 
 THROUGHPUT_RATIO, DELAY_RATIO = 0.90, 0.50
 POWER_RATIO = 1.5
 INFERENCES_PER_S = 10.0
-"""A tenth of what a period of 10 ms takes."""
+"""A tenth of what a fixed period of 10 ms would need."""
 
 
 def evaluate(
@@ -62,7 +63,7 @@ def evaluate(
     scheme, params = scheme_of(trained), {}
     if isinstance(env, dict):
         params = dict(env.get(scheme) or {})
-    # What an action of 2 means is a parameter of the scheme; the exponent is to be the same for every policy.
+    # The scheme's parameter `max_action` scales actions; this gives the same exponent whatever its value.
     action = max(-2.0, CONSTANTS[scheme] * 2.0 / max(float(params.get("max_action", 2.0)), 0.1))
     lineup = [
         Scheme(scheme, scheme, str(policy.resolve()), {"params": params}),
@@ -113,7 +114,7 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
 
 
 def _expect(result: Evaluation, scheme: str, group: str) -> Expectation:
-    """Medians over links of what is compared link by link, each by the mean over its seeds."""
+    """The expectation of one group: on each link means over the seeds are compared, and the median link counts."""
     cellular = result.of(group, scheme)[0]["link_set"] == "cellular"
 
     def of(name: str) -> tuple[float, float, float]:
@@ -173,7 +174,7 @@ def _thrift(rows: Sequence[Row]) -> Expectation:
 
 
 def _training_faults(training: Sequence[Row]) -> list[str]:
-    """The reward after exploration has calmed down should be higher than at first; medians, for its long lower tail."""
+    """The median reward at the end should be above that at first. Medians, because rewards have a long lower tail."""
     if len(training) < 10:
         return []
     tenth = len(training) // 10
@@ -186,7 +187,7 @@ def _training_faults(training: Sequence[Row]) -> list[str]:
 
 
 def _median_ratio(ours: Sequence[Row], theirs: Sequence[Row], figure: str) -> float:
-    """Over the links on which both have the figure."""
+    """The median ratio of a figure over the links on which both have it."""
     ratios = []
     for link in dict.fromkeys(row["link"] for row in theirs):
         mine, base = (_mean([row for row in rows if row["link"] == link], figure) for rows in (ours, theirs))

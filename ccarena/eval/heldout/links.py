@@ -47,7 +47,7 @@ class Link:
 
     link_set: str
     name: str
-    """What it is, without the seed: rows of one name are repetitions."""
+    """Describes the link without its seed: rows with the same name are repetitions."""
     seed: int
     duration_s: float
     delay_ms: float
@@ -56,9 +56,9 @@ class Link:
     service: dict[str, Any]
     """The scenario's `links[0].service`."""
     group: str = ""
-    """What one expectation is stated over: the link set, and for cellular the buffer."""
+    """The links that one expectation is about: the link set, divided by buffer size for `cellular`."""
     synthetic: bool = False
-    """Made up in the place of a recorded trace that was not found."""
+    """Whether it stands in for a recorded trace that was not found."""
 
     @property
     def base_rtt_ms(self) -> float:
@@ -67,7 +67,7 @@ class Link:
 
     @property
     def capacity_window_ms(self) -> float:
-        """Over how long capacity has to be counted to be known: the network agent's 100 ms on a trace, else 0."""
+        """How long one must count to know the capacity: on a trace the network agent's 100 ms, else 0."""
         return 100.0 if self.link_set == "cellular" else 0.0
 
 
@@ -92,7 +92,7 @@ def learned(policy: Path, params: Mapping[str, float] | None = None) -> Scheme:
 
 
 def constant_alpha(alpha: int) -> Scheme:
-    """ACCT with the same action always, one of `spec.ACTIONS`: what its window rules do without any learning."""
+    """ACCT with one constant action of `spec.ACTIONS`, which shows what its window rules do without learning."""
     return Scheme(f"acct α={alpha}", "acct", {"constant": spec.ACTIONS.index(alpha)})
 
 
@@ -139,7 +139,7 @@ def build(names: Sequence[str], seeds: int, duration_s: float | None = None) -> 
 def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:
     """Packets of 1500 bytes in one bandwidth-delay product, rounded up, and at least 32.
 
-    Below 32 the burst of an initial window and its delayed ACKs would be what is measured.
+    With fewer, a run would measure little more than the burst of an initial window and its delayed ACKs.
     """
     return max(32, math.ceil(rate_mbps * rtt_ms * 125.0 / PACKET_BYTES))
 
@@ -217,4 +217,4 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "steps": (_steps, 60.0),
     "cellular": (_cellular, 60.0),
 }
-"""Each link set's maker and its own duration of a run, s."""
+"""For each link set the function that makes its links, and the duration of its runs in s."""

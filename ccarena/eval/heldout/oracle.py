@@ -1,4 +1,4 @@
-"""What a controller that knew capacity one RTT late would reach: the part of a result that is physics, not learning.
+"""What a controller would reach if it knew the capacity one RTT late: a bound on what any scheme can learn to do.
 
 No end-to-end sender can know more about a link than what a message from it tells one round trip later, so that a change
 of capacity costs every scheme a round trip of queue (capacity fell) or of idleness (it rose). The oracle is the sender

@@ -109,7 +109,7 @@ def write_page(
             )
         )
     parts += [_rows_section(result), _definitions(), _repeat_section(result, config, repeat)]
-    # No "</script" may stand inside a script element, whatever the library's text holds.
+    # The text "</script" would end the script element early.
     script = get_plotlyjs().replace("</script", "<\\/script") if drawn else ""
     write_atomically(path, _page(f"ccarena: {name}", script, "\n".join(parts)))
 
@@ -129,7 +129,7 @@ def _verdict_section(verdict: Verdict) -> str:
     return (
         f'<section class="verdict {state}"><h2>{html.escape(headline)}</h2>'
         "<p>This page shows what a congestion controller trained by reinforcement learning does on links that it was "
-        "not trained on, beside the controllers that computers use today. A good controller keeps the link busy "
+        "not trained on, beside the congestion controls that computers use today. A good one keeps the link busy "
         "(utilisation) and the queue in front of it short (queueing delay).</p>"
         + (f"<p>Also off:</p><ul>{faults}</ul>" if faults else "")
         + (f'<ul class="warning">{notes}</ul>' if notes else "")

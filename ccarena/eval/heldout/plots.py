@@ -1,4 +1,4 @@
-"""The report's figures, from an `Evaluation` and a training's progress: plotly figures with units, in one look.
+"""The page's pictures of an `Evaluation` and of a training's progress: plotly figures with units, in one style.
 
 Colours are Okabe and Ito's, which stay apart for colour-blind readers; each scheme also has its own dash and marker.
 """
@@ -260,7 +260,7 @@ def style_of(scheme: str) -> tuple[str, str, str]:
 
 
 def _acct_last(schemes: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What is drawn last lies on top."""
+    """The order of drawing: what is drawn last lies on top."""
     return sorted(schemes.items(), key=lambda item: item[0] == ACCT)
 
 

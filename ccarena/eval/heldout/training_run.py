@@ -18,7 +18,8 @@ from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.heldout.page import repeat_commands, write_page
 from ccarena.eval.heldout.summary import digest, print_summary
-from ccarena.files import plain, write_atomically
+from ccarena.files import write_atomically
+from ccarena.plain_data import plain
 from ccarena.run_folder import CONFIG, EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_progress
 from ccarena.terminal import progress_bar
 from ccarena.traces.held_out import HELD_OUT

@@ -172,7 +172,7 @@ def perform(run: Run) -> dict[str, Any]:
     Raises what the backend does; for kernel TCP see `kernel.timely`.
     """
     from ccarena.backends import simulate
-    from ccarena.files import plain
+    from ccarena.plain_data import plain
 
     spec = run.spec
     backend = spec.get("backend", SIM)

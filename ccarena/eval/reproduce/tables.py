@@ -14,7 +14,8 @@ from ccarena.backends import SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce.checks import Judged
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.files import plain, write_atomically
+from ccarena.files import write_atomically
+from ccarena.plain_data import plain
 
 __all__ = ["cell", "claims_markdown", "folder_of", "name_of", "print_suite", "read_folder", "write_suite"]
 

@@ -17,7 +17,7 @@ from ccarena.backends import ATTEMPTS
 from ccarena.errors import ConfigError, ScenarioError, TraceError
 from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import plot, recorded
-from ccarena.files import plain
+from ccarena.plain_data import plain
 
 CASE: dict[str, Any] = {
     "up": "up",

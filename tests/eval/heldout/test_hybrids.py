@@ -84,7 +84,7 @@ def test_a_reward_that_did_not_rise_is_said() -> None:
 @pytest.mark.parametrize("scheme", sorted(CONSTANTS))
 def test_a_policy_is_evaluated_from_its_file(scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: nothing evaluated (run make)")
-    pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the report is not written")
+    pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the page is not written")
     from ccarena.cli import main
 
     layout = LAYOUTS[scheme]

@@ -1,0 +1,24 @@
+"""Results as plain data that JSON can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["plain"]
+
+
+def plain(value: Any) -> Any:
+    """Its JSON form: arrays as lists, numbers that are not finite as null, floats to 6 significant digits."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [plain(item) for item in value.tolist()]
+    if isinstance(value, (float, np.floating)):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
