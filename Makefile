@@ -1,11 +1,12 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup train test check bench measurements format docs reproduction reproduction-kernel fuzz clean prerequisites
+.PHONY: help setup train test test-oldest check bench measurements format docs reproduction reproduction-kernel fuzz clean prerequisites can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 PYTHON ?= python3
 ARGS ?=
+YES ?=
 # More options for `uv pip install`: `make setup PIP_ARGS="--torch-backend cpu"` takes torch without CUDA (0.2 GB, not 3)
 # from PyTorch's own index; the ordinary index has no such build for Linux.
 PIP_ARGS ?=
@@ -14,7 +15,16 @@ FUZZ_S ?= 60
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
 CORE := ccarena/_core.abi3.so
+BRIDGE := target/kernel-bridge.stamp
 RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]')
+
+export PYTHON
+PREREQUISITES := sh ccarena/prerequisites.sh
+# Debian packages that the kernel bridge still needs; looked for once, and only where something is to be built.
+LACKING = $(eval LACKING := $(shell $(PREREQUISITES) kernel))$(LACKING)
+# On PATH if it runs there, else the one in the environment.
+UV = $(eval UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo $(BIN)/uv))$(UV)
+CRATES = --workspace $(if $(LACKING),--exclude ccarena-kernel)
 
 # Recorded traces beside the checkout are found without being asked for.
 ifneq ($(wildcard ../shared/traces),)
@@ -25,21 +35,32 @@ help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' Makefile
 	@echo '  ARGS="..." passes options on: make train ARGS="--total-decisions 100000 --out runs/short"'
 
-setup: $(CORE)  ## Create .venv with all dependencies and build the native extension
+prerequisites:  ## Offer to install the packages that are missing (root and apt; YES=1 does not ask)
+	@YES='$(YES)' $(PREREQUISITES) install
+
+setup: can-build $(CORE)  ## Create .venv with all dependencies and build the native extension
 
 train: setup  ## Set up, then train ACCT with the default configuration, evaluate and report (options: ARGS="...")
 	$(BIN)/ccarena train --config acct $(ARGS)
 
 test: setup  ## Run all tests, Rust's and Python's
-	cargo test --workspace --profile checked
+	cargo test $(CRATES) --profile checked
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+
+# Into a folder that stands before the environment's own; torch, which is large, stays the environment's.
+test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that pyproject.toml allows
+	rm -rf build/oldest
+	$(UV) pip install --quiet --python $(BIN)/python --target build/oldest --resolution lowest-direct \
+	  --overrides <(echo "torch; python_version < '3'") $$(grep -oE '(stable-baselines3|gymnasium)>=[0-9.]+' pyproject.toml)
+	PYTHONPATH=build/oldest OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/agents/test_sb3.py tests/envs/test_sb3.py $(ARGS)
 
 check: setup  ## Check format, lints and types
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --profile checked -- -D warnings
+	cargo clippy $(CRATES) --all-targets --profile checked -- -D warnings
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	@if [ -n '$(LACKING)' ]; then echo 'NOT CHECKED: the crate ccarena-kernel; it needs: $(LACKING) (make prerequisites)'; fi
 
 bench: setup  ## Measure the simulator, environments, training and, as root, the emulator and the kernel bridge
 	$(BIN)/python -m bench $(ARGS)
@@ -81,31 +102,28 @@ fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz
 clean:  ## Remove everything that was built; runs/ stays
 	rm -rf .venv target build dist *.egg-info ccarena/_core*.so ccarena/_bin .mypy_cache .ruff_cache .pytest_cache
 
-# Checked only when something must be built.
-prerequisites:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
-	  echo "error: $(PYTHON) is missing or older than 3.10: apt install python3 python3-venv, or name another, make PYTHON=python3.12" >&2; exit 1; }
-	@command -v cargo >/dev/null || { \
-	  echo "error: no Rust toolchain (cargo) on PATH; needed to build the simulator: see https://rustup.rs" >&2; exit 1; }
-	@command -v cc >/dev/null || { \
-	  echo "error: no C compiler (cc) on PATH; needed to link the simulator: apt install build-essential" >&2; exit 1; }
-	@command -v clang >/dev/null && echo '#include <libelf.h>' | cc -E - >/dev/null 2>&1 || \
-	  echo "note: without clang and libelf the kernel bridge is not built (all else is): apt install clang libelf-dev zlib1g-dev" >&2
+can-build:
+	@$(PREREQUISITES) check
 
 # uv installs three times as fast as pip; where it is not on PATH, the environment gets its own.
-$(BIN)/python: | prerequisites
+$(BIN)/python: | can-build
 	@if uv --version >/dev/null 2>&1; then uv venv --quiet --python "$$(command -v $(PYTHON))" .venv; \
 	else $(PYTHON) -m venv .venv || { rm -rf .venv; \
 	  echo "error: $(PYTHON) cannot create virtual environments: apt install python3-venv" >&2; exit 1; }; \
 	  $(BIN)/python -m pip install --quiet uv; fi
 
-$(INSTALLED): pyproject.toml setup.py | $(BIN)/python prerequisites
-	@uv="$$(command -v uv || true)"; "$$uv" --version >/dev/null 2>&1 || uv=$(BIN)/uv; \
-	"$$uv" pip install --python $(BIN)/python --quiet 'setuptools>=77' 'setuptools-rust>=1.10'; \
-	"$$uv" pip install --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[all,dev]'
+$(INSTALLED): pyproject.toml setup.py | $(BIN)/python can-build
+	@$(UV) pip install --python $(BIN)/python --quiet 'setuptools>=77' 'setuptools-rust>=1.10'
+	@$(UV) pip install --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[all,dev]'
 	@touch $@
 
+# Changes when the kernel bridge's packages come or go, or a program is gone, so that what is built follows.
+$(BRIDGE): FORCE
+	@mkdir -p $(@D)
+	@for program in ccarena-link $(if $(LACKING),,ccarena-kernel); do [ -x "ccarena/_bin/$$program" ] || rm -f $@; done
+	@echo '$(LACKING)' | cmp -s - $@ || echo '$(LACKING)' >$@
+
 # The same Python as above, not an isolated one, so that cargo finds its work already done.
-$(CORE): $(RUST) | $(INSTALLED)
+$(CORE): $(RUST) setup.py $(BRIDGE) | $(INSTALLED)
 	$(BIN)/python setup.py --quiet build_rust --inplace
 	@touch $@

@@ -2,7 +2,7 @@
 
 import sys
 
-from ccarena.cli import main
+from ccarena_command import main
 
 if __name__ == "__main__":
     sys.exit(main(["train", *sys.argv[1:]]))

@@ -142,7 +142,9 @@ def kernel_bridge() -> Finding:
     except MachineError as error:
         return _lacking("kernel bridge", "", [_parted(str(error))])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
-        return Finding("kernel bridge", "missing", f"ccarena-kernel fails: {error}", "`make setup` builds it anew")
+        return Finding(
+            "kernel bridge", "missing", f"ccarena-kernel fails: {error}", "delete it, and `make setup` builds it anew"
+        )
     found = f"Linux {platform.release()}, BTF, cgroup 2, rights; {program}"
     return _lacking("kernel bridge", found, [_parted(problem) for problem in problems] + _no_tun())
 

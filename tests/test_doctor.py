@@ -99,6 +99,17 @@ def test_a_machine_without_programs_or_tun(monkeypatch, tmp_path: Path) -> None:
     assert "no /dev/net/tun" in findings["emulator"].found and "root" in findings["emulator"].advice
 
 
+def test_advice_for_a_kernel_bridge_that_is_not_built(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("CCARENA_BIN_DIR", str(tmp_path))
+    monkeypatch.setattr(doctor, "_no_tun", lambda: [])
+    monkeypatch.setattr(doctor.programs, "lacking_packages", lambda: "clang libelf-dev")
+    finding = doctor.kernel_bridge()
+    assert (finding.state, finding.advice) == ("missing", "apt install clang libelf-dev, then `make setup` builds it")
+    assert "clang" not in doctor.emulator().advice, "which is built without them"
+    monkeypatch.setattr(doctor.programs, "lacking_packages", lambda: "")
+    assert doctor.kernel_bridge().advice == "`make setup` builds it"
+
+
 def test_missing_packages_say_which_extra(monkeypatch) -> None:
     monkeypatch.setattr(doctor, "_version", lambda package: None)
     findings = by_name()

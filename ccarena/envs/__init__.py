@@ -1,14 +1,14 @@
 """Environments: one learned flow (or several) on simulated links, single, vectorised and multi-agent.
 
-Importing this package registers them: `gymnasium.make("ccarena/Acct-v0")`, `gymnasium.make_vec("ccarena/Acct-v0",
+`import ccarena` registers them: `gymnasium.make("ccarena/Acct-v0")`, `gymnasium.make_vec("ccarena/Acct-v0",
 num_envs=64)`. `ccarena.envs.multi.AcctParallelEnv` follows PettingZoo's parallel interface, `ccarena.envs.sb3` has what
 Stable-Baselines3 needs. docs/environment.md explains spaces and options.
 """
 
+import ccarena.registration  # noqa: F401, in a command, where `import ccarena` has not done it
 from ccarena.envs.acct import AcctEnv
 from ccarena.envs.domain import domain_json
 from ccarena.envs.hyvar import AuroraEnv, AuroraVectorEnv, HyvarEnv, HyvarVectorEnv, OrcaEnv, OrcaVectorEnv
-from ccarena.envs.registration import register
 from ccarena.envs.vector import AcctVectorEnv
 
 __all__ = [
@@ -22,5 +22,3 @@ __all__ = [
     "OrcaVectorEnv",
     "domain_json",
 ]
-
-register()

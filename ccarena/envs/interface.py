@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.envs.actions import as_actions
+from ccarena.envs.spaces import observation_space
 from ccarena.errors import ScenarioError
 
 
@@ -33,7 +34,7 @@ class Interface:
     @cached_property
     def observation_space(self) -> gym.spaces.Box:
         """Of one world."""
-        return gym.spaces.Box(-np.inf, np.inf, (self.observation_size,), np.float32)
+        return observation_space(self.observation)
 
     @property
     def discrete(self) -> bool:

@@ -21,6 +21,7 @@ from ccarena.cc_kernel_bridge.run import Runner, check_traffic
 from ccarena.configs.schema import AcctEnvConfig, AuroraEnvConfig, HyvarEnvConfig, OrcaEnvConfig
 from ccarena.envs.actions import as_actions
 from ccarena.envs.domain import documents
+from ccarena.envs.spaces import observation_space
 from ccarena.errors import ActionError, ConfigError, ScenarioError
 from ccarena.hyvar.rewards import AuroraReward, HyvarReward
 
@@ -46,7 +47,7 @@ class KernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
 
     ## Action Space, Observation Space
     Those of the learned scheme (`ccarena schemes NAME --json`): `Discrete`, an index into its actions, or `Box` of
-    shape (1,) between its bounds; `Box` without bounds, float32.
+    shape (1,) between its bounds; `Box`, float32, with the bounds that the scheme keeps to.
 
     ## Rewards
     `reward` of the interval's report; the scheme's own if it has one (`REWARDS`).
@@ -96,7 +97,7 @@ class KernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
                 f'there is no usual reward for the scheme "{scheme}": give reward=, from reports to rewards'
             )
         self._reward = chosen
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (interface["observation_len"],), np.float32)
+        self.observation_space = observation_space(interface["observation"])
         low, high = interface["bounds"]
         self.action_space: gym.Space[Any] = (
             gym.spaces.Discrete(len(interface["actions"]))

@@ -11,7 +11,7 @@ from pettingzoo import ParallelEnv
 
 from ccarena import _core
 from ccarena.acct.rewards import RewardParams, rewards
-from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
+from ccarena.acct.spec import ACTIONS, REPORT_FIELDS
 from ccarena.configs.schema import AcctEnvConfig
 from ccarena.envs.acct import acct_interface
 from ccarena.envs.actions import as_actions
@@ -51,7 +51,7 @@ class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
         self.possible_agents = [f"learner{i}" for i in range(self._world.learners)]
         self.agents: list[str] = []
         self.render_mode = None
-        self._observation_space = gym.spaces.Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
+        self._observation_space = acct_interface().observation_space
         self._action_space = gym.spaces.Discrete(len(ACTIONS))
 
     def observation_space(self, agent: str) -> gym.Space[Any]:

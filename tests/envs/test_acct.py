@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from ccarena.acct.rewards import RewardParams, rewards
 from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES_SLICES, Zone
@@ -46,34 +42,11 @@ def play(env: gymnasium.Env, seed: int | None, actions: int = 7) -> tuple[np.nda
     return np.array(observations), given
 
 
-def test_gymnasium_accepts_it_without_a_warning() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        # It asks for bounds on observations; rates and delays have none.
-        warnings.filterwarnings("ignore", message=".*Box observation space (min|max)imum value is.*infinity")
-        warnings.filterwarnings("ignore", message=".*is different from the unwrapped version.*")
-        env = gymnasium.make("ccarena/Acct-v0", config=SHORT)
-        check_env(env.unwrapped, skip_render_check=True)
-
-
 def test_stable_baselines3_accepts_it() -> None:
     checker = pytest.importorskip(
         "stable_baselines3.common.env_checker", reason="STABLE-BASELINES3 NOT INSTALLED: its checker was not run"
     )
     checker.check_env(AcctEnv(SHORT), warn=True)
-
-
-@pytest.mark.parametrize(
-    "how", ["import ccarena.envs; name = 'ccarena/Acct-v0'", "name = 'ccarena.envs:ccarena/Acct-v0'"]
-)
-def test_gymnasium_makes_it_by_name(how: str) -> None:
-    code = (
-        f"import gymnasium; {how}; env = gymnasium.make(name); env.reset(seed=1); "
-        "envs = gymnasium.make_vec(name, num_envs=3); print(env.unwrapped, envs.num_envs)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    assert "AcctEnv" in result.stdout and result.stdout.strip().endswith("3")
 
 
 def test_spaces_and_starting_state() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 import ccarena.envs
 from ccarena.configs.schema import AuroraEnvConfig, EnvConfig, HyvarEnvConfig, OrcaEnvConfig
@@ -38,17 +37,6 @@ def scenario(scheme: str, duration_s: float = 3, **flow: Any) -> dict[str, Any]:
 def random_actions(name: str, steps: int, worlds: int) -> np.ndarray:
     high = LAYOUTS[name.lower()].bounds[1]
     return np.random.default_rng(3).uniform(-high, high, (steps, worlds, 1)).astype(np.float32)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_gymnasium_accepts_it_without_a_warning(name: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        # It asks for bounds on observations, which have none, and for actions from -1 to 1.
-        warnings.filterwarnings("ignore", message=".*Box observation space (min|max)imum value is.*infinity")
-        warnings.filterwarnings("ignore", message=".*symmetric and normalized space.*")
-        env = gymnasium.make(f"ccarena/{name}-v0", config=short(name))
-        check_env(env.unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize("name", NAMES)

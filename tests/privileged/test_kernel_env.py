@@ -30,7 +30,6 @@ ALONE = {**SCENARIO, "flows": [{"scheme": "acct"}]}
 def test_an_episode_of_random_actions() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # Gymnasium's checker warns of what it does not like
-        warnings.filterwarnings("ignore", message=".*Box observation space (min|max)imum value is.*infinity")
         env = gymnasium.make("ccarena/AcctKernel-v0", scenario=SCENARIO)
         env.action_space.seed(1)
         env.reset(seed=1)

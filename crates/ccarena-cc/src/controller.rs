@@ -281,6 +281,8 @@ pub struct LearnedSpec {
     pub observation_len: usize,
     /// Names of the observation's entries in order, a series as `name[length]`, oldest first.
     pub observation: &'static [&'static str],
+    /// Least and greatest value of each of these entries, which the scheme keeps to whatever happens to a path.
+    pub observation_bounds: &'static [(f32, f32)],
     /// The discrete actions' values; empty if actions are continuous.
     pub actions: &'static [f32],
     /// Bounds of a continuous action.

@@ -265,6 +265,10 @@ impl Flow {
         let (observation, report) = values.split_at_mut(spec.observation_len);
         learned.observe(observation);
         learned.report(report);
+        let bounds = spec.observation.iter().zip(spec.observation_bounds).flat_map(|(name, b)| vec![*b; length(name)]);
+        for (i, (x, (low, high))) in observation.iter().zip(bounds).enumerate() {
+            assert!((low..=high).contains(x), "{}: observation {i} is {x}, not within {low} to {high}", spec.id);
+        }
         values
     }
 }
@@ -344,17 +348,20 @@ fn names_are_unique_sorted_and_found() {
     assert_eq!(error.to_string(), r#"unknown scheme "cubik"; did you mean "cubic"?"#);
 }
 
+/// Values that the entry `name` of an observation stands for.
+fn length(name: &str) -> usize {
+    name.split_once('[').map_or(1, |(_, n)| n.trim_end_matches(']').parse().unwrap())
+}
+
 #[test]
 fn learned_schemes_say_what_they_observe() {
     for scheme in all_schemes().iter().filter(|s| s.learned) {
         let mut built = build(scheme.name, &Config::default()).unwrap();
         let spec = built.learned().unwrap().spec();
-        let length = |name: &str| match name.split_once('[') {
-            Some((_, n)) => n.trim_end_matches(']').parse::<usize>().unwrap(),
-            None => 1,
-        };
         let total: usize = spec.observation.iter().map(|name| length(name)).sum();
         assert_eq!(total, spec.observation_len, "{}", scheme.name);
+        assert_eq!(spec.observation_bounds.len(), spec.observation.len(), "{}", scheme.name);
+        assert!(spec.observation_bounds.iter().all(|(low, high)| low < high), "{}", scheme.name);
         assert!(spec.bounds.0 < spec.bounds.1, "{}", scheme.name);
     }
 }

@@ -189,6 +189,7 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
                 entry["observation"] = json!(spec.id);
                 entry["observation_len"] = json!(spec.observation_len);
                 entry["observation_entries"] = json!(spec.observation);
+                entry["observation_bounds"] = json!(spec.observation_bounds);
                 entry["actions"] = json!(spec.actions);
                 entry["bounds"] = json!([spec.bounds.0, spec.bounds.1]);
                 entry["report"] = json!(spec.report);

@@ -83,6 +83,9 @@ const HISTORY: usize = 8;
 const ZONES: usize = 4;
 const OBSERVATION: usize = HISTORY * (3 + ZONES) + 2;
 
+/// Rates and ratios in the observation go no further, whatever happens to a path.
+const LARGEST: f64 = 1e9;
+
 /// The values of α (paper eq. 4).
 pub const ACTIONS: [f32; 15] = [1., 2., 3., 4., 5., 10., 20., 30., 40., 50., 60., 70., 80., 90., 100.];
 
@@ -100,6 +103,17 @@ pub const SPEC: LearnedSpec = LearnedSpec {
         "window_ratio[8]",
         "loss_rate_pps",
         "previous_action",
+    ],
+    observation_bounds: &[
+        (0.0, LARGEST as f32),
+        (0.0, LARGEST as f32),
+        (0.0, 1.0),
+        (0.0, 1.0),
+        (0.0, 1.0),
+        (0.0, 1.0),
+        (0.0, LARGEST as f32),
+        (0.0, LARGEST as f32),
+        (ACTIONS[0], ACTIONS[ACTIONS.len() - 1]),
     ],
     actions: &ACTIONS,
     bounds: (1.0, 100.0),
@@ -242,11 +256,11 @@ impl Acct {
         let length = now.since(i.start);
         let per_second = |x: f64, t: Dur| if t == Dur::ZERO { 0.0 } else { x / t.as_secs_f64() };
         let throughput_bps = per_second(i.acked.0 as f64 * 8.0, rtt);
-        let delay_ratio = (delay.as_secs_f64() / self.budget.as_secs_f64()) as f32;
-        let window_ratio = (self.cwnd / self.twnd) as f32;
-        self.loss_rate = per_second(f64::from(i.lost_packets), length) as f32;
+        let delay_ratio = (delay.as_secs_f64() / self.budget.as_secs_f64()).min(LARGEST) as f32;
+        let window_ratio = (self.cwnd / self.twnd).min(LARGEST) as f32;
+        self.loss_rate = per_second(f64::from(i.lost_packets), length).min(LARGEST) as f32;
 
-        push(&mut self.throughput, (throughput_bps / 8e6) as f32);
+        push(&mut self.throughput, (throughput_bps / 8e6).min(LARGEST) as f32);
         push(&mut self.delay_ratio, delay_ratio);
         push(&mut self.window_ratio, window_ratio);
         for (k, series) in self.zones.iter_mut().enumerate() {

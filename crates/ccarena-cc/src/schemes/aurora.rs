@@ -85,6 +85,7 @@ pub const SPEC: LearnedSpec = LearnedSpec {
     id: "aurora-1",
     observation_len: HISTORY * SERIES,
     observation: &["latency_gradient[10]", "latency_ratio[10]", "send_ratio[10]"],
+    observation_bounds: &[(-LARGEST as f32, LARGEST as f32), (0.0, LARGEST as f32), (0.0, LARGEST as f32)],
     actions: &[],
     bounds: (-10.0, 10.0),
     report: &[

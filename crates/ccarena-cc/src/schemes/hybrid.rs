@@ -18,7 +18,7 @@
 
 mod monitor;
 
-use self::monitor::Monitor;
+use self::monitor::{LARGEST, Monitor};
 use super::cubic::Cubic;
 use crate::controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, SentInfo,
@@ -45,6 +45,15 @@ pub const SPEC: LearnedSpec = LearnedSpec {
         "loss_ratio[10]",
         "window_ratio[10]",
         "interval_ratio[10]",
+    ],
+    observation_bounds: &[
+        (0.0, 1.0),
+        (0.0, LARGEST as f32),
+        (0.0, LARGEST as f32),
+        (0.0, LARGEST as f32),
+        (0.0, 1.0),
+        (0.0, LARGEST as f32),
+        (0.0, LARGEST as f32),
     ],
     actions: &[],
     bounds: (-MAX_ACTION, MAX_ACTION),

@@ -101,7 +101,7 @@ impl Measured {
 }
 
 /// Ratios in the observation go no further, whatever happens to a path.
-const LARGEST: f64 = 1e6;
+pub(super) const LARGEST: f64 = 1e6;
 
 /// x / y; zero if y is.
 fn ratio(x: f64, y: f64) -> f64 {

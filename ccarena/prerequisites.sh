@@ -1,0 +1,175 @@
+#!/bin/sh
+# What building ccarena needs, in one place: the Makefile, setup.py, .ci/run and `ccarena doctor` all ask here.
+#
+#   prerequisites.sh kernel    print the Debian packages that building the kernel bridge still needs; nothing if none
+#   prerequisites.sh check     fail, and say what to do, unless everything but the kernel bridge can be built
+#   prerequisites.sh install [build] [kernel] [tests]
+#                              install what is missing for these uses, or for all: as root and with apt, after asking;
+#                              otherwise print the command, and fail if nothing can be built
+#
+# PYTHON names the interpreter that the environment is made with, CLANG the compiler of BPF programs. `install` does not
+# ask if YES, CI or DEBIAN_FRONTEND=noninteractive is set.
+set -eu
+PYTHON=${PYTHON:-python3}
+
+# In GB: .venv with the CUDA build of PyTorch, what cargo builds, and a temporary file of the largest package.
+ROOM_TO_SET_UP=9
+ROOM_TO_BUILD=2
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+fail() {
+  echo "error: $1" >&2
+  exit 1
+}
+
+# Whether a program that includes header $1, calls $2 and links library $3 statically, as the kernel bridge does, builds.
+links() {
+  paths=
+  for folder in /usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/lib; do  # as in .cargo/config.toml
+    [ ! -d "$folder" ] || paths="$paths -L$folder"
+  done
+  # The paths hold no blanks.
+  # shellcheck disable=SC2086
+  printf '#include <%s>\nint main(void) { return (int)(long)%s; }\n' "$1" "$2" |
+    cc -x c - -o /dev/null $paths -Wl,-Bstatic "-l$3" -Wl,-Bdynamic >/dev/null 2>&1
+}
+
+# Whether clang compiles BPF programs for the instruction set that the kernel bridge uses.
+compiles_bpf() {
+  echo 'int x;' | "${CLANG:-clang}" -target bpf -mcpu=v3 -x c -c - -o /dev/null >/dev/null 2>&1
+}
+
+kernel_packages() {
+  missing=
+  compiles_bpf || missing="$missing clang"
+  links libelf.h 'elf_version(EV_CURRENT)' elf || missing="$missing libelf-dev"
+  links zlib.h 'zlibVersion()' z || missing="$missing zlib1g-dev"
+  # libbpf is built with both.
+  has make || missing="$missing make"
+  has "${PKG_CONFIG:-pkg-config}" || missing="$missing pkg-config"
+  echo "${missing# }"
+}
+
+python_is_new_enough() { "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+
+# uv needs no ensurepip.
+python_makes_environments() { has uv || "$PYTHON" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+build_packages() {
+  missing=
+  { has cc && has make; } || missing="$missing build-essential"
+  # Another interpreter than the distribution's own is not apt's to install.
+  if [ "$PYTHON" = python3 ]; then
+    python_is_new_enough && python_makes_environments || missing="$missing python3 python3-venv"
+  fi
+  echo "${missing# }"
+}
+
+# Programs that tests of the emulator and of the kernel bridge talk to.
+tests_packages() {
+  missing=
+  has ip || missing="$missing iproute2"
+  has iperf3 || missing="$missing iperf3"
+  has nft || has iptables || missing="$missing nftables"
+  echo "${missing# }"
+}
+
+# How to install $1 here.
+apt_line() {
+  if [ "$(id -u)" = 0 ]; then echo "apt-get install $1"; else echo "sudo apt-get install $1"; fi
+}
+
+check() {
+  if ! has "$PYTHON"; then
+    fail "there is no Python interpreter \"$PYTHON\"; Python 3.10 or newer is needed: $(apt_line 'python3 python3-venv'), or \
+name another: make PYTHON=python3.12"
+  fi
+  python_is_new_enough ||
+    fail "$PYTHON is $("$PYTHON" --version 2>&1 | head -n 1); Python 3.10 or newer is needed: name another, make PYTHON=python3.12"
+  python_makes_environments ||
+    fail "$PYTHON cannot make virtual environments: $(apt_line python3-venv)"
+  has cc || fail "no C compiler (cc) on PATH; needed to link the simulator: $(apt_line build-essential)"
+  has cargo ||
+    fail "no Rust toolchain (cargo) on PATH; needed to build the simulator: see https://rustup.rs, and open a new shell"
+  check_environment
+  check_room
+  missing=$(kernel_packages)
+  [ -z "$missing" ] || echo "note: the kernel bridge is left out (all else is built); it needs: $missing. To install them: \
+make prerequisites" >&2
+}
+
+# An environment keeps the interpreter that it was made with.
+check_environment() {
+  [ -x .venv/bin/python ] && [ "$PYTHON" != python3 ] || return 0
+  version='import sys; print(*sys.version_info[:2], sep=".")'
+  asked=$("$PYTHON" -c "$version")
+  there=$(.venv/bin/python -c "$version" 2>/dev/null || echo 'a Python that is gone')
+  [ "$asked" = "$there" ] ||
+    fail "PYTHON=$PYTHON is Python $asked, but .venv was made with $there; to make it anew: rm -rf .venv"
+}
+
+# ROOM_GB says how much is enough instead, such as where .venv or target are on another disk.
+check_room() {
+  if [ -f .venv/installed.stamp ]; then
+    needed=${ROOM_GB:-$ROOM_TO_BUILD} what='building and testing needs'
+  else
+    needed=${ROOM_GB:-$ROOM_TO_SET_UP} what='setting up and building needs'
+  fi
+  free_kb=$(df -Pk . | awk 'NR == 2 {print $4}')
+  [ "$free_kb" -ge $((needed * 1000000)) ] ||
+    fail "$((free_kb / 1000)) MB of disk are free in $PWD, but $what about $needed GB: make room (PyTorch without CUDA \
+takes 4 GB less: make setup PIP_ARGS='--torch-backend cpu' ROOM_GB=5), or set ROOM_GB if less will do"
+}
+
+purpose() {
+  case $1 in
+    build) echo 'to build ccarena at all' ;;
+    kernel) echo 'to build the kernel bridge' ;;
+    tests) echo 'for some tests of the emulator and of the kernel bridge' ;;
+  esac
+}
+
+install() {
+  packages='' required=''
+  for group in "$@"; do
+    missing=$("${group}_packages")
+    [ -n "$missing" ] || continue
+    [ -n "$packages" ] || echo 'Packages that are missing:'
+    echo "  $missing: $(purpose "$group")"
+    packages="$packages $missing"
+    [ "$group" != build ] || required=1
+  done
+  has cargo || echo 'Rust (cargo) is not on PATH; it does not come from apt: see https://rustup.rs'
+  if [ -z "$packages" ]; then
+    echo 'All packages that ccarena is built and tested with are here.'
+  elif ! has apt-get; then
+    echo "Install them with your package manager; on Debian and Ubuntu: sudo apt-get install$packages"
+    [ -z "$required" ]
+  elif [ "$(id -u)" != 0 ]; then
+    echo "Install them with: sudo apt-get install$packages"
+    [ -z "$required" ]
+  elif agreed; then
+    apt-get update -qq
+    # shellcheck disable=SC2086
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages ca-certificates
+  else
+    echo "Nothing was installed. To install them: apt-get install$packages, or make prerequisites YES=1"
+    [ -z "$required" ]
+  fi
+}
+
+agreed() {
+  [ -z "${YES:-}${CI:-}" ] && [ "${DEBIAN_FRONTEND:-}" != noninteractive ] || return 0
+  [ -t 0 ] || return 1
+  printf 'Install them with apt-get now? [Y/n] '
+  read -r answer
+  case $answer in [nN]*) return 1 ;; esac
+}
+
+case ${1:-} in
+  kernel) kernel_packages ;;
+  check) check ;;
+  install) shift && install ${*:-build kernel tests} ;;
+  *) fail "$0: expected kernel, check or install" ;;
+esac

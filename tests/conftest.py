@@ -1,0 +1,22 @@
+"""What the whole run says of itself: loudly, and last before pytest's closing line, what it left out."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ccarena import programs
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    yield
+    if packages := programs.lacking_packages():
+        terminalreporter.section("LEFT OUT", red=True, bold=True)
+        terminalreporter.write_line(
+            f"NOT TESTED, because packages are missing ({packages}): the kernel bridge, which is the Rust crate "
+            "ccarena-kernel with its tests, and every test here that needs its program.",
+            red=True,
+        )
+        terminalreporter.write_line(
+            "`make prerequisites` installs them; the next `make test` builds and tests the rest."
+        )
