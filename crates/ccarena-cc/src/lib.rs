@@ -7,6 +7,7 @@
 pub mod controller;
 pub mod policy;
 pub mod registry;
+pub mod scheme;
 pub mod schemes;
 pub mod types;
 
@@ -14,5 +15,6 @@ pub use controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RateSample,
     RecoveryState, SentInfo,
 };
-pub use registry::{BuildError, Config, Scheme, build, find, schemes as all_schemes};
+pub use registry::{BuildError, build, find, schemes as all_schemes};
+pub use scheme::{Config, Param, Scheme};
 pub use types::{Bytes, Dur, Rate, Requirement, Time};
