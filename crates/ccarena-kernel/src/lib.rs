@@ -10,6 +10,7 @@ pub mod cost;
 pub mod datapath;
 pub mod error;
 pub mod intf;
+mod maps;
 mod objects;
 pub mod run;
 pub mod serve;
