@@ -5,6 +5,7 @@
 //! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each.
 
 pub mod controller;
+pub mod decider;
 pub mod policy;
 pub mod registry;
 pub mod scheme;
@@ -15,6 +16,7 @@ pub use controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RateSample,
     RecoveryState, SentInfo,
 };
+pub use decider::{BindError, Decider, Policies, PolicySpec};
 pub use registry::{BuildError, build, find, schemes as all_schemes};
 pub use scheme::{Config, Param, Scheme};
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

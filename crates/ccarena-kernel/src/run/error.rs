@@ -30,12 +30,12 @@ pub enum RunError {
         source: ccarena_cc::BuildError,
     },
     /// A flow's policy.
-    #[error("flows[{flow}].policy: {message}")]
+    #[error("flows[{flow}].policy: {source}")]
     Policy {
         /// The flow.
         flow: usize,
         /// Why.
-        message: String,
+        source: ccarena_cc::BindError,
     },
     /// An action that cannot be taken.
     #[error("flow {flow}: {message}")]
