@@ -128,6 +128,12 @@ impl Policies {
     }
 }
 
+/// Whether `policy` can decide for `learned`: it observes what that gives and takes the same actions.
+#[must_use]
+pub fn fits(policy: &Policy, learned: &dyn LearnedController) -> bool {
+    policy.spec().id == learned.spec().id
+}
+
 impl Decider {
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
     pub fn decide(&mut self, learned: &mut dyn LearnedController, now: Time) -> bool {
@@ -146,12 +152,11 @@ impl Decider {
 impl BoundPolicy {
     /// `policy`, which was read from `file`, for a flow of `learned`'s scheme.
     fn new(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
-        let (found, expected) = (policy.spec(), learned.spec());
-        if found.id != expected.id {
-            let (found, expected) = (found.id.to_string(), expected.id.to_string());
+        if !fits(&policy, learned) {
+            let (found, expected) = (policy.spec().id.to_string(), learned.spec().id.to_string());
             return Err(BindError::Observation { file: file.into(), found, expected });
         }
-        let observation = vec![0.0; expected.observation_len];
+        let observation = vec![0.0; learned.spec().observation_len];
         let scratch = policy.scratch();
         Ok(Self { policy, observation, scratch })
     }

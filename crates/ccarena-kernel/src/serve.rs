@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use ccarena_cc::decider::fits;
 use ccarena_cc::{BindError, Config, Policies, PolicySpec, Time, all_schemes, registry};
 use ccarena_link::clock;
 
@@ -54,7 +55,7 @@ pub fn scheme_of(file: &str) -> Result<&'static str, String> {
     let policy = Policies::default().load(file.as_ref()).map_err(|e| e.to_string())?;
     let observes = |scheme: &&registry::Scheme| {
         let built = registry::build(scheme.name, &Config::default()).ok();
-        built.is_some_and(|mut c| c.learned().is_some_and(|l| l.spec().id == policy.spec().id))
+        built.is_some_and(|mut c| c.learned().is_some_and(|l| fits(&policy, l)))
     };
     let scheme = all_schemes().iter().filter(|s| s.learned).find(observes);
     scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme observes {:?}", policy.spec().id))
