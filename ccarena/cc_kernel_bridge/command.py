@@ -18,8 +18,6 @@ __all__ = ["add_parser", "run"]
 
 FORMERLY_DAEMON = "agent"
 """The older spelling of `ccarena kernel daemon`, still accepted."""
-PROGRAM_COMMAND = "agent"
-"""What the program `ccarena-kernel` calls the daemon."""
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -101,7 +99,7 @@ def _become_daemon(args: argparse.Namespace) -> NoReturn:
         words += [] if value is None else [f"--{name.replace('_', '-')}", repr(value)]
     program = find("ccarena-kernel")
     sys.stdout.flush()
-    os.execv(program, [program.name, PROGRAM_COMMAND, *words])
+    os.execv(program, [program.name, "daemon", *words])
 
 
 def _who(name: str) -> list[str]:

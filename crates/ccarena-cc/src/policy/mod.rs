@@ -5,11 +5,9 @@
 //! sum is taken in the order of its inputs.
 
 pub mod artifact;
-mod decide;
 mod network;
 
 pub use self::artifact::PolicyError;
-pub use self::decide::{PolicyFn, decider, load};
 use self::network::{Actor, Tower};
 use crate::controller::{Action, LearnedSpec};
 

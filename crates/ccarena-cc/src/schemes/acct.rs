@@ -17,7 +17,7 @@
 use crate::controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RecoveryState,
 };
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.
