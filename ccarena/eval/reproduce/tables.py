@@ -82,11 +82,9 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
         late_ms, bound_ms = machine["lateness_p99_ms"], machine["bound_ms"]
         late = "no run was on time" if late_ms is None else f"links were at most {late_ms:.2f} ms late (p99 of a run)"
         lines += [f"Linux {machine['kernel']}, in real time: {late}."]
-        if machine["repeated"]:
-            lines[-1] += (
-                f" {machine['repeated']} runs were more than {bound_ms:g} ms late; they were repeated and are not "
-                "counted."
-            )
+        if repeated := machine["repeated"]:
+            runs_were = "1 run was" if repeated == 1 else f"{repeated} runs were"
+            lines[-1] += f" {runs_were} more than {bound_ms:g} ms late; late runs are repeated and not counted."
         if (answer_us := machine["answer_p99_us"]) is not None:
             lines[-1] += f" User space answered within {answer_us / 1e3:.2f} ms (p99 of a run)."
             if machine["fallback_reports"]:
