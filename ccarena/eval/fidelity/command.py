@@ -82,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         value = getattr(args, name)
         if value is not None and value < 1:
             raise ConfigError(f"--{name} {value}: expected at least 1")
+    if args.record is not None and (args.filter or args.limit is not None):
+        raise ConfigError("--record beside --filter or --limit: figures are those of all cases; leave one out")
     result = _live(args) if args.live else _recorded(args)
     if args.json is not None:
         write_atomically(args.json, json.dumps(plain(result), indent=1) + "\n")

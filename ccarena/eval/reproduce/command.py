@@ -155,8 +155,9 @@ def _write_docs(path: Path, out: Path) -> None:
     names = suite.shipped()
     digests = pages.read(out, names)
     written = pages.write(path, digests, names)
-    source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
-    measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, source))
+    if not any(digest["quick"] for digest in digests):
+        source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
+        measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, source))
     print(
         f"wrote {path} and {len(written) - 1} pages in {path.with_suffix('')}; now run `make measurements`",
         file=sys.stderr,
