@@ -1,7 +1,7 @@
 """Our congestion controls for every socket of this machine: attach, list, weigh, detach.
 
-What is attached outlives the process that attached it; `detach` takes everything back. Attached are `ccarena`, which the
-bridge daemon drives (`ccarena kernel daemon`) and which is CUBIC without one, and `wcc_ai`, `wcc_md`, `multcp` and
+What is attached outlives the process that attached it; `detach` takes everything back. Attached are `ccarena`, which
+the bridge daemon drives (`ccarena kernel daemon`) and which is CUBIC without one, and `wcc_ai`, `wcc_md`, `multcp` and
 `ewtcp` (the kernel allows no hyphen):
 
     with attached():
@@ -46,8 +46,8 @@ def attach(*, option: bool = True, weighted: bool = True, deadline_ms: float | N
     """Attach the congestion controls until `detach`.
 
     `option`: ACCT's TCP option too; `weighted`: the weighted ones too. A socket that the bridge daemon has not
-    answered for `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Raises MachineError: no root, a kernel
-    that cannot, or something attached already.
+    answered for `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Raises MachineError:
+    no root, a kernel that cannot, or something attached already.
     """
     words = [] if option else ["--no-option"]
     words += [] if weighted else ["--no-wcc"]

@@ -26,7 +26,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     attach.add_argument("--no-option", action="store_true", help="without ACCT's TCP option")
     attach.add_argument("--no-wcc", action="store_true", help="without wcc-ai, wcc-md, multcp and ewtcp")
     attach.add_argument(
-        "--deadline-ms", type=float, metavar="MS", help="CUBIC takes over when the bridge daemon is silent for so long (200)"
+        "--deadline-ms",
+        type=float,
+        metavar="MS",
+        help="CUBIC takes over when the bridge daemon is silent for so long (200)",
     )
 
     status = commands.add_parser("status", help="what is attached")
