@@ -46,7 +46,7 @@ def read_scenario(path: Path) -> dict[str, Any]:
 
 
 def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:
-    """The scenario with `policy`, if there is one, deciding for the flows of ACCT that have none."""
+    """Let `policy`, if there is one, decide for the flows of ACCT that have none; changes and returns `document`."""
     flows = document.get("flows")
     for flow in flows if isinstance(flows, list) and policy is not None else []:
         if isinstance(flow, dict) and flow.get("scheme") == "acct" and flow.get("policy") is None:
@@ -55,7 +55,7 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
 
 
 def scenario_json(document: Mapping[str, Any]) -> str:
-    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON has no word for."""
+    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON cannot express."""
     try:
         return json.dumps(document, allow_nan=False)
     except (TypeError, ValueError):

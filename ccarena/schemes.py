@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def kind_of(scheme: dict[str, Any]) -> list[str]:
-    """What sets it apart from a plain heuristic, in words; empty for one."""
+    """In words, how a scheme differs from a plain heuristic; empty if it does not."""
     words = []
     if scheme["learned"]:
         words.append(f"learned ({scheme['observation']})")

@@ -34,7 +34,7 @@ class Status:
     """What is attached."""
 
     names: tuple[str, ...]
-    """Of congestion controls, as `TCP_CONGESTION` and the sysctl `net.ipv4.tcp_congestion_control` take them."""
+    """The congestion controls, by the names that `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control` take."""
     age_s: float
     option: bool
     """Whether ACCT's TCP option is written, read and echoed."""
@@ -70,7 +70,7 @@ def detach() -> None:
 
 @contextmanager
 def attached(*, option: bool = True, weighted: bool = True, deadline_ms: float | None = None) -> Iterator[Status]:
-    """Attached within the block. Arguments and errors are those of `attach`."""
+    """A context in which the congestion controls are attached. Arguments and errors are those of `attach`."""
     found = attach(option=option, weighted=weighted, deadline_ms=deadline_ms)
     try:
         yield found
@@ -85,7 +85,7 @@ def set_weight(
     mark: int | None = None,
     cgroup: Path | None = None,
 ) -> None:
-    """Set the weight of attached sockets, living ones too; None takes it back.
+    """Set the weight of attached sockets, open ones included; None takes it back.
 
     Of one socket, of those with a mark (`SO_MARK`), or of those made in a cgroup (its folder): the first that has one
     decides, in this order. With none of the three, of all others. Raises ConfigError for more than one and for a weight

@@ -92,7 +92,7 @@ def _weight(text: str) -> float | None:
 
 
 def _become_daemon(args: argparse.Namespace) -> NoReturn:
-    """Becomes the bridge daemon, so that signals reach it alone. Raises ConfigError or PolicyError before."""
+    """Replaces this process by the bridge daemon, which gets its signals. Raises ConfigError or PolicyError before."""
     words = [*_who(args.who), *(word for given in args.param for word in ("--param", given))]
     for name in ("action", "weight", "desired_mbps"):
         value = getattr(args, name)

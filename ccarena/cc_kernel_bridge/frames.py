@@ -54,7 +54,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision is due; until it is answered the last action holds, and the world goes on."""
+    """A decision is due. Until it is answered, the last action stays in force and the world goes on."""
 
     flow: int
     time_ns: int

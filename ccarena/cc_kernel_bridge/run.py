@@ -64,7 +64,7 @@ def run_scenario(
     bridge: bool = False,
     lateness_bound_ms: float = 1.0,
 ) -> dict[str, Any]:
-    """Run a scenario document in real time; the result is laid out as that of `ccarena._core.simulate`.
+    """Run a scenario document in real time. The result has the layout of `ccarena._core.simulate`'s.
 
     Its key `machine` says how the run went: `valid` is False if the emulator's p99 lateness was above
     `lateness_bound_ms`. `traffic` is who sends, `bridge` makes even CUBIC, BBR and Reno those of this package, driven
@@ -77,7 +77,7 @@ def run_scenario(
 
 
 class Runner:
-    """One run. With `environment`, flows of a learned scheme without a policy are decided for by the caller:
+    """One run. With `environment`, the caller decides for the flows of a learned scheme that have no policy:
 
         with Runner(document, environment=True) as runner:
             while (due := runner.wait()) is not None:

@@ -1,4 +1,6 @@
-"""Fetches public trace sets: by manifest, checked, resumable. Nothing of them is shipped; mind their licences.
+"""Fetches the public trace sets of the manifest, checks them, and resumes broken downloads.
+
+None of the traces is part of this package, and each set has a licence of its own.
 
 A file is downloaded to `NAME.part`, continued there after a break (HTTP Range, RFC 9110 section 14.2), compared with
 the manifest's SHA-256 and only then renamed, so that a file under its own name is always complete.
@@ -54,7 +56,7 @@ def fetch(
     progress: Progress | None = None,
     retry_wait_s: float = 1.0,
 ) -> list[Fetched]:
-    """Brings the set `name` to `to`/NAME, checked; files that are there and right are left alone.
+    """Brings the files of the set `name` to `to`/NAME and checks them; files that are there and whole are left alone.
 
     Args:
         name: one of `sets()`.
@@ -133,7 +135,7 @@ def _download(entry: Entry, path: Path, report: Progress, wait_s: float) -> str:
 
 
 def _transfer(entry: Entry, part: Path, report: Progress) -> bool:
-    """Appends to `part` what it lacks; true if something was there before and the server went on from it."""
+    """Appends to `part` what it lacks. Returns whether the server went on from what was there before."""
     have = part.stat().st_size if part.is_file() else 0
     if have > entry.bytes:
         part.unlink()

@@ -57,7 +57,7 @@ def test_sockets_take_the_names_and_detaching_restores_the_machine() -> None:
         chosen(sock, "wcc_ai")
 
 
-def test_a_transfer_without_an_agent_is_not_stalled() -> None:
+def test_a_transfer_without_a_daemon_is_not_stalled() -> None:
     """The bridge's congestion control falls back to CUBIC."""
     data = bytes(1 << 20)
     with bridge.attached(option=False), socket.create_server(("127.0.0.1", 0)) as server:

@@ -117,7 +117,7 @@ def test_the_simulator_and_the_kernel_agree_on_cubic() -> None:
 
 
 def test_acct_hears_the_network_on_real_packets() -> None:
-    """The option goes out on data, the emulated agent lowers it, and the receiver echoes it."""
+    """The option goes out on data, the emulated network agent lowers it, and the receiver echoes it."""
     result = run_scenario(scenario("acct", policy={"constant": 4}))
     reports = result["flows"][0]["reports"]
     advertised = reports[:, REPORT_FIELDS.index("advertised_mbps")]
@@ -164,7 +164,7 @@ def test_closing_in_the_middle_ends_it_at_once() -> None:
     await_removal(runner.pid)
 
 
-def test_an_agent_that_is_silent_does_not_stall_its_flow() -> None:
+def test_a_decider_that_is_silent_does_not_stall_its_flow() -> None:
     with Runner(scenario("acct", seconds=2.5), environment=True) as runner:
         runner.act(0, 4)
         for _ in range(10):

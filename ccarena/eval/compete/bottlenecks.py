@@ -12,7 +12,7 @@ from typing import Any
 from ccarena import _core, traces
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.eval.compete.entrants import number
-from ccarena.eval.recorded import trace_start_ms
+from ccarena.eval.recorded_traces import trace_start_ms
 from ccarena.scenario import read_scenario, scenario_json
 
 __all__ = ["DEFAULT", "GRAMMAR", "Bottleneck", "from_scenario", "parse_link"]

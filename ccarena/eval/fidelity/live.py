@@ -24,7 +24,7 @@ from ccarena.backends import simulate
 from ccarena.eval import metrics
 from ccarena.eval.fidelity import recorded
 from ccarena.eval.fidelity.recorded import Run
-from ccarena.eval.recorded import find_trace
+from ccarena.eval.recorded_traces import find_trace
 from ccarena.terminal import Progress
 
 __all__ = ["POLICY_REL", "Setup", "compare", "duration_s", "figures", "live", "setups", "variant"]

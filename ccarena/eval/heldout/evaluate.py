@@ -24,7 +24,7 @@ from ccarena.backends import SIM
 from ccarena.eval import metrics
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import ACCT, CONSTANT_ALPHAS, ORACLE, Evaluation
-from ccarena.eval.heldout.links import Link, Scheme
+from ccarena.eval.heldout.links import Link, Sender
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
@@ -71,7 +71,7 @@ def evaluate(
 
 def run_lineup(
     chosen: Sequence[Link],
-    lineup: Sequence[Scheme],
+    lineup: Sequence[Sender],
     meta: Mapping[str, Any],
     threads: int = 2,
     progress: Progress | None = None,
@@ -112,7 +112,7 @@ class _LinkRuns:
     series: dict[str, Any] | None = None
 
 
-def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: str) -> _LinkRuns:
+def _run_link(link: Link, lineup: Sequence[Sender], with_series: bool, backend: str) -> _LinkRuns:
     runs = _LinkRuns()
     opportunities_ms = held_out.trace_opportunities_ms(link)
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
@@ -120,27 +120,27 @@ def _run_link(link: Link, lineup: Sequence[Scheme], with_series: bool, backend: 
     about |= {"synthetic": link.synthetic}
     lines: dict[str, Any] = {}
     capacity = np.empty(0)
-    for scheme in lineup:
-        result = backends.execute(held_out.scenario(link, scheme), backend)
+    for sender in lineup:
+        result = backends.execute(held_out.scenario(link, sender), backend)
         capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
         validity = backends.validity(result)
         figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
-        row = {**about, "scheme": scheme.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
+        row = {**about, "scheme": sender.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
         if not validity.get("valid", True):
             runs.rows.append(row)
             continue
         reports = result["flows"][0].get("reports")
-        if scheme.policy is not None and reports is not None:
+        if sender.policy is not None and reports is not None:
             row["inferences_per_s"] = len(reports) / link.duration_s
-        if scheme.scheme == ACCT and reports is not None and len(reports):
+        if sender.scheme == ACCT and reports is not None and len(reports):
             decided, counts = _decisions(np.asarray(reports, dtype=np.float32))
             row |= decided
-            runs.actions[scheme.label] = counts
+            runs.actions[sender.label] = counts
         runs.rows.append(row)
         log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
-        runs.queue_ns[scheme.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
+        runs.queue_ns[sender.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
         if with_series:
-            lines[scheme.label] = {
+            lines[sender.label] = {
                 "rate_mbps": metrics.bin_throughput_mbps(log, link.duration_s, SERIES_BIN_S),
                 "queueing_delay_ms": metrics.bin_queueing_delay_ms(log, link.duration_s, SERIES_BIN_S),
             }

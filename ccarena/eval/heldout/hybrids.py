@@ -22,7 +22,7 @@ from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluate import run_lineup
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Row, Verdict
-from ccarena.eval.heldout.links import Link, Scheme, bdp_packets, heuristic
+from ccarena.eval.heldout.links import Link, Sender, bdp_packets, heuristic
 from ccarena.policies import artifact
 from ccarena.policies.mlp import MlpArtifact
 from ccarena.terminal import Progress
@@ -66,9 +66,9 @@ def evaluate(
     # The scheme's parameter `max_action` scales actions; this gives the same exponent whatever its value.
     action = max(-2.0, CONSTANTS[scheme] * 2.0 / max(float(params.get("max_action", 2.0)), 0.1))
     lineup = [
-        Scheme(scheme, scheme, str(policy.resolve()), {"params": params}),
+        Sender(scheme, scheme, str(policy.resolve()), {"params": params}),
         *(heuristic(name) for name in dict.fromkeys((CUBIC, *schemes))),
-        Scheme(unlearned(scheme), scheme, {"constant": action}, {"params": params}),
+        Sender(unlearned(scheme), scheme, {"constant": action}, {"params": params}),
     ]
     meta = {"scheme": scheme, "policy": policy.name, "policy_seed": trained.seed, "policy_versions": trained.versions}
     meta |= {"link_sets": list(link_sets), "seeds": seeds, "duration_s": duration_s, "schemes": list(schemes)}

@@ -25,10 +25,10 @@ import numpy as np
 from ccarena import traces
 from ccarena.acct import spec
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.recorded import HELD_OUT_SEED, find_trace, trace_start_ms
+from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["LINK_SETS", "Link", "Scheme", "build", "constant_alpha", "heuristic", "learned", "scenario"]
+__all__ = ["LINK_SETS", "Link", "Sender", "build", "constant_alpha", "heuristic", "learned", "scenario"]
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
@@ -72,8 +72,8 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Scheme:
-    """What runs over a link: its label in tables, and the scenario's `scheme` and `policy`."""
+class Sender:
+    """What sends over a link: its label in tables, and the scheme, policy and other fields of the scenario's flow."""
 
     label: str
     scheme: str
@@ -81,26 +81,26 @@ class Scheme:
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def heuristic(name: str) -> Scheme:
+def heuristic(name: str) -> Sender:
     """A scheme without a policy, by its registered name."""
-    return Scheme(name, name)
+    return Sender(name, name)
 
 
-def learned(policy: Path, params: Mapping[str, float] | None = None) -> Scheme:
+def learned(policy: Path, params: Mapping[str, float] | None = None) -> Sender:
     """ACCT with the artifact at `policy`, and the scheme's parameters that it was trained with."""
-    return Scheme("acct", "acct", str(policy), {"params": dict(params or {})})
+    return Sender("acct", "acct", str(policy), {"params": dict(params or {})})
 
 
-def constant_alpha(alpha: int) -> Scheme:
+def constant_alpha(alpha: int) -> Sender:
     """ACCT with one constant action of `spec.ACTIONS`, which shows what its window rules do without learning."""
-    return Scheme(f"acct α={alpha}", "acct", {"constant": spec.ACTIONS.index(alpha)})
+    return Sender(f"acct α={alpha}", "acct", {"constant": spec.ACTIONS.index(alpha)})
 
 
-def scenario(link: Link, scheme: Scheme) -> dict[str, Any]:
-    """The scenario of one bulk flow of `scheme` over `link`, with packets and reports recorded, in 1 ms bins."""
-    flow: dict[str, Any] = {"name": "flow0", "scheme": scheme.scheme, "base_rtt_ms": link.base_rtt_ms, **scheme.fields}
-    if scheme.policy is not None:
-        flow["policy"] = scheme.policy
+def scenario(link: Link, sender: Sender) -> dict[str, Any]:
+    """The scenario of one bulk flow of `sender` over `link`, with packets and reports recorded, in 1 ms bins."""
+    flow: dict[str, Any] = {"name": "flow0", "scheme": sender.scheme, "base_rtt_ms": link.base_rtt_ms, **sender.fields}
+    if sender.policy is not None:
+        flow["policy"] = sender.policy
     return {
         "version": 1,
         "duration_s": link.duration_s,
@@ -115,7 +115,7 @@ def scenario(link: Link, scheme: Scheme) -> dict[str, Any]:
             }
         ],
         "flows": [flow],
-        "record": {"packets": True, "reports": scheme.policy is not None, "bin_ms": 1},
+        "record": {"packets": True, "reports": sender.policy is not None, "bin_ms": 1},
     }
 
 

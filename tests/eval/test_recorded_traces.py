@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ccarena.eval.recorded import trace_start_ms
+from ccarena.eval.recorded_traces import trace_start_ms
 
 
 def test_runs_do_not_start_in_an_outage(tmp_path: Path) -> None:
