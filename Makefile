@@ -1,6 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help setup train test test-oldest check bench measurements format docs reproduction reproduction-kernel fuzz clean prerequisites can-build FORCE
+.PHONY: help prerequisites setup train test test-oldest check bench measurements format docs reproduction \
+  reproduction-kernel fuzz clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -51,7 +52,8 @@ test: setup  ## Run all tests, Rust's and Python's
 test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that pyproject.toml allows
 	rm -rf build/oldest
 	$(UV) pip install --quiet --python $(BIN)/python --target build/oldest --resolution lowest-direct \
-	  --overrides <(echo "torch; python_version < '3'") $$(grep -oE '(stable-baselines3|gymnasium)>=[0-9.]+' pyproject.toml)
+	  --overrides <(echo "torch; python_version < '3'") \
+	  $$(grep -oE '(stable-baselines3|gymnasium)>=[0-9.]+' pyproject.toml)
 	PYTHONPATH=build/oldest OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/agents/test_sb3.py tests/envs/test_sb3.py $(ARGS)
 
 check: setup  ## Check format, lints and types

@@ -82,11 +82,12 @@ apt_line() {
 
 check() {
   if ! has "$PYTHON"; then
-    fail "there is no Python interpreter \"$PYTHON\"; Python 3.10 or newer is needed: $(apt_line 'python3 python3-venv'), or \
-name another: make PYTHON=python3.12"
+    fail "there is no Python interpreter \"$PYTHON\"; Python 3.10 or newer is needed: \
+$(apt_line 'python3 python3-venv'), or name another: make PYTHON=python3.12"
   fi
   python_is_new_enough ||
-    fail "$PYTHON is $("$PYTHON" --version 2>&1 | head -n 1); Python 3.10 or newer is needed: name another, make PYTHON=python3.12"
+    fail "$PYTHON is $("$PYTHON" --version 2>&1 | head -n 1); Python 3.10 or newer is needed: \
+name another, make PYTHON=python3.12"
   python_makes_environments ||
     fail "$PYTHON cannot make virtual environments: $(apt_line python3-venv)"
   has cc || fail "no C compiler (cc) on PATH; needed to link the simulator: $(apt_line build-essential)"
@@ -95,7 +96,8 @@ name another: make PYTHON=python3.12"
   check_environment
   check_room
   missing=$(kernel_packages)
-  [ -z "$missing" ] || echo "note: the kernel bridge is left out (all else is built); it needs: $missing. To install them: \
+  [ -z "$missing" ] ||
+    echo "note: the kernel bridge is left out (all else is built); it needs: $missing. To install them: \
 make prerequisites" >&2
 }
 
