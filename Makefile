@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup train test test-oldest check bench format docs reproduction reproduction-kernel fuzz \
-  clean can-build FORCE
+.PHONY: help prerequisites setup train test test-oldest check bench measurements format docs reproduction \
+  reproduction-kernel fuzz clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -64,11 +64,12 @@ check: setup  ## Check format, lints and types
 	$(BIN)/mypy
 	@if [ -n '$(LACKING)' ]; then echo 'NOT CHECKED: the crate ccarena-kernel; it needs: $(LACKING) (make prerequisites)'; fi
 
-bench: setup  ## Measure the simulator, the environments, training and, as root, the emulator and the kernel bridge
-	cargo run --release -p ccarena-sim --example bench
-	$(BIN)/python -m ccarena.eval.bench $(ARGS)
-	if [ "$$(id -u)" = 0 ]; then $(BIN)/python -m ccarena.eval.bench_realtime; \
-	else echo 'NOT MEASURED without root: the emulator and the kernel bridge (python -m ccarena.eval.bench_realtime)'; fi
+bench: setup  ## Measure the simulator, environments, training and, as root, the emulator and the kernel bridge
+	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m bench.page
+
+measurements: setup  ## Rewrite docs/measurements.md and the figures in README from docs/measurements.json
+	$(BIN)/python -m bench.page
 
 format: setup  ## Format the code
 	cargo fmt --all

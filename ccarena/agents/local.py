@@ -30,7 +30,7 @@ class LocalExecutor:
         )
 
     def step(self) -> Update:
-        """Waits for the worker whose turn it is, applies its gradient and sends it off again."""
+        """Waits for the worker whose turn it is, applies its gradient and starts its next rollout."""
         if not self._pending:
             self._pending = [self._submit(worker) for worker in self._workers]
         update = self._pending[self._next].result()
@@ -43,7 +43,7 @@ class LocalExecutor:
         return self._pool.submit(worker.run, self._learner.weights, self._learner.entropy_weight)
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """Workers and the gradients that they have ready, once all have finished what they are at."""
+        """The workers and their finished gradients; waits until all workers have finished their current rollouts."""
         updates = [future.result() for future in self._pending]
         arrays: dict[str, NDArray] = {}
         workers = []
@@ -57,7 +57,7 @@ class LocalExecutor:
         return arrays, {"next": self._next, "workers": workers}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()` of as many workers."""
+        """Restores a `state()` with the same number of workers."""
         if len(rest["workers"]) != len(self._workers):
             raise ValueError(f"{len(rest['workers'])} workers, expected {len(self._workers)}")
         self._next = rest["next"]
@@ -72,7 +72,7 @@ class LocalExecutor:
                 self._pending.append(ready)
 
     def close(self) -> None:
-        """Stops the threads, once they have finished what they are at, and closes the worlds."""
+        """Waits until the workers have finished their current rollouts, stops the threads and closes the worlds."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         for worker in self._workers:
             worker.close()

@@ -120,7 +120,7 @@ class Recorder:
                 self._board.add_scalar(f"{group}/{name}", value, decisions)
 
     def _on_thread_error(self, args: Any) -> None:
-        """TensorBoard writes in a thread and hands its errors over at the next call; no traceback besides."""
+        """Suppresses tracebacks of TensorBoard's thread, whose errors the next call raises."""
         if not isinstance(args.exc_value, OSError):
             self._excepthook(args)
 
@@ -130,7 +130,7 @@ class Recorder:
         return {"stats": self._stats, "row": self._row, "bytes": size}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Back to a `state()`: rows that were written after it are dropped."""
+        """Restores a `state()`: rows that were written after it are dropped."""
         self._stats, self._row = state["stats"], state["row"]
         if self._path.exists():
             os.truncate(self._path, min(state["bytes"], self._path.stat().st_size))

@@ -73,7 +73,7 @@ class RayExecutor:
         return self._actor_class.remote(context.rows // config.workers, context, config, *drawn)
 
     def step(self) -> Update | None:
-        """Waits for any gradient, applies it and sends its worker off again. Raises TrainingError.
+        """Waits for any gradient, applies it and starts its worker's next rollout. Raises TrainingError.
 
         Returns None if none came within half a second, so that the caller can look after signals.
         """

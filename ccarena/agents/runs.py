@@ -1,4 +1,4 @@
-"""What training runs have in common, whoever learns: their files, resuming, interruption."""
+"""What all training runs have in common: their files, resuming and interruption."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -
 
 @contextmanager
 def signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; the second one acts as it would without."""
+    """An event that the first SIGINT or SIGTERM sets; a second one has its usual effect."""
     event = threading.Event()
     old: dict[int, Any] = {}
 

@@ -27,7 +27,7 @@ _COUNTERS = (
 
 
 def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
-    """Everything that the next rollout and all after it depend on."""
+    """Everything that later rollouts depend on."""
     worlds: Any = model.env
     algorithm, position, has_gauss, cached, keys = _numpy_state()
     arrays: Arrays = {
@@ -67,7 +67,7 @@ def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
 
 
 def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
-    """Back to a `state()`. Raises KeyError, ValueError or RuntimeError if it is of another model."""
+    """Restores a `state()`. Raises KeyError, ValueError or RuntimeError if it is of another model."""
     worlds: Any = model.env
     worlds.envs.set_state(arrays["environment"].tobytes())
     model._last_obs = arrays["observation"].copy()

@@ -59,7 +59,7 @@ def attach(*, option: bool = True, weighted: bool = True, deadline_ms: float | N
 
 
 def status() -> Status | None:
-    """What is attached; None if nothing is. Raises MachineError."""
+    """What is attached, or None. Raises MachineError."""
     return _status(_ask("status"))
 
 

@@ -18,8 +18,6 @@ __all__ = ["add_parser", "run"]
 
 FORMERLY_DAEMON = "agent"
 """The older spelling of `ccarena kernel daemon`, still accepted."""
-PROGRAM_COMMAND = "agent"
-"""What the program `ccarena-kernel` calls the daemon."""
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -62,7 +60,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the chosen command. Returns its exit code; `daemon` replaces this process and does not return."""
+    """Runs the command. Returns the exit code; that of the daemon if it was interrupted."""
     if args.what == "attach":
         _print(bridge.attach(option=not args.no_option, weighted=not args.no_wcc, deadline_ms=args.deadline_ms), False)
     elif args.what == "status":
@@ -101,7 +99,7 @@ def _become_daemon(args: argparse.Namespace) -> NoReturn:
         words += [] if value is None else [f"--{name.replace('_', '-')}", repr(value)]
     program = find("ccarena-kernel")
     sys.stdout.flush()
-    os.execv(program, [program.name, PROGRAM_COMMAND, *words])
+    os.execv(program, [program.name, "daemon", *words])
 
 
 def _who(name: str) -> list[str]:

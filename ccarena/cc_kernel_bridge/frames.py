@@ -28,10 +28,10 @@ from ccarena.errors import RunnerError
 __all__ = ["ANSWER", "Array", "Decision", "Decoder", "Failure", "Frame", "Result", "Started", "assemble"]
 
 ANSWER = struct.Struct("<Id")
-"""The answer that is written back: flow and action."""
+"""An answer: flow and action."""
 
 LARGEST_FRAME_BYTES = 1 << 31
-"""The largest frame that is believed. A packet log of an hour at 100 Mbit/s has 0.2 GB per column."""
+"""Larger frames are refused: a packet log of an hour at 100 Mbit/s has 0.2 GB per column."""
 
 _HEAD = struct.Struct("<IB")
 _DECISION = struct.Struct("<IQII")
@@ -60,7 +60,7 @@ class Decision:
     time_ns: int
     observation: NDArray[np.float32]
     report: NDArray[np.float32]
-    """The report of the interval that has ended."""
+    """Report of the interval that has ended."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class Array:
 
 @dataclass(frozen=True)
 class Result:
-    """The run is over; arrays are still to be put in (`assemble`)."""
+    """The run is over; `assemble` adds the arrays."""
 
     document: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The run cannot start or cannot go on."""
+    """The run cannot start or cannot continue."""
 
     kind: str
     message: str

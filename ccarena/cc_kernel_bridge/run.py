@@ -36,17 +36,17 @@ from ccarena.scenario import scenario_json
 __all__ = ["HONEST_MBPS", "TRAFFIC", "Runner", "check_rates", "check_traffic", "run_scenario"]
 
 TRAFFIC = ("own", "iperf3")
-"""Who sends and receives: `ccarena-kernel` itself, or a client and a server of iperf3 for each flow."""
+"""Programs that send and receive: `ccarena-kernel` itself, or a client and a server of iperf3 for each flow."""
 
 HONEST_MBPS = 1000.0
 """The fastest link that the emulator serves on schedule; faster ones are refused."""
 
 START_S = 20.0
-"""How long setting up a run may take."""
+"""Time limit for setting up a run."""
 SILENCE_S = 30.0
-"""How long after a run's planned end a silent process is waited for."""
+"""Time after a run's end after which a silent process is given up."""
 STOP_S = 3.0
-"""How long a process that is told to stop may take to do so."""
+"""Time limit for a process to stop when it is told to."""
 
 ERRORS: dict[str, type[CcarenaError]] = {
     "scenario": ScenarioError,
@@ -136,12 +136,12 @@ class Runner:
 
     @property
     def pid(self) -> int:
-        """The process that carries out the run."""
+        """Process id of the run."""
         return self._process.pid
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result of a run that is over, as `run_scenario` returns it."""
+        """The result of a finished run, as `run_scenario` returns it."""
         if self._result is None:
             raise RunnerError("the run is not over: there is no result yet")
         return self._result
@@ -165,7 +165,7 @@ class Runner:
                 raise RunnerError("ccarena-kernel began twice")
 
     def drain(self) -> list[Decision]:
-        """The decisions that came after the last one waited for; does not wait for more."""
+        """The decisions that have become due since the last `wait`, without waiting for more."""
         came = []
         while self._result is None and (self._frames or self._readable(0.0)):
             due = self.wait()
@@ -178,7 +178,7 @@ class Runner:
             self._write(ANSWER.pack(flow, action))
 
     def close(self) -> None:
-        """Ends the run at once and removes all that it made. Closing twice does no harm."""
+        """Ends the run at once and removes everything that it created. Closing twice is harmless."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -252,14 +252,14 @@ class Runner:
         )
 
     def _last_words(self) -> str:
-        """The last line that the process wrote for people, with a colon before it; empty without any."""
+        """The last line that the process wrote to stderr, after a colon; empty if there is none."""
         written = os.pread(self._errors.fileno(), 4096, max(0, os.fstat(self._errors.fileno()).st_size - 4096))
         lines = [line.strip() for line in written.decode(errors="replace").splitlines() if line.strip()]
         return f": {lines[-1]}" if lines else ""
 
 
 def check_traffic(traffic: str) -> None:
-    """Raises ConfigError for anything that is not in `TRAFFIC`."""
+    """Raises ConfigError if the traffic is not one of `TRAFFIC`."""
     if traffic not in TRAFFIC:
         raise ConfigError(f'unknown traffic "{traffic}"{did_you_mean(traffic, TRAFFIC)}')
 

@@ -1,4 +1,4 @@
-"""Actions as the native worlds take them, checked as far as NumPy would let something else pass."""
+"""Actions in the form that the native worlds take, checked where NumPy would accept anything."""
 
 from __future__ import annotations
 

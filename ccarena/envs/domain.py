@@ -110,7 +110,7 @@ def _presets(names: str | list[str]) -> list[str]:
 
 
 def heuristics(key: str, names: list[str]) -> list[str]:
-    """`names`, if each is a scheme that nobody has to train; otherwise ConfigError, which calls them by `key`."""
+    """`names`, if each is a scheme that needs no training. Otherwise raises ConfigError, which names `key`."""
     known = [scheme["name"] for scheme in _core.schemes() if not scheme["learned"]]
     return [_known(key, "scheme", name, known) for name in names]
 

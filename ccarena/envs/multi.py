@@ -61,7 +61,7 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[np.float32]], dict[str, dict[str, Any]]]:
-        """Starts an episode: the first of the run seeded with `seed`, else the next one."""
+        """Starts an episode: the first one of the run seeded with `seed`, or the next one."""
         if seed is not None:
             self._world = _core.SharedWorld(*self._setting.sources, seed=seed)
             self._episode = 0

@@ -36,7 +36,7 @@ class Sb3VecEnv(VecEnv):
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
         self.infos: dict[str, Any] = {}
-        """What the last step's infos were before they were taken apart."""
+        """The infos of the last step, as the vector environment returned them."""
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Seeds all worlds at the next `reset`."""
@@ -52,7 +52,7 @@ class Sb3VecEnv(VecEnv):
         return np.array(observation)
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Notes the actions; the worlds move in `step_wait`."""
+        """Stores the actions; `step_wait` applies them."""
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:

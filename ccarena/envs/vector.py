@@ -115,7 +115,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         return self._out(self._observations), reward, self._terminated.copy(), self._truncated.copy(), infos
 
     def get_state(self) -> bytes:
-        """All that `set_state` needs to go on exactly here: per world its episode and the actions in it so far."""
+        """Everything that `set_state` needs to continue from here: each world's episode and its actions so far."""
         return bytes(self._worlds.state())
 
     def set_state(self, state: bytes) -> NDArray[np.float32]:

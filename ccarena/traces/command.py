@@ -1,4 +1,4 @@
-"""`ccarena traces`: what traces there are and what they are like; makes, converts, fetches and checks them."""
+"""`ccarena traces`: lists, describes, generates, converts, fetches and checks traces."""
 
 from __future__ import annotations
 

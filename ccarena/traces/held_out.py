@@ -1,4 +1,4 @@
-"""The recorded traces on which policies are evaluated. Training uses them only if its configuration names them."""
+"""The recorded traces that policies are evaluated on. Training does not use them unless a configuration names them."""
 
 HELD_OUT = (
     "Verizon-LTE-short.down",

@@ -1,4 +1,4 @@
-"""A picture of traces: their capacity over time, and its distribution."""
+"""Draws traces: capacity over time and its distribution."""
 
 from __future__ import annotations
 

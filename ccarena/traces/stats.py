@@ -1,4 +1,4 @@
-"""What a trace is like: rate, variability, memory, outages.
+"""Statistics of a trace: rate, variability, memory and outages.
 
 The definitions are those under which figures for public traces have been published, so that they can be compared:
 

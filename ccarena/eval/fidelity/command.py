@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import sys
 from collections import Counter
@@ -12,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ccarena import measurements
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.fidelity import cases as recorded_cases
+from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import fidelity
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
@@ -44,6 +47,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--traces", type=Path, metavar="DIR", help="where their traces are, besides the usual places")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write every case with its errors")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw simulated against measured: .html, .png, .svg")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="merge the summary into a file of figures (docs/measurements.json)"
+    )
     parser.add_argument(
         "--filter", "--only", default="", metavar="TEXT", help="only cases with these words in their names"
     )
@@ -76,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         value = getattr(args, name)
         if value is not None and value < 1:
             raise ConfigError(f"--{name} {value}: expected at least 1")
+    if args.record is not None and (args.filter or args.limit is not None):
+        raise ConfigError("--record beside --filter or --limit: figures are those of all cases; leave one out")
     result = _live(args) if args.live else _recorded(args)
     if args.json is not None:
         write_atomically(args.json, json.dumps(plain(result), indent=1) + "\n")
@@ -83,10 +91,21 @@ def run(args: argparse.Namespace) -> int:
         from ccarena.eval.fidelity import plot
 
         plot.save(result["cases"], args.plot)
+    if args.record is not None:
+        kind = "live" if args.live else "recorded" if args.backend == SIM else "emulated"
+        source = measurements.source(_repeat(args), datetime.date.today().isoformat())
+        measurements.merge(args.record, figures.entries(kind, result, source))
     ours = "simulated" if args.live or args.backend == SIM else "emulated"
     for line in [*table(result["cases"], ours), *policies(result["cases"]), *summary(result)]:
         print(line)
     return 0
+
+
+def _repeat(args: argparse.Namespace) -> str:
+    """The command, without what depends on where files are."""
+    policy = " --policy POLICY" if args.policy is not None else ""
+    where = f"--live --duration-s {args.duration_s:g}{policy}" if args.live else "CASES.json"
+    return f"ccarena fidelity {where}" + (f" --backend {KERNEL}" if args.backend == KERNEL else "")
 
 
 def _recorded(args: argparse.Namespace) -> dict[str, Any]:

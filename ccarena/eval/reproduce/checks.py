@@ -2,19 +2,20 @@
 
 A claim has `claim` (text), `paper` (number, list of numbers, or text), `measured` (a value, see `values`) and `holds`:
 
-| `holds` | of every element of `measured` |
+| `holds` | what has to be true of every element of `measured` |
 |---|---|
-| `{within: 10 %}` | at most so far from the paper's number, relative to it |
-| `{within_absolute: 0.5}` | at most so far from the paper's number, in its unit |
-| `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | V a value: a number, a list, or measured itself |
-| `{order: increasing}`, `decreasing`, with `tolerance: 2 %` | each against the one before, up to the tolerance |
-| `{equal: 5 %}` | at most so far from the mean of all |
-| `{largest: LABEL}`, `{smallest: LABEL}` | the element of that label (of `along`) against the others, equal counts |
+| `{within: 10 %}` | it differs from the paper's number by at most this share of it |
+| `{within_absolute: 0.5}` | it differs from the paper's number by at most this much, in its unit |
+| `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | it keeps the bound, a value or a number |
+| `{order: increasing}`, `decreasing`, with `tolerance: 2 %` | it follows the one before, up to the tolerance |
+| `{equal: 5 %}` | it differs from the mean of all elements by at most this share |
+| `{largest: LABEL}`, `{smallest: LABEL}` | the element of that label (of `along`) is the largest or smallest |
 | `{all: [...]}`, `{any: [...]}`, `{not: ...}` | combinations of these |
 
-Instead of `measured` and `holds`, `all_of: [{measured, holds, paper}, ...]` joins several. `for_each: {AXIS: all}`, or
-`{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its element of a `paper` list.
-A weaker `direction`, in the forms of `holds`, tells a claim whose figure differs from one that does not hold at all.
+Instead of `measured` and `holds`, `all_of: [{measured, holds, paper}, ...]` requires several at once.
+`for_each: {AXIS: all}`, or `{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its
+element of a `paper` list.
+A weaker `direction`, in the forms of `holds`, separates claims whose figure differs from those that do not hold at all.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class ClaimModel(BaseModel):
     digits: int = 2
     differs_in: str = ""
     note: str = ""
+    headline: bool = False
+    """Whether `ccarena reproduce --write-docs` puts it among the project's measured figures."""
 
 
 Test = Callable[[Result, "Result | None", Sequence[Row], Mapping[str, str]], bool]
@@ -95,6 +98,7 @@ class Judged:
     values: list[list[float]]
     differs_in: str
     note: str
+    headline: bool = False
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
@@ -161,6 +165,7 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
         [list(result.values) for result in results],
         _fill(model.differs_in, claim.chosen),
         "" if state == "holds" else _fill(model.note, claim.chosen),
+        model.headline,
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from ccarena import measurements
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.reproduce import checks, figures, kernel, policy, runner, runs, suite, tables
+from ccarena.eval.reproduce import checks, figures, kernel, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import write_atomically
 
@@ -58,7 +60,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--write-docs",
         type=Path,
         metavar="FILE.md",
-        help="then write the page of all results; alone: from what is there",
+        help="then write the summary of all results there, a page per suite into the folder FILE, and the figures into "
+        "measurements.json beside it; without a suite: from the results that are there",
     )
 
 
@@ -85,8 +88,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"finished runs are kept in {out}; the same command goes on from there", file=sys.stderr)
         raise
     if args.write_docs is not None:
-        write_atomically(args.write_docs, tables.page(out, suite.shipped()))
-        print(f"wrote {args.write_docs}", file=sys.stderr)
+        _write_docs(args.write_docs, out)
     for failure in failed[:SHOWN_FAILURES]:
         print(f"FAILED {failure.run.suite}, {failure.run.title}: {failure.reason}", file=sys.stderr)
         print(f"  its scenario: {failure.scenario}", file=sys.stderr)
@@ -147,6 +149,19 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
         for digest, files in digests:
             tables.print_suite(digest, files)
     return failures
+
+
+def _write_docs(path: Path, out: Path) -> None:
+    names = suite.shipped()
+    digests = pages.read(out, names)
+    written = pages.write(path, digests, names)
+    if not any(digest["quick"] for digest in digests):
+        source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
+        measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, source))
+    print(
+        f"wrote {path} and {len(written) - 1} pages in {path.with_suffix('')}; now run `make measurements`",
+        file=sys.stderr,
+    )
 
 
 def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:

@@ -33,9 +33,9 @@ WINDOWED_FLOW = {
 FLOW = {
     **WINDOWED_FLOW,
     "sent_packets": "data packets sent, whole run",
-    "retransmitted_packets": "of these, sent again",
-    "lost_packets": "that the sender took for lost",
-    "loss_share": "of these, over packets sent",
+    "retransmitted_packets": "of these, the retransmissions",
+    "lost_packets": "packets that the sender considered lost",
+    "loss_share": "lost packets over sent packets",
     "timeouts": "retransmission timeouts",
     "rtt_min_ms": "of the sender's samples",
     "rtt_mean_ms": "of the sender's samples",
@@ -52,8 +52,8 @@ WINDOWED_RUN = {
 }
 RUN = {
     **WINDOWED_RUN,
-    "dropped_packets": "by the queue, whole run",
-    "loss_share": "dropped or randomly lost at the link, over packets that came to it",
+    "dropped_packets": "packets dropped by the queue, whole run",
+    "loss_share": "dropped or randomly lost at the link, over packets that reached it",
     "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
     "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
     "agent_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",

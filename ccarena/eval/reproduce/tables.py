@@ -1,4 +1,4 @@
-"""What `ccarena reproduce` writes: a folder per suite, tables of claims, and the page docs/reproduction.md."""
+"""What `ccarena reproduce` writes for each suite: a folder of results with a table of claims. `pages` writes docs/."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import KERNEL, SIM
+from ccarena.backends import SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce.checks import STATES, Judged
+from ccarena.eval.reproduce.checks import Judged
 from ccarena.eval.reproduce.suite import Loaded
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
 
-__all__ = ["claims_markdown", "folder_of", "page", "print_suite", "read_folder", "write_suite"]
+__all__ = ["cell", "claims_markdown", "folder_of", "name_of", "print_suite", "read_folder", "write_suite"]
 
 CLAIMS = "claims.json"
 HEAD = ("claim", "paper", "measured", "holds?")
@@ -48,7 +48,9 @@ def write_suite(
         "summary": suite.summary,
         "conditions": suite.conditions,
         **about,
-        "claims": [asdict(claim) for claim in judged],
+        "claims": [
+            {key: value for key, value in asdict(claim).items() if key != "headline" or value} for claim in judged
+        ],
     }
     digest = plain(digest)
     write_atomically(folder / CLAIMS, json.dumps(digest, indent=1, ensure_ascii=False) + "\n")
@@ -61,7 +63,7 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     """A suite's claims as Markdown: what was run, the table, and a note wherever a claim does not hold."""
     runs = f"{digest['runs']} runs, {digest['seeds']} seed{'s' if digest['seeds'] != 1 else ''} per cell"
     machine = digest.get("machine")
-    lines = [f"{'#' * level} {_name(digest)}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
+    lines = [f"{'#' * level} {name_of(digest)}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
     if digest["quick"]:
         lines += ["**QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion.**", ""]
     if digest["conditions"]:
@@ -79,28 +81,41 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     if machine:
         late_ms, bound_ms = machine["lateness_p99_ms"], machine["bound_ms"]
         late = "no run was on time" if late_ms is None else f"links were at most {late_ms:.2f} ms late (p99 of a run)"
-        lines += [
-            f"Linux {machine['kernel']}, in real time: {late}. Later than {bound_ms:g} ms, and repeated: "
-            f"{machine['repeated']} runs, which count nowhere.",
-        ]
+        lines += [f"Linux {machine['kernel']}, in real time: {late}."]
+        if repeated := machine["repeated"]:
+            runs_were = "1 run was" if repeated == 1 else f"{repeated} runs were"
+            lines[-1] += f" {runs_were} more than {bound_ms:g} ms late; late runs are repeated and not counted."
         if (answer_us := machine["answer_p99_us"]) is not None:
-            lines[-1] += (
-                f" User space answered within {answer_us / 1e3:.2f} ms (p99 of a run); {machine['fallback_reports']} "
-                "reports came from flows that waited for it too long and ran the kernel's CUBIC meanwhile."
-            )
+            lines[-1] += f" User space answered within {answer_us / 1e3:.2f} ms (p99 of a run)."
+            if machine["fallback_reports"]:
+                lines[-1] += (
+                    f" {machine['fallback_reports']} reports came from flows that had waited too long for an answer "
+                    "and ran the kernel's CUBIC meanwhile."
+                )
         lines.append("")
     lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
     for claim in digest["claims"]:
         cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**"]
-        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
-    remarks = [
-        f"- {claim['claim']}: {text}"
-        for claim in digest["claims"]
-        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"])
-        if text
-    ]
+        lines.append(f"| {' | '.join(map(cell, cells))} |")
+    remarks = _remarks(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
     return "\n".join([*lines, *([""] if remarks or failed else []), *remarks, *failed]) + "\n"
+
+
+def _remarks(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The notes as a list; one that several claims share stands once, behind their names."""
+    about: dict[str, list[str]] = {}
+    for claim in claims:
+        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"]):
+            if text:
+                about.setdefault(text, []).append(claim["claim"])
+    lines = []
+    for text, names in about.items():
+        if len(names) == 1:
+            lines.append(f"- {names[0]}: {text}")
+        else:
+            lines += [f"- These {len(names)} claims: {text}", *(f"  - {name}" for name in names)]
+    return lines
 
 
 def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
@@ -109,7 +124,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
 
     from ccarena.terminal import print_table
 
-    title = f"{_name(digest)} ({digest['paper']})" + (
+    title = f"{name_of(digest)} ({digest['paper']})" + (
         "  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else ""
     )
     rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
@@ -123,64 +138,6 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
         console.print(f"  {path}", markup=False)
 
 
-def page(folder: Path, names: Sequence[str]) -> str:
-    """docs/reproduction.md from the results in `folder`, in the order of `names`; suites without results are listed.
-
-    A suite's results on kernel TCP follow those in the simulator. Holds no date and no path, so that the same results
-    give the same page.
-    """
-    simulated = {name: read_folder(folder / name) for name in names}
-    on_kernel = {name: read_folder(folder_of(folder, name, KERNEL)) for name in names}
-    known = [digest for name in names for digest in (simulated[name], on_kernel[name]) if digest is not None]
-    if not known:
-        raise ConfigError(f"{folder}: holds no results; run `ccarena reproduce --all` first")
-    lines = [
-        "# The papers' claims, measured",
-        "",
-        "<!-- Generated by `ccarena reproduce --all --write-docs docs/reproduction.md`; do not edit. -->",
-        "",
-        "Each section comes from `ccarena reproduce SUITE`; [suites](suites.md) says how a suite is written.",
-        "Conditions are fixed in the suite's file, and the measured value is whatever came out.",
-        "",
-    ]
-    backends = {"claims": [digest for digest in known if not digest.get("machine")]}
-    if any(on_kernel.values()):
-        lines[-1:] = [
-            "Those on kernel TCP come from `ccarena reproduce SUITE --backend kernel`: Linux's TCP in real time, over",
-            "links that are emulated at rates at which they keep their schedule.",
-            "",
-        ]
-        backends["on kernel TCP"] = [digest for digest in known if digest.get("machine")]
-    counts = {
-        state: [sum(claim["state"] == state for digest in of for claim in digest["claims"]) for of in backends.values()]
-        for state in STATES
-    }
-    lines += [f"| state | {' | '.join(backends)} | meaning |", "|---" * (len(backends) + 2) + "|"]
-    lines += [
-        f"| {state} | {' | '.join(map(str, counts[state]))} | {meaning} |"
-        for state, meaning in STATES.items()
-        if any(counts[state])
-    ]
-    software = sorted({digest["software"] for digest in known})
-    lines += ["", f"Software: {', '.join(software)}.", ""]
-    if any(digest["quick"] for digest in known):
-        lines += ["**Some of these are quick runs, which are no basis for a conclusion.**", ""]
-    lines += ["| suite | paper | holds | differs | does not hold |", "|---|---|---|---|---|"]
-    for digest in known:
-        states = [claim["state"] for claim in digest["claims"]]
-        numbers = [str(states.count(state)) for state in ("holds", "differs", "does not hold")]
-        anchor = "".join(ch for ch in f"{_name(digest)}: {digest['title']}".lower() if ch.isalnum() or ch in " -_")
-        link = f"[{_name(digest)}](#{anchor.replace(' ', '-')})"
-        lines.append(f"| {link} | {_cell(digest['paper'])} | {' | '.join(numbers)} |")
-    lines.append("")
-    for digest in known:
-        lines += [claims_markdown(digest, level=2)]
-    missing = [name for name in names if simulated[name] is None and on_kernel[name] is None]
-    if missing:
-        lines += [f"Not run: {', '.join(missing)}.", ""]
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
 def read_folder(folder: Path) -> dict[str, Any] | None:
     """A suite's claims.json, None if it was never run. Raises ConfigError if the file is damaged."""
     path = folder / CLAIMS
@@ -192,7 +149,8 @@ def read_folder(folder: Path) -> dict[str, Any] | None:
         raise ConfigError(f"{path}: not the claims of a suite: {error}; delete it and run the suite again") from error
 
 
-def _name(digest: Mapping[str, Any]) -> str:
+def name_of(digest: Mapping[str, Any]) -> str:
+    """`PAPER/NAME`, and where it ran if that was not the simulator."""
     return f"{digest['suite']} on kernel TCP" if digest.get("machine") else str(digest["suite"])
 
 
@@ -218,5 +176,6 @@ def _cell_csv(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else value
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Text for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")

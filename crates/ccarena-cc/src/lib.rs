@@ -5,8 +5,10 @@
 //! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each.
 
 pub mod controller;
+pub mod decider;
 pub mod policy;
 pub mod registry;
+pub mod scheme;
 pub mod schemes;
 pub mod types;
 
@@ -14,5 +16,7 @@ pub use controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RateSample,
     RecoveryState, SentInfo,
 };
-pub use registry::{BuildError, Config, Scheme, build, find, schemes as all_schemes};
+pub use decider::{BindError, Decider, Policies, PolicySpec};
+pub use registry::{BuildError, build, find, schemes as all_schemes};
+pub use scheme::{Config, Param, Scheme};
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

@@ -10,7 +10,8 @@ import pytest
 
 from ccarena import cli
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import figures, runs, suite, tables
+from ccarena.eval.reproduce import figures, pages, runs, suite, tables
+from ccarena.measurements import Source
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -68,17 +69,42 @@ def test_the_page_holds_every_claim(write: Write, tmp_path: Path, monkeypatch: p
         {"{within: 40 %}": "{within: 0.01 %}\n    direction: {at_least: 0.1}\n    note: Slow start fills it late."}
     )
     assert cli.main(["reproduce", str(one), "--out", str(out), "--jobs", "1"]) == 0
-    page = tables.page(out, ["own/mine", "own/other"])
-    assert page == tables.page(out, ["own/mine", "own/other"])
-    assert "## own/mine: Two schemes" in page and "| [own/mine](#ownmine-two-schemes) | none | 0 | 2 | 0 |" in page
+    names = ["own/mine", "own/other"]
+    written = pages.write(tmp_path / "docs" / "all.md", pages.read(out, names), names)
+    assert written == [tmp_path / "docs" / "all.md", tmp_path / "docs" / "all" / "own-mine.md"]
+    summary, page = (path.read_text("utf-8") for path in written)
+    assert "| [own/mine](all/own-mine.md) | Two schemes | none | 0 | 2 | 0 |" in summary
+    assert "Not run: own/other." in summary and str(tmp_path) not in summary + page
+    assert page.startswith("# own/mine: Two schemes\n") and "[All suites](../all.md)" in page
     assert "| The link is busy at 8 Mbit/s | 1 | cubic: " in page and "**differs** |" in page
-    assert "- The link is busy at 8 Mbit/s: Slow start fills it late." in page
-    assert "Not run: own/other." in page and str(tmp_path) not in page
+    assert "- These 2 claims: Slow start fills it late.\n  - The link is busy at 8 Mbit/s\n" in page
     with pytest.raises(ConfigError, match="holds no results"):
-        tables.page(tmp_path / "nothing", ["own/mine"])
+        pages.read(tmp_path / "nothing", ["own/mine"])
     (out / "own" / "mine" / "claims.json").write_text("{")
     with pytest.raises(ConfigError, match=r"claims.json: not the claims of a suite"):
-        tables.page(out, ["own/mine"])
+        pages.read(out, ["own/mine"])
+
+
+def test_a_note_of_several_claims_stands_once() -> None:
+    claim = {"paper": "1", "measured": "2", "state": "differs", "differs_in": "", "note": "The reason."}
+    digest = {"suite": "own/mine", "title": "T", "paper": "P", "summary": "S.", "conditions": [], "quick": False}
+    digest |= {"runs": 1, "seeds": 1, "failed": [], "claims": [{**claim, "claim": "A"}, {**claim, "claim": "B"}]}
+    assert tables.claims_markdown(digest).endswith("\n- These 2 claims: The reason.\n  - A\n  - B\n")
+
+
+def test_counts_and_headlines_become_measurements() -> None:
+    source = Source("ccarena reproduce --all", "0.1.0", "2026-01-02")
+    claims = [
+        {"claim": "A", "paper": "1", "measured": "2", "state": "holds", "headline": True},
+        {"claim": "B", "paper": "1", "measured": "2", "state": "differs"},
+    ]
+    digest = {"suite": "hyvar/mine", "claims": claims, "policies": [{"scheme": "hyvar", "seed": 3}]}
+    by_name = {entry.name: entry for entry in pages.entries([digest], source)}
+    assert by_name["papers/all/sim/holds"].value == by_name["papers/hyvar/sim/differs"].value == 1
+    assert by_name["papers/sim"].value == "1 of 2"
+    headline = by_name["learned/hyvar/mine/1/seed 3, in the simulator"]
+    assert (headline.value, headline.target, headline.case) == ("2", "1 (paper)", "seed 3, in the simulator")
+    assert not [name for name in by_name if name.startswith("learned/hyvar/mine/2")]
 
 
 def test_rows_are_the_same_bytes_however_they_are_run(

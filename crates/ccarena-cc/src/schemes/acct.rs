@@ -17,13 +17,13 @@
 use crate::controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RecoveryState,
 };
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
     name: "acct",
-    summary: "ACCT's sender: additive increase α/w chosen by an agent, window reset to the advertised rate",
+    summary: "ACCT's sender: additive increase α/w with a learned α, window reset to the advertised rate",
     params: &[
         Param {
             name: "budget_ms",

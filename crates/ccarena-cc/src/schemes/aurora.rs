@@ -18,7 +18,7 @@
 
 use super::hybrid::continuous;
 use crate::controller::{AckInfo, Action, ActionError, Controller, LearnedController, LearnedSpec, LossInfo, SentInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.

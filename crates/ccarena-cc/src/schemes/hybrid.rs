@@ -23,7 +23,7 @@ use super::cubic::Cubic;
 use crate::controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, SentInfo,
 };
-use crate::registry::{Config, Param};
+use crate::scheme::{Config, Param};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Periods in the observation.

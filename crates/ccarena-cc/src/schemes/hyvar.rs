@@ -19,7 +19,7 @@ mod reasoner;
 use self::reasoner::Reasoner;
 use super::cubic;
 use super::hybrid::{Hybrid, MAX_ACTION_PARAM, PACING_GAIN_PARAM, WINDOW_LIMIT_PARAM};
-use crate::registry::{Param, Scheme};
+use crate::scheme::{Param, Scheme};
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

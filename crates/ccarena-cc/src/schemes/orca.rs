@@ -6,7 +6,7 @@
 
 use super::cubic;
 use super::hybrid::{Hybrid, MAX_ACTION_PARAM, PACING_GAIN_PARAM, Selector, Sight, Verdict, WINDOW_LIMIT_PARAM};
-use crate::registry::{Param, Scheme};
+use crate::scheme::{Param, Scheme};
 use crate::types::Dur;
 
 /// Registry entry.

@@ -1,6 +1,6 @@
 //! The state reasoner: which case a period was, how long the next one is, and whether the learner is asked.
 
-use crate::registry::Config;
+use crate::scheme::Config;
 use crate::schemes::hybrid::{Selector, Sight, Verdict};
 use crate::types::Dur;
 

@@ -1,23 +1,11 @@
-"""`python -m ccarena.eval.bench`: how fast environments and training run here, beside the figures to reach.
+"""How fast environments and training run, and how long two large suites take.
 
-| figure                                                        | to reach                              |
-|---------------------------------------------------------------|---------------------------------------|
-| random policy, default training distribution, 64 worlds       | 50,000 decisions/s on 2 cores         |
-| packets/s of the environment over the bare simulator's        | 0.8                                   |
-| memory of a vector environment of 1,024 worlds, whole process | 2 GB                                  |
-| A3C end to end                                                | 20,000 decisions/s on 2 cores         |
-| `reproduce wcc/ack`, in full                                  | 120 s on 2 cores                      |
-| `reproduce hercules/worst-case`, in full, from a few seeds    | 1,800 s on 2 cores                    |
-
-A suite's packets/s, all cores together, stand beside those of one flow of CUBIC on one core.
-
-It reports; it fails on nothing. The bare simulator replays the very same worlds and actions in Rust alone, on as many
-threads: no observations, no reports, no step that waits for the slowest world. Both deliver the same packets.
+The bare simulator replays the very same worlds and actions in Rust alone, on as many threads: it makes no observations
+and no reports, and no step waits for the slowest world. Both deliver the same packets.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import resource
@@ -25,71 +13,59 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.sheet import Sheet
 from ccarena import _core
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CcarenaError
 from ccarena.eval.reproduce.suite import load
+from ccarena.measurements import Ratio, Target
 
 if TYPE_CHECKING:
     from ccarena.envs import LearnedVectorEnv
 
-DECISIONS_PER_S, PACKET_RATIO, MEMORY_GB, A3C_DECISIONS_PER_S = 50_000, 0.8, 2.0, 20_000
 SEED = 1
 RUNS = 5
+MEMORY_WORLDS = 1024
 SUITES = {"wcc/ack": (120.0, None), "hercules/worst-case": (1800.0, 4)}
 """Seconds that each may take in full, and the seeds that it is measured with (None: all)."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the table. Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Measure environments and training.")
-    parser.add_argument("--seconds", type=float, default=5.0, help="length of each measurement (5)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of the environment (2)")
-    parser.add_argument("--train-decisions", type=int, default=200_000, help="length of the training (200000)")
-    parser.add_argument("--only-memory", type=int, metavar="WORLDS", help=argparse.SUPPRESS)
-    args = parser.parse_args(arguments)
+def measure(sheet: Sheet, seconds: float, threads: int, train_decisions: int) -> None:
+    """Environments and A3C."""
     config = load_config("acct")
-    try:
-        if args.only_memory:
-            print(_peak_memory_gb(config, args.only_memory, args.threads))
-            return 0
-        _report(config, args)
-    except CcarenaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
-
-
-def _report(config: TrainConfig, args: argparse.Namespace) -> None:
-    decisions = decision_rate(config, args.threads, args.seconds)
-    line(
-        f"random policy, {config.env.worlds} worlds, {args.threads} threads", decisions, "decisions/s", DECISIONS_PER_S
-    )
-    packets, bare = packet_rates(config, args.threads)
-    line("the environment's packets", packets, "packets/s")
-    line("the bare simulator's packets", bare, "packets/s")
-    line("environment over bare simulator", packets / bare, "", PACKET_RATIO)
-    command = [sys.executable, "-m", "ccarena.eval.bench", "--only-memory", "1024", "--threads", str(args.threads)]
+    decisions = decision_rate(config, threads, seconds)
+    what = f"environment, random policy, {config.env.worlds} worlds, {threads} threads"
+    sheet.add("training/random-policy", what, decisions, "decisions/s", Target(at_least=50_000))
+    packets, bare = packet_rates(config, threads)
+    sheet.add("training/environment-packets", "the environment's packets", packets / 1e6, "M packets/s")
+    what = "the environment's packets/s over the bare simulator's"
+    sheet.add("training/environment-ratio", what, packets / bare, "×", Target(at_least=0.8))
+    # Of a process of its own, whose largest resident set is the environment's.
+    command = [sys.executable, "-m", "bench.training", str(MEMORY_WORLDS), str(threads)]
     memory = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    line("1,024 worlds, whole process", memory, "GB", MEMORY_GB, at_most=True)
-    trained = training_rate(args.train_decisions, args.threads)
-    line(f"A3C, {args.train_decisions:,} decisions, end to end", trained, "decisions/s", A3C_DECISIONS_PER_S)
+    what = f"memory of {MEMORY_WORLDS:,} worlds, whole process"
+    sheet.add("training/memory", what, memory, "GB", Target(at_most=2.0))
+    trained = training_rate(train_decisions, threads)
+    what = f"A3C end to end, {threads} threads"
+    sheet.add("training/a3c", what, trained, "decisions/s", Target(at_least=20_000))
+
+
+def measure_suites(sheet: Sheet) -> None:
+    """Two suites on all cores, start-up included."""
     one_flow = cubic_packet_rate()
-    line("one flow of CUBIC, 100 Mbit/s", one_flow, "packets/s")
     for name, (goal_s, seeds) in SUITES.items():
         seconds, packets = suite_time(name, seeds)
-        rate = packets / seconds
+        ratio = Ratio(packets / seconds / one_flow, "the packets/s of one CUBIC flow on one core")
         if seeds is not None:
             seconds *= load(name).suite.seeds.full / seeds
-        line(f"reproduce {name}, in full", seconds, "s", goal_s, at_most=True)
-        line("  its packets over one flow of CUBIC's", rate / one_flow, "")
+        key = f"papers/time-{name.replace('/', '-')}"
+        sheet.add(key, f"`ccarena reproduce {name}`, in full", seconds, "s", Target(at_most=goal_s), ratio)
 
 
 def decision_rate(config: TrainConfig, threads: int, seconds: float) -> float:
@@ -190,13 +166,5 @@ def _peak_memory_gb(config: TrainConfig, worlds: int, threads: int) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-def line(what: str, value: float, unit: str, goal: float | None = None, at_most: bool = False) -> None:
-    """Prints one figure beside its goal."""
-    shown = f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
-    reached = "" if goal is None else "reached" if (value <= goal if at_most else value >= goal) else "NOT reached"
-    target = "" if goal is None else f"(to reach: {'≤' if at_most else '≥'} {goal:,g}; {reached})"
-    print(f"{what:<52} {shown:>12} {unit:<12} {target}", flush=True)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(_peak_memory_gb(load_config("acct"), int(sys.argv[1]), int(sys.argv[2])))

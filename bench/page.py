@@ -1,0 +1,149 @@
+"""`python -m bench.page`: writes docs/measurements.md, and the figures in README, from docs/measurements.json."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ccarena.errors import CcarenaError, ConfigError, did_you_mean
+from ccarena.files import write_atomically
+from ccarena.measurements import FILE, GROUPS, Entry, Source, Target, load
+
+PAGE, README = Path("docs", "measurements.md"), Path("README.md")
+HEAD = """# Measurements
+
+<!-- Generated from docs/measurements.json by `make measurements`; do not edit. -->
+
+This page has every figure that the project measures, written by the commands that measure them: `make bench` (as root
+it includes the emulator and the kernel bridge), `ccarena fidelity --record`, `ccarena eval --record` and
+`ccarena reproduce --write-docs`. A number in brackets stands for command, version, date and machine of a figure, which
+are listed at the end of the page.
+
+Absolute speeds depend on the machine. Where there is one, the column "ratio" compares two figures of the same run: it
+says more about the software than the speed does. "Target" is what the project has set itself to reach; a figure in
+**bold** misses it.
+"""
+MARK = re.compile(r"<!-- measured:(\S+?)(:ratio)? -->.*?<!-- /measured -->", flags=re.S)
+
+
+def main() -> int:
+    """Rewrites both files, from the repository's root. Returns the exit code."""
+    try:
+        entries = load(FILE)
+        write_atomically(PAGE, page(entries))
+        write_atomically(README, filled(README.read_text("utf-8"), entries))
+    except CcarenaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def page(entries: Sequence[Entry]) -> str:
+    """The page as Markdown. The same entries give the same text."""
+    sources = list(dict.fromkeys(map(_source_line, (entry.source for entry in entries))))
+    number = {line: index for index, line in enumerate(sources, start=1)}
+    parts = [HEAD]
+    for group, title in GROUPS.items():
+        of_group = [entry for entry in entries if entry.group == group]
+        tables = list(dict.fromkeys(entry.table for entry in of_group))
+        parts += [f"## {title}\n"] if of_group else []
+        for table in sorted(tables, key=bool):  # the group's own table first
+            rows = [entry for entry in of_group if entry.table == table]
+            parts += [f"### {table}\n"] if table else []
+            parts.append(_by_case(rows, number) if any(row.case for row in rows) else _plain(rows, number))
+    parts.append("## Where the figures come from\n")
+    parts.append("\n".join(f"{index}. {line}" for line, index in number.items()) + "\n")
+    return "\n".join(parts)
+
+
+def filled(text: str, entries: Sequence[Entry]) -> str:
+    """`text` with every `<!-- measured:NAME -->...<!-- /measured -->` holding that entry's figure.
+
+    `NAME:ratio` holds its ratio. Raises ConfigError for a name that is not measured.
+    """
+    known = {entry.name: entry for entry in entries}
+
+    def figure(match: re.Match[str]) -> str:
+        name, ratio = match.group(1), match.group(2)
+        entry = known.get(name)
+        if entry is None:
+            raise ConfigError(f"{README}: no measurement {name!r}{did_you_mean(name, known)}")
+        if ratio and entry.ratio is None:
+            raise ConfigError(f"{README}: the measurement {name!r} has no ratio")
+        shown = f"{number_text(entry.ratio.value)} ×" if ratio and entry.ratio else value_text(entry)
+        return f"<!-- measured:{name}{ratio or ''} -->{shown}<!-- /measured -->"
+
+    return MARK.sub(figure, text)
+
+
+def number_text(value: float) -> str:
+    """Three significant digits; whole numbers and thousands in full."""
+    if value == int(value) or abs(value) >= 1000:
+        digits = value if abs(value) < 1000 else float(f"{value:.3g}")
+        return f"{digits:,.0f}"
+    return f"{value:.3g}"
+
+
+def value_text(entry: Entry) -> str:
+    """The figure with its unit."""
+    if isinstance(entry.value, str):
+        return entry.value
+    return f"{number_text(entry.value)} {entry.unit}".rstrip()
+
+
+def _plain(rows: Sequence[Entry], number: dict[str, int]) -> str:
+    lines = ["| what | measured | target | ratio | |", "|---|---|---|---|---|"]
+    for row in rows:
+        ratio = ""
+        if row.ratio is not None:
+            ratio = f"{number_text(row.ratio.value)} × {row.ratio.of}"
+            if row.ratio.target is not None:
+                ratio += f" (target {_target(row.ratio.target)})"
+                ratio = ratio if row.ratio.target.met(row.ratio.value) else f"**{ratio}**"
+        cells = [row.what, _marked(row), _target(row.target, row.unit), ratio, f"[{number[_source_line(row.source)]}]"]
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _by_case(rows: Sequence[Entry], number: dict[str, int]) -> str:
+    """A row per `what`, a column per `case`."""
+    cases = list(dict.fromkeys(row.case for row in rows))
+    with_targets = any(row.target is not None for row in rows)
+    head = ["", *(["target"] if with_targets else []), *cases]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for what in dict.fromkeys(row.what for row in rows):
+        of = {row.case: row for row in rows if row.what == what}
+        targets = [_target(row.target, row.unit) for row in of.values() if row.target is not None]
+        cells = [what, *([targets[0] if targets else ""] if with_targets else [])]
+        cells += [_marked(of[case]) if case in of else "" for case in cases]
+        lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    sources = sorted({number[_source_line(row.source)] for row in rows})
+    return "\n".join([*lines, "", f"Measured by {', '.join(f'[{one}]' for one in sources)}."]) + "\n"
+
+
+def _marked(row: Entry) -> str:
+    missed = isinstance(row.target, Target) and isinstance(row.value, float | int) and not row.target.met(row.value)
+    return f"**{value_text(row)}**" if missed else value_text(row)
+
+
+def _target(target: Target | str | None, unit: str = "") -> str:
+    if target is None or isinstance(target, str):
+        return target or ""
+    bounds = [("≥", target.at_least), ("≤", target.at_most)]
+    return ", ".join(f"{sign} {number_text(bound)} {unit}".rstrip() for sign, bound in bounds if bound is not None)
+
+
+def _source_line(source: Source) -> str:
+    machine = source.machine
+    where = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}" if machine else "machine unknown"
+    return f"`{source.command}`; version {source.version}, {source.date}; {where}"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The emulator and the kernel bridge, on real packets. Needs root."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench.sheet import Sheet
+from ccarena import programs
+from ccarena.cc_kernel_bridge.run import Runner, run_scenario
+from ccarena.measurements import Target
+
+FLOWS = 200
+"""Flows that one bridge daemon drives at once."""
+
+
+def measure(sheet: Sheet, seconds: float, rounds: int) -> None:
+    """Everything that runs in real time; `seconds` per run."""
+    emulator(sheet, seconds)
+    bridge(sheet, seconds)
+    in_kernel(sheet, seconds)
+    leavings(sheet, rounds)
+
+
+def scenario(rate_mbps: float, seconds: float, scheme: str = "cubic", flows: int = 1, **more: Any) -> dict[str, Any]:
+    """`flows` of `scheme` over one link, 10 ms each way, with one BDP of buffer."""
+    link = {"service": {"type": "constant", "rate_mbps": rate_mbps}, "delay_ms": 10}
+    flow = {"name": "flow", "scheme": scheme, "count": flows, **more}
+    return {"duration_s": seconds, "links": [link], "flows": [flow]}
+
+
+def emulator(sheet: Sheet, seconds: float) -> None:
+    """One flow's goodput, CPU and lateness; several emulators at once."""
+    for rate in (1000.0, 500.0, 100.0):
+        result = run_scenario(scenario(rate, seconds))
+        machine, link = result["machine"], f"one kernel CUBIC flow at {rate:g} Mbit/s, 10 ms each way"
+        at_rate = f"at {rate:g} Mbit/s"
+        target = Target(at_least=940.0) if rate == 1000 else None
+        sheet.add(f"realtime/goodput-{rate:g}", f"{link}: goodput", goodput_mbps(result), "Mbit/s", target)
+        cores, target = machine["emulator_cpu_s"] / seconds, Target(at_most=0.35) if rate == 500 else None
+        what = f"CPU of the emulator {at_rate}, TCP's receiving side in it"
+        sheet.add(f"realtime/cores-{rate:g}", what, cores, "cores", target)
+        per_packet = 1e6 * machine["emulator_cpu_s"] / result["links"][0]["delivered_packets"]
+        what = f"CPU of the emulator {at_rate}, per data packet and its acknowledgements"
+        sheet.add(f"realtime/cpu-per-packet-{rate:g}", what, per_packet, "µs")
+        late, target = machine["lateness"]["p99_ms"], Target(at_most=1.0) if rate == 100 else None
+        sheet.add(f"realtime/lateness-{rate:g}", f"lateness {at_rate}, 99th percentile", late, "ms", target)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: run_scenario(scenario(12.0, seconds)), range(8)))
+    valid = sum(r["machine"]["valid"] for r in results)
+    sheet.add("realtime/eight-links", "of eight links of 12 Mbit/s at once, valid", valid, target=Target(at_least=8))
+    late = max(r["machine"]["lateness"]["p99_ms"] for r in results)
+    sheet.add("realtime/eight-links-lateness", "lateness of the worst of them, 99th percentile", late, "ms")
+
+
+def bridge(sheet: Sheet, seconds: float) -> None:
+    """What it costs, and how long it takes, to be driven from user space."""
+    result = run_scenario(scenario(100.0, 2 * seconds, "reno"), bridge=True)
+    machine = result["machine"]
+    sheet.add("bridge/goodput", "Reno from user space at 100 Mbit/s: goodput", goodput_mbps(result), "Mbit/s")
+    answer, enforced = machine["answer_latency_us"], machine["enforced_latency_us"]
+    sheet.add("bridge/answer", "from report to answer, 99th percentile", answer["p99"] / 1e3, "ms")
+    what = "from report to the action in force, at the next ACK"
+    sheet.add("bridge/enforced-median", f"{what}, median", enforced["p50"] / 1e3, "ms")
+    sheet.add("bridge/enforced", f"{what}, 99th percentile", enforced["p99"] / 1e3, "ms", Target(at_most=1.0))
+    _daemon(sheet, "one", "one flow", machine, 2 * seconds, 1)
+    result = run_scenario(scenario(400.0, seconds, "reno", flows=FLOWS), bridge=True)
+    machine = result["machine"]
+    moving = sum(flow["delivered_bytes"] > 0 for flow in result["flows"])
+    what = f"of {FLOWS} flows at 400 Mbit/s, those that move data"
+    sheet.add("bridge/flows", what, moving, target=Target(at_least=FLOWS))
+    sheet.add("bridge/flows-goodput", "their goodput together", goodput_mbps(result), "Mbit/s")
+    _daemon(sheet, "flows", f"{FLOWS} flows", machine, seconds, FLOWS)
+    answer_ms = machine["answer_latency_us"]["p99"] / 1e3
+    sheet.add("bridge/flows-answer", f"{FLOWS} flows: from report to answer, 99th percentile", answer_ms, "ms")
+
+
+def _daemon(sheet: Sheet, key: str, who: str, machine: dict[str, Any], seconds: float, flows: int) -> None:
+    """The CPU of the bridge daemon, which the result calls the agent."""
+    per_report = 1e6 * machine["agent_cpu_s"] / machine["reports"]
+    sheet.add(f"bridge/{key}-cpu-per-report", f"{who}: CPU of the bridge daemon per report", per_report, "µs")
+    share = 100 * machine["agent_cpu_s"] / seconds / flows
+    sheet.add(f"bridge/{key}-cpu", f"{who}: CPU of the bridge daemon per flow", share, "% of a core")
+
+
+def in_kernel(sheet: Sheet, seconds: float, repeats: int = 5) -> None:
+    """The CPU of one of our modules over that of the kernel's own at the same rate, both of whole processes."""
+    spent: dict[str, list[float]] = {"reno": [], "wcc-ai": []}
+    for _ in range(repeats):
+        for scheme, times_s in spent.items():
+            before = os.times()
+            run_scenario(scenario(400.0, seconds / 2, scheme))
+            after = os.times()
+            children = (after.children_user - before.children_user, after.children_system - before.children_system)
+            times_s.append(sum(children))
+    ratios = [ours / theirs for ours, theirs in zip(spent["wcc-ai"], spent["reno"], strict=True)]
+    what = "`wcc-ai` in the kernel at 400 Mbit/s: CPU over the kernel's Reno's"
+    sheet.add("bridge/wcc-ai-ratio", what, statistics.median(ratios), "×", Target(at_most=1.1))
+
+
+def leavings(sheet: Sheet, rounds: int) -> None:
+    """Starts a run over the bridge and kills it without warning, again and again; counts what is left."""
+    before = inventory()
+    for _ in range(rounds):
+        with Runner(scenario(12.0, 60.0, "copa"), bridge=True) as runner:
+            time.sleep(0.15)
+            os.kill(runner.pid, signal.SIGKILL)
+    deadline_s = time.monotonic() + 5
+    while (after := inventory()) != before and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+    left = sum(max(0, after[kind] - before[kind]) for kind in before)
+    what = f"interfaces, namespaces, BPF objects and processes left after {rounds} rounds of attach, run, `kill -9`"
+    sheet.add("bridge/left", what, left, target=Target(at_most=0))
+    if left:
+        print(f"  before {before}, after {after}")
+
+
+def inventory() -> dict[str, int]:
+    """How many interfaces, network namespaces, BPF objects, pins and processes there are."""
+    namespaces, processes = set(), 0
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                namespaces.add(os.readlink(process / "ns" / "net"))
+                name = (process / "comm").read_text("ascii", errors="replace")
+            except OSError:
+                continue
+            processes += name.startswith("ccarena-")
+    check = subprocess.run(
+        [str(programs.find("ccarena-kernel")), "check", "--objects"], check=True, capture_output=True, text=True
+    )
+    objects = dict(pair.split("=") for pair in check.stdout.split())
+    return {
+        "interfaces": len(list(Path("/sys/class/net").iterdir())),
+        "namespaces": len(namespaces),
+        "processes": processes,
+        "pins": len(list(Path("/run/ccarena").rglob("*"))) if Path("/run/ccarena").is_dir() else 0,
+        **{kind: int(count) for kind, count in objects.items()},
+    }
+
+
+def goodput_mbps(result: dict[str, Any]) -> float:
+    """Payload of all flows over the duration."""
+    return float(sum(flow["delivered_bytes"] for flow in result["flows"]) * 8e-6 / result["duration_s"])

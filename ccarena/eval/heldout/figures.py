@@ -1,0 +1,28 @@
+"""`ccarena eval --record`: what a policy reached, and what others did, as entries of docs/measurements.json."""
+
+from __future__ import annotations
+
+from ccarena.eval.heldout.expectations import Verdict
+from ccarena.measurements import Entry, Source
+
+__all__ = ["entries"]
+
+
+def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[Entry]:
+    """Each expectation as a row; `scheme` trained with `seed`, CUBIC, no learning and a late oracle as columns."""
+    out = []
+    for number, one in enumerate(verdict.expectations, start=1):
+        columns = {
+            f"seed {seed}": one.measured,
+            "without learning": one.unlearned,
+            "CUBIC": one.cubic,
+            "capacity known one RTT late": one.oracle,
+        }
+        for case, text in columns.items():
+            if text:
+                name = f"learned/{scheme}/{one.group}/{number}/{case}".replace(" ", "-")
+                table = (
+                    f"{scheme.upper() if scheme == 'acct' else scheme.capitalize()} on links that it was not trained on"
+                )
+                out.append(Entry(name, "learned", one.claim, text, source, target=one.target, table=table, case=case))
+    return out
