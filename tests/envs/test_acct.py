@@ -9,15 +9,14 @@ import gymnasium
 import numpy as np
 import pytest
 
-from ccarena.acct.rewards import RewardParams, rewards
-from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES_SLICES, Zone
-from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs import AcctEnv, AcctVectorEnv
+from ccarena.configs.schema import EnvConfig, RewardConfig
+from ccarena.envs.rewards import Reward
 from ccarena.errors import ActionError, CcarenaError, ConfigError, PolicyError, ScenarioError
+from tests.envs.acct import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES, SPEC, AcctEnv, AcctVectorEnv, Zone
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "crates" / "ccarena-cc" / "tests" / "data" / "golden.safetensors"
-SHORT = AcctEnvConfig(episode_s=(0.5, 1.0))
+SHORT = EnvConfig(episode_s=(0.5, 1.0))
 
 
 def scenario(**changes: Any) -> dict[str, Any]:
@@ -46,11 +45,11 @@ def test_stable_baselines3_accepts_it() -> None:
     checker = pytest.importorskip(
         "stable_baselines3.common.env_checker", reason="STABLE-BASELINES3 NOT INSTALLED: its checker was not run"
     )
-    checker.check_env(AcctEnv(SHORT), warn=True)
+    checker.check_env(AcctEnv(config=SHORT), warn=True)
 
 
 def test_spaces_and_starting_state() -> None:
-    env = AcctEnv(SHORT)
+    env = AcctEnv(config=SHORT)
     assert env.observation_space.shape == (OBSERVATION_SIZE,) and env.action_space.n == len(ACTIONS)
     observation, info = env.reset(seed=1)
     assert info == {}
@@ -59,21 +58,21 @@ def test_spaces_and_starting_state() -> None:
 
 
 def test_the_report_explains_observation_and_reward() -> None:
-    env = AcctEnv(SHORT, reward=RewardParams(omega=3.0))
+    env = AcctEnv(config=SHORT, reward={"name": "acct", "omega": 3})
     env.reset(seed=5)
     for action in (3, 14, 0, 9):
         observation, reward, _, _, info = env.step(action)
         assert tuple(info) == (*REPORT_FIELDS, "interval_s")
         row = np.array([list(info.values())], np.float32)
-        assert reward == pytest.approx(float(rewards(row, RewardParams(omega=3.0))[0]))
-        zone = observation[SERIES_SLICES["zone"]].reshape(len(Zone), -1)[:, -1]
+        assert reward == pytest.approx(float(Reward(RewardConfig(name="acct", omega=3), SPEC)(row)[0]))
+        zone = observation[SERIES["zone"]].reshape(len(Zone), -1)[:, -1]
         assert zone.argmax() == info["zone"] and zone.sum() == 1
-        assert observation[SERIES_SLICES["delay"]][-1] == pytest.approx(info["delay_ratio"])
+        assert observation[SERIES["delay"]][-1] == pytest.approx(info["delay_ratio"])
         assert info["alpha"] == ACTIONS[action] == observation[-1]
 
 
 def test_episodes_follow_from_the_seed() -> None:
-    one, two = AcctEnv(SHORT), AcctEnv(SHORT)
+    one, two = AcctEnv(config=SHORT), AcctEnv(config=SHORT)
     first, second = play(one, seed=3), play(one, seed=None)
     assert len(first[0]) != len(second[0]) or not np.array_equal(first[0], second[0])
     again = play(two, seed=3)
@@ -85,7 +84,7 @@ def test_episodes_follow_from_the_seed() -> None:
 
 
 def test_it_is_the_first_world_of_the_vector_environment() -> None:
-    vector, one = AcctVectorEnv(3, SHORT, threads=2), AcctEnv(SHORT)
+    vector, one = AcctVectorEnv(3, SHORT, threads=2), AcctEnv(config=SHORT)
     observations, rewarded = play(one, seed=11)
     row, _ = vector.reset(seed=11)
     assert np.array_equal(row[0], observations[0])
@@ -98,7 +97,7 @@ def test_it_is_the_first_world_of_the_vector_environment() -> None:
 
 @pytest.mark.parametrize("action", [np.nan, np.inf, -1, len(ACTIONS), 1.5, [1], [1, 2], "two", None])
 def test_an_impossible_action_moves_nothing(action: Any) -> None:
-    env, other = AcctEnv(SHORT), AcctEnv(SHORT)
+    env, other = AcctEnv(config=SHORT), AcctEnv(config=SHORT)
     env.reset(seed=2), other.reset(seed=2)
     with pytest.raises(ActionError, match="action"):
         env.step(action)
@@ -113,14 +112,14 @@ def test_one_learner_among_cubic_flows() -> None:
     alone = AcctEnv(scenario=scenario(flows=[{"scheme": "acct"}]))
     alone.reset(seed=1)
     throughput = [alone.step(2)[4]["throughput_mbps"] for _ in range(40)]
-    assert max(throughput[10:]) > 1.3 * max(observations[10:, SERIES_SLICES["throughput"]][:, -1] * 8)
+    assert max(throughput[10:]) > 1.3 * max(observations[10:, SERIES["throughput"]][:, -1] * 8)
 
 
 @pytest.mark.parametrize(
     ("document", "message"),
     [
         (scenario(flows=[{"scheme": "cubic"}]), "0 flows"),
-        (scenario(flows=[{"scheme": "acct"}, {"scheme": "acct"}]), r"2 flows.*AcctParallelEnv"),
+        (scenario(flows=[{"scheme": "acct"}, {"scheme": "acct"}]), r"2 flows.*LearnedParallelEnv"),
         (scenario(flows=[{"scheme": "akct"}]), 'did you mean "acct"'),
         (scenario(flows=[{"scheme": "acct", "path": ["bottelneck"]}]), r"flows\[0\]\.path"),
         (scenario(flows=[{"scheme": "acct", "policy": {"constant": 3}}]), "0 flows"),

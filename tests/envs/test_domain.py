@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from ccarena import _core
-from ccarena.acct.spec import REPORT, Zone
 from ccarena.configs import load_config, shipped
-from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs import AcctVectorEnv, domain_json
+from ccarena.configs.schema import EnvConfig
+from ccarena.envs import LearnedVectorEnv, domain_json
 from ccarena.errors import ConfigError, TraceError
+from tests.envs.acct import REPORT, AcctVectorEnv, Zone
 
 CONSTANT = {"constant": 1, "random_steps": 0, "cellular": 0, "trace": 0}
 WIRE_BITS = 1500 * 8
@@ -23,8 +23,8 @@ WIRE_BITS = 1500 * 8
 def reports(action: int = 5, worlds: int = 128, steps: int = 25, **link: Any) -> np.ndarray:
     """Reports `[steps, worlds, columns]` of the first episode of many worlds, nobody else on the link."""
     overrides = {f"env.link.{key}": value for key, value in {"kinds": CONSTANT, "signal": 1, **link}.items()}
-    config = load_config("acct", {**overrides, "env.cross_traffic.probability": 0, "env.episode_s": 1000}).env
-    envs = AcctVectorEnv(worlds, config, seed=1)
+    config = load_config("acct", {**overrides, "env.cross_traffic.probability": 0, "env.episode_s": 1000})
+    envs = LearnedVectorEnv(config, worlds, seed=1)
     envs.reset()
     return np.array([envs.step(np.full(worlds, action))[4]["reports"] for _ in range(steps)])
 
@@ -79,7 +79,7 @@ def test_loss_is_drawn_from_its_range() -> None:
 
 def test_cross_traffic_takes_its_share() -> None:
     def mean_mbps(probability: float) -> float:
-        config = AcctEnvConfig.model_validate(
+        config = EnvConfig.model_validate(
             {
                 "episode_s": (10.0, 10.0),
                 "link": {"kinds": {"constant": 1.0}, "rate_mbps": (24.0, 24.0), "rtt_ms": (20.0, 20.0)},
@@ -125,19 +125,18 @@ def test_recorded_traces_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             r'cross_traffic\.schemes: unknown scheme "cubik"; did you mean "cubic"',
         ),
         ({"env.cross_traffic.schemes": ["acct"]}, r'unknown scheme "acct"'),
-        ({"env.acct": {"budget": 5}}, r'env\.acct: unknown parameter "budget"; did you mean "budget_ms"'),
-        ({"env.acct": {"budget_ms": -1}}, r"env\.acct\.budget_ms is -1; expected"),
+        ({"params": {"budget": 5}}, r'params: unknown parameter "budget"; did you mean "budget_ms"'),
+        ({"params": {"budget_ms": -1}}, r"params\.budget_ms is -1; expected"),
     ],
 )
 def test_unknown_names_get_the_nearest(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        domain_json(load_config("acct", overrides).env)
+        domain_json(load_config("acct", overrides))
 
 
 @pytest.mark.parametrize("name", shipped())
 def test_every_shipped_configuration_has_worlds(name: str) -> None:
-    env = load_config(name).env
-    gymnasium.make_vec(env.id, num_envs=2, config=env).reset(seed=1)
+    gymnasium.make_vec("ccarena/Learned-v0", spec=name, num_envs=2).reset(seed=1)
 
 
 def test_every_preset_can_be_trained_on() -> None:

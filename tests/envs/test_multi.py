@@ -5,28 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccarena.acct.spec import ACTIONS, REPORT, REPORT_FIELDS
-from ccarena.configs.schema import AcctEnvConfig
 from ccarena.errors import ActionError, ConfigError
 
 pettingzoo_test = pytest.importorskip("pettingzoo.test", reason="PETTINGZOO NOT INSTALLED: several learners not tested")
-from ccarena.envs.multi import AcctParallelEnv  # noqa: E402
-
-SHORT = AcctEnvConfig(episode_s=(0.5, 1.0))
+from ccarena.envs.multi import LearnedParallelEnv  # noqa: E402
+from tests.envs.acct import ACTIONS, REPORT, REPORT_FIELDS, SHORT  # noqa: E402
 
 
 def test_pettingzoo_accepts_it() -> None:
-    pettingzoo_test.parallel_api_test(AcctParallelEnv(2, SHORT), num_cycles=200)
+    pettingzoo_test.parallel_api_test(LearnedParallelEnv("acct", 2, SHORT), num_cycles=200)
 
 
 def test_pettingzoo_finds_it_deterministic() -> None:
-    pettingzoo_test.parallel_seed_test(lambda: AcctParallelEnv(2, SHORT), num_cycles=40)
+    pettingzoo_test.parallel_seed_test(lambda: LearnedParallelEnv("acct", 2, SHORT), num_cycles=40)
 
 
 def test_learners_share_the_bottleneck() -> None:
     link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "agent": True}
-    env = AcctParallelEnv(
-        scenario={"duration_s": 4, "links": [link], "flows": [{"scheme": "acct", "count": 3}, {"scheme": "cubic"}]}
+    env = LearnedParallelEnv(
+        "acct", scenario={"duration_s": 4, "links": [link], "flows": [{"scheme": "acct", "count": 3}, {"scheme": "cubic"}]}
     )
     assert len(env.possible_agents) == 3
     env.reset(seed=1)
@@ -49,7 +46,7 @@ def learners_rate_mbps(*competitors: dict[str, object]) -> float:
     """What a learner with a constant α gets of 24 Mbit/s beside `competitors`, which the scenario decides for."""
     link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10}
     flows = [{"scheme": "acct", "desired_mbps": 100}, *competitors]
-    env = AcctParallelEnv(scenario={"duration_s": 6, "links": [link], "flows": flows})
+    env = LearnedParallelEnv("acct", scenario={"duration_s": 6, "links": [link], "flows": flows})
     assert env.possible_agents == ["learner0"]
     env.reset(seed=1)
     acked = 0.0
@@ -68,7 +65,7 @@ def test_competitors_come_from_the_scenario() -> None:
 
 
 def test_a_missing_or_wrong_action_moves_nobody() -> None:
-    env, other = AcctParallelEnv(2, SHORT), AcctParallelEnv(2, SHORT)
+    env, other = LearnedParallelEnv("acct", 2, SHORT), LearnedParallelEnv("acct", 2, SHORT)
     env.reset(seed=1), other.reset(seed=1)
     for wrong in ({"learner0": 1}, {"learner0": 1, "learner1": 15}, {"learner0": np.nan, "learner1": 1}, {}):
         with pytest.raises(ActionError, match=r"learner1|actions\[[01]\]"):
@@ -79,7 +76,7 @@ def test_a_missing_or_wrong_action_moves_nobody() -> None:
 
 
 def test_an_episode_that_is_over_has_no_steps() -> None:
-    env = AcctParallelEnv(2, SHORT)
+    env = LearnedParallelEnv("acct", 2, SHORT)
     env.reset(seed=1)
     while env.agents:
         env.step(dict.fromkeys(env.agents, 3))
@@ -89,6 +86,6 @@ def test_an_episode_that_is_over_has_no_steps() -> None:
 
 def test_no_learners_are_refused() -> None:
     with pytest.raises(ConfigError, match="learners = 0"):
-        AcctParallelEnv(0, SHORT)
+        LearnedParallelEnv("acct", 0, SHORT)
     with pytest.raises(ConfigError, match="not both"):
-        AcctParallelEnv(2, SHORT, scenario={})
+        LearnedParallelEnv("acct", 2, SHORT, scenario={})

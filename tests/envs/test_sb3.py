@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs import AcctVectorEnv
+from tests.envs.acct import SHORT, AcctVectorEnv
 
 pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 NOT INSTALLED: its view of worlds not tested")
 from ccarena.envs.sb3 import Sb3VecEnv
 
-SHORT = AcctEnvConfig(episode_s=(0.3, 0.8))
 
 
 def test_terminal_observations_and_returns() -> None:

@@ -14,21 +14,18 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccarena.acct.rewards import rewards
-from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS
-from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs import AcctVectorEnv
+from ccarena.envs import LearnedVectorEnv
 from ccarena.errors import ActionError, CheckpointError, ConfigError
+from tests.envs.acct import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SHORT, AcctVectorEnv, rewards
 
 ROOT = Path(__file__).parents[2]
-SHORT = AcctEnvConfig(episode_s=(0.3, 0.8))
 
 
 def actions(steps: int, worlds: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, len(ACTIONS), (steps, worlds))
 
 
-def roll(envs: AcctVectorEnv, chosen: np.ndarray) -> list[np.ndarray]:
+def roll(envs: LearnedVectorEnv, chosen: np.ndarray) -> list[np.ndarray]:
     """All that a run of steps returns, one entry per kind of array."""
     steps = [envs.step(row) for row in chosen]
     arrays = [np.array([step[k] for step in steps]) for k in range(4)]
@@ -41,7 +38,7 @@ def same(one: list[np.ndarray], two: list[np.ndarray]) -> bool:
 
 def test_gymnasium_makes_it() -> None:
     envs = gymnasium.make_vec("ccarena/Acct-v0", num_envs=5, config=SHORT, threads=1)
-    assert isinstance(envs.unwrapped, AcctVectorEnv) and envs.num_envs == 5
+    assert isinstance(envs.unwrapped, LearnedVectorEnv) and envs.num_envs == 5
     assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
     observations, infos = envs.reset(seed=1)
     assert envs.observation_space.contains(observations) and infos == {}
@@ -185,7 +182,7 @@ def test_counts_that_make_no_sense_are_refused() -> None:
 
 def test_1024_worlds_fit_in_2_gb() -> None:
     code = (
-        "import resource, numpy as np; from ccarena.envs import AcctVectorEnv; envs = AcctVectorEnv(1024); "
+        "import resource, numpy as np; from ccarena.envs import LearnedVectorEnv; envs = LearnedVectorEnv('acct', 1024); "
         f"envs.reset(seed=1); rng = np.random.default_rng(1); "
         f"[envs.step(rng.integers(0, {len(ACTIONS)}, 1024)) for _ in range(40)]; "
         f"assert envs.step(np.zeros(1024, int))[0].shape == (1024, {OBSERVATION_SIZE}); "

@@ -5,13 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ccarena.hyvar import AURORA, HYBRID, AuroraReward, HyvarReward, Layout, discounted
+from ccarena.agents.semi_markov import discounted
+from ccarena.configs import load_config
+from ccarena.configs.schema import RewardConfig
+from ccarena.envs.rewards import Reward
+from ccarena.envs.spec import Spec, spec_of
+
+HYBRID, AURORA = spec_of(load_config("hyvar")), spec_of(load_config("aurora"))
+hyvar, aurora = Reward(RewardConfig(name="hyvar"), HYBRID), Reward(RewardConfig(name="aurora"), AURORA)
 
 
-def report(layout: Layout, **fields: float) -> np.ndarray:
-    row = np.zeros((1, len(layout.report_fields)), dtype=np.float32)
+def report(spec: Spec, **fields: float) -> np.ndarray:
+    row = np.zeros((1, len(spec.report)), dtype=np.float32)
     for name, value in fields.items():
-        row[0, getattr(layout.report, name)] = value
+        row[0, spec.report.index(name)] = value
     return row
 
 
@@ -28,28 +35,28 @@ def report(layout: Layout, **fields: float) -> np.ndarray:
 def test_hyvar(throughput: float, loss: float, rtt: float, expected: float) -> None:
     fields = {"throughput_mbps": throughput, "loss_mbps": loss, "rtt_ms": rtt}
     row = report(HYBRID, throughput_max_mbps=48, rtt_min_ms=30, **fields)
-    assert HyvarReward()(row) == pytest.approx([expected], rel=1e-6)
+    assert hyvar(row) == pytest.approx([expected], rel=1e-6)
 
 
 def test_nothing_has_arrived_yet() -> None:
-    assert np.array_equal(HyvarReward()(report(HYBRID)), [0])
+    assert np.array_equal(hyvar(report(HYBRID)), [0])
 
 
 def test_epsilon_is_a_parameter() -> None:
     row = report(HYBRID, throughput_mbps=10, loss_mbps=1, rtt_ms=20, throughput_max_mbps=10, rtt_min_ms=20)
-    assert HyvarReward(epsilon=2)(row) == pytest.approx([0.8])
+    assert Reward(RewardConfig(name="hyvar", epsilon=2), HYBRID)(row) == pytest.approx([0.8])
 
 
 def test_aurora() -> None:
     # 12 Mbit/s are 1000 packets/s.
     row = report(AURORA, throughput_mbps=12, rtt_ms=50, loss_ratio=0.02)
-    assert AuroraReward()(row) == pytest.approx([10 * 1000 - 1000 * 0.05 - 2000 * 0.02])
+    assert aurora(row) == pytest.approx([10 * 1000 - 1000 * 0.05 - 2000 * 0.02])
 
 
 def test_rows_are_independent() -> None:
-    rows = np.random.default_rng(1).uniform(0.1, 50, (20, len(HYBRID.report_fields))).astype(np.float32)
-    assert np.array_equal(HyvarReward()(rows), np.concatenate([HyvarReward()(row[None]) for row in rows]))
-    assert HyvarReward()(rows).dtype == np.float32
+    rows = np.random.default_rng(1).uniform(0.1, 50, (20, len(HYBRID.report))).astype(np.float32)
+    assert np.array_equal(hyvar(rows), np.concatenate([hyvar(row[None]) for row in rows]))
+    assert hyvar(rows).dtype == np.float32
 
 
 def test_one_unit_of_time_is_the_naive_rule() -> None:
