@@ -14,6 +14,7 @@ from stable_baselines3 import A2C, PPO
 from ccarena.configs import load_config
 from ccarena.envs import AcctVectorEnv
 from ccarena.envs.sb3 import Sb3VecEnv
+from ccarena.policies import contract
 from ccarena.policies.sb3 import AcctPolicy, to_artifact
 
 ALGORITHMS = {
@@ -50,7 +51,8 @@ def main() -> None:
         **settings,
     )
     model.learn(args.decisions)
-    to_artifact(model, {"env": config.env.model_dump(mode="json"), "settings": settings}).save(args.out)
+    training = {"env": config.env.model_dump(mode="json"), "settings": settings}
+    to_artifact(model, contract.scheme("acct-1"), training=training).save(args.out)
     print(f"policy: {args.out}")
 
 

@@ -21,19 +21,18 @@ from ccarena.configs.schema import Sb3Config, Sb3TrainConfig
 from ccarena.envs.sb3 import Sb3VecEnv
 from ccarena.errors import MissingDependencyError
 from ccarena.hyvar.rewards import discounted
-from ccarena.hyvar.spec import LAYOUTS, Layout
-from ccarena.policies import mlp
-from ccarena.policies.artifact import versions
+from ccarena.hyvar.spec import LAYOUTS
+from ccarena.policies import contract
 
 try:
-    import torch
     from stable_baselines3 import PPO, SAC, TD3
     from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
     from stable_baselines3.common.logger import Logger
-    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
     from torch import Tensor, nn
 except ImportError as error:
     raise MissingDependencyError.for_extra("stable-baselines3", "train", "training with Stable-Baselines3") from error
+
+from ccarena.policies.sb3 import NormalisedObservation
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -153,20 +152,6 @@ class ExploringSAC(_Explorer, SAC):
     """SAC, whose policy explores by itself, without a random start."""
 
 
-class NormalisedObservation(BaseFeaturesExtractor):
-    """The fixed input normalisation of a layout."""
-
-    def __init__(self, observation_space: gym.spaces.Box, layout: Layout) -> None:
-        super().__init__(observation_space, features_dim=layout.observation_size)
-        for name, value in mlp.normalisation(layout).items():
-            self.register_buffer(name, torch.from_numpy(value))
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Raw observations `[N, observation_size]` to the same, normalised."""
-        offset, scale, low, high = (self.get_buffer(name) for name in ("offset", "scale", "low", "high"))
-        return torch.clamp((observations - offset) * scale, low, high)
-
-
 def build(config: Sb3TrainConfig, envs: gym.vector.VectorEnv) -> BaseAlgorithm:
     """The configured algorithm over `envs`, seeded, with networks as the artifact has them."""
     agent, layout = config.agent, LAYOUTS[config.env.scheme]
@@ -175,7 +160,7 @@ def build(config: Sb3TrainConfig, envs: gym.vector.VectorEnv) -> BaseAlgorithm:
         "net_arch": list(config.network.hidden),
         "activation_fn": nn.ReLU,
         "features_extractor_class": NormalisedObservation,
-        "features_extractor_kwargs": {"layout": layout},
+        "features_extractor_kwargs": {"normalisation": contract.scheme(layout.id).normalisation},
     }
     common: dict[str, Any] = {
         "learning_rate": _falling(agent.learning_rate),
@@ -224,30 +209,3 @@ def build(config: Sb3TrainConfig, envs: gym.vector.VectorEnv) -> BaseAlgorithm:
 def _falling(rate: float) -> Callable[[float], float]:
     """A learning rate that falls linearly to a tenth."""
     return lambda left: rate * (0.1 + 0.9 * left)
-
-
-def to_artifact(
-    model: BaseAlgorithm, layout: Layout, training: dict[str, Any], evaluation: dict[str, Any] | None = None
-) -> mlp.MlpArtifact:
-    """The artifact of a trained `model`: its deterministic policy."""
-    policy: Any = model.policy
-    if isinstance(model, TD3):
-        layers, extractor, output = list(policy.actor.mu), policy.actor.features_extractor, "tanh"
-    elif isinstance(model, SAC):
-        layers, extractor, output = [*policy.actor.latent_pi, policy.actor.mu], policy.actor.features_extractor, "tanh"
-    else:
-        layers, extractor, output = (
-            [*policy.mlp_extractor.policy_net, policy.action_net],
-            policy.features_extractor,
-            "linear",
-        )
-    linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
-    names = [f"actor.{k}" for k in range(len(linear) - 1)] + ["actor.out"]
-    tensors = {
-        f"{name}.{part}": value.detach().cpu().numpy().copy()
-        for name, layer in zip(names, linear, strict=True)
-        for part, value in (("weight", layer.weight), ("bias", layer.bias))
-    }
-    tensors |= {f"normalisation.{name}": value.cpu().numpy().copy() for name, value in extractor.named_buffers()}
-    hidden = tuple(layer.out_features for layer in linear[:-1])
-    return mlp.MlpArtifact(tensors, layout.id, hidden, output, training, model.seed or 0, versions(), evaluation or {})

@@ -24,8 +24,7 @@ from ccarena.agents.progress import Display, Recorder
 from ccarena.agents.runs import CONFIG, EVALUATION, INTERRUPTED, POLICY, check_device, fixed, resumable, signals
 from ccarena.configs import TrainConfig, save_config
 from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
-from ccarena.policies.artifact import Artifact
-from ccarena.policies.networks import ActorCritic, Architecture
+from ccarena.policies.networks import ActorCritic, Architecture, to_artifact
 
 log = logging.getLogger(__name__)
 
@@ -178,8 +177,8 @@ def _executor(config: TrainConfig, learner: Learner, architecture: Architecture,
 
 def _finish(config: TrainConfig, out: Path, network: ActorCritic) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
-    artifact = Artifact.of(network, config.model_dump(mode="json"), config.seed)
-    artifact.save(out / POLICY)
+    training = config.model_dump(mode="json")
+    to_artifact(network, training, config.seed).save(out / POLICY)
     print(f"policy: {out / POLICY}")
     if not config.eval.suites:
         return
@@ -188,5 +187,5 @@ def _finish(config: TrainConfig, out: Path, network: ActorCritic) -> None:
     verdict = evaluate_run(out, config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
-        Artifact.of(network, artifact.training, config.seed, figures).save(out / POLICY)
+        to_artifact(network, training, config.seed, figures).save(out / POLICY)
     print(verdict)

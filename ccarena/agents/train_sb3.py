@@ -28,6 +28,8 @@ from ccarena.configs import save_config
 from ccarena.configs.schema import Sb3TrainConfig
 from ccarena.errors import CheckpointError, ConfigError, TrainingError
 from ccarena.hyvar.spec import LAYOUTS
+from ccarena.policies import contract
+from ccarena.policies.sb3 import to_artifact
 
 log = logging.getLogger(__name__)
 
@@ -181,8 +183,8 @@ class _Progress(BaseCallback):
 
 def _finish(config: Sb3TrainConfig, out: Path, model: BaseAlgorithm) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
-    layout, training = LAYOUTS[config.env.scheme], config.model_dump(mode="json")
-    sb3.to_artifact(model, layout, training).save(out / POLICY)
+    trained_for, training = contract.scheme(LAYOUTS[config.env.scheme].id), config.model_dump(mode="json")
+    to_artifact(model, trained_for, training=training).save(out / POLICY)
     print(f"policy: {out / POLICY}")
     if not config.eval.suites:
         return
@@ -190,5 +192,5 @@ def _finish(config: Sb3TrainConfig, out: Path, model: BaseAlgorithm) -> None:
 
     verdict = evaluate_run(out, config)
     figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
-    sb3.to_artifact(model, layout, training, figures).save(out / POLICY)
+    to_artifact(model, trained_for, training=training, evaluation=figures).save(out / POLICY)
     print(verdict)

@@ -26,7 +26,6 @@ from ccarena.eval.evaluate import (
 from ccarena.eval.expectations import judge
 from ccarena.eval.links import SUITES
 from ccarena.policies import artifact
-from ccarena.policies.mlp import MlpArtifact
 
 __all__ = ["add_parser", "find_policy", "give_policy", "read_scenario", "run"]
 
@@ -95,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     }
     with report.progress_bar("evaluating") as progress:
         options |= {"threads": threads, "progress": progress}
-        if policy is not None and isinstance(artifact.load(policy), MlpArtifact):
+        if policy is not None and artifact.load(policy).contract.bounds is not None:
             suites = args.suite or list(hybrids.SUITES)
             result = hybrids.evaluate(policy, suites, **options)
             verdict = hybrids.judge(result, training)

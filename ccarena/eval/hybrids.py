@@ -29,7 +29,6 @@ from ccarena.eval.evaluate import (
 from ccarena.eval.expectations import Expectation, Row, Verdict
 from ccarena.eval.links import Link, Scheme, bdp_packets, heuristic
 from ccarena.policies import artifact
-from ccarena.policies.mlp import MlpArtifact
 
 __all__ = ["SUITES", "evaluate", "evaluate_run", "judge"]
 
@@ -82,7 +81,7 @@ def unlearned(scheme: str) -> str:
     return f"{scheme} 2^{CONSTANTS[scheme]:g}" if scheme != "aurora" else "aurora, constant"
 
 
-def scheme_of(trained: artifact.Artifact | MlpArtifact) -> str:
+def scheme_of(trained: artifact.Artifact) -> str:
     """The scheme that a policy was trained for. Raises PolicyError if that is none of these."""
     env = trained.training.get("env")
     found = str(env.get("id") if isinstance(env, dict) else None)

@@ -1,172 +1,199 @@
-"""The policy artifact: one safetensors file with everything that acting on a policy needs, and where it came from.
+"""The policy artifact (format 2): one safetensors file with all that acting on a policy needs, and where it came from.
 
-Tensors (float32): `{actor,critic}.conv.{throughput,delay,zone,window}.{weight[F,C,8],bias[F]}`,
-`{actor,critic}.hidden.{weight[H,4F+2],bias[H]}`, `actor.out.{weight[15,H],bias[15]}`,
-`critic.out.{weight[1,H],bias[1]}`, `normalisation.{offset,scale,low,high}[58]`. Metadata (strings): `ccarena_format`,
-`architecture` (JSON), `observation`, `actions` (JSON list), `training` (JSON), `seed`, `versions` (JSON), `evaluation`
-(JSON: what to expect of it).
-Nothing in it is executed or unpickled.
-
-That is ACCT's. Policies with continuous actions have the same metadata and other tensors: `ccarena.policies.mlp`.
+It holds the learned scheme's document, the network as a graph with its weights, the normalisation, and the provenance;
+docs/artifact.md has every entry. Nothing in it is executed or unpickled. Reading and acting need NumPy alone.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata as packages
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.acct import spec
 from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
+from ccarena.policies.contract import Contract, FloatArray, Normalisation
+from ccarena.policies.graph import Graph, run
 
-if TYPE_CHECKING:
-    from ccarena.policies.mlp import MlpArtifact
-    from ccarena.policies.networks import ActorCritic
-
-FORMAT = "1"
-MAX_FILTERS, MAX_HIDDEN = 1024, 4096
-
-
-def expected_shapes(filters: int, hidden: int) -> dict[str, tuple[int, ...]]:
-    """Shape of every tensor of an artifact with this architecture."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for network, outputs in (("actor", len(spec.ACTIONS)), ("critic", 1)):
-        for series, channels in spec.SERIES.items():
-            shapes[f"{network}.conv.{series}.weight"] = (filters, channels, spec.HISTORY)
-            shapes[f"{network}.conv.{series}.bias"] = (filters,)
-        shapes[f"{network}.hidden.weight"] = (hidden, len(spec.SERIES) * filters + len(spec.SCALARS))
-        shapes[f"{network}.hidden.bias"] = (hidden,)
-        shapes[f"{network}.out.weight"] = (outputs, hidden)
-        shapes[f"{network}.out.bias"] = (outputs,)
-    for name in ("offset", "scale", "low", "high"):
-        shapes[f"normalisation.{name}"] = (spec.OBSERVATION_SIZE,)
-    return shapes
+FORMAT = "2"
+_NORMALISATION = "normalisation."
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A validated policy."""
+    """A policy."""
 
-    tensors: dict[str, NDArray[np.float32]]
-    """By name, as the module says."""
-    filters: int
-    hidden: int
+    contract: Contract
+    """What it was trained for."""
+    graph: Graph
+    """The network, from the normalised observation to its outputs."""
+    params: dict[str, float] = field(default_factory=dict)
+    """Values of the document's parameters in training."""
     training: dict[str, Any] = field(default_factory=dict)
     """Effective training configuration."""
     seed: int = 0
     versions: dict[str, str] = field(default_factory=dict)
     """Of the software that trained it."""
+    trained_on: list[dict[str, str]] = field(default_factory=list)
+    """Every trace, preset and distribution of scenarios that it was trained on: `kind`, `name`, `digest`."""
     evaluation: dict[str, Any] = field(default_factory=dict)
     """Figures that it reached after training; empty if it was not evaluated."""
-
-    def network(self) -> ActorCritic:
-        """The policy as a PyTorch module (needs PyTorch)."""
-        import torch
-
-        from ccarena.policies.networks import ActorCritic, Architecture
-
-        network = ActorCritic(Architecture(self.filters, self.hidden))
-        network.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in self.tensors.items()})
-        return network
 
     @classmethod
     def of(
         cls,
-        network: ActorCritic,
-        training: Mapping[str, Any],
-        seed: int,
+        graph: Graph,
+        contract: Contract,
+        params: Mapping[str, float] | None = None,
+        training: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        trained_on: Sequence[Mapping[str, str]] = (),
         evaluation: Mapping[str, Any] | None = None,
     ) -> Artifact:
-        """The artifact of a trained `network`; `training` and `evaluation` must be JSON-serialisable."""
-        tensors = {name: value.detach().cpu().numpy().copy() for name, value in network.state_dict().items()}
-        size = network.architecture
-        return cls(tensors, size.filters, size.hidden, dict(training), seed, versions(), dict(evaluation or {}))
+        """The artifact of a network that was trained with the software that is installed."""
+        return cls(
+            contract,
+            graph,
+            dict(params or {}),
+            dict(training or {}),
+            seed,
+            versions(),
+            [dict(each) for each in trained_on],
+            dict(evaluation or {}),
+        )
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The learned scheme's document."""
+        document: dict[str, Any] = json.loads(self.contract.document)
+        return document
+
+    @property
+    def tensors(self) -> dict[str, FloatArray]:
+        """Every tensor of the file by name."""
+        return {**self.graph.tensors, **self.contract.normalisation.tensors()}
+
+    def outputs(self, observations: FloatArray, state: FloatArray | None = None) -> FloatArray:
+        """Logits `[N, actions]`, or the continuous action `[N, 1]` within its bounds, for raw observations.
+
+        `observations` is `[N, length]`. `state` `[N, graph.state_len]` is what a recurrent policy remembers of
+        each flow; it is replaced in place. Zeros if None.
+        """
+        y, after = run(self.graph, self.contract.normalisation(observations), state)
+        if state is not None:
+            state[...] = after
+        if self.contract.bounds is None:
+            return y
+        low, high = self.contract.bounds
+        return np.clip(y, np.float32(low), np.float32(high))
+
+    def act(self, observations: FloatArray, state: FloatArray | None = None) -> NDArray[Any]:
+        """Actions `[N]`: indices, or continuous ones. See `outputs`."""
+        y = self.outputs(observations, state)
+        return y.argmax(axis=1) if self.contract.bounds is None else y[:, 0]
+
+    def encode(self) -> bytes:
+        """The file's bytes, checked. Raises PolicyError: weights that are not finite, a graph that does not fit."""
+        metadata = {
+            "ccarena_format": FORMAT,
+            "document": self.contract.document,
+            "digest": self.contract.digest,
+            "params": _json(self.params),
+            "graph": json.dumps(self.graph.to_json(), separators=(",", ":"), allow_nan=False),
+            "actions": _json(self.contract.actions),
+            "bounds": _json(self.contract.bounds or []),
+            "training": _json(self.training),
+            "seed": str(self.seed),
+            "versions": _json(self.versions),
+            "trained_on": _json(self.trained_on),
+            "evaluation": _json(self.evaluation),
+        }
+        data = tensorfile.encode(self.tensors, metadata)
+        _check(data)
+        return data
 
     def save(self, path: str | Path) -> None:
         """Writes the file atomically. Raises PolicyError if a weight is not finite or the file cannot be written."""
         path = Path(path)
-        _check_tensors(path, self.tensors, self.filters, self.hidden)
-        architecture = {"kind": "acct-conv", "filters": self.filters, "hidden": self.hidden}
-        write(path, self, architecture, spec.OBSERVATION_ID, list(spec.ACTIONS))
+        try:
+            tensorfile.write_bytes(path, self.encode())
+        except PolicyError as error:
+            raise PolicyError(f"{path}: {error}") from error
+        except OSError as error:
+            raise PolicyError(f"{path}: cannot write the policy: {error.strerror}; choose another place") from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Artifact:
+        """See `load`."""
+        return load(path)
 
 
-def write(path: Path, artifact: Any, architecture: Mapping[str, Any], observation: str, actions: list[float]) -> None:
-    """Writes `artifact`'s tensors and provenance. Raises PolicyError if the file cannot be written."""
-    metadata = {
-        "ccarena_format": FORMAT,
-        "architecture": _json(architecture),
-        "observation": observation,
-        "actions": _json(actions),
-        "training": _json(artifact.training),
-        "seed": str(artifact.seed),
-        "versions": _json(artifact.versions),
-        "evaluation": _json(artifact.evaluation),
-    }
-    try:
-        tensorfile.write(path, artifact.tensors, metadata)
-    except OSError as error:
-        raise PolicyError(f"{path}: cannot write the policy: {error.strerror}; choose another place") from error
+def load(path: str | Path) -> Artifact:
+    """Reads and checks the artifact at `path`.
 
-
-def load(path: str | Path) -> Artifact | MlpArtifact:
-    """Reads and checks the artifact at `path`, of whatever kind it is.
-
-    Raises PolicyError, naming file, fault and expectation, if it is missing, truncated, no policy, of another format
-    version, observation or action set, has a missing, extra or misshapen tensor, or a value that is not finite.
+    Raises PolicyError, naming file, fault and expectation, if it is missing, truncated, no policy or of another format
+    version, if graph, tensors, observation and actions do not fit each other, or if a value is not finite.
     """
     path = Path(path)
     try:
-        tensors, metadata = tensorfile.read(path)
+        data = path.read_bytes()
     except OSError as error:
         raise PolicyError(f"{path}: cannot read the policy: {error.strerror}") from error
+    try:
+        return _decode(data)
     except tensorfile.TensorFileError as error:
         raise PolicyError(f"{path}: not a policy artifact: {error}; expected a safetensors file of ccarena") from error
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from error
 
-    version = metadata.get("ccarena_format")
-    if version is None:
-        raise PolicyError(f"{path}: not a policy artifact: metadata has no `ccarena_format`; was it saved by ccarena?")
-    if version != FORMAT:
-        raise PolicyError(f'{path}: format version "{version}", expected "{FORMAT}"; use the ccarena that wrote it')
-    observation = metadata.get("observation")
-    actions = parse(path, metadata, "actions", list)
-    architecture = parse(path, metadata, "architecture", dict)
+
+def _decode(data: bytes) -> Artifact:
+    tensorfile.refuse_pickle(data)
+    _check(data)
+    tensors, metadata = tensorfile.decode(data)
+    read = {name: tensors.pop(_NORMALISATION + name) for name in ("offset", "scale", "low", "high")}
+    bounds = _parse(metadata, "bounds", list)
+    contract = Contract(
+        metadata["document"],
+        metadata["digest"],
+        Normalisation(**read),
+        tuple(_parse(metadata, "actions", list)),
+        (bounds[0], bounds[1]) if bounds else None,
+    )
     try:
         seed = int(metadata.get("seed", ""))
     except ValueError:
-        raise PolicyError(f"{path}: seed {metadata.get('seed')!r} in the metadata, expected an integer") from None
-    provenance: dict[str, Any] = {
-        name: parse(path, metadata, name, dict) for name in ("training", "versions", "evaluation")
-    }
-    provenance["seed"] = seed
-    from ccarena.policies import mlp
+        raise PolicyError(f"metadata `seed` is {metadata.get('seed')!r}; expected an integer") from None
+    return Artifact(
+        contract,
+        Graph.of_json(_parse(metadata, "graph", dict), tensors),
+        _parse(metadata, "params", dict),
+        _parse(metadata, "training", dict),
+        seed,
+        _parse(metadata, "versions", dict),
+        _parse(metadata, "trained_on", list),
+        _parse(metadata, "evaluation", dict),
+    )
 
-    if observation in mlp.LAYOUTS:
-        return mlp.check(path, tensors, observation, actions, architecture, provenance)
-    if observation != spec.OBSERVATION_ID:
-        known = '" or "'.join((spec.OBSERVATION_ID, *mlp.LAYOUTS))
-        raise PolicyError(f'{path}: observation "{observation}", expected "{known}"')
-    if actions != list(spec.ACTIONS):
-        raise PolicyError(f"{path}: actions {actions}, expected {list(spec.ACTIONS)}")
-    if architecture.get("kind") != "acct-conv":
-        raise PolicyError(f'{path}: architecture kind {architecture.get("kind")!r}, expected "acct-conv"')
-    filters = _size(path, architecture, "filters", MAX_FILTERS)
-    hidden = _size(path, architecture, "hidden", MAX_HIDDEN)
-    _check_tensors(path, tensors, filters, hidden)
-    return Artifact(tensors, filters, hidden, **provenance)
+
+def _check(data: bytes) -> None:
+    """Raises PolicyError unless `data` is a policy: the one strict check, in Rust, that of whoever runs the policy."""
+    from ccarena import _core
+
+    _core.Policy.of(data)
 
 
 def versions() -> dict[str, str]:
     """Versions of this Python and of the installed packages that training depends on."""
     found = {"python": platform.python_version()}
-    for name in ("ccarena", "torch", "numpy", "gymnasium", "stable-baselines3"):
+    for name in ("ccarena", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib"):
         try:
             found[name] = packages.version(name)
         except packages.PackageNotFoundError:
@@ -174,45 +201,16 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _check_tensors(path: Path, tensors: Mapping[str, NDArray], filters: int, hidden: int) -> None:
-    check_tensors(path, tensors, expected_shapes(filters, hidden))
-
-
-def check_tensors(path: Path, tensors: Mapping[str, NDArray], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises PolicyError unless `tensors` are exactly those expected, float32 and finite."""
-    for name in sorted(expected.keys() - tensors.keys()):
-        raise PolicyError(f'{path}: tensor "{name}" is missing, expected shape {list(expected[name])}')
-    for name in sorted(tensors.keys() - expected.keys()):
-        raise PolicyError(f'{path}: unknown tensor "{name}"; a policy of this architecture has none of that name')
-    for name, shape in expected.items():
-        tensor = tensors[name]
-        if tensor.shape != shape:
-            raise PolicyError(f'{path}: tensor "{name}" has shape {list(tensor.shape)}, expected {list(shape)}')
-        if tensor.dtype != np.float32:
-            raise PolicyError(f'{path}: tensor "{name}" is {tensor.dtype}, expected float32')
-        if not np.isfinite(tensor).all():
-            raise PolicyError(f'{path}: tensor "{name}" has values that are not finite; the policy cannot be used')
-    if (tensors["normalisation.low"] > tensors["normalisation.high"]).any():
-        raise PolicyError(f"{path}: the normalisation clips to an empty range, expected low <= high everywhere")
-
-
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def parse(path: Path, metadata: Mapping[str, str], key: str, kind: type) -> Any:
+def _parse(metadata: Mapping[str, str], key: str, kind: type) -> Any:
     """The JSON of one entry of the metadata. Raises PolicyError if it is missing or of another type."""
     try:
         value = json.loads(metadata.get(key, ""))
     except (ValueError, RecursionError):
-        raise PolicyError(f"{path}: metadata `{key}` is missing or no JSON, expected a JSON {kind.__name__}") from None
+        raise PolicyError(f"metadata `{key}` is missing or no JSON; expected a JSON {kind.__name__}") from None
     if not isinstance(value, kind):
-        raise PolicyError(f"{path}: metadata `{key}` is a {type(value).__name__}, expected a JSON {kind.__name__}")
-    return value
-
-
-def _size(path: Path, architecture: Mapping[str, Any], key: str, top: int) -> int:
-    value = architecture.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= top:
-        raise PolicyError(f"{path}: architecture `{key}` is {value!r}, expected an integer in 1..{top}")
+        raise PolicyError(f"metadata `{key}` is a {type(value).__name__}; expected a JSON {kind.__name__}")
     return value

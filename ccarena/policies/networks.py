@@ -8,12 +8,14 @@ inference in a kernel at microseconds, Pensieve, which the design follows, has 1
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ccarena.acct import spec
 from ccarena.errors import MissingDependencyError
+from ccarena.policies import contract
+from ccarena.policies.artifact import Artifact
 
 try:
     import torch
@@ -25,43 +27,16 @@ except ImportError as error:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Size of the networks; with the observation id it fixes every tensor's shape."""
+    """Size of the networks."""
 
     filters: int = 8
     """Filters of each convolution."""
     hidden: int = 128
     """Units of the hidden layer (paper: 128)."""
 
-    def to_dict(self) -> dict[str, int | str]:
-        """As the artifact's metadata carries it."""
-        return {"kind": "acct-conv", **asdict(self)}
-
-
-def default_normalisation() -> dict[str, np.ndarray]:
-    """Fixed input normalisation x' = clip((x - offset) · scale, low, high), each `[OBSERVATION_SIZE]` float32.
-
-    Fixed rather than running statistics, so that training has no hidden state and an artifact means the same
-    everywhere. The scales put 1-100 Mbit/s and delays of up to two budgets at about 0-1. Not in the paper.
-    """
-    size = spec.OBSERVATION_SIZE
-    scale = np.ones(size, dtype=np.float32)
-    high = np.ones(size, dtype=np.float32)
-    for where, factor, top in (
-        (spec.SERIES_SLICES["throughput"], 0.3, 4.0),  # MB/s: clipped at 107 Mbit/s
-        (spec.SERIES_SLICES["delay"], 0.5, 5.0),  # budgets: clipped at 10
-        (spec.SERIES_SLICES["zone"], 1.0, 1.0),
-        (spec.SERIES_SLICES["window"], 1.0, 4.0),
-        (spec.SCALAR_SLICE.start, 0.01, 4.0),  # packets/s: clipped at 400
-        (spec.SCALAR_SLICE.start + 1, 1.0 / spec.ACTIONS[-1], 1.0),
-    ):
-        scale[where] = factor
-        high[where] = top
-    zeros = np.zeros(size, dtype=np.float32)
-    return {"offset": zeros, "scale": scale, "low": zeros.copy(), "high": high}
-
 
 class Normalisation(nn.Module):
-    """Applies :func:`default_normalisation`, or whatever an artifact loaded into its buffers."""
+    """ACCT's fixed input normalisation, as buffers."""
 
     offset: Tensor
     scale: Tensor
@@ -70,7 +45,7 @@ class Normalisation(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        for name, value in default_normalisation().items():
+        for name, value in contract.acct_normalisation().items():
             self.register_buffer(name, torch.from_numpy(value))
 
     def forward(self, observation: Tensor) -> Tensor:
@@ -125,7 +100,7 @@ class Tower(Trunk):
 
 
 class ActorCritic(nn.Module):
-    """Both networks. `state_dict()` has the artifact's tensor names."""
+    """Both networks."""
 
     def __init__(self, architecture: Architecture = Architecture()) -> None:
         super().__init__()
@@ -147,6 +122,18 @@ class ActorCritic(nn.Module):
     def value(self, observation: Tensor) -> Tensor:
         """The critic alone: raw observations to values `[N]`."""
         return self.critic(self.normalisation(observation)).squeeze(1)
+
+
+def to_artifact(
+    network: ActorCritic, training: Mapping[str, Any], seed: int, evaluation: Mapping[str, Any] | None = None
+) -> Artifact:
+    """The artifact of a trained `network`: its actor. `training` and `evaluation` must be JSON-serialisable."""
+    from ccarena.policies.export import to_graph
+
+    buffers = {name: value.cpu().numpy().copy() for name, value in network.normalisation.named_buffers()}
+    trained_for = replace(contract.scheme(spec.OBSERVATION_ID), normalisation=contract.Normalisation(**buffers))
+    graph = to_graph(network.actor, spec.OBSERVATION_SIZE)
+    return Artifact.of(graph, trained_for, {}, training, seed, evaluation=evaluation)
 
 
 def bind_flat(module: nn.Module) -> tuple[Tensor, Tensor]:

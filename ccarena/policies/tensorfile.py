@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.numpy import load
 
 _NAMES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
 
@@ -45,10 +46,15 @@ def write(path: Path, tensors: Mapping[str, NDArray], metadata: Mapping[str, str
 
     Raises OSError (disk full, no permission), after which the old file is still there.
     """
+    write_bytes(path, encode(tensors, metadata))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes `data` as `write` does."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(encode(tensors, metadata))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -73,15 +79,23 @@ def read(path: Path) -> tuple[dict[str, NDArray], dict[str, str]]:
 
     Raises TensorFileError if it is no safetensors file or is truncated, OSError if it cannot be read.
     """
-    with open(path, "rb") as file:
-        start = file.read(9)
+    data = path.read_bytes()
+    refuse_pickle(data)
     try:
-        with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
+        return decode(data)
     except (SafetensorError, TypeError, ValueError) as error:
-        # Ours begins with the length of its header, which may look like this too, and then with the header's brace.
-        if start[8:] != b"{" and (start[:2] == b"PK" or start[:1] == b"\x80"):
-            raise TensorFileError(
-                "it is a pickle or a zip archive such as torch.save writes, which is never loaded"
-            ) from error
         raise TensorFileError(f"it is truncated or no safetensors file ({error})") from error
+
+
+def decode(data: bytes) -> tuple[dict[str, NDArray], dict[str, str]]:
+    """Tensors and metadata of a file's bytes. Raises SafetensorError, ValueError or TypeError if it has none."""
+    tensors = load(data)
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return tensors, header.get("__metadata__") or {}
+
+
+def refuse_pickle(data: bytes) -> None:
+    """Raises TensorFileError if `data` is a pickle or what holds one."""
+    # Ours begins with the length of its header, which may look like this too, and then with the header's brace.
+    if data[8:9] != b"{" and (data[:2] == b"PK" or data[:1] == b"\x80"):
+        raise TensorFileError("it is a pickle or a zip archive such as torch.save writes, which is never loaded")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ccarena.eval import hybrids
 from ccarena.eval.evaluate import Evaluation
 from ccarena.eval.hybrids import CONSTANTS, build, judge, unlearned
 from ccarena.hyvar.spec import LAYOUTS
-from ccarena.policies.mlp import MlpArtifact, expected_shapes, normalisation
+from tests.policies.made import continuous
 
 
 def row(group: str, scheme: str, link: str = "a", **figures: float) -> dict[str, object]:
@@ -77,12 +76,9 @@ def test_a_policy_is_evaluated_from_its_file(scheme: str, tmp_path: Path, capsys
     pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the report is not written")
     from ccarena.cli import main
 
-    layout = LAYOUTS[scheme]
-    tensors = {name: np.zeros(shape, np.float32) for name, shape in expected_shapes(layout, (4,)).items()}
-    tensors |= {f"normalisation.{name}": value for name, value in normalisation(layout).items()}
-    tensors["actor.out.bias"][:] = -0.05
     env = {"id": f"ccarena/{scheme.title()}-v0", scheme: {}}
-    MlpArtifact(tensors, layout.id, (4,), "tanh", {"env": env}).save(tmp_path / "policy.safetensors")
+    made = continuous(LAYOUTS[scheme].id, 0.0, bias=-0.05, training={"env": env})
+    made.save(tmp_path / "policy.safetensors")
     words = ["eval", str(tmp_path), "--suite", "slides", "--seeds", "1", "--duration-s", "3", "--schemes", "reno"]
     assert main(words) == 0
     shown = capsys.readouterr().out

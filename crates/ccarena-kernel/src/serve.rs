@@ -47,7 +47,7 @@ pub enum ServiceError {
     Kernel(#[from] KernelError),
 }
 
-/// The scheme that observes as the policy artifact `file` does.
+/// The scheme that the policy artifact `file` was trained for.
 ///
 /// # Errors
 /// A message, if it cannot be read or no scheme does.
@@ -55,10 +55,12 @@ pub fn scheme_of(file: &str) -> Result<&'static str, String> {
     let policy = ccarena_cc::policy::load(file.as_ref())?;
     let observes = |scheme: &&registry::Scheme| {
         let built = registry::build(scheme.name, &Config::default()).ok();
-        built.is_some_and(|mut c| c.learned().is_some_and(|l| l.spec().id == policy.spec().id))
+        built.is_some_and(|mut c| c.learned().is_some_and(|l| l.spec().id == policy.contract().digest))
     };
     let scheme = all_schemes().iter().filter(|s| s.learned).find(observes);
-    scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme observes {:?}", policy.spec().id))
+    scheme.map(|s| s.name).ok_or_else(|| {
+        format!("{file}: no scheme has the document {:?}; give it one with --scheme", policy.contract().digest)
+    })
 }
 
 impl Service {

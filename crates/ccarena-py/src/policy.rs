@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ccarena_cc::policy::{self, Policy as Inner};
-use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -20,37 +20,64 @@ impl Policy {
         policy::load(&path).map(|p| Self(Arc::new(p))).map_err(errors::policy)
     }
 
-    /// What it observes, such as "acct-1".
-    #[getter]
-    fn observation(&self) -> &'static str {
-        self.0.spec().id
+    /// of(bytes) -> Policy: from a file's bytes.
+    #[staticmethod]
+    fn of(bytes: &[u8]) -> PyResult<Self> {
+        Inner::from_bytes(bytes).map(|p| Self(Arc::new(p))).map_err(errors::policy)
     }
 
-    /// act(observations: float32[n, len]) -> (actions: int64[n], logits: float32[n, actions]); where actions are
-    /// continuous, (zeros, actions: float32[n, 1])
+    /// The digest of the document that it was trained for.
+    #[getter]
+    fn digest(&self) -> &str {
+        &self.0.contract().digest
+    }
+
+    /// Numbers that a recurrent policy remembers; 0 of another.
+    #[getter]
+    fn state_len(&self) -> usize {
+        self.0.graph().state_len()
+    }
+
+    /// act(observations: float32[n, len], state: float32[n, state_len] | None) -> (actions: int64[n], logits:
+    /// float32[n, actions]); where actions are continuous, (zeros, actions: float32[n, 1]). `state` goes to the next one;
+    /// without it every row starts from zeros.
+    #[pyo3(signature = (observations, state=None))]
     #[expect(clippy::type_complexity, reason = "a pair of arrays")]
     fn act<'py>(
         &self,
         py: Python<'py>,
         observations: PyReadonlyArray2<'py, f32>,
+        state: Option<PyReadwriteArray2<'py, f32>>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray2<f32>>)> {
-        let spec = self.0.spec();
-        if observations.shape()[1] != spec.observation_len {
-            let got = observations.shape()[1];
+        let width = self.0.contract().observation_len;
+        let &[rows, found] = observations.shape() else { return Err(errors::policy("observations of 2 axes")) };
+        if found != width {
             return Err(errors::policy(format!(
-                "observations have {got} entries per row; {:?} has {}",
-                spec.id, spec.observation_len
+                "observations have {found} entries per row; the policy's have {width}"
             )));
         }
-        let rows = observations.as_slice()?;
+        let expected = [rows, self.state_len()];
+        let mut state = state;
+        if let Some(state) = state.as_ref().filter(|state| *state.shape() != expected) {
+            return Err(errors::policy(format!("state of shape {:?}; expected {expected:?}", state.shape())));
+        }
+        let mut states = state.as_mut().map(|s| s.as_slice_mut()).transpose()?;
         let mut scratch = self.0.scratch();
-        let (mut actions, mut logits) = (Vec::new(), Vec::new());
-        for row in rows.chunks_exact(spec.observation_len) {
+        let (mut actions, mut logits) = (Vec::with_capacity(rows), Vec::with_capacity(rows * self.0.outputs()));
+        for (index, row) in observations.as_slice()?.chunks_exact(width).enumerate() {
+            let place = index * expected[1]..(index + 1) * expected[1];
+            match &states {
+                Some(states) => scratch.state().copy_from_slice(&states[place.clone()]),
+                None => scratch.state().fill(0.0),
+            }
             let (action, values) = self.0.act(row, &mut scratch).map_err(errors::policy)?;
             actions.push(i64::from(action));
             logits.extend_from_slice(values);
+            if let Some(states) = &mut states {
+                states[place].copy_from_slice(scratch.state());
+            }
         }
-        let shape = [actions.len(), self.0.outputs()];
+        let shape = [rows, self.0.outputs()];
         let logits = numpy::PyArrayMethods::reshape(&PyArray1::from_vec(py, logits), shape)?;
         Ok((PyArray1::from_vec(py, actions), logits))
     }

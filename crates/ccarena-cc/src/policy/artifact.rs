@@ -1,44 +1,23 @@
-//! The policy artifact: a safetensors file with `ccarena_format` 1.
+//! The policy artifact: a safetensors file with `ccarena_format` 2 (`docs/artifact.md`).
 //!
-//! Tensors, all float32, with N entries in the observation: `normalisation.{offset,scale,low,high}[N]`, and
-//! - `acct-conv`, with F filters, H hidden units, A actions: `{actor,critic}.conv.SERIES.{weight[F,C,8],bias[F]}`, `{actor,critic}.hidden.{weight[H,F*series+scalars],bias[H]}`,
-//!   `actor.out.{weight[A,H],bias[A]}`, `critic.out.{weight[1,H],bias[1]}`;
-//! - `mlp`, with hidden layers of H0, H1, ... units: `actor.K.{weight[HK,inputs],bias[HK]}`, `actor.out.{weight[1,H],bias[1]}`.
-//!
-//! Metadata, all text: `ccarena_format`, `architecture`, `observation`, `actions` (discrete ones; of continuous ones
-//! `[low,high]`) and more that inference does not read.
+//! Tensors, all float32, with N entries in the observation: `normalisation.{offset,scale,low,high}[N]`, and those that the
+//! graph names. Metadata, all text: `ccarena_format`, `document` and its `digest`, `params`, `graph`, `actions` (discrete
+//! ones) or `bounds` (of a continuous one), and more that inference does not read.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::network::{Actor, Linear, Mlp, Tower};
-use super::{Normalisation, Policy};
-use crate::controller::LearnedSpec;
-use crate::schemes::{acct, aurora, hybrid};
+use super::graph::{Graph, Tensor, Tensors};
+use super::plan::Plan;
+use super::{Contract, Normalisation, Policy};
 
 /// The format that this reads.
-const FORMAT: &str = "1";
-/// Largest sizes that are taken for a policy.
-const MAX_FILTERS: u64 = 1024;
-const MAX_HIDDEN: u64 = 4096;
-const MAX_LAYERS: usize = 8;
-
-/// An observation that `acct-conv` takes: its series (name in the tensors, channels), each `HISTORY` long, then scalars.
-struct Layout {
-    spec: &'static LearnedSpec,
-    series: &'static [(&'static str, usize)],
-    scalars: usize,
-}
-
-const HISTORY: usize = 8;
-const ACCT: Layout =
-    Layout { spec: &acct::SPEC, series: &[("throughput", 1), ("delay", 1), ("zone", 4), ("window", 1)], scalars: 2 };
-
-/// What can be observed, and the architecture of who does.
-const OBSERVATIONS: &[(&LearnedSpec, &str)] =
-    &[(ACCT.spec, "acct-conv"), (&hybrid::SPEC, "mlp"), (&aurora::SPEC, "mlp")];
+const FORMAT: &str = "2";
+/// Most actions that a policy chooses from.
+const MAX_ACTIONS: usize = 4096;
 
 /// An artifact that cannot be used, or an observation that does not fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -60,26 +39,36 @@ pub enum PolicyError {
         expected: String,
     },
     /// Another version of the format.
-    #[error("format version {found:?}; expected \"{FORMAT}\": use the ccarena that wrote the file")]
+    #[error(
+        "format version {found:?}; expected \"{FORMAT}\": train the policy again, or use the ccarena that wrote it"
+    )]
     Version {
         /// What was found.
         found: String,
     },
     /// A tensor is missing.
-    #[error("tensor {name:?} is missing; expected shape {expected:?}")]
+    #[error("tensor {name:?} is missing; the graph uses it")]
     MissingTensor {
         /// Its name.
         name: String,
-        /// Its shape.
-        expected: Vec<usize>,
     },
-    /// A tensor that no policy of this architecture has.
-    #[error("unknown tensor {name:?}; a policy of this architecture has none of that name")]
+    /// The graph is not one, or does not fit the tensors, the observation or the actions.
+    #[error("{place}: {found}; expected {expected}")]
+    Graph {
+        /// The graph, or the node in it.
+        place: String,
+        /// What was found.
+        found: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// A tensor that nothing uses.
+    #[error("unknown tensor {name:?}; the graph uses none of that name")]
     UnknownTensor {
         /// Its name.
         name: String,
     },
-    /// A tensor of another shape than the architecture says.
+    /// A tensor of another shape than its use asks for.
     #[error("tensor {name:?} has shape {found:?}; expected {expected:?}")]
     Shape {
         /// Its name.
@@ -133,9 +122,14 @@ pub enum PolicyError {
         /// What was given.
         value: f32,
     },
-    /// A value is asked of a policy that has an actor alone.
-    #[error("the policy has no critic; expected one with discrete actions")]
-    NoCritic,
+    /// Weights so large that a sum left float32's range.
+    #[error("output {index} is {value} for this observation; expected a finite number: train with smaller weights")]
+    OutputNotFinite {
+        /// The output.
+        index: usize,
+        /// What it is.
+        value: f32,
+    },
     /// A batch whose buffers do not fit.
     #[error("{observations} observation values and room for {logits} logits; expected n x {width} and n x {actions}")]
     BatchLength {
@@ -155,32 +149,22 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     let not_safetensors = |e: safetensors::SafeTensorError| PolicyError::NotSafetensors { reason: e.to_string() };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
     let metadata = Metadata(header.metadata().clone().unwrap_or_default());
-    let (spec, kind) = metadata.observation()?;
-    let architecture = metadata.architecture(kind)?;
-
-    let mut tensors = Tensors { file: SafeTensors::deserialize(bytes).map_err(not_safetensors)?, used: Vec::new() };
-    let normalisation = tensors.normalisation(spec.observation_len)?;
-    let (actor, critic) = if kind == "mlp" {
-        (Actor::Mlp(tensors.mlp(spec, &architecture)?), None)
-    } else {
-        let (filters, hidden) =
-            (size(&architecture, "filters", MAX_FILTERS)?, size(&architecture, "hidden", MAX_HIDDEN)?);
-        let actor = tensors.tower("actor", &ACCT, filters, hidden, spec.actions.len())?;
-        (Actor::Conv(actor), Some(tensors.tower("critic", &ACCT, filters, hidden, 1)?))
-    };
-    tensors.refuse_unused()?;
-    Ok(Policy { spec, normalisation, actor, critic, metadata: metadata.0 })
-}
-
-fn architecture_error(found: &Value, expected: String) -> PolicyError {
-    PolicyError::Metadata { key: "architecture", found: found.to_string(), expected }
-}
-
-/// Entry `key` of an architecture.
-fn size(architecture: &Value, key: &str, most: u64) -> Result<usize, PolicyError> {
-    let value = architecture.get(key).and_then(Value::as_u64).filter(|n| (1..=most).contains(n));
-    let expected = || format!("{key:?} to be from 1 to {most}");
-    value.map(|n| n as usize).ok_or_else(|| architecture_error(architecture, expected()))
+    let version = metadata.text("ccarena_format", FORMAT)?;
+    if version != FORMAT {
+        return Err(PolicyError::Version { found: version.into() });
+    }
+    let file = File { file: SafeTensors::deserialize(bytes).map_err(not_safetensors)?, used: RefCell::default() };
+    let graph = Graph::parse(metadata.text("graph", "the JSON of a graph")?, &file)?;
+    let contract = metadata.contract(graph.shape(0)[0])?;
+    let (found, outputs) = (graph.shape(graph.output), contract.actions.len().max(1));
+    if found != [outputs] {
+        let found = format!("output {:?} of shape {found:?}", graph.values[graph.output].name);
+        let expected = format!("[{outputs}], one for each of the actions (or the continuous one)");
+        return Err(PolicyError::Graph { place: "graph".into(), found, expected });
+    }
+    let normalisation = file.normalisation(contract.observation_len)?;
+    file.refuse_unused()?;
+    Ok(Policy { contract, normalisation, plan: Plan::new(&graph), graph, metadata: metadata.0 })
 }
 
 struct Metadata(HashMap<String, String>);
@@ -200,117 +184,82 @@ impl Metadata {
         })
     }
 
-    /// Checks format, observation and actions; what it observes, and the architecture that goes with that.
-    fn observation(&self) -> Result<(&'static LearnedSpec, &'static str), PolicyError> {
-        let version = self.text("ccarena_format", FORMAT)?;
-        if version != FORMAT {
-            return Err(PolicyError::Version { found: version.into() });
+    fn numbers(&self, key: &'static str, expected: &str) -> Result<Vec<f32>, PolicyError> {
+        let json = self.json(key, expected)?;
+        let number = |v: &Value| v.as_f64().map(|x| x as f32).filter(|x| x.is_finite());
+        let numbers: Option<Vec<f32>> = json.as_array().and_then(|list| list.iter().map(number).collect());
+        let error = || PolicyError::Metadata { key, found: super::graph::short(&json), expected: expected.into() };
+        numbers.ok_or_else(error)
+    }
+
+    /// What the policy was trained for.
+    fn contract(&self, observation_len: usize) -> Result<Contract, PolicyError> {
+        let document = self.json("document", "the JSON of a learned scheme")?;
+        if !document.is_object() {
+            let expected = "a JSON object".into();
+            return Err(PolicyError::Metadata { key: "document", found: super::graph::short(&document), expected });
         }
-        let known = OBSERVATIONS.iter().map(|(s, _)| format!("{:?}", s.id)).collect::<Vec<_>>().join(" or ");
-        let id = self.text("observation", &known)?;
-        let &(spec, kind) = OBSERVATIONS.iter().find(|(s, _)| s.id == id).ok_or_else(|| PolicyError::Metadata {
-            key: "observation",
-            found: format!("{id:?}"),
-            expected: known,
+        let expected = "a JSON object of numbers";
+        let params = self.json("params", expected)?;
+        let number = |(name, value): (&String, &Value)| Some((name.clone(), value.as_f64()?));
+        let params = params.as_object().and_then(|map| map.iter().map(number).collect()).ok_or_else(|| {
+            PolicyError::Metadata { key: "params", found: super::graph::short(&params), expected: expected.into() }
         })?;
-        let actions = self.json("actions", "a JSON list of numbers")?;
-        let bounds = [spec.bounds.0, spec.bounds.1];
-        let expected = if spec.actions.is_empty() { &bounds[..] } else { spec.actions };
-        let same = |a: &Vec<Value>| {
-            a.len() == expected.len() && a.iter().zip(expected).all(|(a, b)| a.as_f64() == Some(f64::from(*b)))
+        let expected = format!("a JSON list of at most {MAX_ACTIONS} finite numbers, empty for a continuous action");
+        let actions = self.numbers("actions", &expected)?;
+        if actions.len() > MAX_ACTIONS {
+            return Err(PolicyError::Metadata {
+                key: "actions",
+                found: format!("{} numbers", actions.len()),
+                expected,
+            });
+        }
+        let expected = "[low, high] with low < high; [] for discrete actions";
+        let bounds = match (&self.numbers("bounds", expected)?[..], actions.is_empty()) {
+            (&[low, high], true) if low < high => (low, high),
+            ([], false) => (0.0, 0.0),
+            _ => {
+                let found = self.text("bounds", expected)?.into();
+                return Err(PolicyError::Metadata { key: "bounds", found, expected: expected.into() });
+            }
         };
-        if !actions.as_array().is_some_and(same) {
-            let expected = format!("{expected:?}");
-            return Err(PolicyError::Metadata { key: "actions", found: actions.to_string(), expected });
-        }
-        Ok((spec, kind))
-    }
-
-    fn architecture(&self, kind: &str) -> Result<Value, PolicyError> {
-        let architecture = self.json("architecture", "a JSON object")?;
-        if architecture.get("kind").and_then(Value::as_str) != Some(kind) {
-            return Err(architecture_error(&architecture, format!("one whose \"kind\" is {kind:?}")));
-        }
-        Ok(architecture)
+        let (document, digest) =
+            (self.text("document", "")?.into(), self.text("digest", "the document's digest")?.into());
+        Ok(Contract { document, digest, params, observation_len, actions, bounds })
     }
 }
 
-struct Tensors<'a> {
+struct File<'a> {
     file: SafeTensors<'a>,
-    used: Vec<String>,
+    used: RefCell<HashSet<String>>,
 }
 
-impl Tensors<'_> {
-    fn take(&mut self, name: String, shape: &[usize]) -> Result<Vec<f32>, PolicyError> {
-        let Ok(tensor) = self.file.tensor(&name) else {
-            return Err(PolicyError::MissingTensor { name, expected: shape.into() });
-        };
+impl Tensors for File<'_> {
+    fn read(&self, name: &str) -> Result<Tensor, PolicyError> {
+        let name = name.to_string();
+        let Ok(tensor) = self.file.tensor(&name) else { return Err(PolicyError::MissingTensor { name }) };
         if tensor.dtype() != Dtype::F32 {
             return Err(PolicyError::Dtype { name, found: format!("{:?}", tensor.dtype()) });
         }
-        if tensor.shape() != shape {
-            return Err(PolicyError::Shape { name, found: tensor.shape().into(), expected: shape.into() });
-        }
         let words = tensor.data().chunks_exact(4);
-        let values: Vec<f32> = words.map(|w| f32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
-        if let Some(index) = values.iter().position(|x| !x.is_finite()) {
-            return Err(PolicyError::NotFinite { name, index, value: values[index] });
+        let data: Vec<f32> = words.map(|w| f32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+        if let Some(index) = data.iter().position(|x| !x.is_finite()) {
+            return Err(PolicyError::NotFinite { name, index, value: data[index] });
         }
-        self.used.push(name);
-        Ok(values)
+        self.used.borrow_mut().insert(name.clone());
+        Ok(Tensor { name, shape: tensor.shape().to_vec(), data })
     }
+}
 
-    fn linear(&mut self, name: &str, shape: &[usize]) -> Result<Linear, PolicyError> {
-        let weight = self.take(format!("{name}.weight"), shape)?;
-        let bias = self.take(format!("{name}.bias"), &shape[..1])?;
-        Ok(Linear::new(&weight, bias, shape[1..].iter().product()))
-    }
-
-    fn tower(
-        &mut self,
-        name: &str,
-        layout: &Layout,
-        filters: usize,
-        hidden: usize,
-        outputs: usize,
-    ) -> Result<Tower, PolicyError> {
-        let mut convolutions = Vec::with_capacity(layout.series.len());
-        for (series, channels) in layout.series {
-            convolutions.push(self.linear(&format!("{name}.conv.{series}"), &[filters, *channels, HISTORY])?);
-        }
-        let features = filters * layout.series.len() + layout.scalars;
-        Ok(Tower {
-            convolutions,
-            hidden: self.linear(&format!("{name}.hidden"), &[hidden, features])?,
-            out: self.linear(&format!("{name}.out"), &[outputs, hidden])?,
-        })
-    }
-
-    fn mlp(&mut self, spec: &LearnedSpec, architecture: &Value) -> Result<Mlp, PolicyError> {
-        let error = |expected: String| architecture_error(architecture, expected);
-        let sizes: Option<Vec<usize>> = architecture.get("hidden").and_then(Value::as_array).and_then(|layers| {
-            let size = |n: &Value| n.as_u64().filter(|n| (1..=MAX_HIDDEN).contains(n)).map(|n| n as usize);
-            layers.iter().map(size).collect()
-        });
-        let sizes = sizes.filter(|s| (1..=MAX_LAYERS).contains(&s.len())).ok_or_else(|| {
-            error(format!("\"hidden\" to be 1 to {MAX_LAYERS} sizes of layers, each from 1 to {MAX_HIDDEN}"))
-        })?;
-        let squash = match architecture.get("output").and_then(Value::as_str) {
-            Some("tanh") => true,
-            Some("linear") => false,
-            _ => return Err(error("\"output\" to be \"tanh\" or \"linear\"".into())),
+impl File<'_> {
+    fn normalisation(&self, width: usize) -> Result<Normalisation, PolicyError> {
+        let take = |name: &str| {
+            let Tensor { name, shape, data } = self.read(&format!("normalisation.{name}"))?;
+            if shape != [width] {
+                return Err(PolicyError::Shape { name, found: shape, expected: vec![width] });
+            }
+            Ok(data)
         };
-        let mut inputs = spec.observation_len;
-        let mut hidden = Vec::with_capacity(sizes.len());
-        for (k, units) in sizes.into_iter().enumerate() {
-            hidden.push(self.linear(&format!("actor.{k}"), &[units, inputs])?);
-            inputs = units;
-        }
-        Ok(Mlp { hidden, out: self.linear("actor.out", &[1, inputs])?, squash, bounds: spec.bounds })
-    }
-
-    fn normalisation(&mut self, width: usize) -> Result<Normalisation, PolicyError> {
-        let mut take = |name| self.take(format!("normalisation.{name}"), &[width]);
         let normalisation =
             Normalisation { offset: take("offset")?, scale: take("scale")?, low: take("low")?, high: take("high")? };
         let mut ranges = normalisation.low.iter().zip(&normalisation.high);
@@ -322,8 +271,8 @@ impl Tensors<'_> {
     }
 
     fn refuse_unused(&self) -> Result<(), PolicyError> {
-        let mut unknown: Vec<_> = self.file.names().into_iter().filter(|n| !self.used.iter().any(|u| u == n)).collect();
-        unknown.sort_unstable();
-        unknown.first().map_or(Ok(()), |name| Err(PolicyError::UnknownTensor { name: (*name).to_string() }))
+        let used = self.used.borrow();
+        let unknown = self.file.names().into_iter().filter(|name| !used.contains(*name)).min();
+        unknown.map_or(Ok(()), |name| Err(PolicyError::UnknownTensor { name: name.to_string() }))
     }
 }

@@ -18,16 +18,23 @@ pub fn load(path: &Path) -> Result<Policy, String> {
     Policy::from_bytes(&bytes).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// `policy`, which was read from `file`, deciding for a scheme that observes `observation` (such as `acct-1`).
+/// `policy`, which was read from `file`, deciding for one flow whose document has this `digest`.
 ///
 /// # Errors
-/// A message, if it observes something else.
-pub fn decider(policy: Arc<Policy>, file: &str, observation: &str) -> Result<PolicyFn, String> {
-    if policy.spec().id != observation {
-        return Err(format!("{file}: observes {:?}; the scheme gives {observation:?}", policy.spec().id));
+/// A message, if it was trained for another document.
+pub fn decider(policy: Arc<Policy>, file: &str, digest: &str) -> Result<PolicyFn, String> {
+    let contract = policy.contract();
+    if contract.digest != digest {
+        return Err(format!(
+            "{file}: was trained for the document {:?}; the flow's is {digest:?}: train for it, or give the flow the \
+             policy's scheme",
+            contract.digest
+        ));
     }
     let mut scratch = policy.scratch();
-    // Never reached: the observation's length was checked with the artifact, so inference cannot fail.
-    let fallback = if policy.spec().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
+    // For an observation that is not finite, or weights so large that a sum is not.
+    let (low, high) = contract.bounds;
+    let fallback =
+        if contract.actions.is_empty() { Action::Continuous(0.0_f32.clamp(low, high)) } else { Action::Discrete(0) };
     Ok(Box::new(move |observation| policy.action(observation, &mut scratch).unwrap_or(fallback)))
 }

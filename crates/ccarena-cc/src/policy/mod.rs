@@ -1,35 +1,66 @@
 //! Inference for policy artifacts in float32: observation in, logits and the best action out.
 //!
-//! A [`Policy`] is read from a safetensors file's bytes ([`artifact`]), checked once and immutable afterwards. Results
-//! equal PyTorch's but for the order of summation; on one machine and on any other they are the same bits, because every
-//! sum is taken in the order of its inputs.
+//! A [`Policy`] is read from a safetensors file's bytes ([`artifact`]), checked once and immutable afterwards. It is a
+//! [`graph`] of operations; what a recurrent one remembers is in each flow's own [`Scratch`]. Results equal PyTorch's but
+//! for rounding; on one machine and on any other they are the same bits, because every sum is taken in the order of its
+//! inputs and no function is the platform's.
 
 pub mod artifact;
 mod decide;
-mod network;
+pub mod graph;
+mod kernels;
+mod math;
+mod ops;
+mod plan;
+
+use std::collections::BTreeMap;
 
 pub use self::artifact::PolicyError;
 pub use self::decide::{PolicyFn, decider, load};
-use self::network::{Actor, Tower};
-use crate::controller::{Action, LearnedSpec};
+pub use self::graph::Graph;
+use self::plan::Plan;
+use crate::controller::Action;
 
-/// A trained policy: fixed normalisation, an actor and, with discrete actions, a critic.
+/// A trained policy: what it is for, a fixed normalisation and a network.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    spec: &'static LearnedSpec,
+    contract: Contract,
     normalisation: Normalisation,
-    actor: Actor,
-    critic: Option<Tower>,
+    graph: Graph,
+    plan: Plan,
     metadata: std::collections::HashMap<String, String>,
 }
 
-/// Working memory of one caller, so that acting allocates nothing ([`Policy::scratch`]).
-#[derive(Clone, Debug, Default)]
+/// What a policy was trained for: it decides for flows of this document alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contract {
+    /// The learned scheme, in its canonical form.
+    pub document: String,
+    /// That document's.
+    pub digest: String,
+    /// Values of the document's parameters in training.
+    pub params: BTreeMap<String, f64>,
+    /// Length of the observation.
+    pub observation_len: usize,
+    /// The discrete actions' values; empty if the action is continuous.
+    pub actions: Vec<f32>,
+    /// Bounds of a continuous action.
+    pub bounds: (f32, f32),
+}
+
+/// Memory of one flow: what acting works with, so that it allocates nothing, and what a recurrent policy remembers
+/// ([`Policy::scratch`]).
+#[derive(Clone, Debug)]
 pub struct Scratch {
-    input: Vec<f32>,
-    features: Vec<f32>,
-    hidden: Vec<f32>,
-    output: Vec<f32>,
+    buffer: Vec<f32>,
+    state: Vec<f32>,
+}
+
+impl Scratch {
+    /// What the policy remembers, zeros at first.
+    pub fn state(&mut self) -> &mut [f32] {
+        &mut self.state
+    }
 }
 
 /// x' = clip((x - offset) * scale, low, high), by entry.
@@ -50,10 +81,16 @@ impl Policy {
         artifact::read(bytes)
     }
 
-    /// What it observes and how it acts.
+    /// What it was trained for.
     #[must_use]
-    pub fn spec(&self) -> &'static LearnedSpec {
-        self.spec
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// The network, from the normalised observation on.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
     }
 
     /// The artifact's metadata by name, as text (`training`, `seed`, `versions`, `evaluation`...).
@@ -62,19 +99,17 @@ impl Policy {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// Working memory of the right size.
+    /// Memory for a new flow.
     #[must_use]
     pub fn scratch(&self) -> Scratch {
-        let mut scratch = Scratch::default();
-        // Every buffer then has the size that it needs. Zeros fit any policy.
-        let _ = self.act(&vec![0.0; self.spec.observation_len], &mut scratch);
-        scratch
+        let (buffer, state) = self.plan.sizes();
+        Scratch { buffer: vec![0.0; buffer], state: vec![0.0; state] }
     }
 
     /// Outputs per observation: a logit for each action, or a continuous action itself.
     #[must_use]
     pub fn outputs(&self) -> usize {
-        self.spec.actions.len().max(1)
+        self.contract.actions.len().max(1)
     }
 
     /// What it does.
@@ -83,26 +118,37 @@ impl Policy {
     /// As [`act`](Self::act).
     pub fn action(&self, observation: &[f32], scratch: &mut Scratch) -> Result<Action, PolicyError> {
         let (best, outputs) = self.act(observation, scratch)?;
-        Ok(if self.spec.actions.is_empty() { Action::Continuous(outputs[0]) } else { Action::Discrete(best) })
+        Ok(if self.contract.actions.is_empty() { Action::Continuous(outputs[0]) } else { Action::Discrete(best) })
     }
 
     /// The index of the largest output (of equal ones the first), and all outputs, `[outputs]`.
     ///
     /// # Errors
-    /// If `observation` is not of the policy's length or has a value that is not finite.
+    /// If `observation` is not of the policy's length or has a value that is not finite, or if an output is not finite;
+    /// what a recurrent policy remembers then starts over.
     pub fn act<'s>(&self, observation: &[f32], scratch: &'s mut Scratch) -> Result<(u32, &'s [f32]), PolicyError> {
-        self.normalisation.apply(observation, &mut scratch.input)?;
-        let Scratch { input, features, hidden, output } = scratch;
-        self.actor.forward(input, features, hidden, output);
-        Ok((argmax(output), output))
+        let Scratch { buffer, state } = scratch;
+        self.normalisation.apply(observation, &mut buffer[self.plan.input()])?;
+        self.plan.run(buffer, state);
+        let outputs = &mut buffer[self.plan.output()];
+        if let Some(index) = outputs.iter().chain(&*state).position(|x| !x.is_finite()) {
+            let value = *outputs.get(index).unwrap_or(&f32::NAN);
+            state.fill(0.0);
+            return Err(PolicyError::OutputNotFinite { index, value });
+        }
+        if self.contract.actions.is_empty() {
+            let (low, high) = self.contract.bounds;
+            outputs[0] = outputs[0].clamp(low, high);
+        }
+        Ok((argmax(outputs), outputs))
     }
 
     /// Outputs `[n, outputs]` of `observations` `[n, observation_len]`, both row by row.
     ///
     /// # Errors
-    /// If the lengths do not fit each other and the policy, or an observation is not finite; `out` is then unspecified.
+    /// If the lengths do not fit each other and the policy, or as [`act`](Self::act); `out` is then unspecified.
     pub fn logits(&self, observations: &[f32], out: &mut [f32], scratch: &mut Scratch) -> Result<(), PolicyError> {
-        let (width, actions) = (self.spec.observation_len, self.outputs());
+        let (width, actions) = (self.contract.observation_len, self.outputs());
         let rows = observations.len() / width;
         if observations.len() % width != 0 || out.len() != rows * actions {
             let (observations, logits) = (observations.len(), out.len());
@@ -113,21 +159,10 @@ impl Policy {
         }
         Ok(())
     }
-
-    /// The critic's estimate of the return from `observation` on, in scaled rewards.
-    ///
-    /// # Errors
-    /// As [`act`](Self::act), or if it has no critic.
-    pub fn value(&self, observation: &[f32], scratch: &mut Scratch) -> Result<f32, PolicyError> {
-        let critic = self.critic.as_ref().ok_or(PolicyError::NoCritic)?;
-        self.normalisation.apply(observation, &mut scratch.input)?;
-        critic.forward(&scratch.input, &mut scratch.features, &mut scratch.hidden, &mut scratch.output);
-        Ok(scratch.output[0])
-    }
 }
 
 impl Normalisation {
-    fn apply(&self, observation: &[f32], out: &mut Vec<f32>) -> Result<(), PolicyError> {
+    fn apply(&self, observation: &[f32], out: &mut [f32]) -> Result<(), PolicyError> {
         if observation.len() != self.offset.len() {
             return Err(PolicyError::ObservationLength { found: observation.len(), expected: self.offset.len() });
         }
@@ -136,8 +171,9 @@ impl Normalisation {
         }
         let ranges = self.low.iter().zip(&self.high);
         let scaled = observation.iter().zip(&self.offset).zip(&self.scale).map(|((x, offset), s)| (x - offset) * s);
-        out.clear();
-        out.extend(scaled.zip(ranges).map(|(x, (&low, &high))| x.max(low).min(high)));
+        for ((x, (&low, &high)), out) in scaled.zip(ranges).zip(out) {
+            *out = x.max(low).min(high);
+        }
         Ok(())
     }
 }

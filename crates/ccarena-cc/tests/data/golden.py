@@ -8,8 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ccarena.policies.artifact import Artifact
-from ccarena.policies.networks import ActorCritic, Architecture
+from ccarena.policies.networks import ActorCritic, Architecture, to_artifact
 
 HERE = Path(__file__).parent
 ROWS = 6
@@ -27,14 +26,13 @@ def main() -> None:
         observations = torch.rand(ROWS, len(ranges)) * ranges
         observations[0] = 0.0
         observations[-1] = observations[-1] * 100.0 - 50.0
-        logits, values = network(observations)
+        logits = network.logits(observations)
     results = {
         "observations": observations.tolist(),
         "logits": logits.tolist(),
-        "values": values.tolist(),
         "actions": logits.argmax(1).tolist(),
     }
-    Artifact.of(network, {"name": "golden"}, 7).save(HERE / "golden.safetensors")
+    to_artifact(network, {"name": "golden"}, 7).save(HERE / "golden.safetensors")
     (HERE / "golden.json").write_text(json.dumps(results, separators=(",", ":")))
 
 
