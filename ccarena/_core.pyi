@@ -42,12 +42,25 @@ class Policy:
     """A trained policy, with inference in float32 by the same code as in the simulator. Raises PolicyError."""
 
     def __init__(self, path: str | PathLike[str]) -> None: ...
-    @property
-    def observation(self) -> str:
-        """What it observes, such as "acct-1"."""
+    @staticmethod
+    def of(data: bytes) -> Policy:
+        """From a file's bytes. Raises PolicyError."""
 
-    def act(self, observations: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Best actions `[n]` and logits `[n, actions]` for raw observations `[n, length]`. Raises PolicyError."""
+    @property
+    def digest(self) -> str:
+        """Of the document that it was trained for."""
+
+    @property
+    def state_len(self) -> int:
+        """Numbers that a recurrent policy remembers; 0 of another."""
+
+    def act(
+        self, observations: NDArray[np.float32], state: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Best actions `[n]` and logits `[n, actions]` for raw observations `[n, length]`.
+
+        `state` `[n, state_len]` is what the policy remembers, replaced in place; zeros if None. Raises PolicyError.
+        """
 
 def draw_scenario(
     domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0, world: int = 0, episode: int = 0

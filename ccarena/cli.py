@@ -28,6 +28,7 @@ COMMANDS = {
         "ccarena.cc_kernel_bridge.command",
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
+    "policy": ("ccarena.policies.command", "show a policy artifact, or export it to ONNX"),
     "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
     "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),

@@ -15,6 +15,7 @@ import yaml
 from ccarena import cli, doctor
 from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SCALAR_SLICE, SERIES_SLICES
 from ccarena.policies import artifact
+from ccarena.policies.graph import OPERATIONS
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: examples of docs/ not run (run make)")
 
@@ -121,10 +122,13 @@ def test_the_environment_page_has_the_layout_of_observation_and_report() -> None
     assert all(f"`{name}`" in text for name in REPORT_FIELDS) and f"`[N, {len(REPORT_FIELDS)}]`" in text
 
 
-def test_the_artifact_page_names_tensors_and_limits() -> None:
+def test_the_artifact_page_names_operations_and_limits() -> None:
     text = (ROOT / "docs" / "artifact.md").read_text("utf-8")
-    assert f"F ≤ {artifact.MAX_FILTERS}, H ≤ {artifact.MAX_HIDDEN}" in text
-    assert all(name.rpartition(".")[0].split(".")[0] in text for name in artifact.expected_shapes(8, 128))
+    assert all(f"| `{name}` |" in text for name in OPERATIONS)
+    source = (ROOT / "crates" / "ccarena-cc" / "src" / "policy" / "graph.rs").read_text("utf-8")
+    limits = dict(re.findall(r"MAX_(\w+): usize = (?:1 << )?(\d+);", source))
+    assert f"{int(limits['NODES']):,} nodes" in text and f"2^{limits['VALUES']} numbers" in text
+    assert f"2^{limits['PRODUCTS']} multiplications" in text
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)

@@ -78,8 +78,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     observations = np.random.default_rng(1).uniform(0, 3, (512, spec.OBSERVATION_SIZE)).astype(np.float32)
     trained = artifact.load(run / "policy.safetensors")
     assert trained.evaluation["means"]["constant"]["reno"] and trained.training["total_decisions"] == 4096
-    with torch.no_grad():
-        logits = trained.network().logits(torch.from_numpy(observations)).numpy()
+    logits = trained.outputs(observations)
     actions, native = _core.Policy(run / "policy.safetensors").act(observations)
     np.testing.assert_allclose(native, logits, rtol=0, atol=1e-5)
     best = np.sort(logits, axis=1)
@@ -190,10 +189,10 @@ def test_a_training_that_cannot_be_is_refused_before_it_starts(
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from ccarena.policies.networks import ActorCritic
+    from ccarena.policies.networks import ActorCritic, to_artifact
 
     path = tmp_path_factory.mktemp("policy") / "policy.safetensors"
-    artifact.Artifact.of(ActorCritic(), {}, 0).save(path)
+    to_artifact(ActorCritic(), {}, 0).save(path)
     return path
 
 
@@ -205,7 +204,7 @@ def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, str]], Any
 
 
 def not_a_number(tensors: dict[str, Any], metadata: dict[str, str]) -> None:
-    tensors["actor.out.weight"] = np.full_like(tensors["actor.out.weight"], np.nan)
+    tensors["out.weight"] = np.full_like(tensors["out.weight"], np.nan)
 
 
 def empty_range(tensors: dict[str, Any], metadata: dict[str, str]) -> None:
@@ -213,7 +212,7 @@ def empty_range(tensors: dict[str, Any], metadata: dict[str, str]) -> None:
 
 
 def other_shape(tensors: dict[str, Any], metadata: dict[str, str]) -> None:
-    tensors["critic.out.bias"] = np.zeros(2, np.float32)
+    tensors["out.bias"] = np.zeros(2, np.float32)
 
 
 BROKEN: dict[str, tuple[Callable[[Path], bytes], str]] = {
@@ -221,10 +220,10 @@ BROKEN: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "cut in its header": (lambda path: path.read_bytes()[:50], "truncated or no safetensors file"),
     "empty": (lambda path: b"", "truncated or no safetensors file"),
     "of NaN": (lambda path: rewritten(path, not_a_number), "finite"),
-    "of another version": (lambda path: rewritten(path, lambda t, m: m.update(ccarena_format="2")), "version"),
-    "of another observation": (lambda path: rewritten(path, lambda t, m: m.update(observation="acct-9")), "acct-9"),
+    "of another version": (lambda path: rewritten(path, lambda t, m: m.update(ccarena_format="1")), "version"),
+    "of another graph": (lambda path: rewritten(path, lambda t, m: m.update(graph="{}")), "graph"),
     "of other actions": (lambda path: rewritten(path, lambda t, m: m.update(actions="[1, 2]")), "actions"),
-    "of another shape": (lambda path: rewritten(path, other_shape), "critic.out.bias"),
+    "of another shape": (lambda path: rewritten(path, other_shape), "out.bias"),
     "of an empty range": (lambda path: rewritten(path, empty_range), "low <= high"),
     "without metadata": (lambda path: rewritten(path, lambda t, m: m.clear()), "version|ccarena_format"),
     "text": (lambda path: b"seed: 1\n" * 99, "safetensors"),

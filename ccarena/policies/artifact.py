@@ -81,15 +81,18 @@ class Artifact:
         return {**self.graph.tensors, **self.contract.normalisation.tensors()}
 
     def outputs(self, observations: FloatArray, state: FloatArray | None = None) -> FloatArray:
-        """Logits `[N, actions]`, or the continuous action `[N, 1]` within its bounds, for raw observations `[N, length]`.
+        """Logits `[N, actions]`, or the continuous action `[N, 1]` within its bounds, for raw observations.
 
-        `state` `[N, graph.state_len]` is what a recurrent policy remembers of each flow; it is replaced in place. Zeros
-        if None.
+        `observations` is `[N, length]`. `state` `[N, graph.state_len]` is what a recurrent policy remembers of
+        each flow; it is replaced in place. Zeros if None.
         """
         y, after = run(self.graph, self.contract.normalisation(observations), state)
         if state is not None:
             state[...] = after
-        return y if self.contract.bounds is None else np.clip(y, *np.float32(self.contract.bounds))
+        if self.contract.bounds is None:
+            return y
+        low, high = self.contract.bounds
+        return np.clip(y, np.float32(low), np.float32(high))
 
     def act(self, observations: FloatArray, state: FloatArray | None = None) -> NDArray[Any]:
         """Actions `[N]`: indices, or continuous ones. See `outputs`."""

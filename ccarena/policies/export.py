@@ -1,8 +1,9 @@
-"""From a PyTorch module to the graph that an artifact holds, by tracing (torch.fx); PyTorch's operations are listed here.
+"""From a PyTorch module to the graph that an artifact holds, by tracing (torch.fx).
 
 The module takes observations `[N, length]` and, if it is recurrent, each of its states as an argument of its own,
-`[N, *shape]`; it returns its output `[N, actions]`, or that and each state as it is afterwards, in the same order. Modules of
-the user's own are traced through. An operation that the graph does not have is refused with the line that asks for it.
+`[N, *shape]`; it returns its output `[N, actions]`, or that and each state as it is afterwards, in the same order.
+Modules of the user's own are traced through. PyTorch's operations are listed at the end of this file; an operation that
+the graph does not have is refused with the line that asks for it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +50,7 @@ def to_graph(module: nn.Module, observation_len: int, *, state: Mapping[str, Seq
 
 
 def check(module: nn.Module, contract: Contract, *, state: Mapping[str, Sequence[int]] | None = None) -> None:
-    """Raises PolicyError unless `module` can be a policy of what `contract` says: to be asked before training starts."""
+    """Raises PolicyError unless `module` can be a policy of what `contract` says; ask before training starts."""
     Artifact.of(to_graph(module, contract.observation_len, state=state), contract).encode()
 
 
@@ -136,8 +138,8 @@ class _Exporter:
                 value = next(given, None)
                 if value is None and not node.args and node.target not in optional:
                     raise PolicyError(
-                        f"{type(module).__name__}.forward: argument `{node.target}` is neither the observation nor a state; "
-                        f"states given: {list(states) or 'none'}"
+                        f"{type(module).__name__}.forward: argument `{node.target}` is neither the observation nor a "
+                        f"state; states given: {list(states) or 'none'}"
                     )
                 self._env[node] = value
             elif node.op == "output":
@@ -203,7 +205,7 @@ class _Exporter:
                 return getattr(args[0], name)(*args[1:], **kwargs)
         else:
             name = getattr(function, "__name__", str(function))
-            if not depends or isinstance(args[0], (tuple, list)) and name == "getitem":
+            if not depends or (isinstance(args[0], (tuple, list)) and name == "getitem"):
                 return function(*args, **kwargs)
         handler = FUNCTIONS.get(name.strip("_"))
         if handler is None:
@@ -212,10 +214,11 @@ class _Exporter:
 
     def _refusal(self, node: fx.Node, what: str) -> str:
         found = re.findall(r'File "(.*?)", line (\d+)', node.stack_trace or "")
-        where = ":".join(found[-1]) if found else type(self._module).__name__
+        users = [":".join(place) for place in found if not place[0].startswith(os.path.dirname(torch.__file__))]
+        where = users[-1] if users else type(self._module).__name__
         return (
-            f"{where}: {what} cannot be exported; a policy's network is made of {', '.join(sorted(OPERATIONS))}, by PyTorch's "
-            "usual names (docs/artifact.md)"
+            f"{where}: {what} cannot be exported; a policy's network is made of {', '.join(sorted(OPERATIONS))}, "
+            "by PyTorch's usual names (docs/artifact.md)"
         )
 
     # What handlers write with.
@@ -292,7 +295,7 @@ def _raised_at(error: Exception) -> str:
 
 
 def _unary(op: str, *names: str) -> Callable[..., Any]:
-    """`names` are further arguments of PyTorch's, with the attributes that they are: `alpha` or `negative_slope=slope`."""
+    """`names` are further arguments of PyTorch's, with their attributes: `alpha` or `negative_slope=slope`."""
     pairs = [name.partition("=")[::2] for name in names]
 
     def handler(e: _Exporter, x: _Value, *args: Any, inplace: bool = False, **kwargs: Any) -> _Value:
@@ -326,6 +329,8 @@ def _cast(_: _Exporter, x: _Value, *args: Any, **kwargs: Any) -> _Value:
 
 def _constant(x: _Value, value: Any) -> Any:
     """A constant as `affine` takes it: a number, or a tensor that repeats to the shape of `x` without the batch."""
+    if value is BATCH:
+        raise _Unsupported("a number that depends on the batch")
     if not isinstance(value, Tensor):
         return float(value)
     if value.numel() == 1 and value.ndim <= x.rank:
@@ -427,7 +432,9 @@ def _conv1d(
     groups: int = 1,
 ) -> _Value:
     if groups != 1 or padding == "same" or x.rank != 3 or x.batch != 0:
-        raise _Unsupported('a convolution with groups, with padding "same", or of something else than [N, channels, length]')
+        raise _Unsupported(
+            'a convolution with groups, with padding "same", or of something else than [N, channels, length]'
+        )
     padding = 0 if padding == "valid" else padding
     sizes = {"stride": stride, "padding": padding, "dilation": dilation}
     numbers = {key: int(n[0] if isinstance(n, (tuple, list)) else n) for key, n in sizes.items()}
@@ -552,7 +559,7 @@ def _getitem(e: _Exporter, x: Any, index: Any) -> Any:
             dim += 1
         elif isinstance(item, slice) and item == slice(None):
             dim += 1
-        elif isinstance(item, int) or isinstance(item, slice) and item.step in (None, 1):
+        elif isinstance(item, int) or (isinstance(item, slice) and item.step in (None, 1)):
             axis = e.axis(x, dim)
             length = x.shape[axis]
             span = item if isinstance(item, slice) else slice(item, item + 1 or None)
@@ -637,7 +644,9 @@ def _recurrent(e: _Exporter, m: Any, x: _Value, start: Any = None) -> tuple[Any,
     """nn.GRU and nn.LSTM over a sequence, layer by layer: output and the last state(s), `[layers, N, hidden]`."""
     lstm, n = isinstance(m, nn.LSTM), m.hidden_size
     if m.bidirectional or getattr(m, "proj_size", 0) or x.rank != 3:
-        raise _Unsupported("a recurrent layer in both directions, with projections, or of something else than sequences")
+        raise _Unsupported(
+            "a recurrent layer in both directions, with projections, or of something else than sequences"
+        )
     if x.batch != (0 if m.batch_first else 1):
         raise _Unsupported(f"a recurrent layer whose batch is axis {x.batch} (batch_first={m.batch_first})")
     starts = [] if start is None else list(start) if lstm else [start]

@@ -2,7 +2,8 @@
 
 Values are those of one observation: shapes have no batch axis, and axes are counted without it. The first value is
 `observation`, the normalised one; then come recurrent states, which belong to a flow, and then one value per node. The
-operations, with their attributes, are in docs/artifact.md; the strict check of a graph is in Rust (`ccarena._core.Policy`).
+operations, with their attributes, are in docs/artifact.md; the strict check of a graph is that of the native extension
+(`ccarena._core.Policy`).
 """
 
 from __future__ import annotations
@@ -67,9 +68,7 @@ class Graph:
         return {
             "input": self.input,
             "state": [{"name": s.name, "shape": list(s.shape), "next": s.next} for s in self.state],
-            "nodes": [
-                {"name": n.name, "op": n.op, "inputs": list(n.inputs), **dict(n.attributes)} for n in self.nodes
-            ],
+            "nodes": [{"name": n.name, "op": n.op, "inputs": list(n.inputs), **dict(n.attributes)} for n in self.nodes],
             "output": self.output,
         }
 
@@ -141,7 +140,9 @@ def _linear_node(inputs: Sequence[FloatArray], a: Mapping[str, Any], t: Mapping[
 
 def _conv1d(inputs: Sequence[FloatArray], a: Mapping[str, Any], t: Mapping[str, FloatArray]) -> FloatArray:
     weight, bias = t[a["weight"]], _optional(a, t, "bias")
-    stride, padding, dilation = (a.get(key, default) for key, default in (("stride", 1), ("padding", 0), ("dilation", 1)))
+    stride, padding, dilation = (
+        a.get(key, default) for key, default in (("stride", 1), ("padding", 0), ("dilation", 1))
+    )
     x = np.pad(inputs[0], ((0, 0), (0, 0), (padding, padding)))
     reach = (weight.shape[2] - 1) * dilation + 1
     windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=2)[:, :, ::stride, ::dilation]

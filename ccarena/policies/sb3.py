@@ -1,7 +1,7 @@
 """Policies of Stable-Baselines3 and sb3-contrib: their deterministic actor as a plain module, and as an artifact.
 
 What `predict(deterministic=True)` gives, by the kind of the algorithm's policy: actor-critic ones (PPO, A2C, TRPO,
-MaskablePPO), recurrent ones (RecurrentPPO), TD3 and DDPG, SAC, TQC and CrossQ, DQN and QRDQN, ARS.
+MaskablePPO), recurrent ones (RecurrentPPO), TD3 and DDPG, SAC, TQC and CrossQ, DQN and QRDQN.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 
 class NormalisedObservation(BaseFeaturesExtractor):
-    """The fixed input normalisation, which an artifact carries beside the network, and then another extractor if any."""
+    """The fixed input normalisation, which an artifact carries beside the network; then another extractor."""
 
     def __init__(
         self,
@@ -36,7 +36,9 @@ class NormalisedObservation(BaseFeaturesExtractor):
         then_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         inner = None if then is None else then(observation_space, **dict(then_kwargs or {}))
-        super().__init__(observation_space, features_dim=observation_space.shape[0] if inner is None else inner.features_dim)
+        super().__init__(
+            observation_space, features_dim=observation_space.shape[0] if inner is None else inner.features_dim
+        )
         self.then: nn.Module = nn.Identity() if inner is None else inner
         for name, value in normalisation.tensors().items():
             self.register_buffer(name.rpartition(".")[2], torch.from_numpy(value.copy()))
@@ -122,13 +124,14 @@ def actor(model: BaseAlgorithm) -> Actor | RecurrentActor:
     bounds: tuple[float, float] | None = None
     if isinstance(model.action_space, spaces.Box):
         if model.action_space.shape != (1,):
-            raise PolicyError(f"actions of shape {model.action_space.shape}; a learned scheme's action is one number, (1,)")
+            raise PolicyError(
+                f"actions of shape {model.action_space.shape}; a learned scheme's action is one number, (1,)"
+            )
         bounds = (float(model.action_space.low[0]), float(model.action_space.high[0]))
-    if hasattr(policy, "action_net"):
-        latent = [_Latent(policy.mlp_extractor)] if hasattr(policy, "mlp_extractor") else []
+    if hasattr(policy, "mlp_extractor"):
         squashed = bool(getattr(policy, "squash_output", False))
         tanh = squashed and getattr(getattr(policy, "action_dist", None), "bijector", None) is not None
-        layers = [*latent, policy.action_net]
+        layers = (_Latent(policy.mlp_extractor), policy.action_net)
         if hasattr(policy, "lstm_actor"):
             tail = Actor(*layers, bounds=bounds if squashed else None, tanh=tanh)
             return RecurrentActor(_features(policy), policy.lstm_actor, tail)
@@ -143,8 +146,8 @@ def actor(model: BaseAlgorithm) -> Actor | RecurrentActor:
     if hasattr(policy, "actor") and isinstance(getattr(policy.actor, "mu", None), nn.Module):
         return Actor(_features(policy.actor), policy.actor.mu, bounds=bounds)
     raise PolicyError(
-        f"{type(model).__name__}: its policy, {type(policy).__name__}, is of no known kind; expected an actor-critic one "
-        "(PPO, A2C, TRPO, RecurrentPPO), or that of TD3, DDPG, SAC, TQC, CrossQ, DQN, QRDQN or ARS"
+        f"{type(model).__name__}: its policy, {type(policy).__name__}, is of no known kind; expected an actor-critic "
+        "one (PPO, A2C, TRPO, RecurrentPPO), or that of TD3, DDPG, SAC, TQC, CrossQ, DQN or QRDQN"
     )
 
 

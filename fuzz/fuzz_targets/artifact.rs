@@ -1,4 +1,4 @@
-//! A policy artifact is refused with an error, or acts.
+//! A policy artifact is refused with an error, or acts, and what it remembers stays finite.
 #![no_main]
 
 use ccarena_cc::policy::Policy;
@@ -6,9 +6,13 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(policy) = Policy::from_bytes(bytes) {
-        let observation = vec![1.0; policy.spec().observation_len];
+        let observation = vec![1.0; policy.contract().observation_len];
         let mut scratch = policy.scratch();
-        let action = policy.act(&observation, &mut scratch).map(|(action, _)| action as usize);
-        assert!(action.is_ok_and(|action| action < policy.spec().actions.len()));
+        for _ in 0..2 {
+            if let Ok((action, outputs)) = policy.act(&observation, &mut scratch) {
+                assert!((action as usize) < policy.outputs() && outputs.iter().all(|x| x.is_finite()));
+            }
+            assert!(scratch.state().iter().all(|x| x.is_finite()));
+        }
     }
 });

@@ -7,28 +7,28 @@ from collections.abc import Callable
 import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 OBSERVATION = 12
 
 UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
-    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
-    "elu": lambda x: F.elu(x, alpha=0.7),
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "leaky_relu": lambda x: functional.leaky_relu(x, 0.2),
+    "elu": lambda x: functional.elu(x, alpha=0.7),
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
-    "softplus": F.softplus,
-    "softplus_2": lambda x: F.softplus(x, beta=2.0),
+    "softplus": functional.softplus,
+    "softplus_2": lambda x: functional.softplus(x, beta=2.0),
     "exp": lambda x: torch.exp(-x * x),
     "softmax": lambda x: torch.softmax(x, dim=1),
     "clip": lambda x: x.clamp(-0.5, 1.0),
     "affine": lambda x: 1.5 * x - 0.25,
     "negative": lambda x: 1 - x / 3,
     "mean": lambda x: x - x.mean(dim=1, keepdim=True),
-    "halves": lambda x: torch.cat([x[:, x.shape[1] // 2 :], x[:, : x.shape[1] // 2]], dim=1),
+    "halves": lambda x: torch.cat([x[:, -1:], x], dim=1)[:, : x.shape[1]],
     "gate": lambda x: x * torch.sigmoid(x) + x[:, :1],
 }
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +20,21 @@ from hypothesis import strategies as st
 
 from ccarena.acct import spec
 from ccarena.errors import PolicyError
+from ccarena.hyvar.spec import HYBRID
 from ccarena.policies import tensorfile
 from ccarena.policies.artifact import Artifact, load
-from ccarena.policies.networks import ActorCritic, Architecture
+from ccarena.policies.contract import scheme
+from ccarena.policies.export import to_graph
+from ccarena.policies.networks import ActorCritic, Architecture, to_artifact
+
+core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: artifacts not checked (run make)")
 
 
 @pytest.fixture
 def artifact() -> Artifact:
     torch.manual_seed(0)
-    return Artifact.of(ActorCritic(), training={"gamma": 0.99}, seed=7, evaluation={"reward": 90.5})
+    made = to_artifact(ActorCritic(), training={"gamma": 0.99}, seed=7, evaluation={"reward": 90.5})
+    return replace(made, params={"budget_ms": 20.0}, trained_on=[{"kind": "trace", "name": "lte", "digest": "0f"}])
 
 
 @pytest.fixture
@@ -37,16 +47,25 @@ def saved(artifact: Artifact, tmp_path: Path) -> Path:
 def test_round_trip(artifact: Artifact, saved: Path) -> None:
     back = load(saved)
     assert (back.training, back.seed, back.evaluation) == ({"gamma": 0.99}, 7, {"reward": 90.5})
-    assert back.versions["torch"]
-    raw = torch.rand(16, spec.OBSERVATION_SIZE)
-    for a, b in zip(artifact.network()(raw), back.network()(raw), strict=True):
-        assert torch.equal(a, b)
+    assert (back.params, back.trained_on) == (artifact.params, artifact.trained_on)
+    assert back.versions["torch"] and back.document == {"learned": 1, "name": "acct-1"}
+    raw = torch.rand(16, spec.OBSERVATION_SIZE).numpy()
+    assert np.array_equal(artifact.outputs(raw), back.outputs(raw))
+
+
+def test_acting_needs_no_pytorch(saved: Path) -> None:
+    code = (
+        "import sys, numpy as np; sys.modules['torch'] = None; from ccarena.policies.artifact import Artifact; "
+        f"print(Artifact.load({str(saved)!r}).act(np.ones((2, {spec.OBSERVATION_SIZE}), np.float32)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("["), done.stderr
 
 
 def test_other_sizes(tmp_path: Path) -> None:
     path = tmp_path / "large.safetensors"
-    Artifact.of(ActorCritic(Architecture(filters=128, hidden=64)), {}, 0).save(path)
-    assert (load(path).filters, load(path).hidden) == (128, 64)
+    to_artifact(ActorCritic(Architecture(filters=128, hidden=64)), {}, 0).save(path)
+    assert load(path).graph.tensors["hidden.weight"].shape == (64, 4 * 128 + 2)
 
 
 def test_same_content_same_bytes(artifact: Artifact, saved: Path) -> None:
@@ -65,11 +84,20 @@ def corrupt(change: Callable[[dict, dict], None]) -> Callable[[Path], None]:
 
 
 def set_nan(tensors: dict, metadata: dict) -> None:
-    tensors["actor.hidden.weight"] = np.where(np.eye(128, 34) > 0, np.nan, 0).astype(np.float32)
+    tensors["hidden.weight"] = np.where(np.eye(128, 34) > 0, np.nan, 0).astype(np.float32)
 
 
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
+
+
+def edit_graph(change: Callable[[dict], object]) -> Callable[[Path], None]:
+    def apply(tensors: dict, metadata: dict) -> None:
+        graph = json.loads(metadata["graph"])
+        change(graph)
+        metadata["graph"] = json.dumps(graph)
+
+    return corrupt(apply)
 
 
 CORRUPTIONS = {
@@ -80,21 +108,27 @@ CORRUPTIONS = {
     "torch.save": (lambda path: torch.save({"a": torch.zeros(1)}, path), "pickle"),
     "missing": (lambda path: path.unlink(), "No such file"),
     "directory": (lambda path: (path.unlink(), path.mkdir()), "Is a directory"),
-    "other safetensors": (lambda path: tensorfile.write(path, {"a": np.zeros(3)}, {}), "not a policy"),
-    "version": (corrupt(lambda t, m: m.update(ccarena_format="2")), 'format version "2", expected "1"'),
-    "observation": (corrupt(lambda t, m: m.update(observation="acct-9")), 'expected "acct-1"'),
-    "actions": (corrupt(lambda t, m: m.update(actions="[1, 2]")), "actions"),
-    "architecture": (corrupt(lambda t, m: m.update(architecture="{")), "architecture"),
-    "size": (corrupt(lambda t, m: m.update(architecture='{"kind":"acct-conv","filters":8,"hidden":1e9}')), "hidden"),
-    "kind": (corrupt(lambda t, m: m.update(architecture='{"kind":"lstm"}')), "lstm"),
-    "nan": (corrupt(set_nan), "not finite"),
-    "shape": (corrupt(lambda t, m: t.update({"actor.out.bias": np.zeros(14, np.float32)})), r"\[14\], expected \[15\]"),
-    "dtype": (corrupt(lambda t, m: t.update({"actor.out.bias": np.zeros(15)})), "float64, expected float32"),
-    "range": (corrupt(lambda t, m: t.update({"normalisation.high": t["normalisation.low"] - 1})), "empty range"),
-    "lacks a tensor": (corrupt(lambda t, m: t.pop("critic.out.bias")), '"critic.out.bias" is missing'),
+    "other safetensors": (lambda path: tensorfile.write(path, {"a": np.zeros(3)}, {}), "`ccarena_format` is missing"),
+    "format 1": (corrupt(lambda t, m: m.update(ccarena_format="1")), 'expected "2": train the policy again'),
+    "document": (corrupt(lambda t, m: m.update(document="[]")), "document"),
+    "digest": (corrupt(lambda t, m: m.pop("digest")), "digest"),
+    "params": (corrupt(lambda t, m: m.update(params='{"a":"b"}')), "params"),
+    "actions": (corrupt(lambda t, m: m.update(actions="[1, 2]")), r"\[15\]; expected \[2\]"),
+    "bounds": (corrupt(lambda t, m: m.update(actions="[]")), "bounds"),
+    "graph": (corrupt(lambda t, m: m.update(graph="{")), "graph: no JSON"),
+    "operation": (edit_graph(lambda g: g["nodes"][1].update(op="dense")), 'node "linear" \\(dense\\)'),
+    "input": (edit_graph(lambda g: g["nodes"][1].update(inputs=["x"])), 'input "x", which is no value before it'),
+    "attribute": (edit_graph(lambda g: g["nodes"][1].update(rate=1)), 'entry "rate"'),
+    "length": (edit_graph(lambda g: g.update(input=59)), r'"normalisation.offset" has shape \[58\]; expected \[59\]'),
+    "nan": (corrupt(set_nan), '"hidden.weight" is NaN'),
+    "shape": (corrupt(lambda t, m: t.update({"out.bias": np.zeros(14, np.float32)})), r"\[14\]; expected \[15\]"),
+    "dtype": (corrupt(lambda t, m: t.update({"out.bias": np.zeros(15)})), "F64; expected F32"),
+    "range": (corrupt(lambda t, m: t.update({"normalisation.high": t["normalisation.low"] - 1})), "low <= high"),
+    "lacks a tensor": (corrupt(lambda t, m: t.pop("out.bias")), '"out.bias" is missing'),
     "extra tensor": (corrupt(lambda t, m: t.update({"x": np.zeros(1, np.float32)})), 'unknown tensor "x"'),
     "seed": (corrupt(lambda t, m: m.update(seed="x")), "seed"),
     "training": (corrupt(lambda t, m: m.pop("training")), "training"),
+    "trained on": (corrupt(lambda t, m: m.update(trained_on="{}")), "trained_on"),
 }
 
 
@@ -107,14 +141,18 @@ def test_corruptions_are_refused(name: str, saved: Path) -> None:
     assert str(saved) in str(caught.value)
 
 
+@pytest.fixture(scope="module")
+def smallest() -> bytes:
+    return to_artifact(ActorCritic(Architecture(1, 1)), {}, 0).encode()
+
+
 @settings(max_examples=200, deadline=None)
-@given(where=st.integers(0, 3000), value=st.integers(0, 255))
+@given(where=st.integers(0, 6000), value=st.integers(0, 255))
 def test_any_damaged_header_is_loaded_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, where: int, value: int
+    smallest: bytes, tmp_path_factory: pytest.TempPathFactory, where: int, value: int
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.safetensors"
-    Artifact.of(ActorCritic(Architecture(1, 1)), {}, 0).save(path)
-    data = bytearray(path.read_bytes())
+    data = bytearray(smallest)
     data[where % len(data)] = value
     path.write_bytes(data)
     try:
@@ -124,8 +162,8 @@ def test_any_damaged_header_is_loaded_or_refused(
 
 
 def test_not_finite_is_not_saved(artifact: Artifact, tmp_path: Path) -> None:
-    artifact.tensors["critic.out.bias"][0] = np.inf
-    with pytest.raises(PolicyError, match="not finite"):
+    artifact.graph.tensors["out.bias"][0] = np.inf
+    with pytest.raises(PolicyError, match=r'"out.bias" is inf at index 0'):
         artifact.save(tmp_path / "policy.safetensors")
     assert not list(tmp_path.iterdir())
 
@@ -155,3 +193,23 @@ def test_a_header_as_long_as_a_pickle_s_first_byte_is_no_pickle(tmp_path: Path) 
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(tensorfile.TensorFileError, match="truncated"):
         tensorfile.read(path)
+
+
+def test_a_policy_decides_for_flows_of_its_document_alone(tmp_path: Path) -> None:
+    path = tmp_path / "policy.safetensors"
+    trained_for = scheme("hyvar-1")
+    torch.manual_seed(5)
+    layers = torch.nn.Sequential(torch.nn.Linear(70, 12), torch.nn.ReLU(), torch.nn.Linear(12, 1), torch.nn.Tanh())
+    Artifact.of(to_graph(layers, trained_for.observation_len), trained_for).save(path)
+    document: dict[str, Any] = {
+        "duration_s": 2,
+        "links": [{"service": {"type": "constant", "rate_mbps": 12}, "delay_ms": 10}],
+        "flows": [{"scheme": scheme, "policy": str(path), "base_rtt_ms": 20} for scheme in ("hyvar", "orca")],
+        "record": {"reports": True},
+    }
+    for flow in core.simulate(json.dumps(document))["flows"]:
+        reports = np.asarray(flow["reports"])
+        assert len(reports) > 10 and reports[:, HYBRID.report.action].std() > 0
+    document["flows"][0]["scheme"] = "aurora"
+    with pytest.raises(PolicyError, match='was trained for the document "hyvar-1"; the flow\'s is "aurora-1"'):
+        core.simulate(json.dumps(document))

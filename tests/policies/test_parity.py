@@ -10,8 +10,7 @@ import torch
 
 from ccarena.acct import spec
 from ccarena.errors import PolicyError
-from ccarena.policies.artifact import Artifact
-from ccarena.policies.networks import ActorCritic, Architecture
+from ccarena.policies.networks import ActorCritic, Architecture, to_artifact
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: inference not compared (run make)")
 
@@ -25,7 +24,7 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, ActorCr
     torch.nn.init.normal_(network.actor.out.bias)
     network.normalisation.offset.uniform_(-0.1, 0.1)
     path = tmp_path / "policy.safetensors"
-    Artifact.of(network, {}, 0).save(path)
+    to_artifact(network, {}, 0).save(path)
     return path, network
 
 

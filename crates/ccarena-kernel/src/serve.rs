@@ -58,7 +58,9 @@ pub fn scheme_of(file: &str) -> Result<&'static str, String> {
         built.is_some_and(|mut c| c.learned().is_some_and(|l| l.spec().id == policy.contract().digest))
     };
     let scheme = all_schemes().iter().filter(|s| s.learned).find(observes);
-    scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme has the document {:?}; give it one with --scheme", policy.contract().digest))
+    scheme.map(|s| s.name).ok_or_else(|| {
+        format!("{file}: no scheme has the document {:?}; give it one with --scheme", policy.contract().digest)
+    })
 }
 
 impl Service {

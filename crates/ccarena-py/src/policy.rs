@@ -52,7 +52,9 @@ impl Policy {
         let width = self.0.contract().observation_len;
         let &[rows, found] = observations.shape() else { return Err(errors::policy("observations of 2 axes")) };
         if found != width {
-            return Err(errors::policy(format!("observations have {found} entries per row; the policy's have {width}")));
+            return Err(errors::policy(format!(
+                "observations have {found} entries per row; the policy's have {width}"
+            )));
         }
         let expected = [rows, self.state_len()];
         let mut state = state;

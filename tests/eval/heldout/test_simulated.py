@@ -23,13 +23,11 @@ def one_link(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
-    artifact = pytest.importorskip(
+    networks = pytest.importorskip(
         "ccarena.policies.networks", reason="PYTORCH IS NOT INSTALLED: no policy to evaluate (ccarena[train])"
     )
-    from ccarena.policies.artifact import Artifact
-
     policy = tmp_path / "policy.safetensors"
-    Artifact.of(artifact.ActorCritic(), {}, 3).save(policy)
+    networks.to_artifact(networks.ActorCritic(), {}, 3).save(policy)
     result = evaluate(policy, ["constant"], seeds=1, threads=2)
     assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", ORACLE]
     for row in result.rows:

@@ -27,11 +27,9 @@ def untrained(file: Path, seed: int = 3) -> Path:
     """A policy of random weights."""
     import torch
 
-    from ccarena.policies.artifact import Artifact
-
     file.parent.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    Artifact.of(networks.ActorCritic(networks.Architecture(2, 8)), TRAINING, seed).save(file)
+    networks.to_artifact(networks.ActorCritic(networks.Architecture(2, 8)), TRAINING, seed).save(file)
     return file
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ccarena import cli, traces
 from ccarena.errors import PolicyError, TraceError
 from ccarena.eval.reproduce import policy, runs, suite
 from ccarena.hyvar.spec import LAYOUTS
-from ccarena.policies.mlp import MlpArtifact, expected_shapes, normalisation
+from tests.policies.made import continuous
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -21,15 +20,9 @@ LEARNED = ("hyvar", "orca", "aurora")
 
 def untrained(scheme: str, folder: Path, **params: float) -> Path:
     """A policy of random weights."""
-    layout = LAYOUTS[scheme]
-    rng = np.random.default_rng(1)
-    tensors = {
-        name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in expected_shapes(layout, (4,)).items()
-    }
-    tensors |= {f"normalisation.{name}": values for name, values in normalisation(layout).items()}
     training = {"name": "tiny", "env": {"id": f"ccarena/{scheme.capitalize()}-v0", scheme: params}}
     file = folder / f"{scheme}.safetensors"
-    MlpArtifact(tensors, layout.id, (4,), "tanh", training).save(file)
+    continuous(LAYOUTS[scheme].id, 0.1, training=training).save(file)
     return file
 
 

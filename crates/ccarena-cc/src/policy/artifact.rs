@@ -39,7 +39,9 @@ pub enum PolicyError {
         expected: String,
     },
     /// Another version of the format.
-    #[error("format version {found:?}; expected \"{FORMAT}\": train the policy again, or use the ccarena that wrote it")]
+    #[error(
+        "format version {found:?}; expected \"{FORMAT}\": train the policy again, or use the ccarena that wrote it"
+    )]
     Version {
         /// What was found.
         found: String,
@@ -206,7 +208,11 @@ impl Metadata {
         let expected = format!("a JSON list of at most {MAX_ACTIONS} finite numbers, empty for a continuous action");
         let actions = self.numbers("actions", &expected)?;
         if actions.len() > MAX_ACTIONS {
-            return Err(PolicyError::Metadata { key: "actions", found: format!("{} numbers", actions.len()), expected });
+            return Err(PolicyError::Metadata {
+                key: "actions",
+                found: format!("{} numbers", actions.len()),
+                expected,
+            });
         }
         let expected = "[low, high] with low < high; [] for discrete actions";
         let bounds = match (&self.numbers("bounds", expected)?[..], actions.is_empty()) {
@@ -217,7 +223,8 @@ impl Metadata {
                 return Err(PolicyError::Metadata { key: "bounds", found, expected: expected.into() });
             }
         };
-        let (document, digest) = (self.text("document", "")?.into(), self.text("digest", "the document's digest")?.into());
+        let (document, digest) =
+            (self.text("document", "")?.into(), self.text("digest", "the document's digest")?.into());
         Ok(Contract { document, digest, params, observation_len, actions, bounds })
     }
 }

@@ -231,8 +231,7 @@ impl Graph {
         let mut top = Fields::new("graph", json)?;
         let input = top.size("input", 1, MAX_VALUES, None)?;
         let observation = Value { name: OBSERVATION.into(), shape: vec![input] };
-        let graph =
-            Self { values: vec![observation], states: vec![], nodes: vec![], output: 0, tensors: Vec::new() };
+        let graph = Self { values: vec![observation], states: vec![], nodes: vec![], output: 0, tensors: Vec::new() };
         let mut builder =
             Builder { graph, by_name: [(OBSERVATION.to_string(), 0)].into(), tensors, ids: HashMap::new(), used: 0 };
 

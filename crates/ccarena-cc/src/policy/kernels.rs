@@ -13,7 +13,10 @@ pub(super) enum Kernel {
     Gru(Cell),
     Lstm(Cell),
     LayerNorm(LayerNorm),
-    Embedding { width: usize, rows: Vec<f32> },
+    Embedding {
+        width: usize,
+        rows: Vec<f32>,
+    },
     Concat(Vec<Pieces>),
     Slice(Pieces),
     /// Indices into the input.

@@ -72,7 +72,10 @@ mod tests {
             let x = i as f32 / 1000.0;
             let (found, expected) = (f64::from(ours(x)), theirs(f64::from(x)));
             // Half a unit of float32's last place, and as much for the double's own rounding.
-            assert!((found - expected).abs() <= 1.2e-7 * expected.abs().max(1e-30), "{name}({x}) = {found}; {expected}");
+            assert!(
+                (found - expected).abs() <= 1.2e-7 * expected.abs().max(1e-30),
+                "{name}({x}) = {found}; {expected}"
+            );
         }
     }
 

@@ -102,7 +102,10 @@ pub(super) fn read(
             let cost = shape.iter().fold(1_usize, |n, axis| n.saturating_mul(*axis));
             Ok((op, shape, cost))
         }
-        "affine" => same(Op::Affine { scale: constant(fields, "scale", x, graph)?, shift: constant(fields, "shift", x, graph)? }),
+        "affine" => same(Op::Affine {
+            scale: constant(fields, "scale", x, graph)?,
+            shift: constant(fields, "shift", x, graph)?,
+        }),
         other => Err(fields.error(format!("operation {other:?}"), NAMES)),
     }
 }
@@ -125,7 +128,12 @@ fn linear(fields: &mut Fields, x: &[usize], graph: &mut Builder<'_>) -> Result<(
 fn conv1d(fields: &mut Fields, x: &[usize], graph: &mut Builder<'_>) -> Result<(Op, Vec<usize>, usize), PolicyError> {
     let weight = needed(fields, "weight", graph)?;
     let (&[channels, length], &[filters, of, kernel]) = (x, tensor_shape(graph, weight)) else {
-        return Err(misfit(fields, graph, weight, &format!("[filters, channels, kernel]; input [channels, length] for {x:?}")));
+        return Err(misfit(
+            fields,
+            graph,
+            weight,
+            &format!("[filters, channels, kernel]; input [channels, length] for {x:?}"),
+        ));
     };
     if of != channels {
         return Err(misfit(fields, graph, weight, &format!("[filters, {channels}, kernel], as the input is {x:?}")));

@@ -1,0 +1,86 @@
+"""`ccarena policy`: what a policy artifact holds, and the policy in another format."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ccarena.policies import artifact
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser("policy", **kwargs)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="document, network and provenance", description=show_policy.__doc__)
+    show.add_argument("policy", metavar="POLICY", help="a policy file, a run's folder or the name of a run")
+    show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
+    show.set_defaults(act=show_policy)
+    export = actions.add_parser("export", help="write it in another format", description=export_policy.__doc__)
+    export.add_argument("policy", metavar="POLICY", help="a policy file, a run's folder or the name of a run")
+    export.add_argument("--onnx", metavar="OUT", type=Path, required=True, help="write an ONNX model to OUT")
+    export.set_defaults(act=export_policy)
+
+
+def run(args: argparse.Namespace) -> int | None:
+    """Runs the chosen action."""
+    code: int | None = args.act(args)
+    return code
+
+
+def show_policy(args: argparse.Namespace) -> None:
+    """Say what a policy was trained for and on, by whom, and what it is made of."""
+    policy = _load(args.policy)
+    weights = sum(tensor.size for tensor in policy.graph.tensors.values())
+    about = {
+        "document": policy.document,
+        "digest": policy.contract.digest,
+        "params": policy.params,
+        "observation": policy.contract.observation_len,
+        "actions": list(policy.contract.actions),
+        "bounds": policy.contract.bounds,
+        "graph": policy.graph.to_json(),
+        "weights": weights,
+        "training": policy.training,
+        "seed": policy.seed,
+        "versions": policy.versions,
+        "trained_on": policy.trained_on,
+        "evaluation": policy.evaluation,
+    }
+    if args.json:
+        print(json.dumps(about, indent=1))
+        return
+    shapes = policy.graph.shapes()
+    print(f"document   {policy.document.get('name', 'unnamed')}, digest {policy.contract.digest}")
+    print(f"params     {_pairs(policy.params)}")
+    chosen = (
+        f"{len(policy.contract.actions)} to choose from" if policy.contract.actions else f"in {policy.contract.bounds}"
+    )
+    print(f"decides    {policy.contract.observation_len} values observed; actions {chosen}")
+    print(f"network    {weights} weights, {policy.graph.state_len} numbers remembered")
+    for node in policy.graph.nodes:
+        print(f"           {node.name}: {node.op} of {', '.join(node.inputs)} -> {list(shapes[node.name])}")
+    print(f"trained    {policy.training.get('name', 'unnamed')}, seed {policy.seed}, {_pairs(policy.versions)}")
+    for each in policy.trained_on:
+        print(f"on         {each.get('kind')} {each.get('name')} {each.get('digest')}")
+    print(f"evaluated  {policy.evaluation.get('verdict', 'no') if policy.evaluation else 'no'}")
+
+
+def export_policy(args: argparse.Namespace) -> None:
+    """Write a policy as an ONNX model: raw observations in, logits or the action out."""
+    from ccarena.policies.onnx import export
+
+    export(_load(args.policy), args.onnx)
+    print(f"model: {args.onnx}")
+
+
+def _load(name: str) -> artifact.Artifact:
+    from ccarena.eval.command import find_policy
+
+    return artifact.load(find_policy(name))
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items()) or "none"

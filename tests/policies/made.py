@@ -1,0 +1,30 @@
+"""Policies for tests, without a training: one hidden layer, and tanh to the bounds of a scheme's continuous action."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.contract import scheme
+from ccarena.policies.graph import OBSERVATION, Graph, Node
+
+
+def continuous(observation: str, spread: float, bias: float = 0.0, **provenance: Any) -> Artifact:
+    """A policy for what observes `observation`, with normal weights of deviation `spread` and a bias of its output."""
+    contract, rng = scheme(observation), np.random.default_rng(1)
+    low, high = contract.bounds or (0.0, 0.0)
+    tensors = {
+        name: rng.normal(0, spread, shape).astype(np.float32)
+        for name, shape in {"hidden.weight": (4, contract.observation_len), "out.weight": (1, 4)}.items()
+    }
+    tensors |= {"hidden.bias": np.zeros(4, np.float32), "out.bias": np.full(1, bias, np.float32)}
+    nodes = (
+        Node("hidden", "linear", (OBSERVATION,), {"weight": "hidden.weight", "bias": "hidden.bias"}),
+        Node("relu", "relu", ("hidden",)),
+        Node("out", "linear", ("relu",), {"weight": "out.weight", "bias": "out.bias"}),
+        Node("tanh", "tanh", ("out",)),
+        Node("action", "affine", ("tanh",), {"scale": (high - low) / 2, "shift": (high + low) / 2}),
+    )
+    return Artifact.of(Graph(contract.observation_len, nodes, "action", tensors), contract, **provenance)
