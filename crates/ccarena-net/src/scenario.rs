@@ -3,9 +3,7 @@
 //! [`Scenario::from_json`] refuses what it does not know, naming the path, the value, what was expected and the nearest
 //! right name; [`Scenario::to_json`] writes the normalised document, every default spelled out, which reads back equal.
 
-mod error;
 mod read;
-mod reader;
 mod write;
 
 use std::collections::BTreeMap;
@@ -19,7 +17,7 @@ use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
 use crate::service::ServiceSpec;
 
-pub use error::{Problem, ScenarioError};
+pub use ccarena_cc::reader::{DocumentError as ScenarioError, Problem};
 
 /// The version of the document that this crate reads and writes.
 pub const VERSION: u64 = 1;
