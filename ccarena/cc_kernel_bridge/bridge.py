@@ -1,8 +1,8 @@
 """Our congestion controls for every socket of this machine: attach, list, weigh, detach.
 
-What is attached outlives the process that attached it; `detach` takes everything back. Attached are `ccarena`, which an
-agent drives (`ccarena kernel agent`) and which is CUBIC without one, and `wcc_ai`, `wcc_md`, `multcp` and `ewtcp` (the
-kernel allows no hyphen):
+What is attached outlives the process that attached it; `detach` takes everything back. Attached are `ccarena`, which the
+bridge daemon drives (`ccarena kernel daemon`) and which is CUBIC without one, and `wcc_ai`, `wcc_md`, `multcp` and
+`ewtcp` (the kernel allows no hyphen):
 
     with attached():
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"wcc_ai")
@@ -45,8 +45,8 @@ class Status:
 def attach(*, option: bool = True, weighted: bool = True, deadline_ms: float | None = None) -> Status:
     """Attach the congestion controls until `detach`.
 
-    `option`: ACCT's TCP option too; `weighted`: the weighted ones too. A socket whose agent has not answered for
-    `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Raises MachineError: no root, a kernel
+    `option`: ACCT's TCP option too; `weighted`: the weighted ones too. A socket that the bridge daemon has not
+    answered for `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Raises MachineError: no root, a kernel
     that cannot, or something attached already.
     """
     words = [] if option else ["--no-option"]

@@ -26,7 +26,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     attach.add_argument("--no-option", action="store_true", help="without ACCT's TCP option")
     attach.add_argument("--no-wcc", action="store_true", help="without wcc-ai, wcc-md, multcp and ewtcp")
     attach.add_argument(
-        "--deadline-ms", type=float, metavar="MS", help="CUBIC takes over after such silence of an agent (200)"
+        "--deadline-ms", type=float, metavar="MS", help="CUBIC takes over when the bridge daemon is silent for so long (200)"
     )
 
     status = commands.add_parser("status", help="what is attached")
@@ -40,18 +40,21 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     of.add_argument("--mark", type=int, metavar="N", help="of sockets with this SO_MARK")
     of.add_argument("--cgroup", type=Path, metavar="DIR", help="of sockets made in this cgroup")
 
-    agent = commands.add_parser(
-        "agent", help="drive the sockets that have chosen ccarena, until interrupted", allow_abbrev=False
+    daemon = commands.add_parser(
+        "daemon",
+        aliases=["agent"],
+        help="the bridge daemon: drive the sockets that have chosen ccarena, until interrupted",
+        allow_abbrev=False,
     )
-    agent.add_argument("who", metavar="SCHEME_OR_POLICY", help="a scheme, a policy file, or a run's name or folder")
-    agent.add_argument("--action", type=float, metavar="A", help="of a learned scheme without a policy: always this")
-    agent.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="of the scheme")
-    agent.add_argument("--weight", type=float, metavar="W", help="of a weighted scheme")
-    agent.add_argument("--desired-mbps", type=float, metavar="R", help="rate that ACCT asks routers for")
+    daemon.add_argument("who", metavar="SCHEME_OR_POLICY", help="a scheme, a policy file, or a run's name or folder")
+    daemon.add_argument("--action", type=float, metavar="A", help="of a learned scheme without a policy: always this")
+    daemon.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="of the scheme")
+    daemon.add_argument("--weight", type=float, metavar="W", help="of a weighted scheme")
+    daemon.add_argument("--desired-mbps", type=float, metavar="R", help="rate that ACCT asks routers for")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Does it. Returns the exit code; the agent's when it was interrupted."""
+    """Does it. Returns the exit code; the bridge daemon's when it was interrupted."""
     if args.what == "attach":
         _print(bridge.attach(option=not args.no_option, weighted=not args.no_wcc, deadline_ms=args.deadline_ms), False)
     elif args.what == "status":
@@ -61,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.what == "weight":
         bridge.set_weight(_weight(args.weight), mark=args.mark, cgroup=args.cgroup)
     else:
-        _agent(args)
+        _daemon(args)
     return 0
 
 
@@ -82,19 +85,19 @@ def _weight(text: str) -> float | None:
         raise ConfigError(f'weight: got "{text}"; expected a number, or none') from None
 
 
-def _agent(args: argparse.Namespace) -> NoReturn:
-    """Becomes the agent, so that signals are its own. Raises ConfigError or PolicyError before."""
+def _daemon(args: argparse.Namespace) -> NoReturn:
+    """Becomes the bridge daemon, so that signals are its own. Raises ConfigError or PolicyError before."""
     words = [*_who(args.who), *(word for given in args.param for word in ("--param", given))]
     for name in ("action", "weight", "desired_mbps"):
         value = getattr(args, name)
         words += [] if value is None else [f"--{name.replace('_', '-')}", repr(value)]
     program = find("ccarena-kernel")
     sys.stdout.flush()
-    os.execv(program, [program.name, "agent", *words])
+    os.execv(program, [program.name, "daemon", *words])
 
 
 def _who(name: str) -> list[str]:
-    """The agent's arguments for a scheme, or for a policy with the parameters that it was trained with."""
+    """The bridge daemon's arguments for a scheme, or for a policy with the parameters that it was trained with."""
     from ccarena import _core
     from ccarena.eval.command import find_policy
     from ccarena.policies import artifact

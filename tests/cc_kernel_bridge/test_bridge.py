@@ -101,19 +101,19 @@ def test_attaching_nothing_is_no_success(program: Program) -> None:
         bridge.attach()
 
 
-def test_the_agent_takes_the_command_s_place(program: Program, tmp_path: Path) -> None:
-    pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the agent's command was not tested")
+def test_the_bridge_daemon_takes_the_command_s_place(program: Program, tmp_path: Path) -> None:
+    pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the daemon's command was not tested")
     heard = program(f"{SAYS}sys.exit(7)")
-    words = ["kernel", "agent", "acct", "--action", "3", "--param", "budget_ms=4", "--desired-mbps", "20"]
+    words = ["kernel", "daemon", "acct", "--action", "3", "--param", "budget_ms=4", "--desired-mbps", "20"]
     done = subprocess.run([sys.executable, "-m", "ccarena.cli", *words], check=False)
     assert done.returncode == 7
-    assert heard.read_text() == "agent --scheme acct --param budget_ms=4 --action 3.0 --desired-mbps 20.0\n"
+    assert heard.read_text() == "daemon --scheme acct --param budget_ms=4 --action 3.0 --desired-mbps 20.0\n"
     golden = Path(__file__).parents[2] / "crates" / "ccarena-cc" / "tests" / "data" / "golden.safetensors"
     subprocess.run([sys.executable, "-m", "ccarena.cli", "kernel", "agent", str(golden)], check=False)
-    assert heard.read_text().startswith(f"agent --policy {golden}")
+    assert heard.read_text().startswith(f"daemon --policy {golden}")
 
 
-def test_an_agent_of_an_unknown_scheme(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the agent's command was not tested")
-    assert cli.main(["kernel", "agent", "cubik"]) == ConfigError.exit_code
+def test_a_bridge_daemon_of_an_unknown_scheme(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the daemon's command was not tested")
+    assert cli.main(["kernel", "daemon", "cubik"]) == ConfigError.exit_code
     assert 'did you mean "cubic"' in capsys.readouterr().err

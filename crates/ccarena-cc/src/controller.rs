@@ -244,7 +244,7 @@ pub trait Controller: Send + Sync {
     }
 }
 
-/// What an agent answers at the end of a decision interval.
+/// What a decider answers at the end of a decision interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
     /// Index into the scheme's list of actions.
@@ -275,7 +275,7 @@ pub enum ActionError {
     },
 }
 
-/// A controller whose actions come from an agent: it reports at the end of each decision interval and holds the last
+/// A controller whose actions come from a [decider](crate::decider): it reports at the end of each decision interval and holds the last
 /// action until the next.
 pub trait LearnedController {
     /// What it observes, reports and takes.

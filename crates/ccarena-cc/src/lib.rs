@@ -6,17 +6,21 @@
 //! ([`learned`]).
 
 pub mod controller;
+pub mod decider;
 pub mod learned;
 pub mod policy;
 pub mod reader;
 pub mod registry;
+pub mod scheme;
 pub mod schemes;
 pub mod types;
 
 pub use controller::{
-    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, RateSample,
-    RecoveryState, SentInfo,
+    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, RateSample, RecoveryState,
+    SentInfo,
 };
+pub use decider::{BindError, Decider, Policies, PolicySpec};
 pub use learned::{Document, LearnedSpec};
-pub use registry::{BuildError, Config, Scheme, build, find, schemes as all_schemes};
+pub use registry::{BuildError, build, find, schemes as all_schemes};
+pub use scheme::{Config, Param, Scheme};
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

@@ -11,9 +11,9 @@ use std::time::Duration;
 use libbpf_rs::MapHandle;
 
 use crate::checks;
-use crate::datapath::{Options, map_error};
 use crate::error::KernelError;
-use crate::objects::{self, Maps, Names, WccMaps};
+use crate::maps::{Maps, WccMaps, map_error};
+use crate::objects::{self, Names, Options};
 
 /// Where the pins are.
 pub const PINS: &str = "/run/ccarena/bpf";

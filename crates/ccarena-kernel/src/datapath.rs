@@ -1,58 +1,21 @@
 //! Real sockets' congestion control, seen from user space: events come out of the kernel, answers go in.
 
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use crate::attach;
 use crate::checks;
 use crate::cost::Cost;
 use crate::error::KernelError;
 use crate::intf::{Answer, EVENT_CLOSED, Event, Plain};
-use crate::objects::{self, Maps, Names};
+use crate::maps::{Maps, locked, map_error, remove};
+use crate::objects::{self, Names};
 
-/// What to load.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Makes the congestion controls' names this process's own: at most 8 bytes.
-    pub suffix: String,
-    /// A socket whose report has waited for an answer so long, and for four intervals, falls back to CUBIC.
-    pub deadline: Duration,
-    /// ACCT's TCP option: written, parsed and echoed in the namespaces given to [`Datapath::add_namespace`].
-    pub option: bool,
-    /// The weighted congestion controls too: `wcc-ai`, `wcc-md`, `multcp`, `ewtcp`.
-    pub wcc: bool,
-    /// Size of the ring buffer in bytes, a power of two of at least a page.
-    pub ring_bytes: u32,
-}
-
-impl Default for Options {
-    /// Everything, under this process's id.
-    fn default() -> Self {
-        Self {
-            suffix: std::process::id().to_string(),
-            deadline: Duration::from_millis(200),
-            option: true,
-            wcc: true,
-            ring_bytes: 1 << 22,
-        }
-    }
-}
-
-/// Whose weight in the WCC family. The first that has one decides, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The socket's `SO_COOKIE`.
-    Cookie(u64),
-    /// Its `SO_MARK`.
-    Mark(u32),
-    /// The cgroup (version 2) that it was made in, by inode number.
-    Cgroup(u64),
-    /// All others.
-    Default,
-}
+pub use crate::maps::Key;
+pub use crate::objects::Options;
 
 /// The loaded programs. Dropping it, or the death of the process in whatever way, unloads them; sockets that use them
 /// then keep them until they close.
@@ -81,7 +44,8 @@ impl Datapath {
         Self::over(maps, names, links.into_iter().map(|(_, link)| link).collect())
     }
 
-    /// The agent's end of what [`attach::attach`] has attached. Two of them share the events, so there should be one.
+    /// The bridge daemon's end of what [`attach::attach`] has attached. Two of them would share the events, so there
+    /// should be one.
     ///
     /// # Errors
     /// If nothing is attached.
@@ -224,20 +188,4 @@ impl Datapath {
     pub fn set_weight(&self, key: Key, weight: Option<f64>) -> Result<(), KernelError> {
         self.maps.set_weight(key, weight)
     }
-}
-
-pub(crate) fn map_error(action: &'static str, map: &'static str, error: &libbpf_rs::Error) -> KernelError {
-    KernelError::Map { action, map, reason: error.to_string() }
-}
-
-pub(crate) fn remove(map: &MapHandle, name: &'static str, key: &[u8]) -> Result<(), KernelError> {
-    match map.delete(key) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(map_error("clear", name, &e)),
-        _ => Ok(()),
-    }
-}
-
-/// Nothing here is left half done by a panic.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,13 +3,14 @@
 //! [`datapath`] loads the BPF programs (`bpf/`): a congestion control that measures, reports and does what user space
 //! answers, the WCC family inside the kernel, and ACCT's TCP option. [`attach`] makes them outlive the process.
 
-pub mod agent;
 pub mod attach;
 pub mod checks;
 pub mod cost;
+pub mod daemon;
 pub mod datapath;
 pub mod error;
 pub mod intf;
+mod maps;
 mod objects;
 pub mod run;
 pub mod serve;

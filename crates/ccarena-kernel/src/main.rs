@@ -5,12 +5,11 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ccarena_cc::Rate;
+use ccarena_cc::{PolicySpec, Rate};
 use ccarena_kernel::run::{self, Inbox, RunError};
 use ccarena_kernel::serve::{self, Service};
 use ccarena_kernel::wire::Frames;
 use ccarena_kernel::{Datapath, Key, Options, attach, checks};
-use ccarena_net::scenario::PolicySpec;
 use libbpf_rs::query;
 use serde_json::json;
 
@@ -21,19 +20,20 @@ usage: ccarena-kernel run
        ccarena-kernel attach [--no-option] [--no-wcc] [--deadline-ms MS]
        ccarena-kernel status | detach
        ccarena-kernel weight WEIGHT|none [--mark N | --cgroup INODE | --cookie N]
-       ccarena-kernel agent --scheme NAME | --policy FILE [--action A] [--param NAME=VALUE]...
-                            [--weight W] [--desired-mbps R]
+       ccarena-kernel daemon --scheme NAME | --policy FILE [--action A] [--param NAME=VALUE]...
+                             [--weight W] [--desired-mbps R]
        ccarena-kernel check [--objects]
 
 run      runs a scenario: request and actions on standard input, frames on standard output;
          the end of the input ends the run
-attach   gives the whole machine the congestion controls ccarena (driven by an agent, else CUBIC),
+attach   gives the whole machine the congestion controls ccarena (driven by a bridge daemon, else CUBIC),
          wcc-ai, wcc-md, multcp and ewtcp, until detach
 status   what is attached, as JSON
 detach   takes everything back
 weight   sets or takes back the weight of attached sockets of the weighted congestion controls: by mark,
          cgroup (its inode) or socket cookie, else of all that have none
-agent    drives the sockets that have chosen ccarena, until SIGINT or SIGTERM
+daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM;
+         `agent` is another word for it
 check    what this machine can run, as JSON; with --objects how many BPF objects there are
 ";
 
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         ["status"] => status(),
         ["detach"] => attach::detach().map_err(failed),
         ["weight", options @ ..] => weight(options),
-        ["agent", options @ ..] => agent(options),
+        ["daemon" | "agent", options @ ..] => daemon(options),
         ["check"] => check(),
         ["check", "--objects"] => objects(),
         ["--help" | "-h" | "help"] => {
@@ -156,7 +156,7 @@ fn weight(words: &[&str]) -> Done {
     Datapath::attached().and_then(|datapath| datapath.set_weight(key, weight)).map_err(failed)
 }
 
-fn agent(words: &[&str]) -> Done {
+fn daemon(words: &[&str]) -> Done {
     let mut service = Service { scheme: String::new(), config: ccarena_cc::Config::default(), policy: None };
     let mut rest = words.iter();
     while let Some(&word) = rest.next() {
@@ -173,12 +173,12 @@ fn agent(words: &[&str]) -> Done {
                     parsed.ok_or_else(|| Failure::Usage(format!("--param: got {pair}; expected NAME=NUMBER")))?;
                 service.config.params.insert(name, x);
             }
-            other => return Err(Failure::Usage(format!("agent: unknown option {other}"))),
+            other => return Err(Failure::Usage(format!("daemon: unknown option {other}"))),
         }
     }
     if service.scheme.is_empty() {
         let Some(PolicySpec::Artifact(file)) = &service.policy else {
-            return Err(Failure::Usage("agent: expected --scheme NAME or --policy FILE".into()));
+            return Err(Failure::Usage("daemon: expected --scheme NAME or --policy FILE".into()));
         };
         service.scheme = serve::scheme_of(file).map_err(failed)?.into();
     }

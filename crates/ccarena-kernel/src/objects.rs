@@ -3,13 +3,42 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
+use std::time::Duration;
 
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::checks;
-use crate::datapath::{Key, Options, locked, map_error, remove};
 use crate::error::KernelError;
 use crate::intf::{Config, Plain};
+use crate::maps::{Maps, WccMaps, locked, map_error};
+
+/// What to load.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Makes the congestion controls' names this process's own: at most 8 bytes.
+    pub suffix: String,
+    /// A socket whose report has waited for an answer so long, and for four intervals, falls back to CUBIC.
+    pub deadline: Duration,
+    /// ACCT's TCP option: written, parsed and echoed in the namespaces given to [`Datapath::add_namespace`](crate::Datapath::add_namespace).
+    pub option: bool,
+    /// The weighted congestion controls too: `wcc-ai`, `wcc-md`, `multcp`, `ewtcp`.
+    pub wcc: bool,
+    /// Size of the ring buffer in bytes, a power of two of at least a page.
+    pub ring_bytes: u32,
+}
+
+impl Default for Options {
+    /// Everything, under this process's id.
+    fn default() -> Self {
+        Self {
+            suffix: std::process::id().to_string(),
+            deadline: Duration::from_millis(200),
+            option: true,
+            wcc: true,
+            ring_bytes: 1 << 22,
+        }
+    }
+}
 
 /// One object file each, as `build.rs` compiled it.
 const BRIDGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bridge.bpf.o"));
@@ -61,84 +90,6 @@ impl Names {
     pub(crate) fn of(&self, scheme: &str) -> &str {
         let own = WEIGHTED.iter().zip(&self.weighted).find(|((name, ..), _)| *name == scheme);
         own.map_or(&self.bridge, |(_, name)| name)
-    }
-}
-
-/// The maps that user space reads and writes.
-#[derive(Debug)]
-pub(crate) struct Maps {
-    pub events: MapHandle,
-    pub answers: MapHandle,
-    pub namespaces: MapHandle,
-    /// With the WCC family.
-    pub wcc: Option<WccMaps>,
-}
-
-/// Weights, and the state by which sockets learn that one has changed.
-#[derive(Debug)]
-pub(crate) struct WccMaps {
-    pub weights: MapHandle,
-    pub state: MapHandle,
-}
-
-/// `struct weight_key` of `wcc.bpf.c`: id, kind, padding.
-fn weight_key(kind: u64, id: u64) -> [u8; 16] {
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&id.to_ne_bytes());
-    key[8..].copy_from_slice(&kind.to_ne_bytes());
-    key
-}
-
-/// Serialises the steps that raise the generation.
-static WEIGHING: Mutex<()> = Mutex::new(());
-
-impl Maps {
-    /// With the names to pin them by.
-    pub(crate) fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut MapHandle)> {
-        let bridge =
-            [("events", &mut self.events), ("answers", &mut self.answers), ("namespaces", &mut self.namespaces)];
-        let wcc = self.wcc.as_mut().map(|wcc| [("weights", &mut wcc.weights), ("state", &mut wcc.state)]);
-        bridge.into_iter().chain(wcc.into_iter().flatten())
-    }
-
-    pub(crate) fn set_weight(&self, key: Key, weight: Option<f64>) -> Result<(), KernelError> {
-        let maps = self.wcc.as_ref().ok_or(KernelError::NoWcc)?;
-        let thousandths = match weight {
-            Some(w) if w > 0.0 && w <= 1000.0 => Some(((w * 1000.0).round() as u32).max(1)),
-            Some(w) => return Err(KernelError::Weight(w)),
-            None => None,
-        };
-        let key = match key {
-            Key::Cookie(id) => weight_key(0, id),
-            Key::Mark(id) => weight_key(1, id.into()),
-            Key::Cgroup(id) => weight_key(2, id),
-            Key::Default => weight_key(3, 0),
-        };
-        match thousandths {
-            Some(w) => maps
-                .weights
-                .update(&key, &w.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|e| map_error("write", "weights", &e))?,
-            None => remove(&maps.weights, "weights", &key)?,
-        }
-        maps.raise_generation()
-    }
-}
-
-impl WccMaps {
-    /// Sockets look their weights up again at their next ACK.
-    fn raise_generation(&self) -> Result<(), KernelError> {
-        let _guard = locked(&WEIGHING);
-        let key = 0_u32.to_ne_bytes();
-        let state = self
-            .state
-            .lookup(&key, MapFlags::ANY)
-            .map_err(|e| map_error("read", "generation", &e))?
-            .unwrap_or_default();
-        let now = state.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-        self.state
-            .update(&key, &now.wrapping_add(1).to_ne_bytes(), MapFlags::ANY)
-            .map_err(|e| map_error("write", "generation", &e))
     }
 }
 

@@ -9,9 +9,10 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
-use ccarena_cc::Time;
+use ccarena_cc::{Policies, Time};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
+use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
 use ccarena_net::scenario::Want;
 use ccarena_net::{Scenario, trace};
 use serde_json::{Value, json};
@@ -20,11 +21,11 @@ pub use self::error::RunError;
 pub use self::inbox::Inbox;
 pub use self::plan::{Home, Plan};
 
-use crate::agent::{Agent, Driver, Policies, Reply};
+use crate::daemon::{Daemon, Driver, Reply};
 use crate::datapath::{Datapath, Key, Options};
 use crate::intf::{EVENT_CLOSED, Event};
 use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
-use crate::wire::{Arrays, Frames, Request};
+use crate::wire::{Frames, Request};
 
 /// Largest buffers of sockets: as good as none, as in the simulator.
 const BUFFERS: &str = "4096 131072 67108864";
@@ -44,7 +45,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let available: Vec<&str> = available.split_whitespace().collect();
     let plans = plan::plan(scenario, request.bridge, request.traffic, request.environment, &available)?;
     let datapath = load(&plans)?;
-    // Where the kernel's schemes are alone, nothing may make them dearer.
+    // Counting costs something per run of a program, so runs of the kernel's own schemes alone are spared it.
     let bridged = plans.iter().any(|p| p.home == Home::Bridge);
     let cost = datapath.as_ref().filter(|_| bridged).and_then(Datapath::count_cost);
     let network = network(scenario)?;
@@ -74,34 +75,20 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
     let outcome = emulator.stop()?;
     let mut links = outcome.links;
-    let mut arrays = Arrays::default();
     let lateness = outcome.lateness.judged(request.lateness_bound);
-    let machine = json!({
-        "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
-        "lateness": result::lateness(&lateness),
-        "valid": lateness.valid,
-        "emulator_cpu_s": outcome.counts.cpu.as_secs_f64(),
-        "emulator_packets": outcome.counts.written,
-        "emulator_refused_packets": outcome.counts.refused,
-        "agent_cpu_s": control.cpu_s,
-        "datapath_cpu_s": datapath_cpu_s,
-        "reports": control.agent.reports,
-        "fallback_reports": control.agent.fallbacks,
-        "dropped_reports": control.agent.dropped,
-        "answer_latency_us": result::quantiles(&mut control.latency_us),
-        "enforced_latency_us": result::quantiles(&mut control.agent.enforced_us),
-    });
-    let flows = flows(scenario, &plans, sent, received, &mut control, &mut arrays);
-    let links: Vec<Value> =
-        links.iter_mut().enumerate().map(|(index, link)| result::link(scenario, index, link, &mut arrays)).collect();
-    let record = json!({
-        "duration_s": scenario.duration.as_secs_f64(),
-        "seed": scenario.seed,
-        "flows": flows,
-        "links": links,
-        "machine": machine,
-    });
-    frames.result(&record, &arrays).map_err(|_| RunError::Stopped)
+    let flows = flows(scenario, &plans, sent, received, &mut control);
+    let links = links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link)).collect();
+    let machine = MachineRecord {
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
+        lateness: result::lateness(&lateness),
+        valid: lateness.valid,
+        emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
+        emulator_packets: outcome.counts.written,
+        emulator_refused_packets: outcome.counts.refused,
+        bridge: Some(control.record(datapath_cpu_s)),
+    };
+    let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
+    frames.result(record).map_err(|_| RunError::Stopped)
 }
 
 /// Loads BPF programs if some flow needs them; else sees to it that namespaces can be made without root.
@@ -178,22 +165,20 @@ fn flows(
     sent: Vec<Sent>,
     received: Vec<Received>,
     control: &mut Control<'_>,
-    arrays: &mut Arrays,
-) -> Vec<Value> {
+) -> Vec<FlowRecord> {
     let ends = sent.into_iter().zip(received);
-    let flows = scenario.flows.iter().zip(plans).zip(ends).enumerate();
+    let flows = plans.iter().zip(ends).enumerate();
     flows
-        .map(|(index, ((spec, plan), (sent, received)))| {
-            let totals = control.agent.flows.get_mut(index).map(std::mem::take).unwrap_or_default();
-            let outcome = result::FlowOutcome { spec, plan, sent, received, totals };
-            result::flow(scenario, index, outcome, arrays)
+        .map(|(index, (plan, (sent, received)))| {
+            let totals = control.daemon.flows.get_mut(index).map(std::mem::take).unwrap_or_default();
+            result::flow(scenario, index, result::FlowOutcome { plan, sent, received, totals })
         })
         .collect()
 }
 
 /// Everything that steers flows during the run.
 struct Control<'a> {
-    agent: Agent<'a>,
+    daemon: Daemon<'a>,
     datapath: Option<Datapath>,
     zero_ns: u64,
     end: Time,
@@ -215,8 +200,8 @@ impl<'a> Control<'a> {
         zero_ns: u64,
     ) -> Result<Self, RunError> {
         let scenario = &request.scenario;
-        let mut policies = Policies::default();
-        let mut driver = move |flow: usize| driver(request, plans, &mut policies, flow);
+        let policies = Policies::default();
+        let driver = move |flow: usize| driver(request, plans, &policies, flow);
         let mut first = Vec::new();
         for (flow, plan) in plans.iter().enumerate() {
             first.push(if plan.home == Home::Bridge { Some(driver(flow)?) } else { None });
@@ -228,7 +213,7 @@ impl<'a> Control<'a> {
             driver(flow).ok()
         };
         let mut control = Self {
-            agent: Agent::new(zero_ns, plans.len(), Box::new(open)),
+            daemon: Daemon::new(zero_ns, plans.len(), Box::new(open)),
             datapath,
             zero_ns,
             end: Time(scenario.duration.0),
@@ -240,7 +225,7 @@ impl<'a> Control<'a> {
         };
         for (flow, driver) in first.into_iter().enumerate() {
             let Some((driver, &cookie)) = driver.zip(cookies.get(flow)) else { continue };
-            let answer = control.agent.take_over(cookie, driver, clock::now_ns());
+            let answer = control.daemon.take_over(cookie, driver, clock::now_ns());
             control.reply((cookie, answer))?;
         }
         for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
@@ -286,7 +271,7 @@ impl<'a> Control<'a> {
         while !traffic.is_finished() && (self.now() < self.end || traffic.ends_late()) {
             let weigh = self.weights.last().map_or(Time::NEVER, |w| w.0);
             let end = if traffic.ends_late() { Time::NEVER } else { self.end };
-            let next = self.agent.next_timer().min(weigh).min(end);
+            let next = self.daemon.next_timer().min(weigh).min(end);
             let wait = next.since(self.now()).0.min(AT_LEAST_NS);
             let (events, acts) = inbox.wait(ring, wait);
             if events {
@@ -307,7 +292,7 @@ impl<'a> Control<'a> {
         datapath.poll(Duration::ZERO, |event| events.push(*event))?;
         for event in &self.events {
             let mut heard = Ok(());
-            let reply = self.agent.on_event(event, &mut |due| {
+            let reply = self.daemon.on_event(event, &mut |due| {
                 if frames.is_writable() {
                     heard = frames.decision(due.flow as u32, due.now, due.observation, due.report);
                 }
@@ -330,7 +315,7 @@ impl<'a> Control<'a> {
         for act in inbox.take()? {
             let refused = |e: ccarena_cc::ActionError| RunError::Action { flow: act.flow, message: e.to_string() };
             let now = self.now();
-            if let Some(reply) = self.agent.act(act.flow as usize, act.action, now).map_err(refused)? {
+            if let Some(reply) = self.daemon.act(act.flow as usize, act.action, now).map_err(refused)? {
                 self.reply(reply)?;
             }
         }
@@ -339,8 +324,8 @@ impl<'a> Control<'a> {
 
     fn run_timers(&mut self) -> Result<(), RunError> {
         let now = self.now();
-        if self.agent.next_timer() <= now {
-            for reply in self.agent.on_timers(now) {
+        if self.daemon.next_timer() <= now {
+            for reply in self.daemon.on_timers(now) {
                 self.reply(reply)?;
             }
         }
@@ -358,21 +343,28 @@ impl<'a> Control<'a> {
     fn finish(&mut self) -> Result<(), RunError> {
         self.take_events(&mut Frames::new(std::io::sink(), -1))
     }
+
+    /// How the bridge kept up, if its programs took `datapath_cpu_s`.
+    fn record(&mut self, datapath_cpu_s: Option<f64>) -> BridgeRecord {
+        BridgeRecord {
+            daemon_cpu_s: self.cpu_s,
+            datapath_cpu_s,
+            reports: self.daemon.reports,
+            fallback_reports: self.daemon.fallbacks,
+            dropped_reports: self.daemon.dropped,
+            answer_latency_us: Quantiles::of(&mut self.latency_us),
+            enforced_latency_us: Quantiles::of(&mut self.daemon.enforced_us),
+        }
+    }
 }
 
 /// What a socket of `flow` gets.
-fn driver(request: &Request, plans: &[Plan], policies: &mut Policies, flow: usize) -> Result<Driver, RunError> {
+fn driver(request: &Request, plans: &[Plan], policies: &Policies, flow: usize) -> Result<Driver, RunError> {
     let scenario = &request.scenario;
     let (spec, plan) = (&scenario.flows[flow], &plans[flow]);
     let mut controller = plan.controller(flow, &spec.scheme)?;
-    let decider = match controller.learned() {
-        Some(learned) => Some(
-            policies
-                .decider(spec.policy.as_ref(), learned, request.environment)
-                .map_err(|message| RunError::Policy { flow, message })?,
-        ),
-        None => None,
-    };
+    let bound = policies.bind(spec.policy.as_ref(), controller.as_mut(), request.environment);
+    let decider = bound.map_err(|source| RunError::Policy { flow, source })?;
     Ok(Driver {
         flow,
         controller,

@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::os::fd::RawFd;
 
 use ccarena_cc::{Dur, Time};
+use ccarena_net::record::{Array, FlowRecord, LinkRecord, Placed, RunRecord};
 use ccarena_net::{Scenario, ScenarioError};
 use serde_json::{Map, Value, json};
 
@@ -33,7 +34,7 @@ pub enum Generator {
 pub struct Request {
     /// The scenario.
     pub scenario: Scenario,
-    /// Learned flows without a policy are the caller's to decide for.
+    /// For learned flows without a policy the caller decides.
     pub environment: bool,
     /// Who sends and receives.
     pub traffic: Generator,
@@ -90,7 +91,7 @@ impl Request {
     }
 }
 
-/// An action of the environment.
+/// An action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Act {
     /// For which flow.
@@ -128,48 +129,36 @@ impl Acts {
     }
 }
 
-/// An array of the result.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Array {
-    /// Amounts and times.
-    U64(Vec<u64>),
-    /// Small numbers.
-    U32(Vec<u32>),
-    /// Figures.
-    F64(Vec<f64>),
-    /// Reports.
-    F32(Vec<f32>),
-}
+/// A result as JSON, with its arrays aside.
+#[derive(Debug, Default)]
+struct Arrays(Vec<(String, Array)>);
 
-impl Array {
-    fn encode(&self) -> (u8, Vec<u8>) {
-        match self {
-            Self::U64(values) => (b'Q', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
-            Self::U32(values) => (b'I', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
-            Self::F64(values) => (b'd', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
-            Self::F32(values) => (b'f', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+impl Arrays {
+    /// Puts the arrays of `owner`, such as `flows.0`, aside, and what stands for them into its document.
+    fn put(&mut self, owner: &str, document: &mut Value, arrays: Vec<Placed>) {
+        for (place, array) in arrays {
+            let name = format!("{owner}.{}", place.join("."));
+            let mut reference = json!({"$array": name});
+            if let Array::Rows(rows) = &array {
+                reference["shape"] = json!(rows.shape());
+            }
+            let mut entry = &mut *document;
+            for key in place {
+                entry = &mut entry[*key];
+            }
+            *entry = reference;
+            self.0.push((name, array));
         }
     }
 }
 
-/// A result under construction: arrays go aside, by name.
-#[derive(Debug, Default)]
-pub struct Arrays(Vec<(String, Array)>);
-
-impl Arrays {
-    /// Puts `array` aside; what stands for it in the result.
-    pub fn put(&mut self, name: String, array: Array) -> Value {
-        let reference = json!({"$array": name});
-        self.0.push((name, array));
-        reference
-    }
-
-    /// The same of rows of `width`.
-    pub fn put_rows(&mut self, name: String, values: Vec<f32>, width: usize) -> Value {
-        let shape = [values.len() / width.max(1), width];
-        let mut reference = self.put(name, Array::F32(values));
-        reference["shape"] = json!(shape);
-        reference
+/// The letter of an array's type, and its values.
+fn encode(array: &Array) -> (u8, Vec<u8>) {
+    match array {
+        Array::U64(values) => (b'Q', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        Array::U32(values) => (b'I', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        Array::F64(values) => (b'd', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        Array::Rows(rows) => (b'f', rows.values.iter().flat_map(|v| v.to_le_bytes()).collect()),
     }
 }
 
@@ -234,9 +223,18 @@ impl<W: Write> Frames<W> {
     ///
     /// # Errors
     /// If nobody reads.
-    pub fn result(&mut self, result: &Value, arrays: &Arrays) -> io::Result<()> {
+    pub fn result(&mut self, mut record: RunRecord) -> io::Result<()> {
+        let flows: Vec<_> = record.flows.iter_mut().map(FlowRecord::take_arrays).collect();
+        let links: Vec<_> = record.links.iter_mut().map(LinkRecord::take_arrays).collect();
+        let mut document = serde_json::to_value(&record)?;
+        let mut arrays = Arrays::default();
+        for (key, owners) in [("flows", flows), ("links", links)] {
+            for (index, taken) in owners.into_iter().enumerate() {
+                arrays.put(&format!("{key}.{index}"), &mut document[key][index], taken);
+            }
+        }
         for (name, array) in &arrays.0 {
-            let (letter, values) = array.encode();
+            let (letter, values) = encode(array);
             let mut payload = Vec::with_capacity(3 + name.len() + values.len());
             payload.extend_from_slice(&(name.len() as u16).to_le_bytes());
             payload.extend_from_slice(name.as_bytes());
@@ -244,7 +242,7 @@ impl<W: Write> Frames<W> {
             payload.extend_from_slice(&values);
             self.frame(b'A', &payload)?;
         }
-        self.frame(b'R', result.to_string().as_bytes())
+        self.frame(b'R', document.to_string().as_bytes())
     }
 
     /// The run has failed.
@@ -259,6 +257,7 @@ impl<W: Write> Frames<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ccarena_net::record::Rows;
     use proptest::prelude::*;
 
     #[test]
@@ -284,20 +283,22 @@ mod tests {
     fn frames_have_their_length_and_letter() {
         let mut frames = Frames::new(Vec::new(), -1);
         frames.decision(3, Time(7), &[1.0, 2.0], &[3.0]).unwrap();
-        let mut arrays = Arrays::default();
-        let value = arrays.put_rows("r".into(), vec![1.0; 6], 3);
-        assert_eq!(value, json!({"$array": "r", "shape": [2, 3]}));
-        frames.result(&json!({"x": value}), &arrays).unwrap();
+        let reports = Some(Rows { values: vec![1.0; 6], width: 3 });
+        let flows = vec![FlowRecord { reports, ..FlowRecord::default() }];
+        frames.result(RunRecord { flows, ..RunRecord::default() }).unwrap();
         let mut rest = &frames.out[..];
-        let mut letters = Vec::new();
+        let (mut letters, mut last) = (Vec::new(), rest);
         while !rest.is_empty() {
             let length = u32::from_le_bytes(rest[..4].try_into().unwrap()) as usize;
             letters.push((rest[4], length));
+            last = &rest[5..4 + length];
             rest = &rest[4 + length..];
         }
         assert_eq!(letters[0], (b'D', 1 + 20 + 12));
-        assert_eq!(letters[1], (b'A', 1 + 2 + 1 + 1 + 24));
+        assert_eq!(letters[1], (b'A', 1 + 2 + "flows.0.reports".len() + 1 + 24));
         assert_eq!(letters[2].0, b'R');
+        let result: Value = serde_json::from_slice(last).unwrap();
+        assert_eq!(result["flows"][0]["reports"], json!({"$array": "flows.0.reports", "shape": [2, 3]}));
     }
 
     proptest! {

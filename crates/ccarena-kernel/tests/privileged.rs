@@ -133,7 +133,7 @@ fn transfer(
 ) -> Told {
     let name = path.congestion_control("vegas").to_string();
     thread::scope(|scope| {
-        let agent = scope.spawn(|| {
+        let daemon = scope.spawn(|| {
             let mut all = Vec::new();
             let give_up = clock() + Duration::from_secs(30);
             while all.last().is_none_or(|e: &Event| e.kind != EVENT_CLOSED) {
@@ -157,7 +157,7 @@ fn transfer(
             drop(stream);
             (sink.finish(), clock() - begun)
         });
-        Told { events: agent.join().unwrap(), bytes, time }
+        Told { events: daemon.join().unwrap(), bytes, time }
     })
 }
 
@@ -251,7 +251,7 @@ fn the_least_rate_does_not_stall() {
     if !able() {
         return;
     }
-    // A byte per second would take days; the floor is a segment per second. Then the agent dies.
+    // A byte per second would take days; the floor is a segment per second. Then the daemon dies.
     let answered = Arc::new(Mutex::new(0));
     let crawl = move |event: &Event| {
         let mut count = answered.lock().unwrap();

@@ -41,7 +41,7 @@ fn transfer(
     let path = &Datapath::load(&options).unwrap_or_else(|e| panic!("{e}"));
     let name = path.congestion_control("any");
     thread::scope(|scope| {
-        let agent = scope.spawn(move || {
+        let daemon = scope.spawn(move || {
             let (mut all, give_up) = (Vec::<Event>::new(), clock() + Duration::from_secs(60));
             while all.last().is_none_or(|e| e.kind != EVENT_CLOSED) {
                 assert!(clock() < give_up, "the flow did not close: {:?}", all.last());
@@ -76,7 +76,7 @@ fn transfer(
         };
         let begun = wire.senders.run(send).unwrap();
         sink.finish();
-        (agent.join().unwrap(), clock() - begun)
+        (daemon.join().unwrap(), clock() - begun)
     })
 }
 

@@ -15,8 +15,10 @@ use crate::error::LinkError;
 use crate::fabric::{Fabric, Observer, Route};
 use crate::lateness::{Histogram, Lateness};
 use crate::network::{End, Network};
-use crate::pump::{Pump, Way};
+use crate::pump::{Pump, Pumped, Way};
 use crate::tun::Tun;
+
+pub use crate::pump::Counts;
 
 /// Links one after the other, and a delay before them, that all packets of one direction cross.
 #[derive(Default)]
@@ -46,28 +48,6 @@ pub struct Running {
 struct Thread {
     handle: JoinHandle<Pumped>,
     numbers: Vec<usize>,
-}
-
-/// What a thread leaves.
-pub(crate) struct Pumped {
-    pub links: Vec<Link<Datagram>>,
-    pub lateness: Histogram,
-    pub counts: Counts,
-}
-
-/// What crossed the emulator besides the counters of links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets taken from the kernel.
-    pub read: u64,
-    /// Packets of no flow, which went no further: not IPv4, or of other addresses.
-    pub ignored: u64,
-    /// Packets handed to the kernel.
-    pub written: u64,
-    /// Packets that the kernel did not take.
-    pub refused: u64,
-    /// CPU time of the threads; what the kernel's TCP does in our calls is part of it.
-    pub cpu: Dur,
 }
 
 /// What a run leaves.

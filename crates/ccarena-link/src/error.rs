@@ -51,8 +51,13 @@ pub enum LinkError {
         source: io::Error,
     },
     /// Addresses are 16 bits wide.
-    #[error("{0} flows: expected at most {most}, since each has an address of its own", most = crate::network::MAX_FLOWS)]
-    Flows(usize),
+    #[error("{found} flows: expected at most {most}, since each has an address of its own")]
+    Flows {
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// A link of the scenario cannot be built.
     #[error("links[{index}]: {source}")]
     Service {

@@ -78,7 +78,7 @@ impl Network {
     /// If namespaces or TUN devices cannot be created, or there are more than [`MAX_FLOWS`].
     pub fn new(flows: usize) -> Result<Self, LinkError> {
         if flows > MAX_FLOWS {
-            return Err(LinkError::Flows(flows));
+            return Err(LinkError::Flows { found: flows, most: MAX_FLOWS });
         }
         Ok(Self { senders: Side::new(End::Senders)?, receivers: Side::new(End::Receivers)? })
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ccarena_cc::types::{Dur, Time};
+use ccarena_net::Link;
 
 use crate::clock;
 use crate::datagram::Datagram;
-use crate::emulator::{Counts, Pumped};
 use crate::fabric::Fabric;
 use crate::lateness::Histogram;
 use crate::network::End;
@@ -72,6 +72,28 @@ impl Way {
             }
         }
     }
+}
+
+/// What a thread leaves.
+pub(crate) struct Pumped {
+    pub links: Vec<Link<Datagram>>,
+    pub lateness: Histogram,
+    pub counts: Counts,
+}
+
+/// What crossed the emulator besides the counters of links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets taken from the kernel.
+    pub read: u64,
+    /// Packets of no flow, which went no further: not IPv4, or of other addresses.
+    pub ignored: u64,
+    /// Packets handed to the kernel.
+    pub written: u64,
+    /// Packets that the kernel did not take.
+    pub refused: u64,
+    /// CPU time of the threads; what the kernel's TCP does in our calls is part of it.
+    pub cpu: Dur,
 }
 
 /// What a thread of the emulator runs.

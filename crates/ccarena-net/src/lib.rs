@@ -4,11 +4,12 @@
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams ([`rng`]), and the one
 //! function that touches a file is [`trace::load`].
 
-pub mod agent;
 pub mod cellular;
 pub mod link;
 pub mod log;
+pub mod network_agent;
 pub mod queues;
+pub mod record;
 pub mod rng;
 pub mod scenario;
 pub mod series;
@@ -16,8 +17,8 @@ pub mod service;
 pub mod tcp_option;
 pub mod trace;
 
-pub use agent::NetworkAgent;
 pub use link::{Carried, Link};
+pub use network_agent::NetworkAgent;
 pub use queues::{Item, Queue, QueueSpec};
 pub use scenario::{Scenario, ScenarioError};
 pub use service::{Service, ServiceError, ServiceSpec};

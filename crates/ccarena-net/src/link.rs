@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ccarena_cc::types::{Dur, Rate, Time};
 
-use crate::agent::NetworkAgent;
+use crate::network_agent::NetworkAgent;
 use crate::queues::{self, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
 use crate::scenario::Scenario;

@@ -9,10 +9,10 @@ mod write;
 use std::collections::BTreeMap;
 
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Config, Controller};
+use ccarena_cc::{Config, Controller, PolicySpec};
 use serde_json::Value;
 
-use crate::agent;
+use crate::network_agent;
 use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
 use crate::service::ServiceSpec;
@@ -199,15 +199,6 @@ pub enum App {
     },
 }
 
-/// Who decides for a learned scheme.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PolicySpec {
-    /// The policy artifact in this file.
-    Artifact(String),
-    /// This action at every decision: an index into discrete actions, or a continuous value.
-    Constant(f64),
-}
-
 /// What is recorded beyond summaries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
@@ -253,7 +244,7 @@ impl Default for Link {
 
 impl Default for AgentSpec {
     fn default() -> Self {
-        Self { idle: agent::DEFAULT_IDLE, headroom: 1.0 }
+        Self { idle: network_agent::DEFAULT_IDLE, headroom: 1.0 }
     }
 }
 

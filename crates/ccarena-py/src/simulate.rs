@@ -1,33 +1,17 @@
 //! One scenario in, one record out.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use ccarena_cc::{Dur, Time, policy, registry};
-use ccarena_net::link::PacketLog;
+use ccarena_cc::{Dur, Time, registry};
 use ccarena_net::queues::LimitRule;
-use ccarena_net::series::LinkBin;
-use ccarena_net::{Scenario, Trace, TraceError, queues, trace};
-use ccarena_sim::{PolicyFn, Resources, Sim};
+use ccarena_net::record::{Array, FlowRecord, LinkRecord, RunRecord};
+use ccarena_net::{Scenario, queues};
+use ccarena_sim::{Files, Sim};
 use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use serde_json::{Value, json};
 
 use crate::errors;
-
-/// Traces and policies from files.
-struct Files;
-
-impl Resources for Files {
-    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError> {
-        trace::load(file)
-    }
-
-    fn policy(&mut self, file: &str, observation: &str) -> Result<PolicyFn, String> {
-        policy::decider(Arc::new(policy::load(Path::new(file))?), file, observation)
-    }
-}
 
 /// simulate(scenario_json) -> dict: runs a scenario in virtual time; the GIL is released meanwhile.
 ///
@@ -35,7 +19,7 @@ impl Resources for Files {
 #[pyfunction]
 fn simulate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, PyDict>> {
     let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
-    let mut sim = py.detach(|| Sim::new(&scenario, &mut Files, false)).map_err(|e| errors::sim(&e))?;
+    let mut sim = py.detach(|| Sim::new(&scenario, &Files::default(), false)).map_err(|e| errors::sim(&e))?;
     let end = Time(scenario.duration.0);
     let mut at = Time::ZERO;
     while at < end {
@@ -44,117 +28,52 @@ fn simulate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, Py
         py.detach(|| sim.run_until(at));
         py.check_signals()?;
     }
-    result(py, &scenario, &mut sim)
+    let record = py.detach(|| sim.take_record(&scenario));
+    dict(py, record)
 }
 
-fn result<'py>(py: Python<'py>, scenario: &Scenario, sim: &mut Sim) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    out.set_item("duration_s", scenario.duration.as_secs_f64())?;
-    out.set_item("seed", scenario.seed)?;
-    let flows = PyList::empty(py);
-    for index in 0..scenario.flows.len() {
-        flows.append(flow(py, scenario, sim, index)?)?;
-    }
-    out.set_item("flows", flows)?;
-    let links = PyList::empty(py);
-    for index in 0..scenario.links.len() {
-        links.append(link(py, scenario, sim, index)?)?;
-    }
-    out.set_item("links", links)?;
-    Ok(out)
-}
-
-fn flow<'py>(py: Python<'py>, scenario: &Scenario, sim: &mut Sim, index: usize) -> PyResult<Bound<'py, PyDict>> {
-    let spec = &scenario.flows[index];
-    let out = PyDict::new(py);
-    let width = sim.spec(index).map(|s| s.report.len());
-    let Some(flow) = sim.flow_mut(index) else { return Ok(out) };
-    let stats = flow.sender.stats;
-    let min = flow.sender.min_rtt();
-    let ms = |d: Dur| d.as_millis_f64();
-    let seen = stats.rtt_count > 0;
-    out.set_item("name", &spec.name)?;
-    out.set_item("scheme", &spec.scheme)?;
-    out.set_item("start_s", spec.start.as_secs_f64())?;
-    out.set_item("stop_s", spec.stop.map_or(scenario.duration.as_secs_f64(), Time::as_secs_f64))?;
-    out.set_item("sent_packets", stats.sent)?;
-    out.set_item("retransmitted_packets", stats.retransmitted)?;
-    out.set_item("lost_packets", stats.lost)?;
-    out.set_item("timeouts", stats.timeouts)?;
-    out.set_item("ecn_reductions", stats.ecn_reductions)?;
-    out.set_item("delivered_bytes", flow.receiver.goodput_bytes)?;
-    out.set_item("wire_bytes", flow.wire_bytes)?;
-    out.set_item("duplicate_packets", flow.receiver.duplicates)?;
-    out.set_item("rtt_min_ms", seen.then(|| ms(min)))?;
-    out.set_item("rtt_mean_ms", seen.then(|| ms(stats.rtt_sum) / stats.rtt_count as f64))?;
-    let completion: Vec<f64> = flow.sender.app.completion.iter().map(|d| d.as_secs_f64()).collect();
-    out.set_item("completion_s", completion)?;
-    out.set_item("decisions", flow.decisions)?;
-    if let Some(series) = &flow.series {
-        let entry = PyDict::new(py);
-        entry.set_item("wire_bytes", PyArray1::from_iter(py, series.bins.iter().map(|b| b.wire_bytes)))?;
-        entry.set_item("payload_bytes", PyArray1::from_iter(py, series.bins.iter().map(|b| b.payload_bytes)))?;
-        out.set_item("series", entry)?;
-    }
-    if let (Some(rows), Some(width)) = (flow.reports.take(), width) {
-        let count = rows.len() / width;
-        out.set_item("reports", PyArray1::from_vec(py, rows).reshape([count, width])?)?;
+/// The record as nested dictionaries.
+fn dict<'py>(py: Python<'py>, mut record: RunRecord) -> PyResult<Bound<'py, PyDict>> {
+    let flows: Vec<_> = record.flows.iter_mut().map(FlowRecord::take_arrays).collect();
+    let links: Vec<_> = record.links.iter_mut().map(LinkRecord::take_arrays).collect();
+    let text = serde_json::to_string(&record).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let out = py.import("json")?.call_method1("loads", (text,))?.cast_into::<PyDict>()?;
+    for (key, arrays) in [("flows", flows), ("links", links)] {
+        let entries = out.as_any().get_item(key)?;
+        for (index, arrays) in arrays.into_iter().enumerate() {
+            let entry = entries.get_item(index)?.cast_into::<PyDict>()?;
+            for (place, values) in arrays {
+                put(&entry, place, &array(py, values)?)?;
+            }
+        }
     }
     Ok(out)
 }
 
-fn link<'py>(py: Python<'py>, scenario: &Scenario, sim: &mut Sim, index: usize) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    let log = sim.take_log(index);
-    let link = &sim.links()[index];
-    let stats = link.stats;
-    let end = Time(scenario.duration.0);
-    out.set_item("name", &scenario.links[index].name)?;
-    out.set_item("capacity_bytes", link.capacity_bytes(Time::ZERO, end))?;
-    out.set_item("arrived_packets", stats.arrived_packets)?;
-    out.set_item("delivered_bytes", stats.delivered_bytes)?;
-    out.set_item("delivered_packets", stats.delivered_packets)?;
-    out.set_item("dropped_packets", stats.dropped_packets)?;
-    out.set_item("lost_packets", stats.lost_packets)?;
-    let bin = scenario.record.bin;
-    let bins = scenario.duration.0.div_ceil(bin.0.max(1));
-    let capacity: Vec<f64> = (0..bins)
-        .map(|k| {
-            let (from, to) = (Time(k * bin.0), Time((k + 1) * bin.0));
-            link.capacity_bytes(from, to) as f64 * 8.0 / bin.as_secs_f64() / 1e6
-        })
-        .collect();
-    out.set_item("capacity_mbps", PyArray1::from_vec(py, capacity))?;
-    if let Some(series) = &link.series {
-        let bins = &series.bins;
-        let mean = |b: &LinkBin| if b.packets > 0 { b.queueing.as_millis_f64() / b.packets as f64 } else { f64::NAN };
-        let entry = PyDict::new(py);
-        entry.set_item("delivered_bytes", PyArray1::from_iter(py, bins.iter().map(|b| b.delivered_bytes)))?;
-        entry.set_item("queueing_ms", PyArray1::from_iter(py, bins.iter().map(mean)))?;
-        entry.set_item("dropped_packets", PyArray1::from_iter(py, bins.iter().map(|b| b.dropped_packets)))?;
-        out.set_item("series", entry)?;
+/// Puts `value` into `entry` at `place`, the names of keys from the outermost in.
+fn put(entry: &Bound<'_, PyDict>, place: &[&str], value: &Bound<'_, PyAny>) -> PyResult<()> {
+    match place {
+        [] => Ok(()),
+        [key] => entry.set_item(key, value),
+        [key, rest @ ..] => {
+            if !entry.contains(key)? {
+                entry.set_item(key, PyDict::new(entry.py()))?;
+            }
+            put(&entry.as_any().get_item(key)?.cast_into::<PyDict>()?, rest, value)
+        }
     }
-    if let Some(log) = log {
-        let (delivered, drops) = packet_log(py, &log)?;
-        out.set_item("log", delivered)?;
-        out.set_item("drops", drops)?;
-    }
-    Ok(out)
 }
 
-/// The packet log as arrays.
-fn packet_log<'py>(py: Python<'py>, log: &PacketLog) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-    let rows = &log.delivered;
-    let delivered = PyDict::new(py);
-    delivered.set_item("arrival_ns", PyArray1::from_iter(py, rows.iter().map(|r| r.arrival.0)))?;
-    delivered.set_item("departure_ns", PyArray1::from_iter(py, rows.iter().map(|r| r.departure.0)))?;
-    delivered.set_item("serialisation_ns", PyArray1::from_iter(py, rows.iter().map(|r| r.serialisation.0 as u32)))?;
-    delivered.set_item("flow", PyArray1::from_iter(py, rows.iter().map(|r| r.flow)))?;
-    delivered.set_item("bytes", PyArray1::from_iter(py, rows.iter().map(|r| r.bytes)))?;
-    let drops = PyDict::new(py);
-    drops.set_item("time_ns", PyArray1::from_iter(py, log.dropped.iter().map(|d| d.0.0)))?;
-    drops.set_item("flow", PyArray1::from_iter(py, log.dropped.iter().map(|d| d.1)))?;
-    Ok((delivered, drops))
+fn array(py: Python<'_>, values: Array) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match values {
+        Array::U64(values) => PyArray1::from_vec(py, values).into_any(),
+        Array::U32(values) => PyArray1::from_vec(py, values).into_any(),
+        Array::F64(values) => PyArray1::from_vec(py, values).into_any(),
+        Array::Rows(rows) => {
+            let shape = rows.shape();
+            PyArray1::from_vec(py, rows.values).reshape(shape)?.into_any()
+        }
+    })
 }
 
 /// validate_scenario(scenario_json) -> str: the normalised document, every default filled in. Raises ScenarioError.

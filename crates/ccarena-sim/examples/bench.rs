@@ -4,26 +4,13 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::path::Path;
 use std::time::Instant;
 
 use ccarena_cc::{Dur, Rate, Time, all_schemes};
+use ccarena_net::ServiceSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::scenario::{Flow, Link, Scenario};
-use ccarena_net::{ServiceSpec, Trace, TraceError};
-use ccarena_sim::{PolicyFn, Resources, Sim};
-
-struct NoFiles;
-
-impl Resources for NoFiles {
-    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError> {
-        ccarena_net::trace::load(file)
-    }
-
-    fn policy(&mut self, file: &str, _observation: &str) -> Result<PolicyFn, String> {
-        Err(format!("{file}: no policies here"))
-    }
-}
+use ccarena_sim::{Files, Sim};
 
 fn scenario(service: ServiceSpec, queue: Limit, delay_ms: u64, flows: usize, scheme: &str) -> Scenario {
     Scenario {
@@ -50,7 +37,7 @@ fn now() -> Instant {
 fn measure(scenario: &Scenario, packets: u64) -> Result<f64, Box<dyn std::error::Error>> {
     let mut best = 0.0_f64;
     for _ in 0..5 {
-        let mut sim = Sim::new(scenario, &mut NoFiles, false)?;
+        let mut sim = Sim::new(scenario, &Files::default(), false)?;
         let start = now();
         let mut end = Time::ZERO;
         while sim.data_packets < packets {
@@ -137,7 +124,7 @@ fn wcc_scenario() -> Result<f64, Box<dyn std::error::Error>> {
     case.flows[1].weight = 2.0;
     let mut best = f64::INFINITY;
     for _ in 0..5 {
-        let mut sim = Sim::new(&case, &mut NoFiles, false)?;
+        let mut sim = Sim::new(&case, &Files::default(), false)?;
         let start = now();
         sim.run_until(Time::from_secs_f64(10.0));
         best = best.min(start.elapsed().as_secs_f64());

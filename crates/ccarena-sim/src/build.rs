@@ -1,19 +1,17 @@
 //! From a scenario to a running simulation.
 
-use std::path::Path;
-
-use ccarena_cc::policy::PolicyFn;
 use ccarena_cc::registry::{self, BuildError};
-use ccarena_cc::{Dur, Time};
+use ccarena_cc::{BindError, Dur, Time};
+use ccarena_net::ServiceError;
 use ccarena_net::link::Link;
-use ccarena_net::scenario::{self, PolicySpec, Scenario};
+use ccarena_net::scenario::{self, Scenario};
 use ccarena_net::series::Series;
-use ccarena_net::{ServiceError, Trace, TraceError};
 
 use crate::app::{App, AppState};
+use crate::files::Files;
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
-use crate::sim::{Decider, Flow, Sim};
+use crate::sim::{Flow, Sim};
 
 /// A scenario that cannot be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -35,45 +33,30 @@ pub enum SimError {
         source: BuildError,
     },
     /// A flow's policy.
-    #[error("flows[{flow}].policy: {message}")]
+    #[error("flows[{flow}].policy: {source}")]
     Policy {
         /// The flow.
         flow: usize,
         /// Why.
-        message: String,
+        source: BindError,
     },
 }
 
-/// Where traces and policies come from: the simulator itself reads no file.
-pub trait Resources {
-    /// The trace called `file`.
-    ///
-    /// # Errors
-    /// If it is missing or bad.
-    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError>;
-
-    /// The policy artifact `file`, for a scheme that observes `observation` (such as `acct-1`).
-    ///
-    /// # Errors
-    /// A complete message.
-    fn policy(&mut self, file: &str, observation: &str) -> Result<PolicyFn, String>;
-}
-
 impl Sim {
-    /// Builds the simulation of `scenario`. A learned flow without a policy is the environment's to decide for if
-    /// `environment`, else an error.
+    /// Builds the simulation of `scenario`. For a learned flow without a policy the caller decides ([`Sim::act`]) if it
+    /// says so (`outside`); else the scenario is refused.
     ///
     /// # Errors
     /// If a trace, a scheme or a policy cannot be had.
-    pub fn new(scenario: &Scenario, resources: &mut dyn Resources, environment: bool) -> Result<Self, SimError> {
+    pub fn new(scenario: &Scenario, files: &Files, outside: bool) -> Result<Self, SimError> {
         let mut links = Vec::with_capacity(scenario.links.len());
         for index in 0..scenario.links.len() {
-            let link = Link::of(scenario, index, |file| resources.trace(file));
+            let link = Link::of(scenario, index, |file| files.trace(file));
             links.push(link.map_err(|source| SimError::Service { link: index, source })?);
         }
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for (index, spec) in scenario.flows.iter().enumerate() {
-            flows.push(build_flow(scenario, index, spec, resources, environment)?);
+            flows.push(build_flow(scenario, index, spec, files, outside)?);
         }
         Ok(Self::from_parts(links, flows, Time(scenario.duration.0)))
     }
@@ -83,20 +66,15 @@ fn build_flow(
     scenario: &Scenario,
     index: usize,
     spec: &scenario::Flow,
-    resources: &mut dyn Resources,
-    environment: bool,
+    files: &Files,
+    outside: bool,
 ) -> Result<Flow, SimError> {
     let (app, mss) = build_app(spec);
     let config = scenario.controller(index, mss);
     let mut controller =
         registry::build(&spec.scheme, &config).map_err(|source| SimError::Scheme { flow: index, source })?;
-    let decider = match controller.learned() {
-        Some(learned) => Some(
-            build_decider(spec, learned, resources, environment)
-                .map_err(|message| SimError::Policy { flow: index, message })?,
-        ),
-        None => None,
-    };
+    let bound = files.policies.bind(spec.policy.as_ref(), controller.as_mut(), outside);
+    let decider = bound.map_err(|source| SimError::Policy { flow: index, source })?;
     let app = AppState::new(app, spec.start, mss);
     let receive_window = spec.receive_window.unwrap_or(u32::MAX);
     let options = SenderOptions { mss, sack: spec.sack, ecn: spec.ecn, receive_window };
@@ -131,25 +109,4 @@ fn build_app(spec: &scenario::Flow) -> (App, u32) {
         scenario::App::Transfers { sizes_bytes, gap } => App::Transfers { sizes: sizes_bytes.clone(), gap: *gap },
     };
     (app, spec.mss_bytes)
-}
-
-fn build_decider(
-    spec: &scenario::Flow,
-    learned: &mut dyn ccarena_cc::LearnedController,
-    resources: &mut dyn Resources,
-    environment: bool,
-) -> Result<Decider, String> {
-    match &spec.policy {
-        Some(PolicySpec::Artifact(file)) => Ok(Decider::Policy(resources.policy(file, learned.spec().id)?)),
-        Some(PolicySpec::Constant(value)) => {
-            let action = learned.spec().action(*value).map_err(|e| e.to_string())?;
-            learned.act(action, Time::ZERO).map_err(|e| e.to_string())?;
-            Ok(Decider::Constant(action))
-        }
-        None if environment => Ok(Decider::Environment),
-        None => Err(format!(
-            "missing; scheme {:?} is learned: expected the path of a policy artifact or {{constant: ACTION}}",
-            spec.scheme
-        )),
-    }
 }

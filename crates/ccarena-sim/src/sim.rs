@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::policy::PolicyFn;
-use ccarena_cc::{Action, ActionError, Dur, LearnedController, LearnedSpec, Rate, Time};
+use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Rate, Time};
 use ccarena_net::scenario::Want;
 use ccarena_net::series::{FlowBin, Series};
 
@@ -14,16 +13,6 @@ use crate::packet::{Ack, Ecn, Link, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::Schedule;
 use crate::sender::{Emission, Sender};
-
-/// Who decides for a learned flow.
-pub enum Decider {
-    /// The caller: [`Sim::run_until`] stops at each decision.
-    Environment,
-    /// Always the same action.
-    Constant(Action),
-    /// A policy: gives the index of its action for an observation.
-    Policy(PolicyFn),
-}
 
 /// Why [`Sim::run_until`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +53,6 @@ pub struct Flow {
     pub decisions: u64,
     /// One row per decision, if recorded.
     pub reports: Option<Vec<f32>>,
-    observation: Vec<f32>,
     /// IP bytes that reached the receiver.
     pub wire_bytes: u64,
     /// What reached the receiver per bin, if that is kept.
@@ -95,7 +83,6 @@ impl Flow {
             decider: None,
             decisions: 0,
             reports: None,
-            observation: Vec::new(),
             wire_bytes: 0,
             series: None,
             last_arrival: Time::ZERO,
@@ -234,11 +221,11 @@ impl Sim {
         &self.links
     }
 
-    /// The flows whose decisions are the environment's.
+    /// The flows for which the caller decides.
     #[must_use]
     pub fn learners(&self) -> Vec<usize> {
-        let environments = |f: &Flow| matches!(f.decider, Some(Decider::Environment));
-        self.flows.iter().enumerate().filter(|(_, f)| environments(f)).map(|(i, _)| i).collect()
+        let callers = |f: &Flow| matches!(f.decider, Some(Decider::Outside));
+        self.flows.iter().enumerate().filter(|(_, f)| callers(f)).map(|(i, _)| i).collect()
     }
 
     fn learned(&mut self, flow: usize) -> Option<&mut dyn LearnedController> {
@@ -286,7 +273,7 @@ impl Sim {
         self.links.get_mut(link)?.log.take()
     }
 
-    /// Runs until `end` (events at `end` itself excluded) or until an environment's decision is due.
+    /// Runs until `end` (events at `end` itself excluded) or until a decision of the caller is due.
     pub fn run_until(&mut self, end: Time) -> Stop {
         if let Some(flow) = self.unsent.take() {
             self.flows[flow].sender.read_controller();
@@ -418,17 +405,12 @@ impl Sim {
         let flow = &mut self.flows[index];
         flow.started = true;
         flow.sender.on_app(now);
-        if let Some(learned) = flow.sender.controller().learned() {
-            flow.observation = vec![0.0; learned.spec().observation_len];
-        }
-        // The first action precedes the first packet; an environment gives its own before the run begins.
-        if !matches!(flow.decider, None | Some(Decider::Environment)) {
-            self.answer(index);
-        }
+        // The first action precedes the first packet; the caller gives its own before the run begins.
+        self.answer(index);
         self.send(index);
     }
 
-    /// True if an environment has to decide.
+    /// True if the caller has to decide.
     #[inline]
     fn decide(&mut self, index: usize) -> bool {
         let flow = &mut self.flows[index];
@@ -446,31 +428,23 @@ impl Sim {
         }
         // The interval's end may have changed the window.
         flow.sender.read_controller();
-        if matches!(flow.decider, Some(Decider::Environment)) {
-            self.decision = Some(index);
-            return true;
+        if self.answer(index) {
+            return false;
         }
-        self.answer(index);
-        false
+        self.decision = Some(index);
+        true
     }
 
-    /// Asks the flow's policy or constant.
-    fn answer(&mut self, index: usize) {
+    /// Asks the flow's decider. False if it is the caller who decides.
+    fn answer(&mut self, index: usize) -> bool {
         let now = self.now;
-        let Flow { sender, decider, observation, .. } = &mut self.flows[index];
-        let Some(learned) = sender.controller().learned() else { return };
-        let action = match decider {
-            Some(Decider::Constant(action)) => *action,
-            Some(Decider::Policy(policy)) => {
-                learned.observe(observation);
-                policy(observation)
-            }
-            _ => return,
-        };
-        // Checked when the scenario was built: constants against the action space, policies against the scheme.
-        let accepted = learned.act(action, now);
-        debug_assert!(accepted.is_ok(), "{accepted:?}");
-        sender.read_controller();
+        let Flow { sender, decider, .. } = &mut self.flows[index];
+        let (Some(decider), Some(learned)) = (decider, sender.controller().learned()) else { return true };
+        let decided = decider.decide(learned, now);
+        if decided {
+            sender.read_controller();
+        }
+        decided
     }
 
     fn send(&mut self, index: usize) {

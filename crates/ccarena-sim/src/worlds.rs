@@ -3,18 +3,16 @@
 //! A world's state is its episode's number and the actions since the episode began: that is all a checkpoint needs,
 //! and replaying it restores the world exactly.
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use ccarena_cc::policy::{self, Policy, PolicyFn};
 use ccarena_cc::{ActionError, Dur, LearnedSpec, Time};
+use ccarena_net::Scenario;
 use ccarena_net::rng::{Purpose, derive};
-use ccarena_net::{Scenario, Trace, TraceError};
 use rayon::prelude::*;
 
-use crate::build::{Resources, SimError};
+use crate::build::SimError;
 use crate::domain::Domain;
+use crate::files::Files;
 use crate::sim::{Sim, Stop};
 
 /// Where a world's episodes come from.
@@ -42,39 +40,6 @@ impl Source {
     }
 }
 
-/// Traces and policies shared by all worlds, loaded once.
-#[derive(Clone, Default)]
-struct Cache {
-    traces: Arc<Mutex<HashMap<PathBuf, Trace>>>,
-    policies: Arc<Mutex<HashMap<String, Arc<Policy>>>>,
-}
-
-impl Resources for Cache {
-    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError> {
-        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(trace) = traces.get(file) {
-            return Ok(trace.clone());
-        }
-        let trace = ccarena_net::trace::load(file)?;
-        traces.insert(file.into(), trace.clone());
-        Ok(trace)
-    }
-
-    /// Of a competitor: a flow without a policy is a learner.
-    fn policy(&mut self, file: &str, observation: &str) -> Result<PolicyFn, String> {
-        let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
-        let policy = match policies.get(file) {
-            Some(policy) => Arc::clone(policy),
-            None => {
-                let policy = Arc::new(policy::load(Path::new(file))?);
-                policies.insert(file.into(), Arc::clone(&policy));
-                policy
-            }
-        };
-        policy::decider(policy, file, observation)
-    }
-}
-
 /// Why worlds cannot be made, stepped or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
@@ -97,13 +62,13 @@ pub enum WorldError {
         /// How many there should be.
         expected: &'static str,
     },
-    /// Learners that one agent cannot serve.
+    /// Learners that one policy cannot serve.
     #[error("learned flows without a policy observe {first:?} and {other:?}; expected one scheme among them")]
     Mixed {
         /// What the first observes.
-        first: &'static str,
+        first: String,
         /// What another one observes.
-        other: &'static str,
+        other: String,
     },
     /// A saved state that does not fit.
     #[error("saved environment state: {0}")]
@@ -124,7 +89,7 @@ const GRACE: Dur = Dur::from_millis(1000);
 /// One simulation and its episodes.
 pub struct World {
     source: Arc<Source>,
-    files: Cache,
+    files: Files,
     seed: u64,
     index: u64,
     episode: u64,
@@ -141,18 +106,18 @@ impl World {
     /// # Errors
     /// If its scenario cannot be simulated or has no learner.
     pub fn new(source: Arc<Source>, seed: u64, index: u64) -> Result<Self, WorldError> {
-        Self::build(source, Cache::default(), seed, index)
+        Self::build(source, Files::default(), seed, index)
     }
 
-    fn build(source: Arc<Source>, mut files: Cache, seed: u64, index: u64) -> Result<Self, WorldError> {
+    fn build(source: Arc<Source>, files: Files, seed: u64, index: u64) -> Result<Self, WorldError> {
         let scenario = source.scenario(seed, index, 0);
-        let mut sim = Sim::new(&scenario, &mut files, true)?;
+        let mut sim = Sim::new(&scenario, &files, true)?;
         let learners = sim.learners();
         let first = learners.first().and_then(|&flow| sim.spec(flow));
         let spec = first.ok_or(WorldError::Learners { found: 0, expected: "at least one" })?;
         let mut others = learners.iter().filter_map(|&flow| sim.spec(flow)).map(|s| s.id);
         if let Some(other) = others.find(|id| *id != spec.id) {
-            return Err(WorldError::Mixed { first: spec.id, other });
+            return Err(WorldError::Mixed { first: spec.id.into(), other: other.into() });
         }
         let horizon = Time(scenario.duration.0);
         Ok(Self { source, files, seed, index, episode: 0, actions: Vec::new(), sim, spec, learners, horizon })
@@ -164,7 +129,7 @@ impl World {
     /// If its scenario cannot be simulated.
     pub fn reset(&mut self, episode: u64) -> Result<(), WorldError> {
         let scenario = self.source.scenario(self.seed, self.index, episode);
-        self.sim = Sim::new(&scenario, &mut self.files, true)?;
+        self.sim = Sim::new(&scenario, &self.files, true)?;
         self.learners = self.sim.learners();
         self.horizon = Time(scenario.duration.0);
         self.episode = episode;
@@ -297,7 +262,7 @@ impl Worlds {
             .thread_name(|i| format!("worlds-{i}"))
             .build()
             .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
-        let (source, files) = (Arc::new(source), Cache::default());
+        let (source, files) = (Arc::new(source), Files::default());
         let worlds: Vec<World> = pool.install(|| {
             (0..count.max(1))
                 .into_par_iter()

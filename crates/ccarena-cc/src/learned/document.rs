@@ -9,8 +9,7 @@ use sha2::{Digest, Sha256};
 use super::actuators::{self, ACTUATORS, ActuatorEntry, Op};
 use super::bases::{self, BASES, BaseEntry};
 use super::clocks::{CLOCKS, ClockEntry};
-use super::monitor::recent::Horizon;
-use super::monitor::Parts;
+use super::monitor::{Horizon, Parts};
 use super::number::Number;
 use super::plan::{Column, Plan};
 use super::signals::{self, Range, Signal};
@@ -18,7 +17,8 @@ use super::spec::{Entry, LearnedSpec, ParamSpec};
 use super::{VERSION, write};
 use crate::controller::Controller;
 use crate::reader::{At, DocumentError, Object, Problem, Result, unknown};
-use crate::registry::{BuildError, Config, Param, check_params};
+use crate::registry::{BuildError, check_params};
+use crate::scheme::{Config, Param};
 use crate::types::Dur;
 
 /// No document names more parameters, signals, columns, levels or operations.
@@ -30,7 +30,6 @@ const MOST_VALUES: usize = 1 << 16;
 const ANY: f64 = 1e15;
 
 /// An entry of a registry and what the document says about it.
-#[derive(Debug)]
 pub(super) struct Chosen<E: 'static> {
     pub(super) entry: &'static E,
     /// In the order of the entry's options.
@@ -38,7 +37,6 @@ pub(super) struct Chosen<E: 'static> {
 }
 
 /// A signal as the document names it.
-#[derive(Debug)]
 pub(super) struct Item {
     pub(super) signal: &'static Signal,
     pub(super) name: String,
@@ -54,7 +52,6 @@ pub(super) struct Item {
 }
 
 /// A learned scheme.
-#[derive(Debug)]
 pub struct Document {
     spec: Arc<LearnedSpec>,
     canonical: String,
@@ -74,6 +71,12 @@ pub struct Document {
     pub(super) history: usize,
     pub(super) observe: Vec<Item>,
     pub(super) report: Vec<Item>,
+}
+
+impl std::fmt::Debug for Document {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Document {}", self.to_json())
+    }
 }
 
 impl PartialEq for Document {
@@ -243,7 +246,18 @@ impl Document {
 }
 
 const FIELDS: &[&str] = &[
-    "learned", "name", "summary", "source", "departures", "params", "inputs", "clock", "observe", "act", "base", "report",
+    "learned",
+    "name",
+    "summary",
+    "source",
+    "departures",
+    "params",
+    "inputs",
+    "clock",
+    "observe",
+    "act",
+    "base",
+    "report",
 ];
 const ACTION_FIELDS: &[&str] = &["bounds", "levels", "ops"];
 const SIGNALS_EXPECTED: &str = "a list of signals, each a name or {signal, as, history, offset, scale, clip}";
@@ -317,7 +331,8 @@ fn params(o: &Object<'_>) -> Result<Vec<ParamSpec>> {
     for (field, input) in [("params", false), ("inputs", true)] {
         let Some(at) = o.get(field) else { continue };
         for (name, at) in at.entries("an object of {default, min, max, doc} by name")? {
-            let known: &[&str] = if input { &["default", "min", "max", "doc"] } else { &["default", "min", "max", "doc", "runtime"] };
+            let known: &[&str] =
+                if input { &["default", "min", "max", "doc"] } else { &["default", "min", "max", "doc", "runtime"] };
             let fields = at.object(known)?;
             let number = |field: &str| fields.require(field, "a number")?.number(-ANY, ANY);
             let (min, max) = (number("min")?, number("max")?);
@@ -326,9 +341,12 @@ fn params(o: &Object<'_>) -> Result<Vec<ParamSpec>> {
             if !(min..=max).contains(&value) {
                 return default.fail(format!("a number from {min} to {max}, its min and max"));
             }
-            let named = !name.is_empty() && name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let named =
+                !name.is_empty() && name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !named || params.iter().any(|p| p.name == name) || params.len() >= MOST {
-                return at.fail(format!("up to {MOST} parameters and inputs, each with a name of its own of letters, digits and _"));
+                return at.fail(format!(
+                    "up to {MOST} parameters and inputs, each with a name of its own of letters, digits and _"
+                ));
             }
             params.push(ParamSpec {
                 name: name.into(),
@@ -384,7 +402,11 @@ fn chosen<E>(
 fn actions(o: &Object<'_>, actuator: &ActuatorEntry) -> Result<((f64, f64), Vec<f64>, Vec<String>)> {
     let at = o.require("act", "an actuator")?;
     let Value::Object(map) = at.value else {
-        return if actuator.takes_ops { at.fail("an object with a list `ops`") } else { Ok((actuator.bounds, vec![], vec![])) };
+        return if actuator.takes_ops {
+            at.fail("an object with a list `ops`")
+        } else {
+            Ok((actuator.bounds, vec![], vec![]))
+        };
     };
     let get = |name: &str| {
         map.get(name).filter(|v| !v.is_null()).map(|value| At { value, path: format!("{}.{name}", at.path) })
@@ -576,6 +598,18 @@ impl Reader<'_> {
 
 /// Columns of a report that the document does not list.
 pub const STANDARD_REPORT: [&str; 14] = [
-    "last_action", "throughput_mbps", "throughput_max_mbps", "loss_mbps", "loss_ratio", "lost_packets", "rtt_ms",
-    "rtt_min_ms", "srtt_ms", "queueing_delay_ms", "cwnd_packets", "interval_ms", "acked_packets", "time_s",
+    "last_action",
+    "throughput_mbps",
+    "throughput_max_mbps",
+    "loss_mbps",
+    "loss_ratio",
+    "lost_packets",
+    "rtt_ms",
+    "rtt_min_ms",
+    "srtt_ms",
+    "queueing_delay_ms",
+    "cwnd_packets",
+    "interval_ms",
+    "acked_packets",
+    "time_s",
 ];

@@ -9,7 +9,7 @@ mod recent;
 mod samples;
 
 use self::line::Line;
-pub use self::recent::{Recent, Totals};
+pub use self::recent::{Horizon, Recent, Totals, times};
 pub use self::samples::{Gaps, Samples};
 use crate::controller::{AckInfo, LossInfo, RateSample, SentInfo};
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -215,8 +215,9 @@ pub struct Monitor {
 impl Monitor {
     /// One that measures `parts`, the recent past over up to `horizon`.
     #[must_use]
-    pub fn new(parts: Parts, horizon: recent::Horizon, desired: Rate) -> Self {
-        let rest = parts.has(Parts::SAMPLES) | parts.has(Parts::GAPS) | parts.has(Parts::RECENT) | parts.has(Parts::NEWEST);
+    pub fn new(parts: Parts, horizon: Horizon, desired: Rate) -> Self {
+        let rest =
+            parts.has(Parts::SAMPLES) | parts.has(Parts::GAPS) | parts.has(Parts::RECENT) | parts.has(Parts::NEWEST);
         Self {
             period: Sums::default(),
             rtt_min: Dur::ZERO,
@@ -357,11 +358,8 @@ impl Monitor {
 
     fn measured(&self, sums: &Sums, now: Time) -> Measured {
         // The line's sums are in floating point, so its mean is the one that belongs to its slope.
-        let sampled = if self.has_line {
-            sums.line.mean()
-        } else {
-            sums.rtt_ns.checked_div(u64::from(sums.rtt_count)).map(Dur)
-        };
+        let sampled =
+            if self.has_line { sums.line.mean() } else { sums.rtt_ns.checked_div(u64::from(sums.rtt_count)).map(Dur) };
         Measured {
             interval: now.since(sums.start),
             acked: sums.acked,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::spec::ParamSpec;
 use crate::reader::{At, Result, unknown};
-use crate::registry::Param;
+use crate::scheme::Param;
 
 /// A number that may be left to a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,10 +42,8 @@ impl Number {
         let param = &params[index];
         if param.min < option.min || param.max > option.max {
             let (own, most) = ((param.min, param.max), (option.min, option.max));
-            return at.fail(format!(
-                "a parameter within {} to {}; {name:?} may be {} to {}",
-                most.0, most.1, own.0, own.1
-            ));
+            return at
+                .fail(format!("a parameter within {} to {}; {name:?} may be {} to {}", most.0, most.1, own.0, own.1));
         }
         Ok(Self::Param(index))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::actuators::Actuator;
 use super::clocks::Clock;
-use super::monitor::{Parts, recent::Horizon};
+use super::monitor::{Horizon, Parts};
 use super::signals::{Arguments, View};
 use super::spec::LearnedSpec;
 use crate::types::{Rate, Requirement};

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::Document;
-use crate::registry::{Param, Scheme};
+use crate::scheme::{Param, Scheme};
 
 /// A document of `documents/`, by name, and as a scheme.
 macro_rules! shipped {

@@ -114,17 +114,16 @@ impl LearnedSpec {
         match action {
             Action::Discrete(_) if self.actions.is_empty() => Err(ActionError::WrongKind { expected: "continuous" }),
             Action::Continuous(_) if !self.actions.is_empty() => Err(ActionError::WrongKind { expected: "discrete" }),
-            Action::Discrete(index) => self.actions.get(index as usize).copied().ok_or_else(|| {
-                ActionError::OutOfRange {
+            Action::Discrete(index) => {
+                self.actions.get(index as usize).copied().ok_or_else(|| ActionError::OutOfRange {
                     got: index.to_string(),
                     expected: format!("an index from 0 to {}", self.actions.len() - 1),
-                }
-            }),
+                })
+            }
             Action::Continuous(a) if !a.is_finite() => Err(ActionError::NotFinite(a)),
-            Action::Continuous(a) if !(low..=high).contains(&a) => Err(ActionError::OutOfRange {
-                got: a.to_string(),
-                expected: format!("a number from {low} to {high}"),
-            }),
+            Action::Continuous(a) if !(low..=high).contains(&a) => {
+                Err(ActionError::OutOfRange { got: a.to_string(), expected: format!("a number from {low} to {high}") })
+            }
             Action::Continuous(a) => Ok(a),
         }
     }

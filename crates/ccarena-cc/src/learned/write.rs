@@ -6,7 +6,7 @@ use super::document::{Document, Item};
 use super::number::Number;
 use super::spec::ParamSpec;
 use super::{VERSION, signals::Range};
-use crate::registry::Param;
+use crate::scheme::Param;
 
 /// What a document is, without what is for readers alone.
 pub(super) fn canonical(d: &Document) -> Value {

@@ -9,14 +9,14 @@
 //! `[low,high]`) and more that inference does not read.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
 
 use super::network::{Actor, Linear, Mlp, Tower};
 use super::{Normalisation, Policy};
-use crate::controller::LearnedSpec;
-use crate::schemes::{acct, aurora, hybrid};
+use crate::learned::{LearnedSpec, shipped};
 
 /// The format that this reads.
 const FORMAT: &str = "1";
@@ -27,18 +27,29 @@ const MAX_LAYERS: usize = 8;
 
 /// An observation that `acct-conv` takes: its series (name in the tensors, channels), each `HISTORY` long, then scalars.
 struct Layout {
-    spec: &'static LearnedSpec,
     series: &'static [(&'static str, usize)],
     scalars: usize,
 }
 
 const HISTORY: usize = 8;
-const ACCT: Layout =
-    Layout { spec: &acct::SPEC, series: &[("throughput", 1), ("delay", 1), ("zone", 4), ("window", 1)], scalars: 2 };
+const ACCT: Layout = Layout { series: &[("throughput", 1), ("delay", 1), ("zone", 4), ("window", 1)], scalars: 2 };
 
-/// What can be observed, and the architecture of who does.
-const OBSERVATIONS: &[(&LearnedSpec, &str)] =
-    &[(ACCT.spec, "acct-conv"), (&hybrid::SPEC, "mlp"), (&aurora::SPEC, "mlp")];
+/// What can be observed: its name in artifacts, the shipped document that gives it, and the architecture of who does.
+const OBSERVATIONS: &[(&str, &str, &str)] =
+    &[("acct-1", "acct", "acct-conv"), ("hyvar-1", "hyvar", "mlp"), ("aurora-1", "aurora", "mlp")];
+
+/// The name in artifacts of what `spec` observes; its digest if no artifact can.
+#[must_use]
+pub fn observation(spec: &LearnedSpec) -> String {
+    let same = |name: &str| {
+        shipped::find(name).is_some_and(|d| {
+            let other = d.spec();
+            (&other.observation, &other.actions, other.bounds) == (&spec.observation, &spec.actions, spec.bounds)
+        })
+    };
+    let known = OBSERVATIONS.iter().find(|(_, document, _)| same(document));
+    known.map_or_else(|| spec.digest.clone(), |(id, _, _)| (*id).to_string())
+}
 
 /// An artifact that cannot be used, or an observation that does not fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -161,7 +172,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     let mut tensors = Tensors { file: SafeTensors::deserialize(bytes).map_err(not_safetensors)?, used: Vec::new() };
     let normalisation = tensors.normalisation(spec.observation_len)?;
     let (actor, critic) = if kind == "mlp" {
-        (Actor::Mlp(tensors.mlp(spec, &architecture)?), None)
+        (Actor::Mlp(tensors.mlp(&spec, &architecture)?), None)
     } else {
         let (filters, hidden) =
             (size(&architecture, "filters", MAX_FILTERS)?, size(&architecture, "hidden", MAX_HIDDEN)?);
@@ -201,21 +212,23 @@ impl Metadata {
     }
 
     /// Checks format, observation and actions; what it observes, and the architecture that goes with that.
-    fn observation(&self) -> Result<(&'static LearnedSpec, &'static str), PolicyError> {
+    fn observation(&self) -> Result<(Arc<LearnedSpec>, &'static str), PolicyError> {
         let version = self.text("ccarena_format", FORMAT)?;
         if version != FORMAT {
             return Err(PolicyError::Version { found: version.into() });
         }
-        let known = OBSERVATIONS.iter().map(|(s, _)| format!("{:?}", s.id)).collect::<Vec<_>>().join(" or ");
+        let known = OBSERVATIONS.iter().map(|(id, _, _)| format!("{id:?}")).collect::<Vec<_>>().join(" or ");
         let id = self.text("observation", &known)?;
-        let &(spec, kind) = OBSERVATIONS.iter().find(|(s, _)| s.id == id).ok_or_else(|| PolicyError::Metadata {
+        let found = OBSERVATIONS.iter().find(|(known, _, _)| *known == id);
+        let found = found.and_then(|(_, document, kind)| Some((Arc::clone(shipped::find(document)?.spec()), *kind)));
+        let (spec, kind) = found.ok_or_else(|| PolicyError::Metadata {
             key: "observation",
             found: format!("{id:?}"),
             expected: known,
         })?;
         let actions = self.json("actions", "a JSON list of numbers")?;
         let bounds = [spec.bounds.0, spec.bounds.1];
-        let expected = if spec.actions.is_empty() { &bounds[..] } else { spec.actions };
+        let expected = if spec.actions.is_empty() { &bounds[..] } else { &spec.actions[..] };
         let same = |a: &Vec<Value>| {
             a.len() == expected.len() && a.iter().zip(expected).all(|(a, b)| a.as_f64() == Some(f64::from(*b)))
         };

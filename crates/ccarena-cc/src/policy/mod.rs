@@ -5,18 +5,19 @@
 //! sum is taken in the order of its inputs.
 
 pub mod artifact;
-mod decide;
 mod network;
 
+use std::sync::Arc;
+
 pub use self::artifact::PolicyError;
-pub use self::decide::{PolicyFn, decider, load};
 use self::network::{Actor, Tower};
-use crate::controller::{Action, LearnedSpec};
+use crate::controller::Action;
+use crate::learned::LearnedSpec;
 
 /// A trained policy: fixed normalisation, an actor and, with discrete actions, a critic.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    spec: &'static LearnedSpec,
+    spec: Arc<LearnedSpec>,
     normalisation: Normalisation,
     actor: Actor,
     critic: Option<Tower>,
@@ -52,8 +53,8 @@ impl Policy {
 
     /// What it observes and how it acts.
     #[must_use]
-    pub fn spec(&self) -> &'static LearnedSpec {
-        self.spec
+    pub fn spec(&self) -> &Arc<LearnedSpec> {
+        &self.spec
     }
 
     /// The artifact's metadata by name, as text (`training`, `seed`, `versions`, `evaluation`...).

@@ -6,7 +6,7 @@
 
 use super::cwnd::Cwnd;
 use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo};
-use crate::registry::Config;
+use crate::scheme::Config;
 use crate::types::Time;
 
 /// Weights and steps count in thousandths.
@@ -91,7 +91,8 @@ impl Controller for Aimd {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Flow, MSS};
-    use crate::registry::{Config, build};
+    use crate::registry::build;
+    use crate::scheme::Config;
     use crate::types::{Bytes, Dur, Time};
 
     const RTT: Dur = Dur::from_millis(50);

@@ -30,7 +30,7 @@ use self::probe_rtt::MinRtt;
 use self::startup::FullPipe;
 use self::window::Window;
 use crate::controller::{AckInfo, Controller, LossInfo, RateSample, SentInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.

@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 
 use self::extremum::Extremum;
 use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.

@@ -16,7 +16,7 @@ mod hystart;
 use self::hystart::HyStart;
 use super::cwnd::Cwnd;
 use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Time};
 
 /// Registry entry.

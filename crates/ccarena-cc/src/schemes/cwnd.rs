@@ -11,7 +11,7 @@
 //! - A window left partly unused by the application for long does not decay (RFC 2861, `tcp_cwnd_application_limited`).
 
 use crate::controller::{AckInfo, LossInfo};
-use crate::registry::Config;
+use crate::scheme::Config;
 use crate::types::{Bytes, Dur};
 
 /// "No threshold yet" (`TCP_INFINITE_SSTHRESH`).

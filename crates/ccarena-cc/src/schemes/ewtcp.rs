@@ -3,7 +3,7 @@
 //! AI = a², MD = 1/2: by the square-root law the rate is then as the weight, if round-trip times do not depend on it.
 
 use super::aimd::{Aimd, SQUARED_INCREASE};
-use crate::registry::Scheme;
+use crate::scheme::Scheme;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

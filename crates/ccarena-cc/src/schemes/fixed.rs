@@ -1,7 +1,7 @@
 //! `fixed`: a constant window. The probe of the link model's golden test.
 
 use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::Bytes;
 
 /// Registry entry.

@@ -15,7 +15,7 @@
 
 use super::cwnd::Cwnd;
 use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::Dur;
 
 /// Registry entry.

@@ -12,7 +12,7 @@
 //! - While a reduction is under way the window stays; the transport's recovery steers the flight there.
 
 use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur, Time};
 
 /// Registry entry.

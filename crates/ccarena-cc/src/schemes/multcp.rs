@@ -3,7 +3,7 @@
 //! AI = a, MD = 1/(2a), so that a > 1/2: one flow behaves like a of them.
 
 use super::aimd::{Aimd, BOTH};
-use crate::registry::Scheme;
+use crate::scheme::Scheme;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

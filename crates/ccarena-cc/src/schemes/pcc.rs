@@ -35,7 +35,7 @@ pub(crate) use self::utility::{Gate, Terms};
 use self::variant::WindowRtt;
 pub(crate) use self::variant::{HERCULES, USPACE, Variant};
 use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
-use crate::registry::Config;
+use crate::scheme::Config;
 use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 
 /// RTT before there is a sample.

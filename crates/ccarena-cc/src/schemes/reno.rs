@@ -4,7 +4,7 @@
 //! episode halves. RFC 6582's partial acknowledgements are the transport's. Departures: see `cwnd`.
 
 use super::aimd::{Aimd, NEWRENO};
-use crate::registry::Scheme;
+use crate::scheme::Scheme;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
@@ -21,7 +21,7 @@ pub const SCHEME: Scheme = Scheme {
 mod tests {
     use super::super::testing::{Flow, MSS};
     use crate::controller::RecoveryState;
-    use crate::registry::Config;
+    use crate::scheme::Config;
     use crate::types::{Bytes, Dur, Time};
 
     const RTT: Dur = Dur::from_millis(50);

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::controller::{AckInfo, Controller, LossInfo, RecoveryState, SentInfo};
-use crate::registry::{Config, build};
+use crate::registry::build;
+use crate::scheme::Config;
 use crate::types::{Bytes, Dur, Rate, Time};
 
 pub(crate) const MSS: u64 = 1448;

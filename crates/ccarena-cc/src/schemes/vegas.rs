@@ -14,7 +14,7 @@
 
 use super::cwnd::Cwnd;
 use crate::controller::{AckInfo, Controller, LossInfo, RecoveryState, SentInfo};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 use crate::types::{Bytes, Dur};
 
 /// Registry entry.

@@ -4,7 +4,7 @@
 //! error of their regression or RTTs trend upwards across monitor intervals; falling RTTs earn nothing.
 
 use super::pcc::{Gate, Limits, Pcc, Settings, Terms, USPACE};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

@@ -5,7 +5,7 @@
 
 use super::hercules::{INITIAL_RATE_MBPS, interval_factor};
 use super::pcc::{Gate, HERCULES, Limits, Pcc, Settings, Terms};
-use crate::registry::{Config, Param, Scheme};
+use crate::scheme::{Config, Param, Scheme};
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

@@ -3,7 +3,7 @@
 //! AI = a, MD = 1/2. With a deep buffer the shares are as the weights; with none, as their roots (Observation 1).
 
 use super::aimd::{Aimd, INCREASE};
-use crate::registry::Scheme;
+use crate::scheme::Scheme;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

@@ -3,7 +3,7 @@
 //! AI = 1, MD = 1/(2a), so that a > 1/2. With a deep buffer the shares are equal whatever the weights (Observation 2).
 
 use super::aimd::{Aimd, DECREASE};
-use crate::registry::Scheme;
+use crate::scheme::Scheme;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

@@ -30,12 +30,12 @@ pub enum RunError {
         source: ccarena_cc::BuildError,
     },
     /// A flow's policy.
-    #[error("flows[{flow}].policy: {message}")]
+    #[error("flows[{flow}].policy: {source}")]
     Policy {
         /// The flow.
         flow: usize,
         /// Why.
-        message: String,
+        source: ccarena_cc::BindError,
     },
     /// An action that cannot be taken.
     #[error("flow {flow}: {message}")]
@@ -74,7 +74,7 @@ impl RunError {
         match self {
             Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => "trace",
             Self::Request(_) | Self::Unsupported { .. } | Self::Scheme { .. } | Self::Action { .. } => "scenario",
-            Self::Link(LinkError::Service { .. } | LinkError::Flows(_)) => "scenario",
+            Self::Link(LinkError::Service { .. } | LinkError::Flows { .. }) => "scenario",
             Self::Policy { .. } => "policy",
             Self::Link(LinkError::Panicked) | Self::Traffic(TrafficError::Panicked) => "internal",
             Self::Kernel(_) | Self::Link(_) | Self::Traffic(_) | Self::System { .. } | Self::Stopped => "machine",

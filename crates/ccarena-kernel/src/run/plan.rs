@@ -1,11 +1,10 @@
 //! Where each flow's congestion control runs, and whether real TCP can do what a scenario says.
 
-use ccarena_cc::{Config, Controller, LearnedSpec, registry};
+use ccarena_cc::{Config, Controller, LearnedSpec, Policies, registry};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{App, Flow};
 
 use super::RunError;
-use crate::agent::Policies;
 use crate::traffic::HEADER_BYTES;
 use crate::wire::Generator;
 
@@ -61,19 +60,16 @@ pub fn plan(
     scenario: &Scenario,
     bridge: bool,
     traffic: Generator,
-    environment: bool,
+    outside: bool,
     available: &[&str],
 ) -> Result<Vec<Plan>, RunError> {
-    let mut policies = Policies::default();
+    let policies = Policies::default();
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
         let plan = plan_flow(scenario, index, bridge, available)?;
         let mut controller = plan.controller(index, &flow.scheme)?;
-        if let Some(learned) = controller.learned() {
-            policies
-                .decider(flow.policy.as_ref(), learned, environment)
-                .map_err(|message| RunError::Policy { flow: index, message })?;
-        }
+        let bound = policies.bind(flow.policy.as_ref(), controller.as_mut(), outside);
+        bound.map_err(|source| RunError::Policy { flow: index, source })?;
         check(scenario, index, &plan, traffic)?;
         plans.push(plan);
     }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use ccarena_cc::PolicySpec;
 use ccarena_cc::reader::{At, MIN_MBPS, Object, Result, unknown};
 use ccarena_cc::registry::{self, BuildError};
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::Value;
 
-use super::{AgentSpec, App, Change, Flow, Link, Outages, PolicySpec, Record, Scenario, ScenarioError, VERSION};
+use super::{AgentSpec, App, Change, Flow, Link, Outages, Record, Scenario, ScenarioError, VERSION};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::service::ServiceSpec;

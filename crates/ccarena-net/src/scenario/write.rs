@@ -1,9 +1,10 @@
 //! Writes the normalised document.
 
+use ccarena_cc::PolicySpec;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
-use super::{AgentSpec, App, Flow, Link, PolicySpec, Scenario, VERSION};
+use super::{AgentSpec, App, Flow, Link, Scenario, VERSION};
 use crate::queues::{Limit, QueueSpec};
 use crate::service::ServiceSpec;
 

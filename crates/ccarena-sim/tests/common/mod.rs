@@ -3,30 +3,16 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::fmt::Write;
-use std::path::Path;
 
 use ccarena_cc::Time;
-use ccarena_net::{Scenario, Trace, TraceError};
-use ccarena_sim::{PolicyFn, Resources, Sim};
+use ccarena_net::Scenario;
+use ccarena_sim::{Files, Sim};
 use serde_json::Value;
-
-/// Traces from files; no policies.
-pub struct Files;
-
-impl Resources for Files {
-    fn trace(&mut self, file: &Path) -> Result<Trace, TraceError> {
-        ccarena_net::trace::load(file)
-    }
-
-    fn policy(&mut self, file: &str, _observation: &str) -> Result<PolicyFn, String> {
-        Err(format!("{file}: no policies here"))
-    }
-}
 
 /// The simulation of a document, before it runs.
 pub fn build(document: &Value) -> (Scenario, Sim) {
     let scenario = Scenario::from_json(document).unwrap();
-    let sim = Sim::new(&scenario, &mut Files, false).unwrap();
+    let sim = Sim::new(&scenario, &Files::default(), false).unwrap();
     (scenario, sim)
 }
 

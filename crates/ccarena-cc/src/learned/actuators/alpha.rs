@@ -3,7 +3,7 @@
 use super::{Actuator, ActuatorEntry};
 use crate::learned::bases::{Base, Lever};
 use crate::learned::monitor::Monitor;
-use crate::registry::Param;
+use crate::scheme::Param;
 
 /// Registry entry.
 pub const ALPHA: ActuatorEntry = ActuatorEntry {

@@ -8,7 +8,7 @@ mod window_ops;
 pub use self::window_ops::Op;
 use super::bases::{Base, Lever};
 use super::monitor::Monitor;
-use crate::registry::Param;
+use crate::scheme::Param;
 
 /// Turns an action's value into a change of the base.
 pub trait Actuator: Send + Sync {

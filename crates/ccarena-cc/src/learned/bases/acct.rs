@@ -18,7 +18,7 @@
 use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
 use crate::controller::{AckInfo, Extrapolation, LossInfo, RecoveryState};
 use crate::learned::monitor::Measured;
-use crate::registry::Param;
+use crate::scheme::Param;
 use crate::types::{Bytes, Dur, Rate};
 
 /// Registry entry.

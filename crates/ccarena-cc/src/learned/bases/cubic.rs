@@ -7,7 +7,7 @@
 
 use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
 use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo, SentInfo};
-use crate::registry::{Config, Param};
+use crate::scheme::Param;
 use crate::schemes::cubic::{self, Cubic};
 use crate::types::{Bytes, Dur, Rate, Time};
 

@@ -8,7 +8,7 @@ use super::composed::Composed;
 use super::monitor::Measured;
 use super::plan::Plan;
 use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo, SentInfo};
-use crate::registry::{Config, Param};
+use crate::scheme::{Config, Param};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// What an actuator moves.

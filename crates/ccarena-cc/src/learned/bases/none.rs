@@ -3,7 +3,7 @@
 
 use super::{Base, BaseEntry, INITIAL_RTT, Lever, initial_rtt, over, paced, per_rtt};
 use crate::controller::AckInfo;
-use crate::registry::Param;
+use crate::scheme::Param;
 use crate::types::{Bytes, Dur, Rate};
 
 /// Registry entry.
@@ -44,7 +44,8 @@ pub const NONE: BaseEntry = BaseEntry {
         let initial = f64::from(parts.config.initial_window.max(1));
         match parts.lever {
             Lever::Window => {
-                let base = ByWindow { segments: initial.max(SMALLEST_WINDOW), mss, gain: parts.options[3], srtt: Dur::ZERO };
+                let base =
+                    ByWindow { segments: initial.max(SMALLEST_WINDOW), mss, gain: parts.options[3], srtt: Dur::ZERO };
                 over(base, parts.plan)
             }
             _ => {

@@ -6,7 +6,7 @@ mod round_trip;
 mod window;
 
 use super::monitor::Measured;
-use crate::registry::Param;
+use crate::scheme::Param;
 use crate::types::Dur;
 
 /// How long a period lasts.

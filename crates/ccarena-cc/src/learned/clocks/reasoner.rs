@@ -15,7 +15,7 @@
 
 use super::{Clock, ClockEntry, Length, Verdict};
 use crate::learned::monitor::Measured;
-use crate::registry::Param;
+use crate::scheme::Param;
 use crate::types::Dur;
 
 const fn flag(name: &'static str, default: f64, doc: &'static str) -> Param {

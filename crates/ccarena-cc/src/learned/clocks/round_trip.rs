@@ -1,7 +1,7 @@
 //! Periods of some round trips.
 
 use super::{Clock, ClockEntry, Length};
-use crate::registry::Param;
+use crate::scheme::Param;
 
 /// Ends with an acknowledgement.
 pub const ROUND_TRIP: ClockEntry = ClockEntry {

@@ -25,13 +25,18 @@ pub const SIGNALS: &[Signal] = &[
     })
     .natural(0.0, 0.2, 0.0, 2.0)
     .source("Hyvar"),
-    Signal::new("case", "index", "the reasoner's case of the period, 1 to 4; 0 for other clocks", |v, _| f64::from(v.case))
-        .bounds(0.0, 255.0)
-        .natural(0.0, 0.25, 0.0, 1.0)
-        .source("Hyvar"),
-    Signal::new("mtp_ms", "ms", "the length that is chosen for the next period; 0 if the clock chooses none", |v, _| {
-        v.next_length.as_millis_f64()
+    Signal::new("case", "index", "the reasoner's case of the period, 1 to 4; 0 for other clocks", |v, _| {
+        f64::from(v.case)
     })
+    .bounds(0.0, 255.0)
+    .natural(0.0, 0.25, 0.0, 1.0)
+    .source("Hyvar"),
+    Signal::new(
+        "mtp_ms",
+        "ms",
+        "the length that is chosen for the next period; 0 if the clock chooses none",
+        |v, _| v.next_length.as_millis_f64(),
+    )
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
     .source("Hyvar"),

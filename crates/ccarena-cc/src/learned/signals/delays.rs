@@ -2,7 +2,7 @@
 
 use super::{Arguments, HUGE, LARGEST, Signal, View};
 use crate::learned::monitor::Parts;
-use crate::registry::Param;
+use crate::scheme::Param;
 use crate::types::Dur;
 
 /// Natural scale of delays: 1 is 100 ms.
@@ -29,11 +29,16 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, HUGE)
     .natural(0.0, MS, 0.0, 4.0)
     .source("ACCT"),
-    Signal::new("rtt_quantile_ms", "ms", "quantile `q` of the RTT samples (nearest rank); the mean without any", |v, a| {
-        let samples = v.monitor.samples();
-        let quantile = samples.and_then(|s| s.quantile_ms(a.options[0], v.measured.is_span));
-        quantile.unwrap_or(v.measured.rtt.as_millis_f64())
-    })
+    Signal::new(
+        "rtt_quantile_ms",
+        "ms",
+        "quantile `q` of the RTT samples (nearest rank); the mean without any",
+        |v, a| {
+            let samples = v.monitor.samples();
+            let quantile = samples.and_then(|s| s.quantile_ms(a.options[0], v.measured.is_span));
+            quantile.unwrap_or(v.measured.rtt.as_millis_f64())
+        },
+    )
     .bounds(0.0, HUGE)
     .natural(0.0, MS, 0.0, 4.0)
     .options(&[QUANTILE])

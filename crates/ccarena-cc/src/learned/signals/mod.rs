@@ -11,8 +11,8 @@ mod rates;
 mod surroundings;
 mod windows;
 
-use super::monitor::{Measured, Monitor, Parts, Totals, recent};
-use crate::registry::Param;
+use super::monitor::{Measured, Monitor, Parts, Totals, times};
+use crate::scheme::Param;
 use crate::types::{Dur, Requirement, Time};
 
 /// What a signal is computed from.
@@ -67,7 +67,7 @@ impl View<'_> {
         let stretch = if *over_ms > 0.0 {
             Dur::from_secs_f64(over_ms / 1e3)
         } else if *over_rtts > 0.0 {
-            recent::times(self.monitor.srtt, *over_rtts)
+            times(self.monitor.srtt, *over_rtts)
         } else {
             return None;
         };
@@ -135,8 +135,20 @@ const HUGE: f64 = 1e15;
 
 /// The options of a signal that can be measured over another stretch than the period.
 const OVER: &[Param] = &[
-    Param { name: "over_ms", default: 0.0, min: 0.0, max: 10_000.0, doc: "the last so many milliseconds, not the period" },
-    Param { name: "over_rtts", default: 0.0, min: 0.0, max: 100.0, doc: "the last so many smoothed RTTs, not the period" },
+    Param {
+        name: "over_ms",
+        default: 0.0,
+        min: 0.0,
+        max: 10_000.0,
+        doc: "the last so many milliseconds, not the period",
+    },
+    Param {
+        name: "over_rtts",
+        default: 0.0,
+        min: 0.0,
+        max: 100.0,
+        doc: "the last so many smoothed RTTs, not the period",
+    },
 ];
 
 impl Signal {

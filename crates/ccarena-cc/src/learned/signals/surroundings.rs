@@ -35,16 +35,22 @@ pub const SIGNALS: &[Signal] = &[
         .natural(0.0, 0.5, 0.0, 4.0)
         .live()
         .source("WCC"),
-    Signal::new("required_min_mbps", "Mbit/s", "least rate that the application requires; 0 without a requirement", |v, _| {
-        v.requirement.map_or(0.0, |r| r.min.as_mbps())
-    })
+    Signal::new(
+        "required_min_mbps",
+        "Mbit/s",
+        "least rate that the application requires; 0 without a requirement",
+        |v, _| v.requirement.map_or(0.0, |r| r.min.as_mbps()),
+    )
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
     .live()
     .source("Hercules"),
-    Signal::new("required_max_mbps", "Mbit/s", "rate beyond which more is of no use; 0 without a requirement", |v, _| {
-        v.requirement.map_or(0.0, |r| r.max.as_mbps())
-    })
+    Signal::new(
+        "required_max_mbps",
+        "Mbit/s",
+        "rate beyond which more is of no use; 0 without a requirement",
+        |v, _| v.requirement.map_or(0.0, |r| r.max.as_mbps()),
+    )
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
     .live()

@@ -4,7 +4,9 @@ use super::{Arguments, HUGE, Signal, View};
 use crate::learned::monitor::{Parts, ratio};
 
 pub const SIGNALS: &[Signal] = &[
-    Signal::new("cwnd_packets", "segments", "the window", |v, _| v.segments).bounds(0.0, 1e9).natural(0.0, 0.01, 0.0, 4.0),
+    Signal::new("cwnd_packets", "segments", "the window", |v, _| v.segments)
+        .bounds(0.0, 1e9)
+        .natural(0.0, 0.01, 0.0, 4.0),
     Signal::new("window_ratio", "1", "window over highest throughput x smallest RTT", |v, _| {
         ratio(v.window_bytes * 8.0, v.measured.throughput_max * v.measured.rtt_min.as_secs_f64())
     })
@@ -15,14 +17,19 @@ pub const SIGNALS: &[Signal] = &[
     })
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0),
-    Signal::new("twnd_packets", "segments", "window that fills the smallest RTT at the advertised rate", |v, _| v.target())
-        .bounds(0.0, 1e9)
-        .natural(0.0, 0.01, 0.0, 4.0)
-        .needs(Parts::ADVERTISED)
-        .source("ACCT equation 1"),
-    Signal::new("target_ratio", "1", "window over the one that fills the smallest RTT at the advertised rate", |v, _| {
-        v.segments / v.target()
+    Signal::new("twnd_packets", "segments", "window that fills the smallest RTT at the advertised rate", |v, _| {
+        v.target()
     })
+    .bounds(0.0, 1e9)
+    .natural(0.0, 0.01, 0.0, 4.0)
+    .needs(Parts::ADVERTISED)
+    .source("ACCT equation 1"),
+    Signal::new(
+        "target_ratio",
+        "1",
+        "window over the one that fills the smallest RTT at the advertised rate",
+        |v, _| v.segments / v.target(),
+    )
     .bounds(0.0, HUGE)
     .natural(0.0, 1.0, 0.0, 4.0)
     .needs(Parts::ADVERTISED)

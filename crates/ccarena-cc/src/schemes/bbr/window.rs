@@ -3,7 +3,7 @@
 
 use super::{BW_SCALE, BW_UNIT, Bandwidth, Bbr, GAIN_SCALE, Gain, Mode};
 use crate::controller::{AckInfo, RecoveryState};
-use crate::registry::Config;
+use crate::scheme::Config;
 use crate::types::{Dur, Rate};
 
 /// Keeps a receiver that acknowledges every other packet supplied (`bbr_cwnd_min_target`).

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
-use crate::registry::{Config, build};
+use crate::registry::build;
+use crate::scheme::Config;
 use crate::schemes::split_mix::split_mix;
 use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 

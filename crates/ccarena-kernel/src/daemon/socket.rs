@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::{ActionError, Bytes, Controller, Dur, Rate, Time};
+use ccarena_cc::{ActionError, Bytes, Dur, Rate, Time};
 
-use super::decide::Decider;
 use super::feed::Feed;
 use super::{Decision, Driver};
 use crate::intf::{
@@ -70,9 +69,9 @@ impl Socket {
         if let Some(learned) = driver.controller.learned() {
             observation = vec![0.0; learned.spec().observation_len];
             report = vec![0.0; learned.spec().report.len()];
-        }
-        if let Some(decider) = &mut driver.decider {
-            decide(driver.controller.as_mut(), decider, &mut observation, Time::ZERO);
+            if let Some(decider) = &mut driver.decider {
+                decider.decide(learned, Time::ZERO);
+            }
         }
         let known = driver.controller.window();
         Self {
@@ -118,13 +117,11 @@ impl Socket {
             if *keeps_reports {
                 totals.reports.extend_from_slice(report);
             }
-            match decider {
-                Some(Decider::Environment) => {
+            if let Some(decider) = decider {
+                if !decider.decide(learned, now) {
                     learned.observe(observation);
                     hear(Decision { flow: *flow, now, observation, report });
                 }
-                Some(decider) => decide(controller, decider, observation, now),
-                None => {}
             }
         });
     }
@@ -165,7 +162,7 @@ impl Socket {
         }
     }
 
-    /// The environment's action.
+    /// Puts an action from outside in force.
     ///
     /// # Errors
     /// If the scheme refuses it.
@@ -221,22 +218,6 @@ impl Socket {
             min_burst: controller.min_burst_segments(),
         }
     }
-}
-
-/// Asks a policy or constant.
-fn decide(controller: &mut dyn Controller, decider: &mut Decider, observation: &mut [f32], now: Time) {
-    let Some(learned) = controller.learned() else { return };
-    let action = match decider {
-        Decider::Environment => return,
-        Decider::Constant(action) => *action,
-        Decider::Policy(policy) => {
-            learned.observe(observation);
-            policy(observation)
-        }
-    };
-    // Checked when the flow was built: constants against the action space, policies against the scheme.
-    let accepted = learned.act(action, now);
-    debug_assert!(accepted.is_ok(), "{accepted:?}");
 }
 
 /// As the TCP option writes a rate: at least 1 kbit/s.

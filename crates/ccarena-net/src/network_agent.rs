@@ -36,7 +36,7 @@ pub struct NetworkAgent {
 }
 
 impl NetworkAgent {
-    /// An agent that counts a flow for `idle` after its last packet and offers `headroom` (1 is all) of the capacity.
+    /// A network agent that counts a flow for `idle` after its last packet and offers `headroom` (1 is all) of the capacity.
     #[must_use]
     pub fn new(idle: Dur, headroom: f64) -> Self {
         Self { idle, headroom, flows: Vec::new(), oldest: NONE, newest: NONE, active: 0, cached: Default::default() }

@@ -10,7 +10,7 @@ const MSS: u32 = 1448;
 
 fn driver(scheme: &'static str, flow: usize) -> Driver {
     let mut controller = build(scheme, &Config::default()).unwrap();
-    let decider = controller.learned().map(|_| Decider::Environment);
+    let decider = controller.learned().map(|_| Decider::Outside);
     Driver { flow, controller, mss: MSS, decider, wants: Vec::new(), keeps_reports: true }
 }
 
@@ -87,12 +87,12 @@ proptest! {
     #[test]
     fn whatever_is_reported_the_answer_is_sane(events in prop::collection::vec(report(), 1..60)) {
         for scheme in all_schemes() {
-            let mut agent = Agent::new(1_000_000_000, 1, Box::new(|_| None));
-            agent.take_over(7, driver(scheme.name, 0), 1_000_000_000);
+            let mut daemon = Daemon::new(1_000_000_000, 1, Box::new(|_| None));
+            daemon.take_over(7, driver(scheme.name, 0), 1_000_000_000);
             let mut sequence = 1;
             for event in accumulate(&events) {
                 let mut decided = Vec::new();
-                let reply = agent.on_event(&event, &mut |d| {
+                let reply = daemon.on_event(&event, &mut |d| {
                     assert!(d.observation.iter().chain(d.report).all(|x| x.is_finite()));
                     decided.push(d.now);
                 });
@@ -104,7 +104,7 @@ proptest! {
                 prop_assert!(answer.window_packets >= 1 && answer.beta <= 1000, "{}: {:?}", scheme.name, answer);
                 prop_assert_eq!((answer.multiplier, answer.interval_us >= 100 || !hybrid), (1000, true));
                 prop_assert!(decided.is_empty() || scheme.learned);
-                prop_assert!(agent.next_timer() > Time(event.now_ns) || scheme.name.is_empty());
+                prop_assert!(daemon.next_timer() > Time(event.now_ns) || scheme.name.is_empty());
             }
         }
     }
@@ -112,25 +112,25 @@ proptest! {
 
 #[test]
 fn a_socket_that_opens_gets_a_driver_and_loses_it_when_it_closes() {
-    let mut agent = Agent::new(0, 2, Box::new(|event| (event.local_port == 1).then(|| driver("reno", 1))));
+    let mut daemon = Daemon::new(0, 2, Box::new(|event| (event.local_port == 1).then(|| driver("reno", 1))));
     let opened = Event { cookie: 9, kind: EVENT_OPENED, local_port: 1, ..Event::default() };
-    let (cookie, answer) = agent.on_event(&opened, &mut |_| ()).unwrap();
+    let (cookie, answer) = daemon.on_event(&opened, &mut |_| ()).unwrap();
     assert_eq!((cookie, answer.sequence, answer.window_packets, answer.alpha), (9, 1, 10, 10_000));
-    assert!(agent.on_event(&Event { cookie: 10, local_port: 2, ..opened }, &mut |_| ()).is_none());
-    assert_eq!(agent.sockets(), 1);
+    assert!(daemon.on_event(&Event { cookie: 10, local_port: 2, ..opened }, &mut |_| ()).is_none());
+    assert_eq!(daemon.sockets(), 1);
     let closed = Event { kind: EVENT_CLOSED, lost_packets: 3, sequence: 1, ..opened };
-    assert!(agent.on_event(&closed, &mut |_| ()).is_none(), "nothing more to say");
-    assert_eq!((agent.sockets(), agent.flows[1].lost_packets), (0, 3));
+    assert!(daemon.on_event(&closed, &mut |_| ()).is_none(), "nothing more to say");
+    assert_eq!((daemon.sockets(), daemon.flows[1].lost_packets), (0, 3));
 }
 
 #[test]
-fn the_environment_decides_and_its_action_is_answered() {
-    let mut agent = Agent::new(0, 1, Box::new(|_| None));
-    agent.take_over(7, driver("acct", 0), 0);
-    let (cookie, answer) = agent.act(0, 4.0, Time(5)).unwrap().unwrap();
+fn a_program_outside_decides_and_its_action_is_answered() {
+    let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
+    daemon.take_over(7, driver("acct", 0), 0);
+    let (cookie, answer) = daemon.act(0, 4.0, Time(5)).unwrap().unwrap();
     assert_eq!((cookie, answer.alpha, answer.interval_us), (7, 5000, crate::intf::INTERVAL_WINDOW));
-    assert!(agent.act(0, 15.0, Time(5)).is_err());
-    assert_eq!(agent.act(1, 0.0, Time(5)).unwrap(), None);
+    assert!(daemon.act(0, 15.0, Time(5)).is_err());
+    assert_eq!(daemon.act(1, 0.0, Time(5)).unwrap(), None);
     let mut decisions = 0;
     for k in 1..=5_u64 {
         let event = Event {
@@ -149,13 +149,13 @@ fn the_environment_decides_and_its_action_is_answered() {
             srtt_us: 20_000,
             ..Event::default()
         };
-        agent.on_event(&event, &mut |d| {
+        daemon.on_event(&event, &mut |d| {
             assert_eq!((d.flow, d.observation.len(), d.report.len()), (0, 58, 16));
             decisions += 1;
         });
     }
-    assert_eq!((decisions, agent.flows[0].decisions), (4, 4));
-    assert_eq!(agent.flows[0].reports.len(), 4 * 16);
+    assert_eq!((decisions, daemon.flows[0].decisions), (4, 4));
+    assert_eq!(daemon.flows[0].reports.len(), 4 * 16);
 }
 
 /// A report of a flow at 20 ms: number `k`, `at_ms` after the start, window and threshold as given.
@@ -182,31 +182,31 @@ fn periodic(k: u64, at_ms: u64, window: u32, threshold: u32) -> Event {
 
 #[test]
 fn the_kernels_cubic_is_scaled_where_it_is() {
-    let mut agent = Agent::new(0, 1, Box::new(|_| None));
+    let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
     let params = [("window_limit".to_owned(), 1000.0)].into();
     let controller = build("orca", &Config { params, ..Config::default() }).unwrap();
-    let first = agent.take_over(7, Driver { controller, ..driver("orca", 0) }, 0);
+    let first = daemon.take_over(7, Driver { controller, ..driver("orca", 0) }, 0);
     assert_eq!(
         (first.base, first.multiplier, first.interval_us, first.ssthresh_packets),
         (BASE_CUBIC, 1000, 20_000, 0)
     );
     let mut decisions = 0;
-    let mut tell = |agent: &mut Agent<'_>, event: Event| {
-        let (_, answer) = agent.on_event(&event, &mut |_| decisions += 1).unwrap();
+    let mut tell = |daemon: &mut Daemon<'_>, event: Event| {
+        let (_, answer) = daemon.on_event(&event, &mut |_| decisions += 1).unwrap();
         (answer.multiplier, answer.interval_us)
     };
     // The first packet begins the period.
-    assert_eq!(tell(&mut agent, periodic(1, 0, 100, 80)), (1000, 20_000));
+    assert_eq!(tell(&mut daemon, periodic(1, 0, 100, 80)), (1000, 20_000));
     // An early report, as of a loss, leaves the rest of the period.
-    assert_eq!(tell(&mut agent, periodic(2, 5, 120, 80)), (1000, 15_000));
-    assert_eq!(tell(&mut agent, periodic(3, 20, 200, 80)), (1000, 20_000), "due, and the environment is thinking");
-    let (_, answer) = agent.act(0, 1.0, Time(21_000_000)).unwrap().unwrap();
+    assert_eq!(tell(&mut daemon, periodic(2, 5, 120, 80)), (1000, 15_000));
+    assert_eq!(tell(&mut daemon, periodic(3, 20, 200, 80)), (1000, 20_000), "due, and whoever decides is thinking");
+    let (_, answer) = daemon.act(0, 1.0, Time(21_000_000)).unwrap().unwrap();
     assert_eq!((answer.multiplier, answer.interval_us, answer.report), (2000, 20_000, 3));
-    assert_eq!(agent.act(0, 1.0, Time(22_000_000)).unwrap().unwrap().1.multiplier, 1000, "nobody has asked");
+    assert_eq!(daemon.act(0, 1.0, Time(22_000_000)).unwrap().unwrap().1.multiplier, 1000, "nobody has asked");
     // In recovery, what it heads for counts.
     let lossy = Event { ca_state: CA_RECOVERY, flags: FLAG_RECOVERY | FLAG_EPISODE, ..periodic(4, 40, 90, 280) };
-    assert_eq!(tell(&mut agent, lossy), (1000, 20_000));
-    let (_, answer) = agent.act(0, -1.0, Time(41_000_000)).unwrap().unwrap();
+    assert_eq!(tell(&mut daemon, lossy), (1000, 20_000));
+    let (_, answer) = daemon.act(0, -1.0, Time(41_000_000)).unwrap().unwrap();
     assert_eq!((answer.multiplier, answer.window_packets), (500, 140));
     assert_eq!(decisions, 2);
 }
@@ -215,18 +215,18 @@ fn the_kernels_cubic_is_scaled_where_it_is() {
 fn another_cubic_than_the_kernels_stays_in_user_space() {
     let params = [("hystart".to_owned(), 0.0)].into();
     let controller = build("hyvar", &Config { params, ..Config::default() }).unwrap();
-    let mut agent = Agent::new(0, 1, Box::new(|_| None));
-    let answer = agent.take_over(7, Driver { controller, ..driver("hyvar", 0) }, 0);
+    let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
+    let answer = daemon.take_over(7, Driver { controller, ..driver("hyvar", 0) }, 0);
     assert_eq!((answer.base, answer.multiplier), (BASE_HOLD, 1000));
 }
 
 #[test]
 fn what_an_application_wants_is_told_in_time() {
-    let mut agent = Agent::new(1000, 1, Box::new(|_| None));
+    let mut daemon = Daemon::new(1000, 1, Box::new(|_| None));
     let wants = vec![(Time(50), Want::Weight(3.0))];
-    agent.take_over(7, Driver { wants, ..driver("wcc-ai", 0) }, 1000);
-    assert_eq!(agent.next_timer(), Time(50));
-    assert!(agent.on_timers(Time(49)).is_empty());
-    assert_eq!(agent.on_timers(Time(50)).len(), 1);
-    assert_eq!(agent.next_timer(), Time::NEVER);
+    daemon.take_over(7, Driver { wants, ..driver("wcc-ai", 0) }, 1000);
+    assert_eq!(daemon.next_timer(), Time(50));
+    assert!(daemon.on_timers(Time(49)).is_empty());
+    assert_eq!(daemon.on_timers(Time(50)).len(), 1);
+    assert_eq!(daemon.next_timer(), Time::NEVER);
 }

@@ -268,7 +268,7 @@ fn advertised(kbps: u32) -> Option<Rate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::testing::Recorder;
+    use crate::daemon::testing::Recorder;
     use crate::intf::EVENT_REPORT;
 
     fn event() -> Event {

@@ -1,10 +1,9 @@
-//! The agent: controllers in user space for sockets in the kernel.
+//! The bridge daemon: controllers in user space for sockets in the kernel.
 //!
 //! The controller holds the truth. The datapath reports the sums of a decision interval, [`Feed`] makes the controller's
 //! calls of them, and what the controller then says is the answer; until the next one the datapath extrapolates as the
 //! controller's [`Extrapolation`] tells it.
 
-mod decide;
 mod feed;
 mod socket;
 #[cfg(test)]
@@ -12,15 +11,14 @@ pub(crate) mod testing;
 
 use std::collections::HashMap;
 
-use ccarena_cc::{ActionError, Controller, Time};
+use ccarena_cc::{ActionError, Controller, Decider, Time};
 use ccarena_net::scenario::Want;
 
-pub use self::decide::{Decider, Policies};
 pub use self::feed::Feed;
 pub use self::socket::{Socket, Totals};
 use crate::intf::{Answer, EVENT_CLOSED, EVENT_OPENED, Event, FLAG_FALLBACK};
 
-/// A decision is due, and the environment's to make.
+/// A decision is due, and a program outside of the run makes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision<'a> {
     /// The flow.
@@ -35,7 +33,7 @@ pub struct Decision<'a> {
 
 /// What a socket gets when it opens.
 pub struct Driver {
-    /// The flow that it belongs to: an index into [`Agent::flows`].
+    /// The flow that it belongs to: an index into [`Daemon::flows`].
     pub flow: usize,
     /// Its controller, new.
     pub controller: Box<dyn Controller>,
@@ -56,7 +54,7 @@ pub type Open<'a> = Box<dyn FnMut(&Event) -> Option<Driver> + 'a>;
 pub type Reply = (u64, Answer);
 
 /// All sockets.
-pub struct Agent<'a> {
+pub struct Daemon<'a> {
     open: Open<'a>,
     zero_ns: u64,
     sockets: HashMap<u64, Socket>,
@@ -74,8 +72,8 @@ pub struct Agent<'a> {
     pub enforced_us: Vec<u32>,
 }
 
-impl<'a> Agent<'a> {
-    /// An agent whose time zero is `zero_ns`, for `flows` flows.
+impl<'a> Daemon<'a> {
+    /// A daemon whose time zero is `zero_ns`, for `flows` flows.
     #[must_use]
     pub fn new(zero_ns: u64, flows: usize, open: Open<'a>) -> Self {
         Self {
@@ -109,7 +107,7 @@ impl<'a> Agent<'a> {
         answer
     }
 
-    /// Takes an event in. `hear` gets decisions that are the environment's; the reply, if any, is due at once.
+    /// Takes an event in. `hear` gets decisions that a program outside of the run makes; the reply, if any, is due at once.
     pub fn on_event(&mut self, event: &Event, hear: &mut dyn FnMut(Decision<'_>)) -> Option<Reply> {
         let cookie = event.cookie;
         self.dropped = self.dropped.max(event.dropped);
@@ -150,7 +148,7 @@ impl<'a> Agent<'a> {
         .collect()
     }
 
-    /// The environment's action for `flow` at `now`; none if it has no socket.
+    /// Puts an action from outside in force for `flow` at `now`; no reply if the flow has no socket.
     ///
     /// # Errors
     /// If the scheme refuses the action; the one before stays in force.

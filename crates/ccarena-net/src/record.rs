@@ -1,0 +1,346 @@
+//! The record of a run: what became of its flows and links, laid out alike by every backend.
+//!
+//! Plain figures serialise with serde under the names of docs/results.md. Arrays are too large for that and travel by a
+//! way of the backend's choice ([`FlowRecord::take_arrays`], [`LinkRecord::take_arrays`]). A figure that a backend does
+//! not have is `None`.
+
+use ccarena_cc::{Dur, Time};
+use serde::Serialize;
+
+use crate::link::{Carried, Link, PacketLog};
+use crate::scenario::Scenario;
+use crate::series::{FlowBin, LinkBin};
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RunRecord {
+    /// How long the scenario lasted.
+    pub duration_s: f64,
+    /// The scenario's seed.
+    pub seed: u64,
+    /// The flows, in the scenario's order.
+    pub flows: Vec<FlowRecord>,
+    /// The links, in the scenario's order.
+    pub links: Vec<LinkRecord>,
+    /// How the machine kept up; none in virtual time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineRecord>,
+}
+
+impl RunRecord {
+    /// The record of a run of `scenario` in virtual time.
+    #[must_use]
+    pub fn new(scenario: &Scenario, flows: Vec<FlowRecord>, links: Vec<LinkRecord>) -> Self {
+        Self { duration_s: scenario.duration.as_secs_f64(), seed: scenario.seed, flows, links, machine: None }
+    }
+}
+
+/// What became of one flow.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FlowRecord {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Its scheme.
+    pub scheme: String,
+    /// When its application started.
+    pub start_s: f64,
+    /// When it stopped: at the end of the run, if not before.
+    pub stop_s: f64,
+    /// Data packets sent, retransmissions included.
+    pub sent_packets: u64,
+    /// Of these, retransmissions.
+    pub retransmitted_packets: u64,
+    /// Packets that the sender took for lost.
+    pub lost_packets: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Window reductions for ECN echoes; none where the kernel does not count them.
+    pub ecn_reductions: Option<u64>,
+    /// Payload that reached the receiver for the first time.
+    pub delivered_bytes: u64,
+    /// IP bytes that reached the receiver.
+    pub wire_bytes: u64,
+    /// Packets that reached the receiver again.
+    pub duplicate_packets: u64,
+    /// Least RTT; none without a sample.
+    pub rtt_min_ms: Option<f64>,
+    /// Mean RTT; none without a sample.
+    pub rtt_mean_ms: Option<f64>,
+    /// Completion times of the application's transfers.
+    pub completion_s: Vec<f64>,
+    /// Decisions of its learned controller.
+    pub decisions: u64,
+    /// Why its traffic ended early, on real sockets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What reached the receiver per bin, if recorded.
+    #[serde(skip)]
+    pub series: Option<Vec<FlowBin>>,
+    /// The reports of its learned controller, if recorded.
+    #[serde(skip)]
+    pub reports: Option<Rows>,
+}
+
+/// What became of one link.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LinkRecord {
+    /// Its name in the scenario.
+    pub name: String,
+    /// What it could have carried.
+    pub capacity_bytes: u64,
+    /// Packets that reached it.
+    pub arrived_packets: u64,
+    /// IP bytes that left it.
+    pub delivered_bytes: u64,
+    /// Packets that left it.
+    pub delivered_packets: u64,
+    /// Packets that its queue dropped.
+    pub dropped_packets: u64,
+    /// Packets lost at random or in an outage.
+    pub lost_packets: u64,
+    /// Capacity per bin in Mbit/s.
+    #[serde(skip)]
+    pub capacity_mbps: Vec<f64>,
+    /// What it did per bin, if recorded.
+    #[serde(skip)]
+    pub series: Option<Vec<LinkBin>>,
+    /// Every packet, if recorded.
+    #[serde(skip)]
+    pub log: Option<PacketLog>,
+}
+
+/// How the machine kept up with a run in real time.
+#[derive(Clone, Debug, Serialize)]
+pub struct MachineRecord {
+    /// Release of the running kernel.
+    pub kernel: String,
+    /// How late the emulator was.
+    pub lateness: LatenessRecord,
+    /// It was punctual enough for the run to count.
+    pub valid: bool,
+    /// CPU time of the emulator.
+    pub emulator_cpu_s: f64,
+    /// Packets that the emulator delivered.
+    pub emulator_packets: u64,
+    /// Packets that the kernel did not take from it.
+    pub emulator_refused_packets: u64,
+    /// The kernel bridge's own figures, for runs on kernel TCP.
+    #[serde(flatten)]
+    pub bridge: Option<BridgeRecord>,
+}
+
+/// How the kernel bridge kept up.
+#[derive(Clone, Debug, Serialize)]
+pub struct BridgeRecord {
+    /// CPU time of the bridge daemon.
+    #[serde(rename = "agent_cpu_s")]
+    pub daemon_cpu_s: f64,
+    /// CPU time of the BPF programs, where the kernel counts it.
+    pub datapath_cpu_s: Option<f64>,
+    /// Reports of sockets.
+    pub reports: u64,
+    /// Of these, those made under the kernel's fallback.
+    pub fallback_reports: u64,
+    /// Reports that the ring buffer had no room for.
+    pub dropped_reports: u64,
+    /// From each report to its answer.
+    pub answer_latency_us: Quantiles,
+    /// From each report to the moment that its answer was in force.
+    pub enforced_latency_us: Quantiles,
+}
+
+/// How late packets were handed over, against the emulator's own schedule.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LatenessRecord {
+    /// Packets.
+    pub count: u64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Maximum.
+    pub max_ms: f64,
+    /// What the 99th percentile may be at most.
+    pub bound_ms: f64,
+}
+
+/// Quantiles of a sample; none if it is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Quantiles {
+    /// Its size.
+    pub count: u64,
+    /// Median.
+    pub p50: Option<u32>,
+    /// 99th percentile.
+    pub p99: Option<u32>,
+    /// Maximum.
+    pub max: Option<u32>,
+}
+
+impl Quantiles {
+    /// Of `samples`, which are sorted for it.
+    #[must_use]
+    pub fn of(samples: &mut [u32]) -> Self {
+        samples.sort_unstable();
+        let last = samples.last().copied();
+        let at = |q: f64| samples.get((samples.len() as f64 * q) as usize).copied().or(last);
+        Self { count: samples.len() as u64, p50: at(0.5), p99: at(0.99), max: last }
+    }
+}
+
+/// Rows of equal length, one after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// All rows.
+    pub values: Vec<f32>,
+    /// Values per row.
+    pub width: usize,
+}
+
+impl Rows {
+    /// Number of rows and values per row.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        [self.values.len() / self.width.max(1), self.width]
+    }
+}
+
+/// An array of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Array {
+    /// Amounts and times.
+    U64(Vec<u64>),
+    /// Small numbers.
+    U32(Vec<u32>),
+    /// Figures.
+    F64(Vec<f64>),
+    /// Reports.
+    Rows(Rows),
+}
+
+/// An array and its place: names of keys, from the outermost in.
+pub type Placed = (&'static [&'static str], Array);
+
+fn u64s<T>(rows: &[T], of: impl Fn(&T) -> u64) -> Array {
+    Array::U64(rows.iter().map(of).collect())
+}
+
+fn u32s<T>(rows: &[T], of: impl Fn(&T) -> u32) -> Array {
+    Array::U32(rows.iter().map(of).collect())
+}
+
+impl FlowRecord {
+    /// Flow number `index` of `scenario`, of which nothing is known but what the scenario says.
+    #[must_use]
+    pub fn new(scenario: &Scenario, index: usize) -> Self {
+        let spec = &scenario.flows[index];
+        Self {
+            name: spec.name.clone(),
+            scheme: spec.scheme.clone(),
+            start_s: spec.start.as_secs_f64(),
+            stop_s: spec.stop.map_or(scenario.duration.as_secs_f64(), Time::as_secs_f64),
+            ..Self::default()
+        }
+    }
+
+    /// Takes the arrays out.
+    pub fn take_arrays(&mut self) -> Vec<Placed> {
+        let mut arrays: Vec<Placed> = Vec::new();
+        if let Some(bins) = self.series.take() {
+            arrays.push((&["series", "wire_bytes"], u64s(&bins, |b| b.wire_bytes)));
+            arrays.push((&["series", "payload_bytes"], u64s(&bins, |b| b.payload_bytes)));
+        }
+        if let Some(rows) = self.reports.take() {
+            arrays.push((&["reports"], Array::Rows(rows)));
+        }
+        arrays
+    }
+}
+
+impl LinkRecord {
+    /// Link number `index` of `scenario`, whose packet log is taken. Packets that left after the end of the scenario are
+    /// not in it.
+    #[must_use]
+    pub fn new<T: Carried>(scenario: &Scenario, index: usize, link: &mut Link<T>) -> Self {
+        let (bin, end) = (scenario.record.bin.max(Dur(1)), Time(scenario.duration.0));
+        let mbps = |k: u64| {
+            let (from, to) = (Time(k * bin.0), Time((k + 1) * bin.0));
+            link.capacity_bytes(from, to) as f64 * 8.0 / bin.as_secs_f64() / 1e6
+        };
+        let capacity_mbps = (0..scenario.duration.0.div_ceil(bin.0)).map(mbps).collect();
+        let log = link.log.take().map(|mut log| {
+            log.delivered.retain(|packet| packet.departure <= end);
+            log.dropped.retain(|drop| drop.0 <= end);
+            log
+        });
+        Self {
+            name: scenario.links[index].name.clone(),
+            capacity_bytes: link.capacity_bytes(Time::ZERO, end),
+            arrived_packets: link.stats.arrived_packets,
+            delivered_bytes: link.stats.delivered_bytes,
+            delivered_packets: link.stats.delivered_packets,
+            dropped_packets: link.stats.dropped_packets,
+            lost_packets: link.stats.lost_packets,
+            capacity_mbps,
+            series: link.series.take().map(|series| series.bins),
+            log,
+        }
+    }
+
+    /// Takes the arrays out.
+    pub fn take_arrays(&mut self) -> Vec<Placed> {
+        let mut arrays: Vec<Placed> = vec![(&["capacity_mbps"], Array::F64(std::mem::take(&mut self.capacity_mbps)))];
+        if let Some(bins) = self.series.take() {
+            let queueing_ms =
+                |b: &LinkBin| if b.packets > 0 { b.queueing.as_millis_f64() / b.packets as f64 } else { f64::NAN };
+            arrays.push((&["series", "delivered_bytes"], u64s(&bins, |b| b.delivered_bytes)));
+            arrays.push((&["series", "queueing_ms"], Array::F64(bins.iter().map(queueing_ms).collect())));
+            arrays.push((&["series", "dropped_packets"], u64s(&bins, |b| b.dropped_packets)));
+        }
+        if let Some(PacketLog { delivered: rows, dropped }) = self.log.take() {
+            arrays.push((&["log", "arrival_ns"], u64s(&rows, |r| r.arrival.0)));
+            arrays.push((&["log", "departure_ns"], u64s(&rows, |r| r.departure.0)));
+            arrays.push((&["log", "serialisation_ns"], u32s(&rows, |r| r.serialisation.0 as u32)));
+            arrays.push((&["log", "flow"], u32s(&rows, |r| r.flow)));
+            arrays.push((&["log", "bytes"], u32s(&rows, |r| r.bytes)));
+            arrays.push((&["drops", "time_ns"], u64s(&dropped, |d| d.0.0)));
+            arrays.push((&["drops", "flow"], u32s(&dropped, |d| d.1)));
+        }
+        arrays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_of_the_sample() {
+        assert_eq!(Quantiles::of(&mut []), Quantiles::default());
+        let one = Quantiles::of(&mut [7]);
+        assert_eq!((one.count, one.p50, one.p99, one.max), (1, Some(7), Some(7), Some(7)));
+        let mut many: Vec<u32> = (0..200).rev().collect();
+        let many = Quantiles::of(&mut many);
+        assert_eq!((many.count, many.p50, many.p99, many.max), (200, Some(100), Some(198), Some(199)));
+    }
+
+    #[test]
+    fn arrays_are_taken_and_the_rest_serialises_under_its_names() {
+        let mut flow = FlowRecord {
+            series: Some(vec![FlowBin { wire_bytes: 3, payload_bytes: 2 }]),
+            reports: Some(Rows { values: vec![1.0; 6], width: 3 }),
+            ..FlowRecord::default()
+        };
+        let arrays = flow.take_arrays();
+        let places: Vec<String> = arrays.iter().map(|(place, _)| place.join(".")).collect();
+        assert_eq!(places, ["series.wire_bytes", "series.payload_bytes", "reports"]);
+        assert_eq!(arrays[0].1, Array::U64(vec![3]));
+        assert!(matches!(&arrays[2].1, Array::Rows(rows) if rows.shape() == [2, 3]));
+        assert!(flow.take_arrays().is_empty());
+        let document = serde_json::to_value(&flow).unwrap();
+        let mut names: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names[..4], ["completion_s", "decisions", "delivered_bytes", "duplicate_packets"]);
+        assert!(document["rtt_min_ms"].is_null() && document.get("error").is_none());
+    }
+}
