@@ -65,7 +65,7 @@ proptest! {
 fn refuse_bad_actions(flow: &mut Flow, index: u32) {
     let now = flow.now;
     let learned = flow.controller.learned().unwrap();
-    let spec = learned.spec();
+    let spec = std::sync::Arc::clone(learned.spec());
     let mut act = |action| learned.act(action, now).unwrap_err();
     if spec.actions.is_empty() {
         assert_eq!(act(Action::Discrete(0)), ActionError::WrongKind { expected: "continuous" });
@@ -97,11 +97,7 @@ fn learned_schemes_say_what_they_observe() {
     for scheme in all_schemes().iter().filter(|s| s.learned) {
         let mut built = build(scheme.name, &Config::default()).unwrap();
         let spec = built.learned().unwrap().spec();
-        let length = |name: &str| match name.split_once('[') {
-            Some((_, n)) => n.trim_end_matches(']').parse::<usize>().unwrap(),
-            None => 1,
-        };
-        let total: usize = spec.observation.iter().map(|name| length(name)).sum();
+        let total: usize = spec.observation.iter().map(|entry| entry.length).sum();
         assert_eq!(total, spec.observation_len, "{}", scheme.name);
         assert!(spec.bounds.0 < spec.bounds.1, "{}", scheme.name);
     }

@@ -86,7 +86,7 @@ fn results_are_those_of_pytorch() {
         assert_eq!(policy.act(observation, &mut scratch).unwrap().1, &batch[15 * i..15 * (i + 1)]);
     }
     assert_eq!(policy.metadata("seed"), Some("7"));
-    assert_eq!(policy.spec().id, "acct-1");
+    assert_eq!(policy.spec().name, "acct");
 }
 
 #[test]
@@ -193,7 +193,7 @@ proptest! {
 
 /// A policy for Hyvar: one hidden unit that looks at the newest throughput ratio, then tanh.
 fn mlp(architecture: &str) -> Parts {
-    let spec = ccarena_cc::schemes::hybrid::SPEC;
+    let spec = std::sync::Arc::clone(ccarena_cc::learned::shipped::find("hyvar").unwrap().spec());
     let n = spec.observation_len;
     let tensor = |shape: &[usize], values: Vec<f32>| Tensor {
         dtype: Dtype::F32,
@@ -213,7 +213,7 @@ fn mlp(architecture: &str) -> Parts {
         ("normalisation.high", tensor(&[n], vec![1.0; n])),
     ];
     let metadata =
-        [("ccarena_format", "1"), ("observation", spec.id), ("actions", "[-2.0,2.0]"), ("architecture", architecture)];
+        [("ccarena_format", "1"), ("observation", "hyvar-1"), ("actions", "[-2.0,2.0]"), ("architecture", architecture)];
     Parts {
         metadata: metadata.map(|(k, v)| (k.to_string(), v.to_string())).into(),
         tensors: tensors.map(|(name, tensor)| (name.to_string(), tensor)).into(),
@@ -226,7 +226,7 @@ const TANH: &str = r#"{"kind":"mlp","hidden":[1],"output":"tanh"}"#;
 fn a_continuous_policy_acts_within_its_bounds() {
     let policy = Policy::from_bytes(&mlp(TANH).bytes()).unwrap();
     let mut scratch = policy.scratch();
-    assert_eq!((policy.spec().id, policy.outputs()), ("hyvar-1", 1));
+    assert_eq!((policy.spec().name.as_str(), policy.outputs()), ("hyvar", 1));
     for (seen, output) in [(0.0, 0.1), (0.6, -0.2), (1.0, -0.4), (9.0, -0.4), (-1.0, 0.1_f32)] {
         let mut observation = [0.0; 70];
         observation[9] = seen;
