@@ -134,11 +134,13 @@ pub struct Extrapolation {
     /// None of these: the datapath's own CUBIC moves the window for so long and then reports. It is told how the
     /// controller has scaled the window, not where to.
     pub cubic: Option<Dur>,
+    /// Reports are wanted at least so often, for decisions that wait for none.
+    pub report: Option<Dur>,
 }
 
 impl Extrapolation {
     /// The window stays.
-    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None };
+    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None, report: None };
 }
 
 /// Turns acknowledgements, losses and time into a window and a pacing rate.

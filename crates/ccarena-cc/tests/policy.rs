@@ -212,8 +212,12 @@ fn mlp(architecture: &str) -> Parts {
         ("normalisation.low", tensor(&[n], vec![0.0; n])),
         ("normalisation.high", tensor(&[n], vec![1.0; n])),
     ];
-    let metadata =
-        [("ccarena_format", "1"), ("observation", "hyvar-1"), ("actions", "[-2.0,2.0]"), ("architecture", architecture)];
+    let metadata = [
+        ("ccarena_format", "1"),
+        ("observation", "hyvar-1"),
+        ("actions", "[-2.0,2.0]"),
+        ("architecture", architecture),
+    ];
     Parts {
         metadata: metadata.map(|(k, v)| (k.to_string(), v.to_string())).into(),
         tensors: tensors.map(|(name, tensor)| (name.to_string(), tensor)).into(),

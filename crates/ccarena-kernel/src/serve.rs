@@ -58,7 +58,7 @@ pub fn scheme_of(file: &str) -> Result<&'static str, String> {
         built.is_some_and(|mut c| c.learned().is_some_and(|l| fits(&policy, l)))
     };
     let scheme = all_schemes().iter().filter(|s| s.learned).find(observes);
-    scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme observes {:?}", policy.spec().id))
+    scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme observes what {:?} does", policy.spec().name))
 }
 
 impl Service {
@@ -105,7 +105,7 @@ impl Service {
                 }
             }
             let now = Time(clock::now_ns().saturating_sub(zero_ns));
-            for (cookie, answer) in daemon.on_timers(now) {
+            for (cookie, answer) in daemon.on_timers(now, &mut |_| ()) {
                 datapath.answer(cookie, &answer)?;
             }
         }

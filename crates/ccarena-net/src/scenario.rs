@@ -7,9 +7,10 @@ mod read;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Config, Controller, PolicySpec};
+use ccarena_cc::{Config, Controller, Document, PolicySpec};
 use serde_json::Value;
 
 use crate::network_agent;
@@ -85,8 +86,10 @@ pub struct AgentSpec {
 pub struct Flow {
     /// Unique name.
     pub name: String,
-    /// A scheme in [`ccarena_cc::registry`].
+    /// A scheme in [`ccarena_cc::registry`], or the name of `document`.
     pub scheme: String,
+    /// A learned scheme that is given by its document.
+    pub document: Option<Arc<Document>>,
     /// The scheme's parameters; those that are missing have their defaults.
     pub params: BTreeMap<String, f64>,
     /// When it starts.
@@ -254,6 +257,7 @@ impl Default for Flow {
         Self {
             name: "flow0".into(),
             scheme: "cubic".into(),
+            document: None,
             params: BTreeMap::new(),
             start: Time::ZERO,
             stop: None,
@@ -315,6 +319,7 @@ impl Scenario {
             weight: flow.weight,
             requirement: flow.requirement,
             params: flow.params.clone(),
+            document: flow.document.clone(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ccarena_cc::Policies;
 use ccarena_cc::policy::Policy as Inner;
+use ccarena_cc::policy::artifact::observation;
 use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -23,8 +24,8 @@ impl Policy {
 
     /// What it observes, such as "acct-1".
     #[getter]
-    fn observation(&self) -> &'static str {
-        self.0.spec().id
+    fn observation(&self) -> String {
+        observation(self.0.spec())
     }
 
     /// act(observations: float32[n, len]) -> (actions: int64[n], logits: float32[n, actions]); where actions are
@@ -40,7 +41,8 @@ impl Policy {
             let got = observations.shape()[1];
             return Err(errors::policy(format!(
                 "observations have {got} entries per row; {:?} has {}",
-                spec.id, spec.observation_len
+                observation(spec),
+                spec.observation_len
             )));
         }
         let rows = observations.as_slice()?;

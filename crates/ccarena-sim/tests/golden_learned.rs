@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ccarena_cc::{Action, Time};
 use ccarena_net::Scenario;
-use ccarena_sim::{Sim, Stop};
+use ccarena_sim::{Files, Sim, Stop};
 use serde_json::{Value, json};
 
 /// Scheme, its parameters: the defaults, the shipped configurations' and the suites' ablations.
@@ -111,7 +111,7 @@ fn act(sim: &mut Sim, flow: usize, numbers: &mut u64) {
 
 fn run(document: &Value, seed: u64) -> Value {
     let scenario = Scenario::from_json(document).unwrap();
-    let mut sim = Sim::new(&scenario, &mut common::Files, true).unwrap();
+    let mut sim = Sim::new(&scenario, &Files::default(), true).unwrap();
     let (mut hash, mut numbers, mut decisions) = (0xcbf2_9ce4_8422_2325, seed, 0);
     let (mut observation, mut report) = (Vec::new(), Vec::new());
     for flow in sim.learners() {

@@ -275,7 +275,10 @@ impl<B: Base> Controller for Composed<B> {
 
     fn extrapolation(&self, now: Time) -> Extrapolation {
         let per_window = matches!(self.alarm, Alarm::Window { .. });
-        self.base.extrapolation(self.alarm.left(now, self.monitor.srtt), per_window)
+        let steps = self.base.extrapolation(self.alarm.left(now, self.monitor.srtt), per_window);
+        // A timer's decision is to rest on what has just been measured.
+        let timed = matches!(self.alarm, Alarm::Timed(_));
+        Extrapolation { report: timed.then(|| chosen(self.length) / 4), ..steps }
     }
 
     fn adopt_window(&mut self, window: Bytes) {

@@ -157,7 +157,7 @@ impl Base for Acct {
 
     /// α holds until the next decision.
     fn extrapolation(&self, _left: Dur, per_window: bool) -> Extrapolation {
-        Extrapolation { increase: self.alpha, decrease: 0.5, per_window, cubic: None }
+        Extrapolation { increase: self.alpha, decrease: 0.5, per_window, ..Extrapolation::HOLD }
     }
 
     fn scale_window(&mut self, factor: f64, most: u32) {
