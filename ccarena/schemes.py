@@ -41,7 +41,7 @@ def kind_of(scheme: dict[str, Any]) -> list[str]:
     """In words, how a scheme differs from a plain heuristic; empty if it does not."""
     words = []
     if scheme["learned"]:
-        words.append(f"learned ({scheme['observation']})")
+        words.append("learned")
     above = scheme.get("weight_above")
     if above is not None:
         words.append(f"weight > {above:g}")

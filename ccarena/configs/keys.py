@@ -103,8 +103,6 @@ def _describe(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> st
         return _describe(args[0], annotation.__metadata__)
     if origin is Literal:
         return args[0] if len(args) == 1 else "one of " + ", ".join(args)
-    if annotation is Any:
-        return "a value"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "a mapping with " + ", ".join(annotation.model_fields)
     if origin in (Union, types.UnionType):
@@ -114,5 +112,5 @@ def _describe(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> st
     if origin is tuple:
         return f"a list of {len(args)}, each item {_describe(args[0])}"
     if origin is dict:
-        return f"a mapping, each value {_describe(args[1])}"
+        return "a mapping" if args[1] is Any else f"a mapping, each value {_describe(args[1])}"
     raise TypeError(f"no words for the type {annotation}: teach ccarena.configs.keys about it")

@@ -106,7 +106,7 @@ def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[
 
 def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> TrainConfig:
     """`data` checked against the schema; errors name `source`, or the command line for what `overrides` gave."""
-    if moved := _moved(data, source):
+    if moved := _moved(data, source, overrides):
         raise ConfigError(moved)
     try:
         return TrainConfig.model_validate(dict(data))
@@ -118,13 +118,14 @@ def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) ->
     raise ConfigError(f"the configuration has {len(problems)} problems:\n" + "\n".join(f"  {p}" for p in problems))
 
 
-def _moved(data: Mapping[str, Any], source: str) -> str | None:
+def _moved(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> str | None:
     """What to write instead of the first key that older configurations had."""
     for path, instead in MOVED.items():
         section, _, leaf = path.rpartition(".")
         where = data.get(section) if section else data
         if isinstance(where, Mapping) and leaf in where and not (section in NAMED and "name" in where):
-            return f"{source}: {path} = {_show(where[leaf])}: {instead} (docs/configuration.md)"
+            given = any(f"{key}.".startswith(f"{path}.") or f"{path}.".startswith(f"{key}.") for key in overrides)
+            return f"{COMMAND_LINE if given else source}: {path} = {_show(where[leaf])}: {instead} (docs/configuration.md)"
     return None
 
 
@@ -149,7 +150,7 @@ def _problem(error: Any, data: Any, source: str, overrides: Mapping[str, Any]) -
         f"{key}.".startswith(f"{given}.") or f"{given}.".startswith(f"{key}." if key else "") for given in overrides
     ):
         where = COMMAND_LINE if key else f"{source} and the command line"
-    if error["type"] == "missing":
+    if error["type"] == "missing" and section is not None:
         missing = ".".join(str(part) for part in error["loc"])
         return f"{where}: {missing} is missing: expected {_meaning(missing)}"
     if error["type"] == "extra_forbidden":

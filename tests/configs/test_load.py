@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides, save_config, shipped
+from ccarena.configs.userfile import bind, find
 from ccarena.errors import ConfigError
 
 
@@ -29,35 +30,37 @@ def test_every_shipped_configuration_loads_and_survives_a_round_trip(name: str, 
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"], "no temporary file is left behind"
 
 
-def test_an_empty_file_is_the_schema_s_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "empty.yaml"
-    path.write_text("")
-    assert load_config(path) == TrainConfig()
+def test_a_document_alone_gets_the_defaults_and_the_file_s_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("document: acct\n")
+    assert load_config(path) == TrainConfig(name="mine", document="acct")
 
 
 def test_overrides_reach_their_keys() -> None:
     config = load_config(
         "acct",
         parse_overrides(
-            "--env.link.rate_mbps 48 --env.link.rtt-ms=[20,30] --total-decisions 1e6 --out 7 --agent.actor_lr 3e-4 "
-            "--env.link.kinds.constant 0 --env.link.kinds.trace 1 --agent.max_grad_norm null --seed 1 --seed 2 "
-            "--device cuda:1 --env.acct.budget_ms 5".split()
+            "--env.link.rate_mbps 48 --env.link.rtt-ms=[20,30] --total-decisions 1e6 --out 7 --algorithm.actor_lr 3e-4 "
+            "--env.link.kinds.constant 0 --env.link.kinds.trace 1 --algorithm.max_grad_norm null --seed 1 --seed 2 "
+            "--device cuda:1 --params.budget_ms 5 --reward.omega 3 --network mlp".split()
         ),
     )
     assert config.env.link.rate_mbps == (48.0, 48.0)
     assert config.env.link.rtt_ms == (20.0, 30.0)
     assert config.total_decisions == 1_000_000
     assert config.out == "7"
-    assert config.agent.actor_lr == 3e-4
+    assert config.algorithm.actor_lr == 3e-4
     assert (config.env.link.kinds.constant, config.env.link.kinds.random_steps, config.env.link.kinds.trace) == (
         0,
         2,
         1,
     )
-    assert config.agent.max_grad_norm is None
+    assert config.algorithm.max_grad_norm is None
     assert config.seed == 2
     assert config.device == "cuda:1"
-    assert config.env.acct == {"budget_ms": 5.0}
+    assert config.params == {"budget_ms": 5.0}
+    assert (config.reward.name, config.reward.arguments["omega"], config.reward.arguments["zeta"]) == ("acct", 3, 1)
+    assert (config.network.name, config.network.arguments) == ("mlp", {})
 
 
 def test_an_override_replaces_a_mapping() -> None:
@@ -87,7 +90,7 @@ def test_a_circle_of_bases_is_refused(tmp_path: Path) -> None:
         (["--rate_mbps", "48"], 'rate_mbps = 48: unknown key; did you mean "env.link.rate_mbps"?'),
         (["--env.lnk.rate_mbps", "48"], 'env.lnk = {rate_mbps: 48}: unknown key; did you mean "env.link"?'),
         (["--totl-decisions", "1"], 'totl_decisions = 1: unknown key; did you mean "total_decisions"?'),
-        (["--zzz", "1"], "zzz = 1: unknown key; known: agent, "),
+        (["--zzz", "1"], "zzz = 1: unknown key; known: algorithm, "),
         (["--resum"], '--resum has no value; expected --KEY VALUE; did you mean "resume"?'),
         (["--seed"], "--seed has no value"),
         (["seed", "1"], "unexpected 'seed'; expected --KEY VALUE"),
@@ -97,9 +100,9 @@ def test_a_circle_of_bases_is_refused(tmp_path: Path) -> None:
         (["--seed", "true"], "seed = true: expected a whole number"),
         (["--seed", "1.5"], "seed = 1.5: expected a whole number"),
         (["--seed.x", "1"], "seed = {x: 1}: expected a whole number"),
-        (["--agent.gamma", ".nan"], "agent.gamma = .nan: expected a number, at least 0 and below 1"),
-        (["--agent.entropy", "[1]"], "agent.entropy = [1]: expected a list of 2"),
-        (["--agent.entropy", "[1, -1]"], "agent.entropy = [1, -1]: expected a list of 2"),
+        (["--algorithm.gamma", ".nan"], "algorithm.gamma = .nan: expected a number, at least 0 and below 1"),
+        (["--algorithm.entropy", "[1]"], "algorithm.entropy = [1]: expected a list of 2"),
+        (["--algorithm.entropy", "[1, -1]"], "algorithm.entropy = [1, -1]: expected a list of 2"),
         (["--env", "3"], "env = 3: expected a mapping"),
         (
             ["--env.link.rate_mbps", "[100, 5]"],
@@ -111,12 +114,17 @@ def test_a_circle_of_bases_is_refused(tmp_path: Path) -> None:
         (["--env.link.presets", "3"], "env.link.presets = 3: expected auto or a list"),
         (["--env.link.kinds", "{trace: 0}"], "env.link.kinds: all weights are 0"),
         (["--env.link.traces", "[]", "--env.link.kinds.trace", "1"], 'env.link: "traces" is an empty list'),
-        (["--env.worlds", "63"], "env.worlds = 63 is not divisible by agent.workers ="),
+        (["--env.worlds", "63"], "env.worlds = 63 is not divisible by algorithm.workers ="),
         (["--executor", "rai"], "executor = rai: expected one of local, ray"),
         (["--device", "gpu"], "device = gpu: expected text matching"),
         (["--name", "../elsewhere"], "name = ../elsewhere: expected text matching"),
         (["--env.link.loss", "[0,"], "env.link.loss = [0,: not valid YAML"),
-        (["--env.acct", "{budget_ms: low}"], "env.acct = {budget_ms: low}: expected a mapping, each value a number"),
+        (["--params", "{budget_ms: low}"], "params = {budget_ms: low}: expected a mapping, each value a number"),
+        (["--reward.omega", ".nan"], "reward: omega = nan: expected text, a finite number"),
+        (["--executor", "ray", "--algorithm", "PPO"], "executor = ray: PPO learns in one process"),
+        (["--env.id", "ccarena/Acct-v0"], "env.id = ccarena/Acct-v0: the scheme is now named by `document`"),
+        (["--agent.gamma", "0.9"], "agent = {gamma: 0.9}: the key is now `algorithm`, with its `name`"),
+        (["--eval.schemes", "[cubic]"], "eval.schemes = [cubic]: the heuristics are now `baselines`"),
     ],
 )
 def test_a_wrong_override_names_key_value_and_expectation(tokens: list[str], message: str) -> None:
@@ -128,11 +136,11 @@ def test_a_wrong_override_names_key_value_and_expectation(tokens: list[str], mes
 
 def test_all_problems_are_listed_each_with_its_origin(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
-    path.write_text("seed: -1\nagent: {gama: 0.9}\n")
+    path.write_text("document: acct\nseed: -1\nalgorithm: {name: a3c, gama: 0.9}\n")
     lines = refusal("--env.worlds", "x", config=path).splitlines()
     assert lines[0] == "the configuration has 3 problems:"
     assert f"  {path}: seed = -1: expected a whole number, at least 0 and at most 4294967295" in lines
-    assert f'  {path}: agent.gama = 0.9: unknown key; did you mean "agent.gamma"?' in lines
+    assert f'  {path}: algorithm.gama = 0.9: unknown key; did you mean "algorithm.gamma"?' in lines
     assert any(line.startswith("  command line: env.worlds = x") for line in lines)
 
 
@@ -148,7 +156,7 @@ def test_all_problems_are_listed_each_with_its_origin(tmp_path: Path) -> None:
         (b"- 1\n- 2\n", "expected a mapping from keys to values, got [1, 2]"),
         (b"1: 2\n", "line 1, column 1: not valid YAML: the key 1 is not text"),
         (b"? [a]\n: 1", "the key ['a'] is not text"),
-        (b"a: &a [*a]\n", "a = &id001"),
+        (b"document: acct\na: &a [*a]\n", "a = &id001"),
         (b"[" * 5000, "nested too deeply"),
         (b"seed: !!timestamp x", "leave tags (!!...) out"),
         (b"!!map [[a, b]]", "leave tags (!!...) out"),
@@ -172,7 +180,8 @@ def test_a_name_that_is_nothing_gets_the_nearest(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
 def test_any_bytes_are_a_configuration_or_a_configuration_error(content: bytes) -> None:
-    from ccarena.configs.load import build, parse_yaml
+    from ccarena.configs.load import build
+    from ccarena.configs.yamlfile import parse_yaml
 
     try:
         data = parse_yaml(content, "fuzz.yaml")
@@ -182,7 +191,7 @@ def test_any_bytes_are_a_configuration_or_a_configuration_error(content: bytes) 
         assert str(error)
 
 
-@given(st.sampled_from(["seed", "env", "env.link", "env.link.rate_mbps", "agent.entropy", "a.b"]), st.text(max_size=30))
+@given(st.sampled_from(["seed", "env", "env.link", "env.link.rate_mbps", "algorithm.entropy", "a.b"]), st.text(max_size=30))
 def test_any_override_is_a_configuration_or_a_configuration_error(key: str, text: str) -> None:
     try:
         config = load_config("acct", parse_overrides([f"--{key}={text}"]))
@@ -192,10 +201,43 @@ def test_any_override_is_a_configuration_or_a_configuration_error(key: str, text
         assert isinstance(config, TrainConfig)
 
 
-def test_keys_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("base: acct\neval: {suites: [steps], seeds: 2}\n")
-    config = load_config(file)
-    assert (config.eval.link_sets, config.eval.seeds) == (["steps"], 2)
-    assert load_config("acct", {"eval.suites": []}).eval.link_sets == []
-    assert "suites" not in dump_config(config)
+def test_names_and_files_are_found_from_the_file_that_names_them(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "base.yaml").write_text("document: my.yaml\nreward: {name: 'r.py:f', k: 1}\nparams: {a: 1}\n")
+    (tmp_path / "top.yaml").write_text("base: deep/base.yaml\nreward: {k: 2}\n")
+    config = load_config(tmp_path / "top.yaml")
+    assert config.document == str(tmp_path / "deep" / "my.yaml")
+    assert (config.reward.name, config.reward.arguments) == (str(tmp_path / "deep" / "r.py") + ":f", {"k": 2})
+
+
+def test_another_document_or_name_drops_what_belonged_to_the_base_s(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("base: hyvar\ndocument: orca\nalgorithm: {name: PPO, n_steps: 8}\n")
+    config = load_config(tmp_path / "mine.yaml")
+    assert config.params == {}
+    assert config.algorithm.arguments == {"n_steps": 8}
+    assert config.reward == load_config("hyvar").reward
+
+
+@pytest.mark.parametrize("arguments", [{"gama": 1}, {"steps": "many"}])
+def test_arguments_are_checked_against_who_takes_them(arguments: dict[str, object]) -> None:
+    def taker(context: object, gamma: float = 0.9, steps: int = 3) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"algorithm\.(gama = 1: mine takes no such|steps = 'many': expected a number)"):
+        bind(taker, arguments, "algorithm", "mine", ("context",))
+    assert bind(taker, {"gamma": 1}, "algorithm", "mine", ("context",)) == {"gamma": 1}
+
+
+def test_the_user_s_own_file(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("def power(report):\n    return report\n")
+    assert find(f"{file}:power", "reward")("x") == "x"
+    with pytest.raises(ConfigError, match='has no "powr"; did you mean "power"'):
+        find(f"{file}:powr", "reward")
+    file.write_text("def power(report):\n    return 2\n\n1 / 0\n")
+    with pytest.raises(ConfigError, match=r"own\.py, line 4: ZeroDivisionError"):
+        find(f"{file}:power", "reward")
+    file.write_text("def power(:\n")
+    with pytest.raises(ConfigError, match=r"own\.py, line 1: SyntaxError"):
+        find(f"{file}:power", "reward")
+    with pytest.raises(ConfigError, match="cannot read"):
+        find(f"{tmp_path}/none.py:power", "reward")

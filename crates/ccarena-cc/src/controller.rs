@@ -1,5 +1,8 @@
 //! The controller trait and the events it answers.
 
+use std::sync::Arc;
+
+use crate::learned::LearnedSpec;
 use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 
 /// What the transport is doing about losses and marks (Linux's `tcp_ca_state`, without Disorder).
@@ -131,11 +134,13 @@ pub struct Extrapolation {
     /// None of these: the datapath's own CUBIC moves the window for so long and then reports. It is told how the
     /// controller has scaled the window, not where to.
     pub cubic: Option<Dur>,
+    /// Reports are wanted at least so often, for decisions that wait for none.
+    pub report: Option<Dur>,
 }
 
 impl Extrapolation {
     /// The window stays.
-    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None };
+    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None, report: None };
 }
 
 /// Turns acknowledgements, losses and time into a window and a pacing rate.
@@ -272,55 +277,11 @@ pub enum ActionError {
     },
 }
 
-/// What a learned scheme observes, reports and takes: the contract between controller, environment and artifact.
-#[derive(Clone, Copy, Debug)]
-pub struct LearnedSpec {
-    /// Name and version of the observation layout, such as `acct-1`.
-    pub id: &'static str,
-    /// Length of the observation vector.
-    pub observation_len: usize,
-    /// Names of the observation's entries in order, a series as `name[length]`, oldest first.
-    pub observation: &'static [&'static str],
-    /// Least and greatest value of each of these entries, which the scheme keeps to whatever happens to a path.
-    pub observation_bounds: &'static [(f32, f32)],
-    /// The discrete actions' values; empty if actions are continuous.
-    pub actions: &'static [f32],
-    /// Bounds of a continuous action.
-    pub bounds: (f32, f32),
-    /// Names of the report's entries, in order.
-    pub report: &'static [&'static str],
-}
-
-impl LearnedSpec {
-    /// The action that the number `value` stands for: an index into discrete actions, or a continuous value.
-    ///
-    /// # Errors
-    /// If it is not finite, or no index of an action. A continuous value's bounds are the scheme's to check.
-    pub fn action(&self, value: f64) -> Result<Action, ActionError> {
-        if !value.is_finite() {
-            return Err(ActionError::NotFinite(value as f32));
-        }
-        if self.actions.is_empty() {
-            let (low, high) = self.bounds;
-            if !(low..=high).contains(&(value as f32)) {
-                let expected = format!("a number from {low} to {high}");
-                return Err(ActionError::OutOfRange { got: value.to_string(), expected });
-            }
-            return Ok(Action::Continuous(value as f32));
-        }
-        if value < 0.0 || value.fract() != 0.0 || value >= self.actions.len() as f64 {
-            let expected = format!("an index from 0 to {}", self.actions.len() - 1);
-            return Err(ActionError::OutOfRange { got: value.to_string(), expected });
-        }
-        Ok(Action::Discrete(value as u32))
-    }
-}
-
 /// A controller whose actions come from a [decider](crate::decider): it reports at the end of each decision interval and holds the last
 /// action until the next.
 pub trait LearnedController {
     /// What it observes, reports and takes.
-    fn spec(&self) -> &'static LearnedSpec;
+    fn spec(&self) -> &Arc<LearnedSpec>;
 
     /// True once after each decision interval: an action is due.
     fn take_decision(&mut self) -> bool;

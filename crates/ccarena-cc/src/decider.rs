@@ -64,7 +64,7 @@ pub enum BindError {
         source: PolicyError,
     },
     /// The policy observes something else than the scheme gives.
-    #[error("{file}: observes {found:?}; the scheme gives {expected:?}")]
+    #[error("{file}: was trained for the document {found:?}; the flow's is {expected:?}: train for it, or give the flow the policy's scheme")]
     Observation {
         /// The artifact's file.
         file: String,
@@ -128,10 +128,10 @@ impl Policies {
     }
 }
 
-/// Whether `policy` can decide for `learned`: it observes what that gives and takes the same actions.
+/// Whether `policy` can decide for `learned`: it was trained for the same document.
 #[must_use]
 pub fn fits(policy: &Policy, learned: &dyn LearnedController) -> bool {
-    policy.spec().id == learned.spec().id
+    policy.contract().digest == learned.spec().digest
 }
 
 impl Decider {
@@ -153,7 +153,7 @@ impl BoundPolicy {
     /// `policy`, which was read from `file`, for a flow of `learned`'s scheme.
     fn new(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
         if !fits(&policy, learned) {
-            let (found, expected) = (policy.spec().id.to_string(), learned.spec().id.to_string());
+            let (found, expected) = (policy.contract().digest.clone(), learned.spec().digest.clone());
             return Err(BindError::Observation { file: file.into(), found, expected });
         }
         let observation = vec![0.0; learned.spec().observation_len];
@@ -165,7 +165,7 @@ impl BoundPolicy {
         learned.observe(&mut self.observation);
         // Inference refuses observations of another length, which `new` rules out, and such that are not finite.
         let neutral =
-            || if self.policy.spec().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
+            || if self.policy.contract().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
         self.policy.action(&self.observation, &mut self.scratch).unwrap_or_else(|_| neutral())
     }
 }

@@ -2,21 +2,25 @@
 //!
 //! A controller turns acknowledgements, losses and time into a window and a pacing rate ([`Controller`]). It reads no
 //! clock, draws no randomness of its own and touches no socket, so the same code runs in the simulator, over a Linux
-//! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each.
+//! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each, and the learned ones are documents
+//! ([`learned`]).
 
 pub mod controller;
 pub mod decider;
+pub mod learned;
 pub mod policy;
+pub mod reader;
 pub mod registry;
 pub mod scheme;
 pub mod schemes;
 pub mod types;
 
 pub use controller::{
-    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LearnedSpec, LossInfo, RateSample,
-    RecoveryState, SentInfo,
+    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, RateSample, RecoveryState,
+    SentInfo,
 };
 pub use decider::{BindError, Decider, Policies, PolicySpec};
+pub use learned::{Document, LearnedSpec};
 pub use registry::{BuildError, build, find, schemes as all_schemes};
 pub use scheme::{Config, Param, Scheme};
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

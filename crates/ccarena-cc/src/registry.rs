@@ -1,9 +1,12 @@
-//! The list of schemes. Adding one costs a file in [`crate::schemes`] and a line here; names, parameters, docs tables,
-//! conformance tests and command-line choices all read this list.
+//! The list of schemes. Adding one costs a file in [`crate::schemes`] and a line here, or a document and a line in
+//! [`crate::learned::shipped`]; names, parameters, docs tables, conformance tests and command-line choices all read this
+//! list.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use crate::controller::Controller;
+use crate::learned::shipped;
 pub use crate::scheme::{Config, Param, Scheme};
 use crate::schemes;
 use crate::types::{Rate, Requirement};
@@ -25,7 +28,7 @@ pub enum BuildError {
     #[error("scheme {scheme:?} has no parameter {name:?}; {}", suggestion(.nearest, .known))]
     UnknownParam {
         /// The scheme.
-        scheme: &'static str,
+        scheme: String,
         /// What was given.
         name: String,
         /// The nearest parameter.
@@ -37,7 +40,7 @@ pub enum BuildError {
     #[error("parameter {name:?} of scheme {scheme:?} is {value}; expected {min} to {max}")]
     OutOfRange {
         /// The scheme.
-        scheme: &'static str,
+        scheme: String,
         /// The parameter.
         name: String,
         /// What was given.
@@ -51,7 +54,7 @@ pub enum BuildError {
     #[error("weight {weight} does not suit scheme {scheme:?}; expected more than {above}")]
     Weight {
         /// The scheme.
-        scheme: &'static str,
+        scheme: String,
         /// What was given.
         weight: f64,
         /// Weights have to be larger.
@@ -85,20 +88,16 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, k)| k)
 }
 
-const SCHEMES: &[Scheme] = &[
-    schemes::acct::SCHEME,
-    schemes::aurora::SCHEME,
+const HAND_WRITTEN: &[Scheme] = &[
     schemes::bbr::SCHEME,
     schemes::copa::SCHEME,
     schemes::cubic::SCHEME,
     schemes::ewtcp::SCHEME,
     schemes::fixed::SCHEME,
     schemes::hercules::SCHEME,
-    schemes::hyvar::SCHEME,
     schemes::illinois::SCHEME,
     schemes::ledbat::SCHEME,
     schemes::multcp::SCHEME,
-    schemes::orca::SCHEME,
     schemes::reno::SCHEME,
     schemes::vegas::SCHEME,
     schemes::vivace::SCHEME,
@@ -110,7 +109,13 @@ const SCHEMES: &[Scheme] = &[
 /// All registered schemes, by name.
 #[must_use]
 pub fn schemes() -> &'static [Scheme] {
-    SCHEMES
+    static SCHEMES: LazyLock<Vec<Scheme>> = LazyLock::new(|| {
+        let mut schemes = shipped::schemes();
+        schemes.extend(HAND_WRITTEN);
+        schemes.sort_by_key(|s| s.name);
+        schemes
+    });
+    &SCHEMES
 }
 
 /// The scheme called `name`.
@@ -118,25 +123,28 @@ pub fn schemes() -> &'static [Scheme] {
 /// # Errors
 /// [`BuildError::UnknownScheme`] with the nearest name.
 pub fn find(name: &str) -> Result<&'static Scheme, BuildError> {
-    SCHEMES.iter().find(|s| s.name == name).ok_or_else(|| BuildError::UnknownScheme {
+    schemes().iter().find(|s| s.name == name).ok_or_else(|| BuildError::UnknownScheme {
         name: name.into(),
-        nearest: nearest(name, SCHEMES.iter().map(|s| s.name)).map(Into::into),
-        known: SCHEMES.iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
+        nearest: nearest(name, schemes().iter().map(|s| s.name)).map(Into::into),
+        known: schemes().iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
     })
 }
 
-/// Builds scheme `name` from `config`, missing parameters at their defaults.
+/// Builds scheme `name`, or the document of `config`, with missing parameters at their defaults.
 ///
 /// # Errors
 /// If the scheme or a parameter is unknown, or a value is outside its bounds.
 pub fn build(name: &str, config: &Config) -> Result<Box<dyn Controller>, BuildError> {
+    if let Some(Requirement { min, max }) = config.requirement.filter(|r| r.min >= r.max) {
+        return Err(BuildError::Requirement { min, max });
+    }
+    if let Some(document) = &config.document {
+        return document.controller(config);
+    }
     let scheme = find(name)?;
     let mut full = config.clone();
     full.params = complete_params(scheme, &config.params)?;
     check_weight(scheme, config.weight)?;
-    if let Some(Requirement { min, max }) = config.requirement.filter(|r| r.min >= r.max) {
-        return Err(BuildError::Requirement { min, max });
-    }
     Ok((scheme.build)(&full))
 }
 
@@ -147,7 +155,7 @@ pub fn build(name: &str, config: &Config) -> Result<Box<dyn Controller>, BuildEr
 pub fn check_weight(scheme: &'static Scheme, weight: f64) -> Result<(), BuildError> {
     match scheme.weight_above {
         Some(above) if !(weight > above && weight.is_finite()) => {
-            Err(BuildError::Weight { scheme: scheme.name, weight, above })
+            Err(BuildError::Weight { scheme: scheme.name.into(), weight, above })
         }
         _ => Ok(()),
     }
@@ -161,24 +169,32 @@ pub fn complete_params(
     scheme: &'static Scheme,
     given: &BTreeMap<String, f64>,
 ) -> Result<BTreeMap<String, f64>, BuildError> {
+    let bounds: Vec<_> = scheme.params.iter().map(|p| (p.name, p.min, p.max)).collect();
+    check_params(scheme.name, &bounds, given)?;
+    Ok(scheme.params.iter().map(|p| (p.name.to_string(), given.get(p.name).copied().unwrap_or(p.default))).collect())
+}
+
+/// `given` checked against the parameters of `scheme`: name, smallest and largest value of each.
+///
+/// # Errors
+/// If a parameter is unknown or outside its bounds.
+pub fn check_params(
+    scheme: &str,
+    params: &[(&str, f64, f64)],
+    given: &BTreeMap<String, f64>,
+) -> Result<(), BuildError> {
     for (name, &value) in given {
-        let Some(p) = scheme.params.iter().find(|p| p.name == name) else {
+        let Some(&(_, min, max)) = params.iter().find(|p| p.0 == name) else {
             return Err(BuildError::UnknownParam {
-                scheme: scheme.name,
+                scheme: scheme.into(),
                 name: name.clone(),
-                nearest: nearest(name, scheme.params.iter().map(|p| p.name)).map(Into::into),
-                known: scheme.params.iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+                nearest: nearest(name, params.iter().map(|p| p.0)).map(Into::into),
+                known: params.iter().map(|p| p.0).collect::<Vec<_>>().join(", "),
             });
         };
-        if !(p.min..=p.max).contains(&value) {
-            return Err(BuildError::OutOfRange {
-                scheme: scheme.name,
-                name: name.clone(),
-                value,
-                min: p.min,
-                max: p.max,
-            });
+        if !(min..=max).contains(&value) {
+            return Err(BuildError::OutOfRange { scheme: scheme.into(), name: name.clone(), value, min, max });
         }
     }
-    Ok(scheme.params.iter().map(|p| (p.name.to_string(), given.get(p.name).copied().unwrap_or(p.default))).collect())
+    Ok(())
 }

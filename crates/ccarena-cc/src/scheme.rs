@@ -1,8 +1,10 @@
 //! What a scheme is: its registry entry, its parameters, and what its controllers are built from.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::controller::Controller;
+use crate::learned::Document;
 use crate::types::{Rate, Requirement};
 
 /// A parameter of a scheme.
@@ -60,6 +62,8 @@ pub struct Config {
     pub requirement: Option<Requirement>,
     /// Scheme parameters by name.
     pub params: BTreeMap<String, f64>,
+    /// A learned scheme that stands in no list: it is built whatever name is asked for.
+    pub document: Option<Arc<Document>>,
 }
 
 impl Default for Config {
@@ -74,6 +78,7 @@ impl Default for Config {
             weight: 1.0,
             requirement: None,
             params: BTreeMap::new(),
+            document: None,
         }
     }
 }

@@ -137,15 +137,18 @@ impl<'a> Daemon<'a> {
         self.sockets.values().map(Socket::next_timer).min().unwrap_or(Time::NEVER)
     }
 
-    /// Runs what is due at `now`: controllers' timers, and changes of what applications want.
-    pub fn on_timers(&mut self, now: Time) -> Vec<Reply> {
-        let zero_ns = self.zero_ns;
-        let due = self.sockets.iter_mut().filter(|(_, socket)| socket.next_timer() <= now);
-        due.map(|(&cookie, socket)| {
-            socket.on_timers(now);
-            (cookie, socket.answer(zero_ns + now.0))
-        })
-        .collect()
+    /// Runs what is due at `now`: controllers' timers, and changes of what applications want. `hear` gets decisions that
+    /// a program outside of the run makes.
+    pub fn on_timers(&mut self, now: Time, hear: &mut dyn FnMut(Decision<'_>)) -> Vec<Reply> {
+        let Self { zero_ns, sockets, flows, .. } = self;
+        let mut replies = Vec::new();
+        for (&cookie, socket) in sockets.iter_mut().filter(|(_, socket)| socket.next_timer() <= now) {
+            if let Some(totals) = flows.get_mut(socket.flow()) {
+                socket.on_timers(now, totals, hear);
+                replies.push((cookie, socket.answer(*zero_ns + now.0)));
+            }
+        }
+        replies
     }
 
     /// Puts an action from outside in force for `flow` at `now`; no reply if the flow has no socket.

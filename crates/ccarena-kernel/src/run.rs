@@ -143,11 +143,11 @@ fn started(scenario: &Scenario, plans: &[Plan], names: &[String], zero_ns: u64) 
         .zip(plans)
         .zip(names)
         .map(|((flow, plan), name)| {
-            let learned = plan.learned.map(|spec| {
+            let learned = plan.learned.as_ref().map(|spec| {
                 json!({
-                    "observation": spec.id,
+                    "observation": spec.digest,
                     "observation_len": spec.observation_len,
-                    "observation_entries": spec.observation,
+                    "observation_entries": spec.labels(),
                     "actions": spec.actions,
                     "bounds": [spec.bounds.0, spec.bounds.1],
                     "report": spec.report,
@@ -280,7 +280,7 @@ impl<'a> Control<'a> {
             if acts {
                 self.take_acts(inbox)?;
             }
-            self.run_timers()?;
+            self.run_timers(frames)?;
         }
         self.cpu_s = thread_cpu_s() - before_s;
         Ok(())
@@ -322,10 +322,17 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    fn run_timers(&mut self) -> Result<(), RunError> {
+    fn run_timers<W: Write>(&mut self, frames: &mut Frames<W>) -> Result<(), RunError> {
         let now = self.now();
         if self.daemon.next_timer() <= now {
-            for reply in self.daemon.on_timers(now) {
+            let mut heard = Ok(());
+            let replies = self.daemon.on_timers(now, &mut |due| {
+                if frames.is_writable() {
+                    heard = frames.decision(due.flow as u32, due.now, due.observation, due.report);
+                }
+            });
+            heard.map_err(|_| RunError::Stopped)?;
+            for reply in replies {
                 self.reply(reply)?;
             }
         }

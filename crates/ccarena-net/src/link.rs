@@ -275,6 +275,12 @@ impl<T: Carried> Link<T> {
         self.queue.len_packets() + usize::from(self.transmitting.is_some())
     }
 
+    /// IP bytes that wait or are in transmission.
+    #[must_use]
+    pub fn backlog_bytes(&self) -> u64 {
+        self.queue.len_bytes() + self.transmitting.as_ref().map_or(0, |packet| u64::from(packet.bytes()))
+    }
+
     /// A packet arrives.
     #[inline]
     pub fn arrive(&mut self, mut packet: T, now: Time) {

@@ -3,15 +3,14 @@
 //! [`Scenario::from_json`] refuses what it does not know, naming the path, the value, what was expected and the nearest
 //! right name; [`Scenario::to_json`] writes the normalised document, every default spelled out, which reads back equal.
 
-mod error;
 mod read;
-mod reader;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Config, Controller, PolicySpec};
+use ccarena_cc::{Config, Controller, Document, PolicySpec};
 use serde_json::Value;
 
 use crate::network_agent;
@@ -19,7 +18,7 @@ use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
 use crate::service::ServiceSpec;
 
-pub use error::{Problem, ScenarioError};
+pub use ccarena_cc::reader::{DocumentError as ScenarioError, Problem};
 
 /// The version of the document that this crate reads and writes.
 pub const VERSION: u64 = 1;
@@ -87,8 +86,10 @@ pub struct AgentSpec {
 pub struct Flow {
     /// Unique name.
     pub name: String,
-    /// A scheme in [`ccarena_cc::registry`].
+    /// A scheme in [`ccarena_cc::registry`], or the name of `document`.
     pub scheme: String,
+    /// A learned scheme that is given by its document.
+    pub document: Option<Arc<Document>>,
     /// The scheme's parameters; those that are missing have their defaults.
     pub params: BTreeMap<String, f64>,
     /// When it starts.
@@ -256,6 +257,7 @@ impl Default for Flow {
         Self {
             name: "flow0".into(),
             scheme: "cubic".into(),
+            document: None,
             params: BTreeMap::new(),
             start: Time::ZERO,
             stop: None,
@@ -317,6 +319,7 @@ impl Scenario {
             weight: flow.weight,
             requirement: flow.requirement,
             params: flow.params.clone(),
+            document: flow.document.clone(),
         }
     }
 

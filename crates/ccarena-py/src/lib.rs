@@ -1,6 +1,7 @@
 //! `ccarena._core`: the simulator for Python. Converts types, nothing else.
 
 mod errors;
+mod learned;
 mod policy;
 mod simulate;
 mod traces;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     simulate::register(module)?;
+    learned::register(module)?;
     traces::register(module)?;
     policy::register(module)?;
     worlds::register(module)

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ccarena_cc::policy::{self, Policy as Inner};
+use ccarena_cc::Policies;
+use ccarena_cc::policy::Policy as Inner;
 use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -17,7 +18,7 @@ struct Policy(Arc<Inner>);
 impl Policy {
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
-        policy::load(&path).map(|p| Self(Arc::new(p))).map_err(errors::policy)
+        Policies::default().load(&path).map(Self).map_err(errors::policy)
     }
 
     /// of(bytes) -> Policy: from a file's bytes.

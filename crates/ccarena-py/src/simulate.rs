@@ -1,5 +1,6 @@
 //! One scenario in, one record out.
 
+use ccarena_cc::learned::shipped;
 use ccarena_cc::{Dur, Time, registry};
 use ccarena_net::queues::LimitRule;
 use ccarena_net::record::{Array, FlowRecord, LinkRecord, RunRecord};
@@ -82,7 +83,8 @@ fn validate_scenario(scenario_json: &str) -> PyResult<String> {
     Scenario::parse(scenario_json).map(|s| s.to_json().to_string()).map_err(errors::scenario)
 }
 
-fn params(params: &[registry::Param]) -> Value {
+/// Parameters as their documentation lists them.
+pub fn params(params: &[registry::Param]) -> Value {
     params
         .iter()
         .map(|p| json!({"name": p.name, "default": p.default, "min": p.min, "max": p.max, "doc": p.doc}))
@@ -100,18 +102,16 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
                 "requirement": s.requirement,
                 "params": params(s.params),
             });
-            if let Some(spec) = registry::build(s.name, &registry::Config::default())
-                .map_err(errors::scenario)?
-                .learned()
-                .map(|l| l.spec())
-            {
-                entry["observation"] = json!(spec.id);
+            if let Some(document) = shipped::find(s.name) {
+                let spec = document.spec();
                 entry["observation_len"] = json!(spec.observation_len);
-                entry["observation_entries"] = json!(spec.observation);
-                entry["observation_bounds"] = json!(spec.observation_bounds);
+                entry["observation_entries"] = json!(spec.labels());
                 entry["actions"] = json!(spec.actions);
                 entry["bounds"] = json!([spec.bounds.0, spec.bounds.1]);
                 entry["report"] = json!(spec.report);
+                entry["digest"] = json!(spec.digest);
+                entry["source"] = json!(document.source);
+                entry["departures"] = json!(document.departures);
             }
             to_python(py, &entry)
         })

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use ccarena_net::Scenario;
-use ccarena_sim::{Domain, Source, StepOut, World, Worlds};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyReadwriteArray2};
+use ccarena_sim::{Domain, Source, StepOut, TRUTH, World, Worlds};
+use numpy::{
+    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyReadwriteArray2, PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors;
+use crate::simulate::to_python;
+use crate::{errors, learned};
 
 /// A domain or a scenario from JSON; exactly one is given.
 fn source(domain_json: Option<&str>, scenario_json: Option<&str>) -> PyResult<Source> {
@@ -36,14 +39,15 @@ fn draw_scenario(
     Ok(scenario.to_json().to_string())
 }
 
-/// VecWorlds(domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1): many worlds, one learner each.
+/// VecWorlds(domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1, learners=1): many worlds with so many
+/// learners each. Arrays have a row per learner: those of the first world, of the second and so on.
 #[pyclass(module = "ccarena._core")]
 struct VecWorlds(Worlds);
 
 #[pymethods]
 impl VecWorlds {
     #[new]
-    #[pyo3(signature = (domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1))]
+    #[pyo3(signature = (domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1, learners=1))]
     fn new(
         py: Python<'_>,
         domain_json: Option<&str>,
@@ -51,9 +55,10 @@ impl VecWorlds {
         worlds: usize,
         seed: u64,
         threads: usize,
+        learners: usize,
     ) -> PyResult<Self> {
         let source = source(domain_json, scenario_json)?;
-        py.detach(|| Worlds::new(source, worlds, seed, threads)).map(Self).map_err(|e| errors::world(&e))
+        py.detach(|| Worlds::new(source, worlds, seed, threads, learners)).map(Self).map_err(|e| errors::world(&e))
     }
 
     /// reset(observations: float32[n, len], seed=None): every world anew, from its first episode.
@@ -68,8 +73,10 @@ impl VecWorlds {
         py.detach(|| self.0.reset(seed, out)).map_err(|e| errors::world(&e))
     }
 
-    /// step(actions: float32[n], observations, reports, truncated, final_observations): to the next decision of every
-    /// world; fills the arrays. The GIL is released meanwhile.
+    /// step(actions: float32[n], observations, reports, truncated, final_observations, truth=None): to the next decision
+    /// of every learner; fills the arrays. The GIL is released meanwhile.
+    #[pyo3(signature = (actions, observations, reports, truncated, final_observations, truth=None))]
+    #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn step(
         &mut self,
         py: Python<'_>,
@@ -78,13 +85,24 @@ impl VecWorlds {
         mut reports: PyReadwriteArray2<'_, f32>,
         mut truncated: PyReadwriteArray1<'_, bool>,
         mut final_observations: PyReadwriteArray2<'_, f32>,
+        mut truth: Option<PyReadwriteArray2<'_, f32>>,
     ) -> PyResult<()> {
         let actions = actions.as_slice()?;
+        let rows = self.0.len() * self.0.learners();
+        let truth = match &mut truth {
+            Some(array) if array.shape() == [rows, TRUTH.len()] => array.as_slice_mut()?,
+            Some(array) => {
+                let (found, columns) = (array.shape(), TRUTH.len());
+                return Err(errors::action(format!("truth has shape {found:?}; expected [{rows}, {columns}]")));
+            }
+            None => &mut [],
+        };
         let out = StepOut {
             observations: observations.as_slice_mut()?,
             reports: reports.as_slice_mut()?,
             truncated: truncated.as_slice_mut()?,
             final_observations: final_observations.as_slice_mut()?,
+            truth,
         };
         py.detach(|| self.0.step(actions, out)).map_err(|e| errors::world(&e))
     }
@@ -105,10 +123,16 @@ impl VecWorlds {
         PyArray1::from_vec(py, self.0.data_packets())
     }
 
-    /// What the learners observe, such as "acct-1".
+    /// What the learners observe, report and take: a dict as `learned` gives, without what is for readers.
     #[getter]
-    fn observation(&self) -> &'static str {
-        self.0.spec().id
+    fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &learned::spec(self.0.spec()))
+    }
+
+    /// Learners of each world.
+    #[getter]
+    fn learners(&self) -> usize {
+        self.0.learners()
     }
 
     fn __len__(&self) -> usize {
@@ -134,10 +158,10 @@ impl SharedWorld {
         self.0.learners().len()
     }
 
-    /// What the learners observe, such as "acct-1".
+    /// What the learners observe, report and take: a dict as `learned` gives, without what is for readers.
     #[getter]
-    fn observation(&self) -> &'static str {
-        self.0.spec().id
+    fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &learned::spec(self.0.spec()))
     }
 
     /// reset(episode)
@@ -155,17 +179,20 @@ impl SharedWorld {
         Ok(PyArray1::from_vec(py, out))
     }
 
-    /// step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], over: bool)
+    /// step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], truth: float32[learners,
+    /// columns], over: bool)
+    #[expect(clippy::type_complexity, reason = "three things of one step")]
     fn step<'py>(
         &mut self,
         py: Python<'py>,
         actions: PyReadonlyArray1<'py, f32>,
-    ) -> PyResult<(Vec<Bound<'py, PyArray2<f32>>>, bool)> {
+    ) -> PyResult<(Vec<Bound<'py, PyArray2<f32>>>, Bound<'py, PyArray2<f32>>, bool)> {
         let actions = actions.as_slice()?;
-        let width = self.0.spec().report.len();
-        let mut rows = vec![Vec::new(); self.0.learners().len()];
+        let (width, learners) = (self.0.spec().report.len(), self.0.learners().len());
+        let mut rows = vec![Vec::new(); learners];
+        let before = self.0.before();
         let over = py
-            .detach(|| self.0.step_all(actions, |learner, report| rows[learner].extend_from_slice(report)))
+            .detach(|| self.0.step(actions, |learner, report| rows[learner].extend_from_slice(report)))
             .map_err(|(index, e)| errors::action(format!("actions[{index}]: {e}")))?;
         let reports = rows
             .into_iter()
@@ -174,7 +201,11 @@ impl SharedWorld {
                 PyArray1::from_vec(py, r).reshape([count, width])
             })
             .collect::<PyResult<_>>()?;
-        Ok((reports, over))
+        let mut truth = vec![0.0; learners * TRUTH.len()];
+        for (learner, row) in truth.chunks_mut(TRUTH.len()).enumerate() {
+            self.0.write_truth(&before, learner, row);
+        }
+        Ok((reports, PyArray1::from_vec(py, truth).reshape([learners, TRUTH.len()])?, over))
     }
 }
 

@@ -81,6 +81,7 @@ fn build_flow(
     let mut flow = Flow::new(Sender::new(controller, app, options), Receiver::new(mss, spec.sack, spec.delayed_ack));
     flow.path = spec.path.iter().map(|&l| l as u32).collect();
     flow.return_path = spec.return_path.iter().map(|&l| l as u32).collect();
+    flow.base_rtt = scenario.base_rtt(spec);
     flow.return_delay = scenario.return_delay(spec);
     flow.header_bytes = spec.header_bytes;
     flow.ack_bytes = spec.ack_bytes;

@@ -3,13 +3,17 @@
 //! Rates, RTTs and buffers are drawn log-uniformly, so that each factor of two is equally common.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use ccarena_cc::{Dur, Rate, Time};
+use ccarena_cc::reader::At;
+use ccarena_cc::{Document, Dur, Rate, Time};
 use ccarena_net::ServiceSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::rng::{Purpose, Stream, derive};
 use ccarena_net::scenario::{AgentSpec, App, Flow, Link, Record, Scenario};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// A number or an interval to draw from.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -98,12 +102,33 @@ pub struct CrossTraffic {
     pub flows: Option<(u32, u32)>,
 }
 
+/// A learned scheme, by name or as a document.
+#[derive(Clone, Debug)]
+pub struct LearnerScheme {
+    /// Its name.
+    pub name: String,
+    /// Its document, if it is given by that.
+    pub document: Option<Arc<Document>>,
+}
+
+impl<'de> Deserialize<'de> for LearnerScheme {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        if let Value::String(name) = value {
+            return Ok(Self { name, document: None });
+        }
+        let document =
+            Document::read(&At { value: &value, path: "learner.scheme".into() }).map_err(D::Error::custom)?;
+        Ok(Self { name: document.spec().name.clone(), document: Some(Arc::new(document)) })
+    }
+}
+
 /// The flows that learn.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Learner {
-    /// A learned scheme.
-    pub scheme: String,
+    /// A learned scheme, by name or as a document.
+    pub scheme: LearnerScheme,
     /// Its parameters.
     #[serde(default)]
     pub params: BTreeMap<String, f64>,
@@ -167,7 +192,8 @@ impl Domain {
         let mut flows: Vec<Flow> = (0..self.learner.count)
             .map(|i| Flow {
                 name: format!("learner{i}"),
-                scheme: self.learner.scheme.clone(),
+                scheme: self.learner.scheme.name.clone(),
+                document: self.learner.scheme.document.clone(),
                 params: self.learner.params.clone(),
                 desired: desired.clone(),
                 ..Flow::default()

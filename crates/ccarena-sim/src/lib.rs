@@ -18,10 +18,12 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod sender;
 pub mod sim;
+pub mod truth;
 pub mod worlds;
 
 pub use build::SimError;
 pub use domain::Domain;
 pub use files::Files;
 pub use sim::{Sim, Stop};
+pub use truth::TRUTH;
 pub use worlds::{Source, StepOut, World, WorldError, Worlds};

@@ -245,12 +245,19 @@ impl Sender {
         self.timer_at.min(self.app_at).min(self.pace_timer).min(self.controller.next_timer())
     }
 
-    /// Handles every timer that is due, then sends what may be sent.
-    pub fn on_timer(&mut self, now: Time, mut emit: impl FnMut(Emission)) {
-        if self.controller.next_timer() <= now {
+    /// Runs the controller's timer if it is due; whether it was.
+    pub fn on_controller_timer(&mut self, now: Time) -> bool {
+        let due = self.controller.next_timer() <= now;
+        if due {
             self.controller.on_timer(now);
             self.read_controller();
         }
+        due
+    }
+
+    /// Handles every timer that is due, then sends what may be sent.
+    pub fn on_timer(&mut self, now: Time, mut emit: impl FnMut(Emission)) {
+        self.on_controller_timer(now);
         if self.app_at <= now {
             self.app_at = self.app.advance(now, self.board.nxt());
         }

@@ -4,6 +4,7 @@
 //! propagation → … → receiver → acknowledgement (a pure delay, or a queue on each link of the return path) → sender.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Rate, Time};
 use ccarena_net::scenario::Want;
@@ -31,6 +32,8 @@ pub struct Flow {
     pub receiver: Receiver,
     pub(crate) path: Vec<u32>,
     pub(crate) return_path: Vec<u32>,
+    /// Total two-way propagation delay.
+    pub(crate) base_rtt: Dur,
     /// From the receiver to the sender, or to the first link of the return path.
     pub(crate) return_delay: Dur,
     pub(crate) header_bytes: u32,
@@ -69,6 +72,7 @@ impl Flow {
             receiver,
             path: Vec::new(),
             return_path: Vec::new(),
+            base_rtt: Dur::ZERO,
             return_delay: Dur::ZERO,
             header_bytes: 52,
             ack_bytes: 52,
@@ -233,8 +237,8 @@ impl Sim {
     }
 
     /// What a learned flow observes, reports and takes.
-    pub fn spec(&mut self, flow: usize) -> Option<&'static LearnedSpec> {
-        self.learned(flow).map(|l| l.spec())
+    pub fn spec(&mut self, flow: usize) -> Option<Arc<LearnedSpec>> {
+        self.learned(flow).map(|l| Arc::clone(l.spec()))
     }
 
     /// Writes what a learned flow observes.
@@ -393,8 +397,15 @@ impl Sim {
             self.flows[index].returning.pop_front();
             self.enter(packet);
         }
-        if self.flows[index].started && self.flows[index].sender.next_timer() <= now && self.unsent.is_none() {
-            self.drive(index, true);
+        let flow = &mut self.flows[index];
+        if flow.started && flow.sender.next_timer() <= now && self.unsent.is_none() {
+            let asks = flow.decider.is_some() && flow.stop > now && flow.sender.on_controller_timer(now);
+            if asks && self.decide(index) {
+                // Other timers that are due follow once the action is known.
+                self.unsent = Some(index);
+            } else {
+                self.drive(index, true);
+            }
         }
         let node = self.links.len() + index;
         self.schedule.set(node, self.flows[index].next_time());

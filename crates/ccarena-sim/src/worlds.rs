@@ -14,6 +14,7 @@ use crate::build::SimError;
 use crate::domain::Domain;
 use crate::files::Files;
 use crate::sim::{Sim, Stop};
+use crate::truth::{Before, TRUTH};
 
 /// Where a world's episodes come from.
 #[derive(Clone, Debug)]
@@ -60,14 +61,14 @@ pub enum WorldError {
         /// How many there are.
         found: usize,
         /// How many there should be.
-        expected: &'static str,
+        expected: String,
     },
     /// Learners that one policy cannot serve.
-    #[error("learned flows without a policy observe {first:?} and {other:?}; expected one scheme among them")]
+    #[error("learned flows without a policy are of {first:?} and {other:?}; expected one document among them")]
     Mixed {
-        /// What the first observes.
+        /// The first one's scheme.
         first: String,
-        /// What another one observes.
+        /// Another one's.
         other: String,
     },
     /// A saved state that does not fit.
@@ -95,9 +96,12 @@ pub struct World {
     episode: u64,
     actions: Vec<f32>,
     sim: Sim,
-    spec: &'static LearnedSpec,
+    spec: Arc<LearnedSpec>,
     learners: Vec<usize>,
     horizon: Time,
+    /// Scratch of a step: the last report, and who has not decided yet.
+    report: Vec<f32>,
+    waits: Vec<bool>,
 }
 
 impl World {
@@ -114,13 +118,27 @@ impl World {
         let mut sim = Sim::new(&scenario, &files, true)?;
         let learners = sim.learners();
         let first = learners.first().and_then(|&flow| sim.spec(flow));
-        let spec = first.ok_or(WorldError::Learners { found: 0, expected: "at least one" })?;
-        let mut others = learners.iter().filter_map(|&flow| sim.spec(flow)).map(|s| s.id);
-        if let Some(other) = others.find(|id| *id != spec.id) {
-            return Err(WorldError::Mixed { first: spec.id.into(), other: other.into() });
+        let spec = first.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
+        let mut others = learners.iter().filter_map(|&flow| sim.spec(flow));
+        if let Some(other) = others.find(|other| *other != spec) {
+            return Err(WorldError::Mixed { first: spec.name.clone(), other: other.name.clone() });
         }
         let horizon = Time(scenario.duration.0);
-        Ok(Self { source, files, seed, index, episode: 0, actions: Vec::new(), sim, spec, learners, horizon })
+        let report = vec![0.0; spec.report.len()];
+        Ok(Self {
+            source,
+            files,
+            seed,
+            index,
+            episode: 0,
+            actions: Vec::new(),
+            sim,
+            spec,
+            learners,
+            horizon,
+            report,
+            waits: Vec::new(),
+        })
     }
 
     /// Starts episode number `episode`.
@@ -151,79 +169,79 @@ impl World {
 
     /// What the learners observe, report and take.
     #[must_use]
-    pub fn spec(&self) -> &'static LearnedSpec {
-        self.spec
+    pub fn spec(&self) -> &Arc<LearnedSpec> {
+        &self.spec
     }
 
-    /// Puts `action` in force for learner number `learner` (0 is the first) and runs to its next decision. Returns
-    /// whether the episode is over.
+    /// Puts an action in force for each learner and runs until every one of them has decided at least once; one that
+    /// decides more often keeps its action. `on_report` gets each finished interval's learner and report. Returns whether
+    /// the episode is over.
     ///
     /// # Errors
-    /// If the action is refused; the world then has not moved.
-    pub fn step(&mut self, action: f32) -> Result<bool, ActionError> {
-        let flow = self.learners[0];
-        let checked = self.spec.action(f64::from(action))?;
-        self.sim.act(flow, checked)?;
-        self.actions.push(action);
-        loop {
-            match self.sim.run_until(self.horizon + GRACE) {
-                Stop::Decision(decided) if decided == flow => return Ok(self.sim.now() >= self.horizon),
-                Stop::Decision(_) => {}
-                Stop::Time => {
-                    self.sim.end_interval(flow);
-                    return Ok(true);
-                }
-            }
-        }
-    }
-
-    /// Several learners: puts an action in force for each and runs until every one of them has decided at least once;
-    /// one that decides more often keeps its action. `on_report` gets each finished interval's learner and report.
-    ///
-    /// # Errors
-    /// If an action is refused; the world then has not moved.
-    pub fn step_all(
+    /// If an action is refused, with its index; the world then has not moved.
+    pub fn step(
         &mut self,
         actions: &[f32],
         mut on_report: impl FnMut(usize, &[f32]),
     ) -> Result<bool, (usize, ActionError)> {
-        let mut checked = Vec::with_capacity(actions.len());
-        for (i, &flow) in self.learners.iter().enumerate() {
+        let mut checked = Vec::with_capacity(self.learners.len());
+        for i in 0..self.learners.len() {
             let value = actions.get(i).copied().unwrap_or(f32::NAN);
-            checked.push((flow, self.spec.action(f64::from(value)).map_err(|e| (i, e))?));
+            checked.push(self.spec.action(f64::from(value)).map_err(|e| (i, e))?);
         }
-        for (i, (flow, action)) in checked.into_iter().enumerate() {
-            self.sim.act(flow, action).map_err(|e| (i, e))?;
+        for (i, action) in checked.into_iter().enumerate() {
+            self.sim.act(self.learners[i], action).map_err(|e| (i, e))?;
         }
-        self.actions.extend_from_slice(actions);
-        let mut waiting: Vec<bool> = vec![true; self.learners.len()];
-        let mut report = vec![0.0; self.spec().report.len()];
-        while waiting.iter().any(|&w| w) {
-            match self.sim.run_until(self.horizon + GRACE) {
+        self.actions.extend_from_slice(&actions[..self.learners.len()]);
+        let mut waiting = self.learners.len();
+        let Self { sim, learners, report, waits, horizon, .. } = self;
+        waits.clear();
+        waits.resize(learners.len(), true);
+        while waiting > 0 {
+            match sim.run_until(*horizon + GRACE) {
                 Stop::Decision(flow) => {
-                    if let Some(i) = self.learners.iter().position(|&l| l == flow) {
-                        waiting[i] = false;
-                        self.sim.report(flow, &mut report);
-                        on_report(i, &report);
+                    if let Some(i) = learners.iter().position(|&l| l == flow) {
+                        waiting -= usize::from(std::mem::take(&mut waits[i]));
+                        sim.report(flow, report);
+                        on_report(i, report);
                     }
                 }
                 Stop::Time => {
-                    for (i, still) in waiting.iter_mut().enumerate() {
-                        if std::mem::take(still) {
-                            self.sim.end_interval(self.learners[i]);
-                            self.sim.report(self.learners[i], &mut report);
-                            on_report(i, &report);
-                        }
+                    for (i, _) in waits.iter().enumerate().filter(|(_, waits)| **waits) {
+                        sim.end_interval(learners[i]);
+                        sim.report(learners[i], report);
+                        on_report(i, report);
                     }
+                    waiting = 0;
                 }
             }
         }
-        Ok(self.sim.now() >= self.horizon)
+        Ok(sim.now() >= *horizon)
+    }
+
+    /// What [`write_truth`](Self::write_truth) measures from: the present.
+    #[must_use]
+    pub fn before(&self) -> Before {
+        Before::of(&self.sim)
+    }
+
+    /// Writes what only the simulator knows of the time since `before`, [`TRUTH`](crate::truth::TRUTH) for learner number
+    /// `learner`.
+    pub fn write_truth(&self, before: &Before, learner: usize, out: &mut [f32]) {
+        before.write(&self.sim, self.learners[learner], &self.learners, out);
     }
 
     /// Writes what learner number `learner` observes.
     pub fn observe(&mut self, learner: usize, out: &mut [f32]) {
         self.sim.observe(self.learners[learner], out);
+    }
+
+    /// Writes what every learner observes, one after the other.
+    fn observe_all(&mut self, out: &mut [f32]) {
+        let width = self.spec.observation_len;
+        for (learner, row) in out.chunks_mut(width).enumerate() {
+            self.observe(learner, row);
+        }
     }
 
     /// Writes the last report of learner number `learner`.
@@ -232,31 +250,34 @@ impl World {
     }
 }
 
-/// Arrays that a step fills, one row per world.
+/// Arrays that a step fills, one row per learner: those of the first world, of the second and so on.
 pub struct StepOut<'a> {
-    /// Observations, after an automatic reset those of the new episode; `[worlds, observation_len]`.
+    /// Observations, after an automatic reset those of the new episode; `[rows, observation_len]`.
     pub observations: &'a mut [f32],
-    /// Reports of the finished intervals; `[worlds, report_len]`.
+    /// Reports of the finished intervals, the last one if a learner has decided more than once; `[rows, report_len]`.
     pub reports: &'a mut [f32],
-    /// The episode is over; `[worlds]`.
+    /// The episode is over; `[rows]`.
     pub truncated: &'a mut [bool],
-    /// Last observations of finished episodes, elsewhere untouched; `[worlds, observation_len]`.
+    /// Last observations of finished episodes, elsewhere untouched; `[rows, observation_len]`.
     pub final_observations: &'a mut [f32],
+    /// What only the simulator knows of the step, if that is wanted: `[rows, TRUTH]`, or empty.
+    pub truth: &'a mut [f32],
 }
 
-/// Many worlds with one learner each, stepped by a pool of threads.
+/// Many worlds with as many learners each, stepped by a pool of threads.
 pub struct Worlds {
     worlds: Vec<World>,
     pool: rayon::ThreadPool,
-    spec: &'static LearnedSpec,
+    spec: Arc<LearnedSpec>,
+    learners: usize,
 }
 
 impl Worlds {
-    /// `count` worlds on `threads` threads, each at the start of its first episode.
+    /// `count` worlds on `threads` threads, each with `learners` learners and at the start of its first episode.
     ///
     /// # Errors
-    /// If a scenario cannot be simulated, has not exactly one learner, or threads cannot be started.
-    pub fn new(source: Source, count: usize, seed: u64, threads: usize) -> Result<Self, WorldError> {
+    /// If a scenario cannot be simulated or has not so many learners, or threads cannot be started.
+    pub fn new(source: Source, count: usize, seed: u64, threads: usize, learners: usize) -> Result<Self, WorldError> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.max(1))
             .thread_name(|i| format!("worlds-{i}"))
@@ -269,23 +290,30 @@ impl Worlds {
                 .map(|i| World::build(source.clone(), files.clone(), seed, i as u64))
                 .collect::<Result<_, _>>()
         })?;
-        if worlds[0].learners.len() != 1 {
-            return Err(WorldError::Learners { found: worlds[0].learners.len(), expected: "exactly one" });
+        if let Some(other) = worlds.iter().find(|world| world.learners.len() != learners) {
+            let expected = if learners == 1 { "exactly one".into() } else { format!("exactly {learners}") };
+            return Err(WorldError::Learners { found: other.learners.len(), expected });
         }
-        let spec = worlds[0].spec();
-        Ok(Self { worlds, pool, spec })
+        let spec = Arc::clone(worlds[0].spec());
+        Ok(Self { worlds, pool, spec, learners })
     }
 
     /// What the learners observe, report and take.
     #[must_use]
-    pub fn spec(&self) -> &'static LearnedSpec {
-        self.spec
+    pub fn spec(&self) -> &Arc<LearnedSpec> {
+        &self.spec
     }
 
     /// Number of worlds.
     #[must_use]
     pub fn len(&self) -> usize {
         self.worlds.len()
+    }
+
+    /// Learners of each world.
+    #[must_use]
+    pub fn learners(&self) -> usize {
+        self.learners
     }
 
     /// False: there is at least one world.
@@ -305,13 +333,13 @@ impl Worlds {
     /// # Errors
     /// If a scenario cannot be simulated.
     pub fn reset(&mut self, seed: Option<u64>, observations: &mut [f32]) -> Result<(), WorldError> {
-        let width = self.spec.observation_len;
+        let (width, learners) = (self.spec.observation_len, self.learners);
         let Self { worlds, pool, .. } = self;
         pool.install(|| {
-            worlds.par_iter_mut().zip(observations.par_chunks_mut(width)).try_for_each(|(world, out)| {
+            worlds.par_iter_mut().zip(observations.par_chunks_mut(width * learners)).try_for_each(|(world, out)| {
                 world.seed = seed.unwrap_or(world.seed);
                 world.reset(0)?;
-                world.observe(0, out);
+                world.observe_all(out);
                 Ok(())
             })
         })
@@ -325,25 +353,43 @@ impl Worlds {
         for (index, &action) in actions.iter().enumerate() {
             self.spec.action(f64::from(action)).map_err(|source| WorldError::Action { index, source })?;
         }
-        let (width, report_width) = (self.spec.observation_len, self.spec.report.len());
+        let (width, report_width, learners) = (self.spec.observation_len, self.spec.report.len(), self.learners);
         let Self { worlds, pool, .. } = self;
+        // Nothing is measured where nothing is to be written.
+        let mut untold = vec![Before::default(); if out.truth.is_empty() { 0 } else { worlds.len() }];
+        for (before, world) in untold.iter_mut().zip(worlds.iter()) {
+            *before = world.before();
+        }
+        let truths: Vec<Option<(Before, &mut [f32])>> = if out.truth.is_empty() {
+            worlds.iter().map(|_| None).collect()
+        } else {
+            untold.into_iter().zip(out.truth.chunks_mut(TRUTH.len() * learners)).map(Some).collect()
+        };
         pool.install(|| {
             worlds
                 .par_iter_mut()
-                .zip(actions.par_iter())
-                .zip(out.observations.par_chunks_mut(width))
-                .zip(out.reports.par_chunks_mut(report_width))
-                .zip(out.truncated.par_iter_mut())
-                .zip(out.final_observations.par_chunks_mut(width))
+                .zip(actions.par_chunks(learners))
+                .zip(out.observations.par_chunks_mut(width * learners))
+                .zip(out.reports.par_chunks_mut(report_width * learners))
+                .zip(out.truncated.par_chunks_mut(learners))
+                .zip(out.final_observations.par_chunks_mut(width * learners))
+                .zip(truths)
                 .enumerate()
-                .try_for_each(|(index, (((((world, &action), observation), report), truncated), last))| {
-                    *truncated = world.step(action).map_err(|source| WorldError::Action { index, source })?;
-                    world.report(0, report);
-                    if *truncated {
-                        world.observe(0, last);
+                .try_for_each(|(index, ((((((world, actions), observation), report), truncated), last), truth))| {
+                    let over = world
+                        .step(actions, |i, row| report[i * report_width..(i + 1) * report_width].copy_from_slice(row))
+                        .map_err(|(i, source)| WorldError::Action { index: index * learners + i, source })?;
+                    truncated.fill(over);
+                    if let Some((before, rows)) = truth {
+                        for (i, row) in rows.chunks_mut(TRUTH.len()).enumerate() {
+                            world.write_truth(&before, i, row);
+                        }
+                    }
+                    if over {
+                        world.observe_all(last);
                         world.reset(world.episode + 1)?;
                     }
-                    world.observe(0, observation);
+                    world.observe_all(observation);
                     Ok(())
                 })
         })
@@ -381,23 +427,27 @@ impl Worlds {
         if !rest.is_empty() {
             return Err(WorldError::State(format!("{} bytes too many: of more worlds?", rest.len())));
         }
-        let width = self.spec.observation_len;
+        let (width, learners) = (self.spec.observation_len, self.learners);
         let Self { worlds, pool, .. } = self;
         pool.install(|| {
-            worlds.par_iter_mut().zip(saved).zip(observations.par_chunks_mut(width)).enumerate().try_for_each(
-                |(index, ((world, (seed, episode, actions)), out))| {
+            worlds
+                .par_iter_mut()
+                .zip(saved)
+                .zip(observations.par_chunks_mut(width * learners))
+                .enumerate()
+                .try_for_each(|(index, ((world, (seed, episode, actions)), out))| {
                     world.seed = seed;
                     world.reset(episode)?;
-                    for action in actions {
-                        let over = world.step(action).map_err(|source| WorldError::Action { index, source })?;
+                    for actions in actions.chunks(learners) {
+                        let refused = |(i, source)| WorldError::Action { index: index * learners + i, source };
+                        let over = world.step(actions, |_, _| ()).map_err(refused)?;
                         if over {
                             return Err(WorldError::State(format!("world {index}'s episode ended during replay")));
                         }
                     }
-                    world.observe(0, out);
+                    world.observe_all(out);
                     Ok(())
-                },
-            )
+                })
         })
     }
 }

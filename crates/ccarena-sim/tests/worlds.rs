@@ -31,7 +31,7 @@ struct Batch {
 
 impl Batch {
     fn new(count: usize, seed: u64, threads: usize) -> Self {
-        let mut worlds = Worlds::new(source(), count, seed, threads).unwrap();
+        let mut worlds = Worlds::new(source(), count, seed, threads, 1).unwrap();
         let (width, report) = (worlds.spec().observation_len, worlds.spec().report.len());
         let mut observations = vec![0.0; count * width];
         worlds.reset(None, &mut observations).unwrap();
@@ -59,6 +59,7 @@ impl Batch {
             reports: &mut self.reports,
             truncated: &mut self.truncated,
             final_observations: &mut self.last,
+            truth: &mut [],
         };
         self.worlds.step(actions, out)
     }
@@ -142,7 +143,7 @@ fn continuous_actions_are_numbers_within_the_bounds() {
         "flows": [{"scheme": "orca", "base_rtt_ms": 20}],
     });
     let scenario = Box::new(ccarena_net::Scenario::from_json(&scenario).unwrap());
-    let mut worlds = Worlds::new(Source::Scenario(scenario), 2, 1, 1).unwrap();
+    let mut worlds = Worlds::new(Source::Scenario(scenario), 2, 1, 1, 1).unwrap();
     let (width, report) = (worlds.spec().observation_len, worlds.spec().report.len());
     let step = |worlds: &mut Worlds, actions: &[f32]| {
         let (mut observations, mut reports) = (vec![0.0; 2 * width], vec![0.0; 2 * report]);
@@ -151,6 +152,7 @@ fn continuous_actions_are_numbers_within_the_bounds() {
             reports: &mut reports,
             truncated: &mut [false; 2],
             final_observations: &mut vec![0.0; 2 * width],
+            truth: &mut [],
         };
         worlds.step(actions, out)
     };

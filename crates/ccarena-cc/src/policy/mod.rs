@@ -6,7 +6,6 @@
 //! inputs and no function is the platform's.
 
 pub mod artifact;
-mod decide;
 pub mod graph;
 mod kernels;
 mod math;
@@ -16,7 +15,6 @@ mod plan;
 use std::collections::BTreeMap;
 
 pub use self::artifact::PolicyError;
-pub use self::decide::{PolicyFn, decider, load};
 pub use self::graph::Graph;
 use self::plan::Plan;
 use crate::controller::Action;

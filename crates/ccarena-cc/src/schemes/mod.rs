@@ -21,9 +21,7 @@ macro_rules! linux_window {
     };
 }
 
-pub mod acct;
 pub(crate) mod aimd;
-pub mod aurora;
 pub mod bbr;
 pub mod copa;
 pub mod cubic;
@@ -31,12 +29,9 @@ pub(crate) mod cwnd;
 pub mod ewtcp;
 pub mod fixed;
 pub mod hercules;
-pub mod hybrid;
-pub mod hyvar;
 pub mod illinois;
 pub mod ledbat;
 pub mod multcp;
-pub mod orca;
 pub(crate) mod pcc;
 pub mod reno;
 pub(crate) mod split_mix;

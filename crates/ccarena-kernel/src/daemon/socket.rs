@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::{ActionError, Bytes, Dur, Rate, Time};
+use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Rate, Time};
 
 use super::feed::Feed;
 use super::{Decision, Driver};
@@ -57,6 +57,38 @@ const EVERY_ACK_US: u32 = 100;
 /// The longest that a datapath with its own CUBIC is left alone.
 const LONGEST_US: u32 = 10_000_000;
 
+/// Who is asked for a decision, and what is kept of it.
+struct Asking<'a> {
+    decider: &'a mut Option<Decider>,
+    flow: usize,
+    keeps_reports: bool,
+    observation: &'a mut [f32],
+    report: &'a mut [f32],
+    totals: &'a mut Totals,
+    hear: &'a mut dyn FnMut(Decision<'_>),
+}
+
+impl Asking<'_> {
+    /// Asks for a decision if one is due.
+    fn ask(&mut self, controller: &mut dyn Controller, now: Time) {
+        let Some(learned) = controller.learned() else { return };
+        if !learned.take_decision() {
+            return;
+        }
+        self.totals.decisions += 1;
+        learned.report(self.report);
+        if self.keeps_reports {
+            self.totals.reports.extend_from_slice(self.report);
+        }
+        if let Some(decider) = self.decider {
+            if !decider.decide(learned, now) {
+                learned.observe(self.observation);
+                (self.hear)(Decision { flow: self.flow, now, observation: self.observation, report: self.report });
+            }
+        }
+    }
+}
+
 /// Answers that are remembered until a report says that they are in force.
 const REMEMBERED: usize = 16;
 
@@ -98,7 +130,6 @@ impl Socket {
         if self.driver.controller.extrapolation(self.feed.at()).cubic.is_some() {
             self.adopt(event);
         }
-        let Self { driver, feed, observation, report, .. } = self;
         totals.lost_packets += u64::from(event.lost_packets);
         totals.timeouts += u64::from(event.flags & FLAG_TIMEOUT != 0);
         totals.ecn_reductions += u64::from(event.flags & FLAG_ECN != 0);
@@ -106,24 +137,11 @@ impl Socket {
         totals.rtt_count += u64::from(event.rtt_count);
         self.heard = event.sequence;
         self.delivered = event.delivered_packets;
+        let Self { driver, feed, observation, report, .. } = self;
         let Driver { controller, decider, flow, keeps_reports, .. } = driver;
-        feed.tell(event, controller.as_mut(), |controller, now| {
-            let Some(learned) = controller.learned() else { return };
-            if !learned.take_decision() {
-                return;
-            }
-            totals.decisions += 1;
-            learned.report(report);
-            if *keeps_reports {
-                totals.reports.extend_from_slice(report);
-            }
-            if let Some(decider) = decider {
-                if !decider.decide(learned, now) {
-                    learned.observe(observation);
-                    hear(Decision { flow: *flow, now, observation, report });
-                }
-            }
-        });
+        let mut asking =
+            Asking { decider, flow: *flow, keeps_reports: *keeps_reports, observation, report, totals, hear };
+        feed.tell(event, controller.as_mut(), |controller, now| asking.ask(controller, now));
     }
 
     /// The controller goes on from where the datapath's CUBIC is; in recovery, from where that heads.
@@ -149,9 +167,10 @@ impl Socket {
         self.driver.controller.next_timer().min(want)
     }
 
-    /// Runs what is due at `now`.
-    pub fn on_timers(&mut self, now: Time) {
-        let Driver { controller, wants, .. } = &mut self.driver;
+    /// Runs what is due at `now`, a decision of a controller with a timer of its own included.
+    pub fn on_timers(&mut self, now: Time, totals: &mut Totals, hear: &mut dyn FnMut(Decision<'_>)) {
+        let Self { driver, observation, report, .. } = self;
+        let Driver { controller, wants, decider, flow, keeps_reports, .. } = driver;
         while wants.last().is_some_and(|want| want.0 <= now) {
             if let Some((_, want)) = wants.pop() {
                 want.tell(controller.as_mut());
@@ -159,6 +178,9 @@ impl Socket {
         }
         if controller.next_timer() <= now {
             controller.on_timer(now);
+            let keeps_reports = *keeps_reports;
+            let mut asking = Asking { decider, flow: *flow, keeps_reports, observation, report, totals, hear };
+            asking.ask(controller.as_mut(), now);
         }
     }
 
@@ -168,7 +190,8 @@ impl Socket {
     /// If the scheme refuses it.
     pub fn act(&mut self, action: f64, now: Time) -> Result<(), ActionError> {
         let Some(learned) = self.driver.controller.learned() else { return Ok(()) };
-        learned.act(learned.spec().action(action)?, now)
+        let action = learned.spec().action(action)?;
+        learned.act(action, now)
     }
 
     /// What the socket is to do now.
@@ -187,6 +210,8 @@ impl Socket {
         let interval_us = if let Some(left) = steps.cubic {
             // 0 and the largest numbers have meanings of their own.
             u32::try_from(left.0 / 1000).unwrap_or(INTERVAL_WINDOW).clamp(EVERY_ACK_US, LONGEST_US)
+        } else if let Some(period) = steps.report {
+            u32::try_from(period.0 / 1000).unwrap_or(INTERVAL_WINDOW).clamp(EVERY_ACK_US, LONGEST_US)
         } else if steps.per_window {
             INTERVAL_WINDOW
         } else if self.delivered < BURSTY_PACKETS || window < BURSTY_WINDOW {

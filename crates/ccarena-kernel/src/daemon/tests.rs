@@ -226,7 +226,7 @@ fn what_an_application_wants_is_told_in_time() {
     let wants = vec![(Time(50), Want::Weight(3.0))];
     daemon.take_over(7, Driver { wants, ..driver("wcc-ai", 0) }, 1000);
     assert_eq!(daemon.next_timer(), Time(50));
-    assert!(daemon.on_timers(Time(49)).is_empty());
-    assert_eq!(daemon.on_timers(Time(50)).len(), 1);
+    assert!(daemon.on_timers(Time(49), &mut |_| ()).is_empty());
+    assert_eq!(daemon.on_timers(Time(50), &mut |_| ()).len(), 1);
     assert_eq!(daemon.next_timer(), Time::NEVER);
 }

@@ -1,5 +1,7 @@
 //! Where each flow's congestion control runs, and whether real TCP can do what a scenario says.
 
+use std::sync::Arc;
+
 use ccarena_cc::{Config, Controller, LearnedSpec, Policies, registry};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{App, Flow};
@@ -37,7 +39,7 @@ pub struct Plan {
     /// What its controller is built from.
     pub config: Config,
     /// What a learned scheme observes, reports and takes.
-    pub learned: Option<&'static LearnedSpec>,
+    pub learned: Option<Arc<LearnedSpec>>,
     /// Its packets carry ACCT's option.
     pub signals: bool,
 }
@@ -78,20 +80,24 @@ pub fn plan(
 
 fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]) -> Result<Plan, RunError> {
     let flow = &scenario.flows[index];
-    let scheme = registry::find(&flow.scheme).map_err(|source| RunError::Scheme { flow: index, source })?;
-    let defaults =
-        scheme.params.iter().all(|p| flow.params.get(p.name).is_none_or(|v| v.total_cmp(&p.default).is_eq()));
+    // A document runs over the bridge, whatever its name.
+    let defaults = flow.document.is_none()
+        && registry::find(&flow.scheme)
+            .map_err(|source| RunError::Scheme { flow: index, source })?
+            .params
+            .iter()
+            .all(|p| flow.params.get(p.name).is_none_or(|v| v.total_cmp(&p.default).is_eq()));
     let is = |names: &[&str]| names.contains(&flow.scheme.as_str());
     let home = if !bridge && defaults && is(&KERNELS_OWN) && is(available) {
         Home::Kernel
-    } else if !bridge && is(&WEIGHTED) {
+    } else if !bridge && flow.document.is_none() && is(&WEIGHTED) {
         Home::Weighted
     } else {
         Home::Bridge
     };
     let mut plan = Plan { home, config: scenario.controller(index, flow.mss_bytes), learned: None, signals: false };
     let mut controller = plan.controller(index, &flow.scheme)?;
-    plan.learned = controller.learned().map(|l| l.spec());
+    plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     plan.signals = controller.desired_rate().is_some();
     if plan.signals {
         plan.config.mss = flow.mss_bytes.min(LARGEST_MSS - OPTION_BYTES);
@@ -206,7 +212,7 @@ mod tests {
     fn segments_of_acct_leave_room_for_its_option() {
         let plans = of(vec![flow("acct")], false, Generator::Own).unwrap();
         assert_eq!((plans[0].config.mss, plans[0].config.header_bytes, plans[0].signals), (1440, 60, true));
-        assert_eq!(plans[0].learned.map(|l| l.id), Some("acct-1"));
+        assert_eq!(plans[0].learned.as_ref().map(|l| l.name.as_str()), Some("acct"));
     }
 
     #[test]

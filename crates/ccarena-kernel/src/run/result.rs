@@ -53,6 +53,7 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         series: received.series.map(|series| series.bins),
         reports: plan
             .learned
+            .as_ref()
             .filter(|_| scenario.record.reports)
             .map(|learned| Rows { values: totals.reports, width: learned.report.len() }),
         ..FlowRecord::new(scenario, index)

@@ -1,14 +1,15 @@
 //! Reads and checks the document.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
-use ccarena_cc::PolicySpec;
-use ccarena_cc::registry::{self, BuildError};
+use ccarena_cc::reader::{At, MIN_MBPS, Object, Result, unknown};
+use ccarena_cc::registry;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
+use ccarena_cc::{Document, PolicySpec};
 use serde_json::Value;
 
-use super::reader::{At, MIN_MBPS, Object, Result, unknown};
-use super::{AgentSpec, App, Change, Flow, Link, Outages, Record, Scenario, ScenarioError, VERSION};
+use super::{AgentSpec, App, Change, Flow, Link, Outages, Record, Scenario, VERSION};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::service::ServiceSpec;
@@ -213,7 +214,7 @@ const FLOW_FIELDS: &[&str] = &[
 fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usize>) -> Result<(Flow, usize)> {
     let o = at.object(FLOW_FIELDS)?;
     let default = Flow::default();
-    let (scheme, params) = scheme(&o)?;
+    let scheme = scheme(&o)?;
     let start = o.or("start_s", default.start, |at| Ok(Time::ZERO + at.seconds(0.0)?))?;
     let stop = o.maybe("stop_s", |at| match Time::ZERO + at.seconds(0.0)? {
         stop if stop <= start => at.fail(format!("more than start_s, which is {}", start.as_secs_f64())),
@@ -225,18 +226,19 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     })?;
     let mut flow = Flow {
         name: o.or("name", format!("flow{index}"), name)?,
-        scheme: scheme.name.into(),
-        params,
+        scheme: scheme.name.clone(),
+        document: scheme.document.clone(),
+        params: scheme.params.clone(),
         start,
         stop,
         path,
         return_path: o.or("return_path", Vec::new(), |at| path_of(at, by_name))?,
         base_rtt: None,
         app: o.or("app", default.app, app)?,
-        policy: o.maybe("policy", |at| policy(at, scheme))?,
+        policy: o.maybe("policy", |at| policy(at, &scheme))?,
         requirement: o.maybe("requirement", requirement)?,
-        weight: o.or("weight", default.weight, |at| weight(at, scheme))?,
-        changes: o.or("changes", Vec::new(), |at| changes(at, scheme))?,
+        weight: o.or("weight", default.weight, |at| weight(at, &scheme))?,
+        changes: o.or("changes", Vec::new(), |at| changes(at, &scheme))?,
         desired: o.or("desired_mbps", default.desired, desired)?,
         sack: o.or("sack", default.sack, At::boolean)?,
         ecn: o.or("ecn", default.ecn, At::boolean)?,
@@ -253,28 +255,57 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     Ok((flow, count as usize))
 }
 
-fn scheme(o: &Object<'_>) -> Result<(&'static registry::Scheme, BTreeMap<String, f64>)> {
+/// What a flow says about its scheme.
+struct Chosen {
+    name: String,
+    document: Option<Arc<Document>>,
+    params: BTreeMap<String, f64>,
+    learned: bool,
+    weight_above: Option<f64>,
+}
+
+/// The scheme called or described in field `scheme`, with its parameters.
+fn scheme(o: &Object<'_>) -> Result<Chosen> {
     let names: Vec<&str> = registry::schemes().iter().map(|s| s.name).collect();
     let at = o.require("scheme", &format!("one of {}", names.join(", ")))?;
-    let name = at.text("the name of a scheme")?;
+    if at.value.is_object() {
+        let document = Document::read(&at)?;
+        let spec = Arc::clone(document.spec());
+        let known: Vec<_> = spec.params.iter().map(|p| (p.name.as_str(), p.default, p.min, p.max)).collect();
+        return Ok(Chosen {
+            name: spec.name.clone(),
+            params: params(o, &known)?,
+            learned: true,
+            weight_above: document.observes(&["weight"]).then_some(0.0),
+            document: Some(Arc::new(document)),
+        });
+    }
+    let name = at.text("the name of a scheme or the document of a learned one")?;
     let Some(scheme) = registry::schemes().iter().find(|s| s.name == name) else {
         return Err(unknown(at.path, "scheme", name, &names));
     };
-    let mut given = BTreeMap::new();
+    let known: Vec<_> = scheme.params.iter().map(|p| (p.name, p.default, p.min, p.max)).collect();
+    Ok(Chosen {
+        name: name.into(),
+        document: None,
+        params: params(o, &known)?,
+        learned: scheme.learned,
+        weight_above: scheme.weight_above,
+    })
+}
+
+/// Field `params`, completed with the defaults: name, default, smallest and largest value of each.
+fn params(o: &Object<'_>, known: &[(&str, f64, f64, f64)]) -> Result<BTreeMap<String, f64>> {
+    let mut complete: BTreeMap<String, f64> = known.iter().map(|p| (p.0.to_string(), p.1)).collect();
     if let Some(at) = o.get("params") {
-        let known: Vec<&str> = scheme.params.iter().map(|p| p.name).collect();
-        let params = at.object(&known)?;
-        for p in scheme.params {
-            if let Some(value) = params.maybe(p.name, |at| at.number(p.min, p.max))? {
-                given.insert(p.name.to_string(), value);
+        let given = at.object(&known.iter().map(|p| p.0).collect::<Vec<_>>())?;
+        for &(name, _, min, max) in known {
+            if let Some(value) = given.maybe(name, |at| at.number(min, max))? {
+                complete.insert(name.into(), value);
             }
         }
     }
-    let complete = registry::complete_params(scheme, &given).map_err(|e: BuildError| ScenarioError {
-        path: at.path.clone(),
-        problem: super::Problem::Invalid { value: name.into(), expected: e.to_string() },
-    })?;
-    Ok((scheme, complete))
+    Ok(complete)
 }
 
 fn path_of(at: &At<'_>, by_name: &BTreeMap<&str, usize>) -> Result<Vec<usize>> {
@@ -338,7 +369,7 @@ fn app(at: &At<'_>) -> Result<App> {
     })
 }
 
-fn policy(at: &At<'_>, scheme: &registry::Scheme) -> Result<PolicySpec> {
+fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
     if !scheme.learned {
         return at.fail(format!("null, because scheme {:?} takes no policy", scheme.name));
     }
@@ -349,7 +380,7 @@ fn policy(at: &At<'_>, scheme: &registry::Scheme) -> Result<PolicySpec> {
     Ok(PolicySpec::Artifact(at.text("the path of a policy artifact, or {constant: ACTION}")?.into()))
 }
 
-fn weight(at: &At<'_>, scheme: &'static registry::Scheme) -> Result<f64> {
+fn weight(at: &At<'_>, scheme: &Chosen) -> Result<f64> {
     let weight = at.number(0.001, 1000.0)?;
     match scheme.weight_above.filter(|&above| weight <= above) {
         Some(above) => at.fail(format!("a number above {above}, as scheme {:?} needs, up to 1000", scheme.name)),
@@ -357,7 +388,7 @@ fn weight(at: &At<'_>, scheme: &'static registry::Scheme) -> Result<f64> {
     }
 }
 
-fn changes(at: &At<'_>, scheme: &'static registry::Scheme) -> Result<Vec<(Time, Change)>> {
+fn changes(at: &At<'_>, scheme: &Chosen) -> Result<Vec<(Time, Change)>> {
     let mut changes: Vec<(Time, Change)> = Vec::new();
     for item in at.list("a list of {at_s, weight, requirement}, times increasing")? {
         let o = item.object(&["at_s", "weight", "requirement"])?;

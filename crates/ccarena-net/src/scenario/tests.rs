@@ -220,7 +220,7 @@ fn not_a_number_is_not_json() {
         ["", "{", "[1]", "null", r#"{"duration_s": NaN}"#, r#"{"duration_s": Infinity}"#, r#"{"duration_s": 1e999}"#]
     {
         let error = Scenario::parse(text).unwrap_err().to_string();
-        assert!(error.starts_with("scenario: "), "{error}");
+        assert!(error.starts_with("document: "), "{error}");
     }
     let long = format!(r#"{{"links": "{}"}}"#, "x".repeat(10_000));
     assert!(Scenario::parse(&long).unwrap_err().to_string().len() < 300, "long values are cut");

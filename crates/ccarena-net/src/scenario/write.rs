@@ -80,7 +80,7 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
     };
     json!({
         "name": f.name,
-        "scheme": f.scheme,
+        "scheme": f.document.as_ref().map_or_else(|| json!(f.scheme), |d| d.to_json()),
         "params": f.params,
         "start_s": f.start.as_secs_f64(),
         "stop_s": f.stop.map(Time::as_secs_f64),

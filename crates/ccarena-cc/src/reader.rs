@@ -1,17 +1,23 @@
-//! A JSON value with its path: every way of reading it names that path when it fails.
+//! A JSON value with its path: every way of reading it names that path when it fails. Scenarios and documents of learned
+//! schemes are read with it.
 
-use ccarena_cc::registry::nearest;
-use ccarena_cc::types::{Dur, Rate, Time};
+mod error;
+
 use serde_json::{Map, Value};
 
-use super::error::{Problem, ScenarioError};
+pub use self::error::{DocumentError, Problem};
+use crate::registry::nearest;
+use crate::types::{Dur, Rate, Time};
 
-pub type Result<T> = std::result::Result<T, ScenarioError>;
+/// What reading gives: the value, or the first field at fault.
+pub type Result<T> = std::result::Result<T, DocumentError>;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub struct At<'a> {
+    /// The value.
     pub value: &'a Value,
+    /// Its place, such as `flows[2].scheme`; empty for the whole document.
     pub path: String,
 }
 
@@ -24,12 +30,18 @@ pub struct Object<'a> {
 
 impl<'a> At<'a> {
     /// The error that this value is not what was expected.
+    ///
+    /// # Errors
+    /// Always.
     pub fn fail<T>(&self, expected: impl Into<String>) -> Result<T> {
         let value = shorten(&self.value.to_string());
-        Err(ScenarioError { path: self.path.clone(), problem: Problem::Invalid { value, expected: expected.into() } })
+        Err(DocumentError { path: self.path.clone(), problem: Problem::Invalid { value, expected: expected.into() } })
     }
 
     /// An object with no other fields than `known`.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn object(&self, known: &[&str]) -> Result<Object<'a>> {
         let Value::Object(map) = self.value else {
             return self.fail(format!("an object with fields out of {}", known.join(", ")));
@@ -42,6 +54,9 @@ impl<'a> At<'a> {
     }
 
     /// The object whose field `type` selects one of `kinds`, with the fields that `fields` gives for it besides.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn tagged<'k>(
         &self,
         what: &'static str,
@@ -58,11 +73,19 @@ impl<'a> At<'a> {
         Ok((kind, self.object(&known)?))
     }
 
+    /// A list's items; `expected` says what of.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn list(&self, expected: &str) -> Result<Vec<At<'a>>> {
         let Value::Array(items) = self.value else { return self.fail(expected) };
         Ok(items.iter().enumerate().map(|(i, value)| At { value, path: format!("{}[{i}]", self.path) }).collect())
     }
 
+    /// Printable text of 1 to 4096 bytes.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn text(&self, expected: &str) -> Result<&'a str> {
         match self.value {
             Value::String(s) if !s.is_empty() && s.len() <= 4096 && !s.contains(char::is_control) => Ok(s),
@@ -70,17 +93,38 @@ impl<'a> At<'a> {
         }
     }
 
+    /// An object's entries by name.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn entries(&self, expected: &str) -> Result<Vec<(&'a str, Self)>> {
+        let Value::Object(map) = self.value else { return self.fail(expected) };
+        let object = Object { map, path: self.path.clone() };
+        Ok(map.iter().map(|(name, value)| (name.as_str(), At { value, path: object.path_of(name) })).collect())
+    }
+
     /// One of `known`, each naming a `what`.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn choice<'k>(&self, what: &'static str, known: &[&'k str]) -> Result<&'k str> {
         let Value::String(name) = self.value else { return self.fail(format!("one of {}", known.join(", "))) };
         let found = known.iter().find(|k| *k == name);
         found.copied().ok_or_else(|| unknown(self.path.clone(), what, name, known))
     }
 
+    /// True or false.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn boolean(&self) -> Result<bool> {
         self.value.as_bool().map_or_else(|| self.fail("true or false"), Ok)
     }
 
+    /// A number within bounds.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn number(&self, min: f64, max: f64) -> Result<f64> {
         match self.value.as_f64() {
             Some(x) if (min..=max).contains(&x) => Ok(x),
@@ -89,6 +133,9 @@ impl<'a> At<'a> {
     }
 
     /// A whole number; 1.0 counts as one.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn whole(&self, min: u64, max: u64) -> Result<u64> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         let float = || self.value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..=EXACT).contains(x)).map(|x| x as u64);
@@ -99,23 +146,41 @@ impl<'a> At<'a> {
     }
 
     /// A [`whole`](Self::whole) number that fits in 32 bits.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn small(&self, min: u32, max: u32) -> Result<u32> {
         Ok(self.whole(min.into(), max.into())? as u32)
     }
 
+    /// A rate in Mbit/s, from `min` on.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn mbps(&self, min: f64) -> Result<Rate> {
         Ok(Rate::from_mbps(self.number(min, MAX_MBPS)?))
     }
 
+    /// Seconds, from `min` on.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn seconds(&self, min: f64) -> Result<Dur> {
         Ok(Dur::from_secs_f64(self.number(min, MAX_S)?))
     }
 
+    /// Milliseconds within bounds.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn millis(&self, min: f64, max: f64) -> Result<Dur> {
         Ok(Dur((self.number(min, max)? * 1e6).round() as u64))
     }
 
     /// Rates by time: a list of objects with `at_s` and the rate as field `rate`, the first at 0 s, times increasing.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn steps(&self, rate: &'static str) -> Result<Vec<(Time, Rate)>> {
         let expected = format!("a list of {{at_s, {rate}}}, the first at 0 s, times increasing");
         let mut steps: Vec<(Time, Rate)> = Vec::new();
@@ -148,36 +213,49 @@ impl<'a> Object<'a> {
         self.map.get(key).filter(|v| !v.is_null()).map(|value| At { value, path: self.path_of(key) })
     }
 
+    /// The field called `key`, which must be there.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn require(&self, key: &str, expected: &str) -> Result<At<'a>> {
-        self.get(key).ok_or_else(|| ScenarioError {
+        self.get(key).ok_or_else(|| DocumentError {
             path: self.path_of(key),
             problem: Problem::Missing { expected: expected.into() },
         })
     }
 
     /// What `read` makes of field `key`, or `default`.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn or<T>(&self, key: &str, default: T, read: impl FnOnce(&At<'a>) -> Result<T>) -> Result<T> {
         self.get(key).map_or(Ok(default), |at| read(&at))
     }
 
     /// What `read` makes of field `key`, if it is there.
+    ///
+    /// # Errors
+    /// If it is something else.
     pub fn maybe<T>(&self, key: &str, read: impl FnOnce(&At<'a>) -> Result<T>) -> Result<Option<T>> {
         self.get(key).map(|at| read(&at)).transpose()
     }
 
-    fn path_of(&self, key: &str) -> String {
+    /// The place of field `key`.
+    #[must_use]
+    pub fn path_of(&self, key: &str) -> String {
         let key = shorten(key);
         if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 }
 
 /// The error that `value` names no `what`.
-pub fn unknown(path: String, what: &'static str, value: &str, known: &[&str]) -> ScenarioError {
+#[must_use]
+pub fn unknown(path: String, what: &'static str, value: &str, known: &[&str]) -> DocumentError {
     let nearest = nearest(value, known.iter().copied()).map(Into::into);
-    ScenarioError { path, problem: Problem::Unknown { what, value: shorten(value), nearest, known: known.join(", ") } }
+    DocumentError { path, problem: Problem::Unknown { what, value: shorten(value), nearest, known: known.join(", ") } }
 }
 
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,10 +1,10 @@
-//! What can be wrong with a scenario.
+//! What can be wrong with a document.
 
 use std::fmt;
 
 /// A field that cannot be taken, and why.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub struct ScenarioError {
+pub struct DocumentError {
     /// The field, as `flows[2].scheme`; empty for the whole document.
     pub path: String,
     /// What is wrong with it.
@@ -41,9 +41,9 @@ pub enum Problem {
     },
 }
 
-impl fmt::Display for ScenarioError {
+impl fmt::Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() { "scenario" } else { &self.path };
+        let path = if self.path.is_empty() { "document" } else { &self.path };
         match &self.problem {
             Problem::Syntax(error) => write!(f, "{path}: not JSON: {error}; expected one JSON object"),
             Problem::Missing { expected } => write!(f, "{path}: missing; expected {expected}"),

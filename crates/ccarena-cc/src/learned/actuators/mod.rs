@@ -1,0 +1,66 @@
+//! Actuators: what an action moves.
+
+mod alpha;
+mod rate;
+mod window;
+mod window_ops;
+
+pub use self::window_ops::Op;
+use super::bases::{Base, Lever};
+use super::monitor::Monitor;
+use crate::scheme::Param;
+
+/// Turns an action's value into a change of the base.
+pub trait Actuator: Send + Sync {
+    /// The flow begins; the action that is then in force.
+    fn begin(&self, _base: &mut dyn Base) -> f32 {
+        0.0
+    }
+
+    /// Puts `value` in force; what [`last_action`](super::signals) then is.
+    fn apply(&self, value: f32, base: &mut dyn Base, monitor: &Monitor) -> f32;
+}
+
+/// What an actuator is built from.
+pub struct Parts<'a> {
+    /// The options' values in the entry's order.
+    pub options: &'a [f64],
+    /// Bounds of the action.
+    pub bounds: (f32, f32),
+    /// Operations, for an actuator that takes them.
+    pub ops: &'a [Op],
+    /// Payload of a segment in bytes.
+    pub mss: f64,
+}
+
+/// A registered actuator.
+pub struct ActuatorEntry {
+    /// Its name in a document.
+    pub name: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Unit of the action.
+    pub unit: &'static str,
+    /// What it moves.
+    pub lever: Lever,
+    /// It changes what is, so an action counts only when one was asked for: not before the first packet, nor twice.
+    pub relative: bool,
+    /// Values that an action may have at all.
+    pub range: (f64, f64),
+    /// Bounds of the action if a document gives none.
+    pub bounds: (f64, f64),
+    /// Actions are operations out of a list.
+    pub takes_ops: bool,
+    /// Its options.
+    pub options: &'static [Param],
+    /// A program in the kernel can run it.
+    pub kernel: bool,
+    /// Builds one.
+    pub build: fn(&Parts<'_>) -> Box<dyn Actuator>,
+}
+
+/// All actuators, by name.
+pub const ACTUATORS: &[ActuatorEntry] =
+    &[alpha::ALPHA, rate::RATE, rate::RATE_FACTOR, window::WINDOW, window::WINDOW_EXP2, window_ops::WINDOW_OPS];

@@ -1,0 +1,36 @@
+//! Periods of one length.
+
+use super::{Clock, ClockEntry, Length};
+use crate::scheme::Param;
+use crate::types::Dur;
+
+const PERIOD: Param =
+    Param { name: "period_ms", default: 20.0, min: 1.0, max: 10_000.0, doc: "length of a period in ms" };
+
+/// Ends with an acknowledgement.
+pub const FIXED: ClockEntry = ClockEntry {
+    name: "fixed",
+    doc: "every `period_ms`, with the first acknowledgement at or after that: before it there is nothing new to observe",
+    source: "Abbasloo et al., Orca, SIGCOMM 2020 (20 ms)",
+    options: &[PERIOD],
+    kernel: true,
+    build: |options| Box::new(One(Length::Acked(Dur::from_secs_f64(options[0] / 1e3)))),
+};
+
+/// Ends on time.
+pub const TIMER: ClockEntry = ClockEntry {
+    name: "timer",
+    doc: "every `period_ms` by a timer, whether or not acknowledgements come: a decision during an outage is possible",
+    source: "Winstein et al., Sprout, NSDI 2013 (20 ms); Yan et al., Pantheon/Indigo, ATC 2018 (10 ms)",
+    options: &[PERIOD],
+    kernel: true,
+    build: |options| Box::new(One(Length::Timed(Dur::from_secs_f64(options[0] / 1e3)))),
+};
+
+struct One(Length);
+
+impl Clock for One {
+    fn first(&self) -> Length {
+        self.0
+    }
+}

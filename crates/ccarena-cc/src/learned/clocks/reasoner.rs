@@ -1,0 +1,218 @@
+//! Hyvar's state reasoner: which case a period was, how long the next one is, and whether the decider is asked (Qiu et al.,
+//! "Hybrid Congestion Control with Variable Monitoring Time Period", slides).
+//!
+//! At the end of a period, with R̂ = sRTT/RTT_min, ∇ its change since the period before and `loss` the lost share of bytes:
+//!
+//! | case | condition | next period | who acts |
+//! |---|---|---|---|
+//! | 1 | R̂ ≤ α, ∇ < 0, loss < δ | MTP · 2^S(−∇) | the base alone |
+//! | 2 | R̂ ≤ α, ∇ ≥ 0, loss < δ | MTP · e^(−∇/α) | the base alone |
+//! | 3 | R̂ ≤ α, loss ≥ δ | the same | the decider, then the base |
+//! | 4 | R̂ > α | MTP · e^(−R̂/α) | the decider, then the base |
+//!
+//! The slides give no number, do not define S, of which the name and the rising exponent suggest the logistic function of
+//! −∇, and print case 3 with loss < δ, which cases 1 and 2 exhaust: see the options.
+
+use super::{Clock, ClockEntry, Length, Verdict};
+use crate::learned::monitor::Measured;
+use crate::scheme::Param;
+use crate::types::Dur;
+
+const fn flag(name: &'static str, default: f64, doc: &'static str) -> Param {
+    Param { name, default, min: 0.0, max: 1.0, doc }
+}
+
+const fn millis(name: &'static str, default: f64, doc: &'static str) -> Param {
+    Param { name, default, min: 1.0, max: 10_000.0, doc }
+}
+
+/// Asks when the network's state calls for it.
+pub const REASONER: ClockEntry = ClockEntry {
+    name: "reasoner",
+    doc: "periods whose length follows the network's state, which also says whether the decider is asked",
+    source: "Qiu et al., Hyvar (slides)",
+    options: &[
+        Param { name: "alpha", default: 1.25, min: 1.0, max: 10.0, doc: "α, the largest R̂ of cases 1 to 3" },
+        flag("delta", 0.01, "δ, the lost share of bytes from which it is case 3"),
+        millis("period_ms", 20.0, "the first period in ms, within the bounds that follow"),
+        millis("min_ms", 10.0, "shortest period in ms"),
+        millis("max_ms", 200.0, "longest period in ms, where that is not below the shortest"),
+        Param { name: "steepness", default: 1.0, min: 0.0, max: 1000.0, doc: "k of S(x) = 1/(1 + e^(-kx)) in case 1" },
+        flag("as_printed", 0.0, "1: case 3 as the slides print it, at loss < δ, which covers cases 1 and 2"),
+        flag("ask_1", 0.0, "1: the decider is asked in case 1"),
+        flag("ask_2", 0.0, "1: the decider is asked in case 2"),
+        flag("ask_3", 1.0, "1: the decider is asked in case 3"),
+        flag("ask_4", 1.0, "1: the decider is asked in case 4"),
+    ],
+    kernel: false,
+    build: |options| Box::new(Reasoner::new(options)),
+};
+
+/// Cases; none is left for what the printed case 3 does not cover.
+const NONE: u8 = 0;
+const FALLING: u8 = 1;
+const RISING: u8 = 2;
+const LOSSY: u8 = 3;
+const QUEUED: u8 = 4;
+
+#[derive(Clone, Debug)]
+struct Reasoner {
+    alpha: f64,
+    delta: f64,
+    steepness: f64,
+    as_printed: bool,
+    /// By case, of which the first is none.
+    asks: [bool; 5],
+    least_s: f64,
+    most_s: f64,
+    period_s: f64,
+    rtt_ratio: Option<f64>,
+}
+
+impl Reasoner {
+    fn new(options: &[f64]) -> Self {
+        let yes = |k: usize| options[k] >= 0.5;
+        let least_s = options[3] / 1e3;
+        let most_s = (options[4] / 1e3).max(least_s);
+        Self {
+            alpha: options[0],
+            delta: options[1],
+            steepness: options[5],
+            as_printed: yes(6),
+            asks: [false, yes(7), yes(8), yes(9), yes(10)],
+            least_s,
+            most_s,
+            period_s: (options[2] / 1e3).clamp(least_s, most_s),
+            rtt_ratio: None,
+        }
+    }
+
+    fn case(&self, rtt_ratio: f64, loss_ratio: f64, gradient: f64) -> u8 {
+        if rtt_ratio > self.alpha {
+            QUEUED
+        } else if loss_ratio >= self.delta {
+            if self.as_printed { NONE } else { LOSSY }
+        } else if gradient < 0.0 {
+            FALLING
+        } else {
+            RISING
+        }
+    }
+
+    /// By what the period grows.
+    fn factor(&self, case: u8, rtt_ratio: f64, gradient: f64) -> f64 {
+        match case {
+            FALLING => (1.0 / (1.0 + (self.steepness * gradient).exp())).exp2(),
+            RISING => (-gradient / self.alpha).exp(),
+            QUEUED => (-rtt_ratio / self.alpha).exp(),
+            _ => 1.0,
+        }
+    }
+
+    fn judge_ratios(&mut self, rtt_ratio: f64, loss_ratio: f64) -> Verdict {
+        let gradient = self.rtt_ratio.replace(rtt_ratio).map_or(0.0, |before| rtt_ratio - before);
+        let case = self.case(rtt_ratio, loss_ratio, gradient);
+        self.period_s = (self.period_s * self.factor(case, rtt_ratio, gradient)).clamp(self.least_s, self.most_s);
+        // As printed, case 3 covers cases 1 and 2, which then set the period, and the decider acts in both.
+        let printed = self.as_printed && self.asks[usize::from(LOSSY)] && matches!(case, FALLING | RISING);
+        let ask = printed || self.asks[usize::from(case)];
+        Verdict { case, ask, next: self.first() }
+    }
+}
+
+impl Clock for Reasoner {
+    fn first(&self) -> Length {
+        Length::Acked(Dur::from_secs_f64(self.period_s))
+    }
+
+    fn judge(&mut self, ended: &Measured) -> Verdict {
+        self.judge_ratios(ended.srtt_ratio(), ended.loss_ratio())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reasoner(given: &[(&str, f64)]) -> Reasoner {
+        let value = |p: &Param| given.iter().find(|(name, _)| *name == p.name).map_or(p.default, |(_, value)| *value);
+        Reasoner::new(&REASONER.options.iter().map(value).collect::<Vec<_>>())
+    }
+
+    fn millis_of(length: Length) -> f64 {
+        match length {
+            Length::Acked(length) => length.as_millis_f64(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The period after ratios `before` and `after` from one of 100 ms, with the case and whether the decider is asked.
+    fn judge(options: &[(&str, f64)], before: f64, after: f64, loss_ratio: f64) -> (u8, bool, f64) {
+        let mut reasoner = reasoner(options);
+        reasoner.judge_ratios(before, 0.0);
+        reasoner.period_s = 0.1;
+        let verdict = reasoner.judge_ratios(after, loss_ratio);
+        (verdict.case, verdict.ask, millis_of(verdict.next))
+    }
+
+    fn assert_judged(found: (u8, bool, f64), expected: (u8, bool, f64)) {
+        assert_eq!((found.0, found.1), (expected.0, expected.1));
+        assert!((found.2 - expected.2).abs() < 1e-3, "{} ms; expected {} ms", found.2, expected.2);
+    }
+
+    #[test]
+    fn each_case_sets_the_period_as_the_slides_say() {
+        // 2^S(0.1), S(0.1) = 0.524979; e^(-0.1/1.25); e^(-2/1.25).
+        assert_judged(judge(&[], 1.2, 1.1, 0.0), (1, false, 100.0 * 2_f64.powf(0.524_979_187)));
+        assert_judged(judge(&[], 1.1, 1.2, 0.0), (2, false, 100.0 * (-0.08_f64).exp()));
+        assert_judged(judge(&[], 1.1, 1.1, 0.009), (2, false, 100.0));
+        assert_judged(judge(&[], 1.2, 1.1, 0.01), (3, true, 100.0));
+        assert_judged(judge(&[], 1.2, 2.0, 0.0), (4, true, 100.0 * (-1.6_f64).exp()));
+        assert_judged(judge(&[], 1.2, 2.0, 0.5), (4, true, 100.0 * (-1.6_f64).exp()));
+    }
+
+    #[test]
+    fn the_first_period_has_no_gradient() {
+        let verdict = reasoner(&[]).judge_ratios(1.2, 0.0);
+        assert_eq!(verdict, Verdict { case: 2, ask: false, next: Length::Acked(Dur::from_millis(20)) });
+    }
+
+    #[test]
+    fn periods_stay_within_their_bounds() {
+        let mut reasoner = reasoner(&[("min_ms", 15.0), ("max_ms", 150.0)]);
+        assert!((millis_of(reasoner.first()) - 20.0).abs() < 1e-9);
+        let mut ratio = 1.2;
+        for _ in 0..20 {
+            ratio -= 0.001;
+            reasoner.judge_ratios(ratio, 0.0);
+        }
+        assert!((millis_of(reasoner.first()) - 150.0).abs() < 1e-9);
+        reasoner.judge_ratios(100.0, 0.0);
+        assert!((millis_of(reasoner.first()) - 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_printed_case_3_asks_without_loss_and_not_with_it() {
+        let printed = [("as_printed", 1.0)];
+        assert_judged(judge(&printed, 1.1, 1.2, 0.0), (2, true, 100.0 * (-0.08_f64).exp()));
+        assert!(judge(&printed, 1.2, 1.1, 0.0).1);
+        assert_judged(judge(&printed, 1.2, 1.1, 0.5), (0, false, 100.0));
+        assert!(judge(&printed, 1.2, 2.0, 0.0).1);
+    }
+
+    #[test]
+    fn who_acts_is_settable_by_case() {
+        for case in 1..=4_u8 {
+            let (before, after, loss) =
+                [(1.2, 1.1, 0.0), (1.1, 1.2, 0.0), (1.1, 1.1, 0.1), (1.1, 2.0, 0.0)][case as usize - 1];
+            let flags = |value| [("ask_1", value), ("ask_2", value), ("ask_3", value), ("ask_4", value)];
+            assert!(judge(&flags(1.0), before, after, loss).1, "case {case}");
+            assert!(!judge(&flags(0.0), before, after, loss).1, "case {case}");
+        }
+    }
+
+    #[test]
+    fn without_steepness_growth_is_the_root_of_two() {
+        assert_judged(judge(&[("steepness", 0.0)], 1.2, 1.0, 0.0), (1, false, 100.0 * std::f64::consts::SQRT_2));
+    }
+}

@@ -1,0 +1,361 @@
+//! The controller that runs a document.
+
+use std::sync::Arc;
+
+use super::bases::{Base, initial_rtt};
+use super::clocks::Length;
+use super::monitor::{Measured, Monitor};
+use super::plan::{Column, Plan};
+use super::signals::View;
+use super::spec::LearnedSpec;
+use crate::controller::{
+    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, SentInfo,
+};
+use crate::types::{Bytes, Dur, Rate, Requirement, Time};
+
+/// When the present period ends.
+#[derive(Clone, Copy, Debug)]
+enum Alarm {
+    /// It begins with the first packet.
+    Waiting(Length),
+    /// With the first acknowledgement at or after this.
+    Acked(Time),
+    /// At this time.
+    Timed(Time),
+    /// With the first acknowledgement so many smoothed round trips later.
+    RoundTrips { start: Time, count: f64 },
+    /// When this byte is acknowledged; none is marked yet if it is zero.
+    Window { mark: u64 },
+}
+
+impl Alarm {
+    /// A period of `length` begins at `now`; one of a window where it already stands.
+    fn begin(self, length: Length, now: Time) -> Self {
+        match length {
+            Length::Acked(length) => Self::Acked(now + length),
+            Length::Timed(length) => Self::Timed(now + length.max(Dur(1))),
+            Length::RoundTrips(count) => Self::RoundTrips { start: now, count },
+            Length::Window if matches!(self, Self::Window { .. }) => self,
+            Length::Window => Self::Window { mark: 0 },
+        }
+    }
+
+    #[inline]
+    fn rings(&self, ack: &AckInfo) -> bool {
+        match *self {
+            Self::Acked(end) => ack.now >= end,
+            Self::Window { mark } => ack.snd_una >= mark,
+            Self::RoundTrips { start, count } => ack.now >= start + round_trips(ack.srtt, count),
+            Self::Waiting(_) | Self::Timed(_) => false,
+        }
+    }
+
+    /// How much of the period is left.
+    fn left(&self, now: Time, srtt: Dur) -> Dur {
+        match *self {
+            Self::Waiting(length) => chosen(length),
+            Self::Acked(end) | Self::Timed(end) => end.since(now),
+            Self::RoundTrips { start, count } => (start + round_trips(srtt, count)).since(now),
+            Self::Window { .. } => initial_rtt(srtt),
+        }
+    }
+}
+
+/// `count` smoothed round trips; 100 ms each before there is a sample.
+#[inline]
+fn round_trips(srtt: Dur, count: f64) -> Dur {
+    Dur::from_secs_f64(initial_rtt(srtt).as_secs_f64() * count).max(Dur(1))
+}
+
+/// The length that a clock has chosen; zero if a period has none beforehand.
+fn chosen(length: Length) -> Dur {
+    match length {
+        Length::Acked(length) | Length::Timed(length) => length,
+        Length::RoundTrips(_) | Length::Window => Dur::ZERO,
+    }
+}
+
+/// A controller over base `B`.
+pub struct Composed<B> {
+    base: B,
+    monitor: Monitor,
+    alarm: Alarm,
+    /// Of the present period.
+    length: Length,
+    /// The report is due to be taken; an answer to it is awaited.
+    decision_due: bool,
+    asked: bool,
+    action: f32,
+    action_before: f32,
+    case: u8,
+    /// The observation; a value that is read when the decider looks is not in it.
+    history: Vec<f32>,
+    report: Vec<f32>,
+    /// The last period and its end.
+    ended: Measured,
+    now: Time,
+    plan: Plan,
+}
+
+impl<B: Base> Composed<B> {
+    /// The controller of `plan` over `base`.
+    #[must_use]
+    pub fn new(mut base: B, plan: Plan) -> Self {
+        let length = plan.clock.first();
+        let action = plan.actuator.begin(&mut base);
+        // A window of data has no beginning before the first acknowledgement: its first mark is set there, and what came
+        // before counts for the first period.
+        let alarm = if length == Length::Window { Alarm::Window { mark: 0 } } else { Alarm::Waiting(length) };
+        Self {
+            base,
+            monitor: Monitor::new(plan.parts, plan.horizon, plan.desired),
+            alarm,
+            length,
+            decision_due: false,
+            asked: false,
+            action,
+            action_before: action,
+            case: 0,
+            history: vec![0.0; plan.spec.observation_len],
+            report: vec![0.0; plan.spec.report.len()],
+            ended: Measured::default(),
+            now: Time::ZERO,
+            plan,
+        }
+    }
+
+    fn view<'a>(&'a self, measured: &'a Measured) -> View<'a> {
+        View {
+            now: self.now,
+            measured,
+            monitor: &self.monitor,
+            segments: self.base.segments(),
+            window_bytes: self.base.window().0 as f64,
+            rate_bps: self.base.rate_bps(),
+            mss: self.plan.mss,
+            wire_bytes: self.plan.wire_bytes,
+            action: self.action,
+            action_before: self.action_before,
+            case: self.case,
+            next_length: chosen(self.length),
+            weight: self.plan.weight,
+            requirement: self.plan.requirement,
+            params: &self.plan.params,
+        }
+    }
+
+    /// Appends the period to the history, oldest first.
+    fn remember(&mut self, measured: &Measured) {
+        let mut history = std::mem::take(&mut self.history);
+        let view = self.view(measured);
+        for column in self.plan.observe.iter().filter(|c| !c.live) {
+            let series = &mut history[column.at..column.at + column.length];
+            series.copy_within(1.., 0);
+            series[column.length - 1] = column.read(&view);
+        }
+        self.history = history;
+    }
+
+    /// Reports the time since the last report.
+    fn write_report(&mut self) {
+        let span = self.monitor.end_span(self.now);
+        let mut report = std::mem::take(&mut self.report);
+        let view = self.view(&span);
+        for (slot, column) in report.iter_mut().zip(&self.plan.report) {
+            *slot = column.read(&view);
+        }
+        self.report = report;
+        self.monitor.forget_span();
+    }
+
+    /// Ends the present period at `now`; the next one begins at `next`.
+    #[inline(never)]
+    fn end_period(&mut self, now: Time, next: Time) {
+        let ended = self.monitor.end_period(now, chosen(self.length));
+        self.now = now;
+        self.remember(&ended);
+        let verdict = self.plan.clock.judge(&ended);
+        self.case = verdict.case;
+        self.length = verdict.next;
+        self.alarm = self.alarm.begin(verdict.next, next);
+        if verdict.ask {
+            self.write_report();
+            self.action_before = self.action;
+            self.decision_due = true;
+            self.asked = true;
+        }
+        self.base.on_period(&ended, self.monitor.target(self.plan.wire_bytes));
+        self.ended = ended;
+    }
+
+    /// The alarm rings with `ack`.
+    fn ring(&mut self, ack: &AckInfo) {
+        let Alarm::Window { mark } = self.alarm else { return self.end_period(ack.now, ack.now) };
+        if mark > 0 {
+            self.end_period(ack.now, ack.now);
+        }
+        self.alarm = Alarm::Window { mark: ack.snd_nxt.max(ack.snd_una + 1) };
+    }
+}
+
+impl<B: Base> Controller for Composed<B> {
+    fn on_ack(&mut self, ack: &AckInfo) {
+        self.base.on_ack(ack);
+        self.monitor.on_ack(ack);
+        if self.alarm.rings(ack) {
+            self.ring(ack);
+        }
+    }
+
+    fn on_loss(&mut self, loss: &LossInfo) {
+        self.monitor.on_loss(loss);
+        self.base.on_loss(loss);
+    }
+
+    fn on_timeout(&mut self, loss: &LossInfo) {
+        self.monitor.on_loss(loss);
+        self.base.on_timeout(loss);
+        if let Alarm::Window { mark } = &mut self.alarm {
+            *mark = (*mark).min(loss.snd_nxt);
+        }
+    }
+
+    fn on_sent(&mut self, sent: &SentInfo) {
+        if let Alarm::Waiting(length) = self.alarm {
+            self.monitor.start(sent.now);
+            self.alarm = self.alarm.begin(length, sent.now);
+        }
+        self.monitor.on_sent(sent);
+        self.base.on_sent(sent);
+    }
+
+    fn on_spurious_loss(&mut self, now: Time) {
+        self.base.on_spurious_loss(now);
+    }
+
+    fn on_idle_restart(&mut self, now: Time, idle: Dur, rto: Dur) {
+        self.base.on_idle_restart(now, idle, rto);
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        if let (Alarm::Timed(at), Length::Timed(length)) = (self.alarm, self.length) {
+            if at <= now {
+                // A timer that fires late does not delay the ones after it, unless a whole period has passed.
+                self.end_period(now, if at + length > now { at } else { now });
+            }
+        }
+    }
+
+    fn next_timer(&self) -> Time {
+        match self.alarm {
+            Alarm::Timed(at) => at,
+            _ => Time::NEVER,
+        }
+    }
+
+    fn window(&self) -> Bytes {
+        self.base.window()
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.base.pacing_rate()
+    }
+
+    fn min_burst_segments(&self) -> u32 {
+        self.base.min_burst_segments()
+    }
+
+    fn slow_start_threshold(&self) -> Option<Bytes> {
+        self.base.slow_start_threshold()
+    }
+
+    fn owns_recovery(&self) -> bool {
+        self.base.owns_recovery()
+    }
+
+    fn extrapolation(&self, now: Time) -> Extrapolation {
+        let per_window = matches!(self.alarm, Alarm::Window { .. });
+        let steps = self.base.extrapolation(self.alarm.left(now, self.monitor.srtt), per_window);
+        // A timer's decision is to rest on what has just been measured.
+        let timed = matches!(self.alarm, Alarm::Timed(_));
+        Extrapolation { report: timed.then(|| chosen(self.length) / 4), ..steps }
+    }
+
+    fn adopt_window(&mut self, window: Bytes) {
+        self.base.adopt_window(window);
+    }
+
+    fn desired_rate(&self) -> Option<Rate> {
+        self.plan.takes_rate.then_some(self.monitor.desired)
+    }
+
+    fn set_desired_rate(&mut self, rate: Rate) {
+        self.monitor.set_desired(rate);
+    }
+
+    fn set_weight(&mut self, weight: f64) {
+        self.plan.weight = weight;
+    }
+
+    fn set_requirement(&mut self, requirement: Option<Requirement>) {
+        self.plan.requirement = requirement;
+    }
+
+    fn learned(&mut self) -> Option<&mut dyn LearnedController> {
+        Some(self)
+    }
+}
+
+impl<B: Base> LearnedController for Composed<B> {
+    fn spec(&self) -> &Arc<LearnedSpec> {
+        &self.plan.spec
+    }
+
+    fn take_decision(&mut self) -> bool {
+        std::mem::take(&mut self.decision_due)
+    }
+
+    fn end_interval(&mut self, now: Time) {
+        let ended = self.monitor.end_period(now, chosen(self.length));
+        self.now = now;
+        // A period of a stated length that is cut short is not among its like in the history.
+        if chosen(self.length) == Dur::ZERO {
+            self.remember(&ended);
+        }
+        if !matches!(self.alarm, Alarm::Waiting(_)) {
+            self.alarm = self.alarm.begin(self.length, now);
+        }
+        self.case = 0;
+        self.write_report();
+        self.action_before = self.action;
+        self.base.on_period(&ended, self.monitor.target(self.plan.wire_bytes));
+        self.ended = ended;
+        self.decision_due = false;
+        self.asked = false;
+    }
+
+    fn observe(&self, out: &mut [f32]) {
+        let length = out.len().min(self.history.len());
+        out[..length].copy_from_slice(&self.history[..length]);
+        if self.plan.observe.iter().any(|c| c.live) {
+            let view = self.view(&self.ended);
+            for column in self.plan.observe.iter().filter(|c: &&Column| c.live && c.at < length) {
+                out[column.at] = column.read(&view);
+            }
+        }
+    }
+
+    fn report(&self, out: &mut [f32]) {
+        for (slot, x) in out.iter_mut().zip(&self.report) {
+            *slot = *x;
+        }
+    }
+
+    fn act(&mut self, action: Action, _now: Time) -> Result<(), ActionError> {
+        let value = self.plan.spec.value(action)?;
+        if !self.plan.relative || std::mem::take(&mut self.asked) {
+            self.action = self.plan.actuator.apply(value, &mut self.base, &self.monitor);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,442 @@
+//! What a flow measures for its clock, signals and base: sums over the present period and over the time since the decider
+//! was last asked, and what is known of the flow so far.
+//!
+//! The sums are always kept. Everything else is a [part](Parts) that a document pays for if it names a signal that needs
+//! it.
+
+mod line;
+mod recent;
+mod samples;
+
+use self::line::Line;
+pub use self::recent::{Horizon, Recent, Totals, times};
+pub use self::samples::{Gaps, Samples};
+use crate::controller::{AckInfo, LossInfo, RateSample, SentInfo};
+use crate::types::{Bytes, Dur, Rate, Time};
+
+/// What is measured beyond sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts(u8);
+
+impl Parts {
+    /// Sums alone.
+    pub const NONE: Self = Self(0);
+    /// A line through the RTT samples, whose mean is then that of the line's sums.
+    pub const LINE: Self = Self(1);
+    /// The RTT samples themselves.
+    pub const SAMPLES: Self = Self(2);
+    /// Times between acknowledgements.
+    pub const GAPS: Self = Self(4);
+    /// Totals over recent stretches of time.
+    pub const RECENT: Self = Self(8);
+    /// The newest acknowledgement: when it came, what is in flight, its delivery-rate sample.
+    pub const NEWEST: Self = Self(16);
+    /// The rate that routers advertise, which the flow then asks for.
+    pub const ADVERTISED: Self = Self(32);
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in it.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Sums of one stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    start: Time,
+    acked: Bytes,
+    acked_packets: u32,
+    lost: Bytes,
+    lost_packets: u32,
+    sent: Bytes,
+    sent_packets: u32,
+    rtt_ns: u64,
+    rtt_count: u32,
+    line: Line,
+}
+
+impl Sums {
+    fn add(&mut self, other: &Self) {
+        self.acked += other.acked;
+        self.acked_packets = self.acked_packets.saturating_add(other.acked_packets);
+        self.lost += other.lost;
+        self.lost_packets = self.lost_packets.saturating_add(other.lost_packets);
+        self.sent += other.sent;
+        self.sent_packets = self.sent_packets.saturating_add(other.sent_packets);
+        self.rtt_ns = self.rtt_ns.saturating_add(other.rtt_ns);
+        self.rtt_count = self.rtt_count.saturating_add(other.rtt_count);
+        self.line.add_line(&other.line);
+    }
+}
+
+/// The results of a stretch of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measured {
+    /// How long it was.
+    pub interval: Dur,
+    /// Bytes acknowledged.
+    pub acked: Bytes,
+    /// Segments acknowledged.
+    pub acked_packets: u32,
+    /// Bytes marked lost.
+    pub lost: Bytes,
+    /// Segments marked lost.
+    pub lost_packets: u32,
+    /// Bytes sent, retransmissions included.
+    pub sent: Bytes,
+    /// Segments sent, retransmissions included.
+    pub sent_packets: u32,
+    /// Mean RTT, if there was a sample.
+    pub rtt_sampled: Option<Dur>,
+    /// Mean RTT; the mean before it if there was no sample, zero if there never was one.
+    pub rtt: Dur,
+    /// Mean RTT of the period before.
+    pub rtt_before: Dur,
+    /// Smallest RTT of the flow; zero before the first sample.
+    pub rtt_min: Dur,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: Dur,
+    /// Highest throughput of any period so far, in bit/s.
+    pub throughput_max: f64,
+    /// Slope of a least-squares line through the RTT samples, in seconds per second.
+    pub slope: f64,
+    /// Periods that it consists of, and the least and the greatest length that was chosen for them.
+    pub periods: u32,
+    /// See `periods`.
+    pub length_least: Dur,
+    /// See `periods`.
+    pub length_most: Dur,
+    /// It is the time since the decider was last asked, not one period.
+    pub is_span: bool,
+}
+
+impl Measured {
+    /// `bytes` over the interval in bit/s.
+    #[must_use]
+    pub fn per_second(&self, bytes: Bytes) -> f64 {
+        if self.interval == Dur::ZERO { 0.0 } else { bytes.0 as f64 * 8.0 / self.interval.as_secs_f64() }
+    }
+
+    /// Acknowledged bytes over the interval in bit/s.
+    #[must_use]
+    pub fn throughput(&self) -> f64 {
+        self.per_second(self.acked)
+    }
+
+    /// Lost bytes over lost and acknowledged ones.
+    #[must_use]
+    pub fn loss_ratio(&self) -> f64 {
+        ratio(self.lost.0 as f64, (self.lost + self.acked).0 as f64)
+    }
+
+    /// R̂: smoothed over smallest RTT; 1 before there is a sample.
+    #[must_use]
+    pub fn srtt_ratio(&self) -> f64 {
+        if self.rtt_min == Dur::ZERO || self.srtt == Dur::ZERO { 1.0 } else { self.of_rtt_min(self.srtt) }
+    }
+
+    /// `t` in smallest RTTs.
+    #[must_use]
+    pub fn of_rtt_min(&self, t: Dur) -> f64 {
+        ratio(t.as_secs_f64(), self.rtt_min.as_secs_f64())
+    }
+
+    /// Mean RTT of its samples; without any the smallest RTT of the flow.
+    #[must_use]
+    pub fn rtt_or_min(&self) -> Dur {
+        if self.rtt_min == Dur::ZERO { Dur::ZERO } else { self.rtt_sampled.unwrap_or(self.rtt_min) }
+    }
+
+    /// Mean queueing delay of its samples (ACCT's σ, equation 2); zero without any.
+    #[must_use]
+    pub fn delay_or_zero(&self) -> Dur {
+        self.rtt_or_min() - self.rtt_min
+    }
+}
+
+/// x / y; zero if y is.
+#[must_use]
+pub fn ratio(x: f64, y: f64) -> f64 {
+    if y > 0.0 { x / y } else { 0.0 }
+}
+
+/// What the newest acknowledgement told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Newest {
+    /// When it came; the first packet's time before there was one.
+    pub at: Time,
+    /// Bytes in flight after it.
+    pub in_flight: Bytes,
+    /// The last delivery-rate sample.
+    pub rate: Option<RateSample>,
+}
+
+/// Parts that few documents name.
+#[derive(Clone, Debug)]
+struct Rest {
+    parts: Parts,
+    samples: Samples,
+    gaps: Gaps,
+    recent: Recent,
+    newest: Newest,
+}
+
+/// Measures a flow.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    period: Sums,
+    /// Smallest RTT; zero before the first sample.
+    pub rtt_min: Dur,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: Dur,
+    has_line: bool,
+    rest: Option<Box<Rest>>,
+    /// The rate that the application wants.
+    pub desired: Rate,
+    /// The lowest of that and what routers advertise.
+    pub advertised: Rate,
+    span: Sums,
+    periods: u32,
+    length_least: Dur,
+    length_most: Dur,
+    /// Highest throughput of any period so far, in bit/s.
+    pub throughput_max: f64,
+    rtt: Dur,
+    rtt_before: Dur,
+}
+
+impl Monitor {
+    /// One that measures `parts`, the recent past over up to `horizon`.
+    #[must_use]
+    pub fn new(parts: Parts, horizon: Horizon, desired: Rate) -> Self {
+        let rest =
+            parts.has(Parts::SAMPLES) | parts.has(Parts::GAPS) | parts.has(Parts::RECENT) | parts.has(Parts::NEWEST);
+        Self {
+            period: Sums::default(),
+            rtt_min: Dur::ZERO,
+            srtt: Dur::ZERO,
+            has_line: parts.has(Parts::LINE),
+            rest: rest.then(|| {
+                Box::new(Rest {
+                    parts,
+                    samples: Samples::default(),
+                    gaps: Gaps::default(),
+                    recent: Recent::new(horizon),
+                    newest: Newest::default(),
+                })
+            }),
+            desired,
+            advertised: desired,
+            span: Sums::default(),
+            periods: 0,
+            length_least: Dur::MAX,
+            length_most: Dur::ZERO,
+            throughput_max: 0.0,
+            rtt: Dur::ZERO,
+            rtt_before: Dur::ZERO,
+        }
+    }
+
+    /// Periods begin at `now`: the first packet leaves.
+    pub fn start(&mut self, now: Time) {
+        self.period.start = now;
+        self.span.start = now;
+        if let Some(rest) = &mut self.rest {
+            rest.newest.at = now;
+        }
+    }
+
+    /// An acknowledgement has been booked.
+    #[inline]
+    pub fn on_ack(&mut self, ack: &AckInfo) {
+        self.period.acked += ack.acked;
+        self.period.acked_packets = self.period.acked_packets.saturating_add(ack.acked_packets);
+        if let Some(rtt) = ack.rtt {
+            self.period.rtt_ns = self.period.rtt_ns.saturating_add(rtt.0);
+            self.period.rtt_count = self.period.rtt_count.saturating_add(1);
+            if self.has_line {
+                self.period.line.add(ack.now, rtt);
+            }
+        }
+        if ack.min_rtt != Dur::MAX {
+            self.rtt_min = ack.min_rtt;
+        }
+        self.srtt = ack.srtt;
+        if let Some(rate) = ack.advertised {
+            self.advertised = rate.min(self.desired).max(Rate(1));
+        }
+        if let Some(rest) = &mut self.rest {
+            rest.on_ack(ack);
+        }
+    }
+
+    /// Segments have been marked lost.
+    pub fn on_loss(&mut self, loss: &LossInfo) {
+        self.period.lost += loss.lost;
+        self.period.lost_packets = self.period.lost_packets.saturating_add(loss.lost_packets);
+        if let Some(rest) = &mut self.rest {
+            rest.on_loss(loss);
+        }
+    }
+
+    /// A segment leaves.
+    #[inline]
+    pub fn on_sent(&mut self, sent: &SentInfo) {
+        self.period.sent += sent.bytes;
+        self.period.sent_packets = self.period.sent_packets.saturating_add(1);
+        if let Some(rest) = &mut self.rest {
+            rest.on_sent(sent, self.srtt);
+        }
+    }
+
+    /// The application now wants `rate`.
+    pub fn set_desired(&mut self, rate: Rate) {
+        self.desired = rate.max(Rate(1));
+        self.advertised = self.advertised.min(self.desired);
+    }
+
+    /// The window that fills the smallest RTT at the advertised rate (ACCT's twnd, equation 1), in segments of
+    /// `wire_bytes`, since routers advertise link rates; endless before there is an RTT.
+    #[must_use]
+    pub fn target(&self, wire_bytes: f64) -> f64 {
+        if self.rtt_min == Dur::ZERO {
+            return f64::MAX;
+        }
+        self.advertised.0 as f64 * self.rtt_min.as_secs_f64() / 8.0 / wire_bytes
+    }
+
+    /// Ends a period for which `length` was chosen; zero if the clock chose none.
+    pub fn end_period(&mut self, now: Time, length: Dur) -> Measured {
+        let sums = std::mem::replace(&mut self.period, Sums { start: now, ..Sums::default() });
+        let measured = self.measured(&sums, now);
+        self.throughput_max = self.throughput_max.max(measured.throughput());
+        self.rtt_before = self.rtt;
+        self.rtt = measured.rtt;
+        self.span.add(&sums);
+        self.periods = self.periods.saturating_add(1);
+        self.length_least = self.length_least.min(length);
+        self.length_most = self.length_most.max(length);
+        if let Some(rest) = &mut self.rest {
+            rest.samples.end_period();
+            rest.gaps.end_period();
+        }
+        Measured {
+            throughput_max: self.throughput_max,
+            periods: 1,
+            length_least: length,
+            length_most: length,
+            ..measured
+        }
+    }
+
+    /// Ends the time since the decider was last asked, which consists of whole periods.
+    pub fn end_span(&mut self, now: Time) -> Measured {
+        let sums = std::mem::replace(&mut self.span, Sums { start: now, ..Sums::default() });
+        Measured {
+            periods: std::mem::take(&mut self.periods),
+            length_least: std::mem::replace(&mut self.length_least, Dur::MAX).min(self.length_most),
+            length_most: std::mem::replace(&mut self.length_most, Dur::ZERO),
+            is_span: true,
+            ..self.measured(&sums, now)
+        }
+    }
+
+    /// The report is written: the span's samples are no longer wanted.
+    pub fn forget_span(&mut self) {
+        if let Some(rest) = &mut self.rest {
+            rest.samples.forget_span();
+            rest.gaps.forget_span();
+        }
+    }
+
+    fn measured(&self, sums: &Sums, now: Time) -> Measured {
+        // The line's sums are in floating point, so its mean is the one that belongs to its slope.
+        let sampled =
+            if self.has_line { sums.line.mean() } else { sums.rtt_ns.checked_div(u64::from(sums.rtt_count)).map(Dur) };
+        Measured {
+            interval: now.since(sums.start),
+            acked: sums.acked,
+            acked_packets: sums.acked_packets,
+            lost: sums.lost,
+            lost_packets: sums.lost_packets,
+            sent: sums.sent,
+            sent_packets: sums.sent_packets,
+            rtt_sampled: sampled,
+            rtt: sampled.unwrap_or(self.rtt),
+            rtt_before: self.rtt_before,
+            rtt_min: self.rtt_min,
+            srtt: self.srtt,
+            throughput_max: self.throughput_max,
+            slope: if self.has_line { sums.line.slope() } else { 0.0 },
+            ..Measured::default()
+        }
+    }
+
+    /// RTT samples, if they are kept.
+    #[must_use]
+    pub fn samples(&self) -> Option<&Samples> {
+        self.rest.as_ref().map(|rest| &rest.samples)
+    }
+
+    /// Times between acknowledgements, if they are measured.
+    #[must_use]
+    pub fn gaps(&self) -> Option<&Gaps> {
+        self.rest.as_ref().map(|rest| &rest.gaps)
+    }
+
+    /// The recent past, if it is kept.
+    #[must_use]
+    pub fn recent(&self) -> Option<&Recent> {
+        self.rest.as_ref().map(|rest| &rest.recent)
+    }
+
+    /// The newest acknowledgement, if it is kept.
+    #[must_use]
+    pub fn newest(&self) -> Newest {
+        self.rest.as_ref().map(|rest| rest.newest).unwrap_or_default()
+    }
+}
+
+impl Rest {
+    #[inline(never)]
+    fn on_ack(&mut self, ack: &AckInfo) {
+        if self.parts.has(Parts::SAMPLES) {
+            if let Some(rtt) = ack.rtt {
+                self.samples.add(rtt);
+            }
+        }
+        if self.parts.has(Parts::GAPS) {
+            self.gaps.add(ack.now);
+        }
+        if self.parts.has(Parts::RECENT) {
+            let part = Totals { acked: ack.acked.0, acked_packets: u64::from(ack.acked_packets), ..Totals::default() };
+            self.recent.add(ack.now, ack.srtt, part);
+        }
+        self.newest = Newest { at: ack.now, in_flight: ack.in_flight, rate: ack.rate.or(self.newest.rate) };
+    }
+
+    fn on_loss(&mut self, loss: &LossInfo) {
+        if self.parts.has(Parts::RECENT) {
+            self.recent.count(Totals {
+                lost: loss.lost.0,
+                lost_packets: u64::from(loss.lost_packets),
+                ..Totals::default()
+            });
+        }
+        self.newest.in_flight = loss.in_flight;
+    }
+
+    fn on_sent(&mut self, sent: &SentInfo, srtt: Dur) {
+        if self.parts.has(Parts::RECENT) {
+            self.recent.add(sent.now, srtt, Totals { sent: sent.bytes.0, sent_packets: 1, ..Totals::default() });
+        }
+        self.newest.in_flight = sent.prior_in_flight + sent.bytes;
+    }
+}

@@ -1,0 +1,72 @@
+//! A document compiled for one flow: functions, numbers and places, no names.
+
+use std::sync::Arc;
+
+use super::actuators::Actuator;
+use super::clocks::Clock;
+use super::monitor::{Horizon, Parts};
+use super::signals::{Arguments, View};
+use super::spec::LearnedSpec;
+use crate::types::{Rate, Requirement};
+
+/// One series of the observation, or one column of the report.
+pub struct Column {
+    /// Its value.
+    pub value: fn(&View<'_>, Arguments<'_>) -> f64,
+    /// What the document says about it.
+    pub options: Box<[f64]>,
+    /// Which channel of its signal.
+    pub channel: usize,
+    /// Bounds of its values.
+    pub low: f64,
+    /// See `low`.
+    pub high: f64,
+    /// Where it begins.
+    pub at: usize,
+    /// How many values.
+    pub length: usize,
+    /// It is read when the decider looks.
+    pub live: bool,
+}
+
+impl Column {
+    /// Its value in `view`, within its bounds.
+    pub fn read(&self, view: &View<'_>) -> f32 {
+        let x = (self.value)(view, Arguments { options: &self.options, channel: self.channel });
+        (if x.is_nan() { self.low } else { x.clamp(self.low, self.high) }) as f32
+    }
+}
+
+/// All that a [`Composed`](super::composed::Composed) is built from besides its base.
+pub struct Plan {
+    /// What it observes, reports and takes.
+    pub spec: Arc<LearnedSpec>,
+    /// When it decides.
+    pub clock: Box<dyn Clock>,
+    /// What it moves.
+    pub actuator: Box<dyn Actuator>,
+    /// An action counts only when one was asked for.
+    pub relative: bool,
+    /// The observation.
+    pub observe: Vec<Column>,
+    /// The report.
+    pub report: Vec<Column>,
+    /// What is measured.
+    pub parts: Parts,
+    /// How far back signals look.
+    pub horizon: Horizon,
+    /// It takes an advertised rate.
+    pub takes_rate: bool,
+    /// The rate that the application wants.
+    pub desired: Rate,
+    /// Payload of a segment in bytes, and the same with headers.
+    pub mss: f64,
+    /// See `mss`.
+    pub wire_bytes: f64,
+    /// Values of parameters and inputs.
+    pub params: Vec<f64>,
+    /// The flow's weight.
+    pub weight: f64,
+    /// The application's requirement.
+    pub requirement: Option<Requirement>,
+}

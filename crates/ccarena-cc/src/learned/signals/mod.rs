@@ -1,0 +1,236 @@
+//! Signals: what a decider sees and a report tells.
+//!
+//! A signal is one function from a [`View`] to a number, and one entry in the list of its file. Values are raw, in the
+//! signal's unit, and held to its bounds; a network sees `clip((x - offset) * scale, clip.0, clip.1)`, with the entry's
+//! natural numbers unless a document gives others.
+
+mod decisions;
+mod delays;
+mod losses;
+mod rates;
+mod surroundings;
+mod windows;
+
+use super::monitor::{Measured, Monitor, Parts, Totals, times};
+use crate::scheme::Param;
+use crate::types::{Dur, Requirement, Time};
+
+/// What a signal is computed from.
+pub struct View<'a> {
+    /// When the period ended.
+    pub now: Time,
+    /// Its results; in a report those of the time since the decider was last asked.
+    pub measured: &'a Measured,
+    /// What is known of the flow.
+    pub monitor: &'a Monitor,
+    /// The window in segments, and in bytes.
+    pub segments: f64,
+    /// See `segments`.
+    pub window_bytes: f64,
+    /// The rate that it sends at, or may, in bit/s.
+    pub rate_bps: f64,
+    /// Payload of a segment in bytes, and the same with headers.
+    pub mss: f64,
+    /// See `mss`.
+    pub wire_bytes: f64,
+    /// The action in force, and the one that was in force in the interval before.
+    pub action: f32,
+    /// See `action`.
+    pub action_before: f32,
+    /// What kind of period it was, for clocks that tell kinds.
+    pub case: u8,
+    /// The length that is chosen for the next period; zero if the clock chooses none.
+    pub next_length: Dur,
+    /// The flow's weight.
+    pub weight: f64,
+    /// The application's requirement.
+    pub requirement: Option<Requirement>,
+    /// Values of parameters and inputs.
+    pub params: &'a [f64],
+}
+
+/// What a document says about one signal.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    /// The options' values in the entry's order.
+    pub options: &'a [f64],
+    /// Which of its channels.
+    pub channel: usize,
+}
+
+impl View<'_> {
+    /// Totals over the stretch that `over_ms` or `over_rtts` (the first two options) say, with its length; none for the
+    /// period.
+    #[must_use]
+    pub fn recent(&self, arguments: Arguments<'_>) -> Option<(Totals, Dur)> {
+        let [over_ms, over_rtts, ..] = arguments.options else { return None };
+        let stretch = if *over_ms > 0.0 {
+            Dur::from_secs_f64(over_ms / 1e3)
+        } else if *over_rtts > 0.0 {
+            times(self.monitor.srtt, *over_rtts)
+        } else {
+            return None;
+        };
+        self.monitor.recent().map(|recent| (recent.since(self.now, stretch), stretch))
+    }
+
+    /// The target window in segments (ACCT's twnd).
+    #[must_use]
+    pub fn target(&self) -> f64 {
+        self.monitor.target(self.wire_bytes)
+    }
+}
+
+/// A registered signal.
+pub struct Signal {
+    /// Its name in a document.
+    pub name: &'static str,
+    /// Unit of its values.
+    pub unit: &'static str,
+    /// Suffixes of its channels' names; empty if it is one number.
+    pub channels: &'static [&'static str],
+    /// Values are held to these bounds.
+    pub low: f64,
+    /// See `low`.
+    pub high: f64,
+    /// Natural normalisation: `clip((x - offset) * scale, clip.0, clip.1)` is of the order of 1.
+    pub offset: f64,
+    /// See `offset`.
+    pub scale: f64,
+    /// See `offset`.
+    pub clip: (f64, f64),
+    /// What it is.
+    pub doc: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Its options.
+    pub options: &'static [Param],
+    /// What has to be measured for it.
+    pub parts: Parts,
+    /// It is not measured over a period: with a history of one it is read when the decider looks.
+    pub live: bool,
+    /// What its bounds are.
+    pub range: Range,
+    /// A program in the kernel can compute it.
+    pub kernel: bool,
+    /// Its value.
+    pub value: fn(&View<'_>, Arguments<'_>) -> f64,
+}
+
+/// Where a signal's bounds come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Range {
+    /// The entry.
+    Own,
+    /// The actuator.
+    Action,
+    /// The input or run-time parameter that the document names as `name`.
+    Named,
+}
+
+/// Ratios go no further, whatever happens to a path.
+const LARGEST: f64 = 1e6;
+/// Nor does anything else.
+const HUGE: f64 = 1e15;
+
+/// The options of a signal that can be measured over another stretch than the period.
+const OVER: &[Param] = &[
+    Param {
+        name: "over_ms",
+        default: 0.0,
+        min: 0.0,
+        max: 10_000.0,
+        doc: "the last so many milliseconds, not the period",
+    },
+    Param {
+        name: "over_rtts",
+        default: 0.0,
+        min: 0.0,
+        max: 100.0,
+        doc: "the last so many smoothed RTTs, not the period",
+    },
+];
+
+impl Signal {
+    /// A measured number from zero to `high`, normalised by `scale` and clipped to 0..`top`; the kernel can compute it.
+    const fn new(
+        name: &'static str,
+        unit: &'static str,
+        doc: &'static str,
+        value: fn(&View<'_>, Arguments<'_>) -> f64,
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            channels: &[],
+            low: 0.0,
+            high: LARGEST,
+            offset: 0.0,
+            scale: 1.0,
+            clip: (0.0, 4.0),
+            doc,
+            source: "common",
+            options: &[],
+            parts: Parts::NONE,
+            live: false,
+            range: Range::Own,
+            kernel: true,
+            value,
+        }
+    }
+
+    const fn bounds(self, low: f64, high: f64) -> Self {
+        Self { low, high, ..self }
+    }
+
+    const fn natural(self, offset: f64, scale: f64, low: f64, high: f64) -> Self {
+        Self { offset, scale, clip: (low, high), ..self }
+    }
+
+    const fn source(self, source: &'static str) -> Self {
+        Self { source, ..self }
+    }
+
+    const fn options(self, options: &'static [Param]) -> Self {
+        Self { options, ..self }
+    }
+
+    const fn needs(self, parts: Parts) -> Self {
+        Self { parts, ..self }
+    }
+
+    const fn live(self) -> Self {
+        Self { live: true, ..self }
+    }
+
+    const fn range(self, range: Range) -> Self {
+        Self { range, ..self }
+    }
+
+    const fn user_space(self) -> Self {
+        Self { kernel: false, ..self }
+    }
+
+    const fn channels(self, channels: &'static [&'static str]) -> Self {
+        Self { channels, ..self }
+    }
+
+    /// It can be measured over another stretch than the period.
+    #[must_use]
+    pub fn is_windowed(&self) -> bool {
+        self.options.first().is_some_and(|o| o.name == OVER[0].name)
+    }
+}
+
+/// All signals, in the order in which the documentation lists them.
+pub fn all() -> impl Iterator<Item = &'static Signal> {
+    [rates::SIGNALS, delays::SIGNALS, losses::SIGNALS, windows::SIGNALS, decisions::SIGNALS, surroundings::SIGNALS]
+        .into_iter()
+        .flatten()
+}
+
+/// The signal called `name`.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Signal> {
+    all().find(|s| s.name == name)
+}

@@ -1,0 +1,90 @@
+//! Writes documents.
+
+use serde_json::{Map, Value, json};
+
+use super::document::{Document, Item};
+use super::number::Number;
+use super::spec::ParamSpec;
+use super::{VERSION, signals::Range};
+use crate::scheme::Param;
+
+/// What a document is, without what is for readers alone.
+pub(super) fn canonical(d: &Document) -> Value {
+    let spec = d.spec();
+    let params = &spec.params;
+    let mut act = chosen(d.actuator.entry.name, d.actuator.entry.options, &d.actuator.options, params);
+    if !d.ops.is_empty() {
+        act["ops"] = json!(d.ops);
+    } else if d.levels.is_empty() {
+        act["bounds"] = json!([d.bounds.0, d.bounds.1]);
+    } else {
+        act["levels"] = json!(d.levels);
+    }
+    let mut document = json!({
+        "learned": VERSION,
+        "name": spec.name,
+        "clock": chosen(d.clock.entry.name, d.clock.entry.options, &d.clock.options, params),
+        "observe": {
+            "history": d.history,
+            "signals": d.observe.iter().map(|i| item(i, params, true)).collect::<Vec<_>>(),
+        },
+        "act": act,
+        "base": chosen(d.base.entry.name, d.base.entry.options, &d.base.options, params),
+        "report": d.report.iter().map(|i| item(i, params, false)).collect::<Vec<_>>(),
+    });
+    for (field, input) in [("params", false), ("inputs", true)] {
+        let fields: Map<String, Value> =
+            params.iter().filter(|p| p.input == input).map(|p| (p.name.clone(), param(p))).collect();
+        document[field] = Value::Object(fields);
+    }
+    document
+}
+
+/// The whole document.
+pub(super) fn document(d: &Document) -> Value {
+    let mut document = canonical(d);
+    for p in d.spec().params.iter().filter(|p| !p.doc.is_empty()) {
+        document[if p.input { "inputs" } else { "params" }][&p.name]["doc"] = json!(p.doc);
+    }
+    for (field, text) in [("summary", &d.summary), ("source", &d.source)] {
+        if !text.is_empty() {
+            document[field] = json!(text);
+        }
+    }
+    if !d.departures.is_empty() {
+        document["departures"] = json!(d.departures);
+    }
+    document
+}
+
+fn param(p: &ParamSpec) -> Value {
+    let mut value = json!({"default": p.default, "min": p.min, "max": p.max});
+    if !p.input {
+        value["runtime"] = json!(p.runtime);
+    }
+    value
+}
+
+fn chosen(kind: &str, options: &[Param], values: &[Number], params: &[ParamSpec]) -> Value {
+    let mut fields: Map<String, Value> =
+        options.iter().zip(values).map(|(o, n)| (o.name.to_string(), n.to_json(params))).collect();
+    fields.insert("kind".into(), json!(kind));
+    Value::Object(fields)
+}
+
+fn item(i: &Item, params: &[ParamSpec], observed: bool) -> Value {
+    let options = i.signal.options.iter().zip(&i.options);
+    let mut fields: Map<String, Value> = options.map(|(o, n)| (o.name.to_string(), n.to_json(params))).collect();
+    fields.insert("signal".into(), json!(i.signal.name));
+    fields.insert("as".into(), json!(i.name));
+    if let (Range::Named, Some(index)) = (i.signal.range, i.named) {
+        fields.insert("name".into(), json!(params[index].name));
+    }
+    if observed {
+        fields.insert("history".into(), json!(i.history));
+        fields.insert("offset".into(), json!(i.offset));
+        fields.insert("scale".into(), json!(i.scale));
+        fields.insert("clip".into(), json!([i.clip.0, i.clip.1]));
+    }
+    Value::Object(fields)
+}

@@ -1,0 +1,146 @@
+//! Learned schemes as documents, and the registries that they name parts of.
+
+use ccarena_cc::Document;
+use ccarena_cc::learned::actuators::ACTUATORS;
+use ccarena_cc::learned::bases::{BASES, Lever};
+use ccarena_cc::learned::clocks::CLOCKS;
+use ccarena_cc::learned::{LearnedSpec, ParamSpec, shipped, signals};
+use ccarena_cc::scheme::Param;
+use ccarena_sim::TRUTH;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::{Map, Value, json};
+
+use crate::errors;
+use crate::simulate::{params, to_python};
+
+/// What a learned scheme observes, reports and takes.
+pub fn spec(spec: &LearnedSpec) -> Value {
+    let entries: Vec<Value> = spec
+        .observation
+        .iter()
+        .map(|e| {
+            json!({
+                "name": e.name, "signal": e.group, "length": e.length, "low": e.low, "high": e.high,
+                "offset": e.offset, "scale": e.scale, "clip": [e.clip.0, e.clip.1], "unit": e.unit, "doc": e.doc,
+            })
+        })
+        .collect();
+    let param = |p: &ParamSpec| {
+        json!({
+            "name": p.name, "default": p.default, "min": p.min, "max": p.max, "doc": p.doc, "runtime": p.runtime,
+        })
+    };
+    let input =
+        |p: &ParamSpec| (p.name.clone(), json!({"default": p.default, "min": p.min, "max": p.max, "doc": p.doc}));
+    let continuous = spec.actions.is_empty();
+    json!({
+        "name": spec.name,
+        "digest": spec.digest,
+        "observation": entries,
+        "observation_len": spec.observation_len,
+        "actions": spec.actions,
+        "bounds": continuous.then_some([spec.bounds.0, spec.bounds.1]),
+        "report": spec.report,
+        "truth": TRUTH,
+        "params": spec.params.iter().filter(|p| !p.input).map(param).collect::<Vec<_>>(),
+        "inputs": spec.params.iter().filter(|p| p.input).map(input).collect::<Map<_, _>>(),
+    })
+}
+
+/// learned(document_json) -> dict: a document checked, with its digest, canonical form and interface.
+///
+/// Raises ScenarioError.
+#[pyfunction]
+fn learned<'py>(py: Python<'py>, document_json: &str) -> PyResult<Bound<'py, PyAny>> {
+    let document = Document::parse(document_json).map_err(errors::scenario)?;
+    let mut entry = spec(document.spec());
+    entry["canonical"] = json!(document.canonical());
+    entry["document"] = document.to_json();
+    entry["summary"] = json!(document.summary);
+    entry["source"] = json!(document.source);
+    entry["departures"] = json!(document.departures);
+    to_python(py, &entry)
+}
+
+/// shipped_documents() -> dict: the documents of the shipped learned schemes as JSON, by name.
+#[pyfunction]
+fn shipped_documents(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let documents = PyDict::new(py);
+    for document in shipped::documents() {
+        documents.set_item(&document.spec().name, document.to_json().to_string())?;
+    }
+    Ok(documents)
+}
+
+fn entry(name: &str, doc: &str, source: &str, options: &[Param], kernel: bool) -> Value {
+    json!({"name": name, "doc": doc, "source": source, "options": params(options), "kernel": kernel})
+}
+
+/// signals() -> list of dicts: what a document can observe and report.
+#[pyfunction(name = "signals")]
+fn all_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    signals::all()
+        .map(|s| {
+            let mut value = entry(s.name, s.doc, s.source, s.options, s.kernel);
+            value["unit"] = json!(s.unit);
+            value["channels"] = json!(s.channels);
+            (value["low"], value["high"]) = (json!(s.low), json!(s.high));
+            (value["offset"], value["scale"], value["clip"]) =
+                (json!(s.offset), json!(s.scale), json!([s.clip.0, s.clip.1]));
+            to_python(py, &value)
+        })
+        .collect()
+}
+
+/// clocks() -> list of dicts: when a document can decide.
+#[pyfunction]
+fn clocks(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    CLOCKS.iter().map(|c| to_python(py, &entry(c.name, c.doc, c.source, c.options, c.kernel))).collect()
+}
+
+/// actuators() -> list of dicts: what the actions of a document can move.
+#[pyfunction]
+fn actuators(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    ACTUATORS
+        .iter()
+        .map(|a| {
+            let mut value = entry(a.name, a.doc, a.source, a.options, a.kernel);
+            value["unit"] = json!(a.unit);
+            value["moves"] = json!(moves(a.lever));
+            value["bounds"] = json!((!a.takes_ops).then_some([a.bounds.0, a.bounds.1]));
+            value["range"] = json!((!a.takes_ops).then_some([a.range.0, a.range.1]));
+            to_python(py, &value)
+        })
+        .collect()
+}
+
+/// bases() -> list of dicts: over what a document can decide.
+#[pyfunction]
+fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    BASES
+        .iter()
+        .map(|b| {
+            let mut value = entry(b.name, b.doc, b.source, b.options, b.kernel);
+            value["moves"] = json!(b.levers.iter().copied().map(moves).collect::<Vec<_>>());
+            to_python(py, &value)
+        })
+        .collect()
+}
+
+fn moves(lever: Lever) -> &'static str {
+    match lever {
+        Lever::Window => "window",
+        Lever::Rate => "rate",
+        Lever::Alpha => "alpha",
+    }
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(learned, module)?)?;
+    module.add_function(wrap_pyfunction!(shipped_documents, module)?)?;
+    module.add_function(wrap_pyfunction!(all_signals, module)?)?;
+    module.add_function(wrap_pyfunction!(clocks, module)?)?;
+    module.add_function(wrap_pyfunction!(actuators, module)?)?;
+    module.add_function(wrap_pyfunction!(bases, module)?)
+}
