@@ -94,7 +94,7 @@ class AcctParallelEnv(ParallelEnv[str, NDArray[np.float32], np.int64]):
         if missing:
             raise ActionError(f"no action for {', '.join(missing)}; every learner needs one in each step")
         given = as_actions([actions[agent] for agent in self.agents], (len(self.agents),))
-        rows, over = self._world.step(given)
+        rows, _, over = self._world.step(given)
         agents = self.agents
         reports = dict(zip(agents, rows, strict=True))
         means = {agent: float(rewards(rows, self._reward).mean()) for agent, rows in reports.items()}

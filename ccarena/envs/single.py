@@ -47,7 +47,7 @@ class WorldEnv(gym.Env[NDArray[np.float32], Act]):
             ActionError: the action is not in the action space; nothing has moved.
         """
         given = self._interface.actions(action, ()).reshape(1)
-        (report,), over = self._world.step(given)
+        (report,), _, over = self._world.step(given)
         info = dict(zip(self._interface.report_fields, report[0].tolist(), strict=True))
         info["interval_s"] = info["interval_ms"] / 1e3
         return self._world.observe(0), float(self._interface.rewards(report)[0]), False, over, info
