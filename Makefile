@@ -79,6 +79,7 @@ format: setup  ## Format the code
 docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m ccarena.configs.docs docs/configuration.md
 	$(BIN)/python -m ccarena.schemes_docs docs/schemes.md
+	$(BIN)/python -m ccarena.learned_docs docs/learned.md
 	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept

@@ -23,6 +23,30 @@ def validate_scenario(scenario_json: str) -> str:
 def schemes() -> list[dict[str, Any]]:
     """Every congestion control: `name`, `summary`, `learned`, `params`; a learned one's interface as well."""
 
+def learned(document_json: str) -> dict[str, Any]:
+    """A learned scheme's document, checked: what `VecWorlds.spec` has, and what is for readers.
+
+    `canonical` is the text that `digest` is of, `document` the whole document with every default; `summary`, `source` and
+    `departures` as it gives them. Raises ScenarioError, which names the path, the value, what was expected and the nearest
+    right name.
+    """
+
+def shipped_documents() -> dict[str, str]:
+    """The documents of the shipped learned schemes as JSON, by name, every default filled in."""
+
+def signals() -> list[dict[str, Any]]:
+    """What a document can observe and report: `name`, `unit`, `channels`, bounds `low` and `high`, the natural
+    normalisation `offset`, `scale` and `clip`, `source`, `doc`, `options`, and whether the `kernel` can compute it."""
+
+def clocks() -> list[dict[str, Any]]:
+    """When a document can decide: `name`, `source`, `doc`, `options`, `kernel`."""
+
+def actuators() -> list[dict[str, Any]]:
+    """What actions can move: `name`, `unit`, `moves`, `bounds`, `range`, `source`, `doc`, `options`, `kernel`."""
+
+def bases() -> list[dict[str, Any]]:
+    """Over what a document can decide: `name`, what of it an action `moves`, `source`, `doc`, `options`, `kernel`."""
+
 def queue_disciplines() -> list[dict[str, Any]]:
     """Every queue discipline: `name`, `summary`, `params`."""
 
@@ -71,9 +95,9 @@ def draw_scenario(
     """
 
 class VecWorlds:
-    """Many worlds with one learner each, drawn from a domain or running one scenario; exactly one of them is given.
+    """Many worlds with as many learners each, drawn from a domain or running one scenario; exactly one of them is given.
 
-    Raises ScenarioError, TraceError or PolicyError.
+    Arrays have a row per learner: those of the first world, of the second and so on. Raises ScenarioError, TraceError or PolicyError.
     """
 
     def __init__(
@@ -83,10 +107,24 @@ class VecWorlds:
         worlds: int = 1,
         seed: int = 0,
         threads: int = 1,
+        learners: int = 1,
     ) -> None: ...
     @property
     def observation(self) -> str:
         """What the learners observe, such as "acct-1"."""
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the learners observe, report and take.
+
+        `name` and `digest` of the document; `observation`, a list of `{name, signal, length, low, high, offset, scale, clip,
+        unit, doc}`, and its `observation_len`; `actions` (empty if continuous) or `bounds` (None if discrete); names of the
+        `report`'s and the `truth`'s columns; `params` and `inputs`.
+        """
+
+    @property
+    def learners(self) -> int:
+        """Learners of each world."""
 
     def __len__(self) -> int: ...
     def reset(self, observations: NDArray[np.float32], seed: int | None = None) -> None:
@@ -99,10 +137,13 @@ class VecWorlds:
         reports: NDArray[np.float32],
         truncated: NDArray[np.bool_],
         final_observations: NDArray[np.float32],
+        truth: NDArray[np.float32] | None = None,
     ) -> None:
-        """Runs every world to its next decision and fills the arrays, a row per world; the GIL is released meanwhile.
+        """Runs every world until each of its learners has decided and fills the arrays; the GIL is released meanwhile.
 
-        A world whose episode is over starts the next one; `final_observations` is written in its row alone.
+        A learner that decides more often keeps its action and reports its last interval. A world whose episode is over
+        starts the next one; `final_observations` is written in its rows alone. `truth`, `[rows, columns]`, gets what only
+        the simulator knows of the step.
         Raises ActionError, before any world has moved.
         """
 
@@ -124,6 +165,10 @@ class SharedWorld:
         """What the learners observe, such as "acct-1"."""
 
     @property
+    def spec(self) -> dict[str, Any]:
+        """What the learners observe, report and take, as `VecWorlds.spec`."""
+
+    @property
     def learners(self) -> int:
         """Number of learners."""
 
@@ -133,8 +178,11 @@ class SharedWorld:
     def observe(self, learner: int) -> NDArray[np.float32]:
         """What a learner sees, `[length]`."""
 
-    def step(self, actions: NDArray[np.float32]) -> tuple[list[NDArray[np.float32]], bool]:
-        """Runs until every learner has finished an interval: their reports `[k, columns]`, and whether it is over.
+    def step(
+        self, actions: NDArray[np.float32]
+    ) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], bool]:
+        """Runs until every learner has finished an interval: their reports `[k, columns]`, the truth of the step
+        `[learners, columns]`, and whether it is over.
 
         Raises ActionError, before the world has moved.
         """

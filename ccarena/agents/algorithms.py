@@ -29,13 +29,13 @@ def build(context: Context) -> Algorithm:
 def _own(context: Context, config: OwnAlgorithm) -> Algorithm:
     found = find(config.name, "algorithm")
     arguments = bind(found, config.arguments, "algorithm", config.name, ("context",))
-    missing = [name for name in (*_METHODS, "decisions") if not hasattr(found, name)]
-    if "decisions" in missing and "decisions" in getattr(found, "__annotations__", {}):
-        missing.remove("decisions")
+    missing = [name for name in _METHODS if not hasattr(found, name)]
     if missing:
         raise ConfigError(
             f"algorithm = {config.name}: it has no {', '.join(missing)}; expected a class that follows "
             "ccarena.agents.algorithm.Algorithm"
         )
     algorithm: Algorithm = found(context=context, **arguments)
+    if not hasattr(algorithm, "decisions"):
+        raise ConfigError(f"algorithm = {config.name}: it has no `decisions`, the count of those that it has learned from")
     return algorithm

@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ccarena_cc::{PolicySpec, Rate};
+use ccarena_cc::{Document, PolicySpec, Rate};
 use ccarena_kernel::run::{self, Inbox, RunError};
 use ccarena_kernel::serve::{self, Service};
 use ccarena_kernel::wire::Frames;
@@ -20,7 +21,7 @@ usage: ccarena-kernel run
        ccarena-kernel attach [--no-option] [--no-wcc] [--deadline-ms MS]
        ccarena-kernel status | detach
        ccarena-kernel weight WEIGHT|none [--mark N | --cgroup INODE | --cookie N]
-       ccarena-kernel daemon --scheme NAME | --policy FILE [--action A] [--param NAME=VALUE]...
+       ccarena-kernel daemon --scheme NAME|FILE.json | --policy FILE [--action A] [--param NAME=VALUE]...
                              [--weight W] [--desired-mbps R]
        ccarena-kernel check [--objects]
 
@@ -161,7 +162,7 @@ fn daemon(words: &[&str]) -> Done {
     let mut rest = words.iter();
     while let Some(&word) = rest.next() {
         match word {
-            "--scheme" => service.scheme = value(word, &mut rest)?.into(),
+            "--scheme" => set_scheme(&mut service, value(word, &mut rest)?)?,
             "--policy" => service.policy = Some(PolicySpec::Artifact(value(word, &mut rest)?.into())),
             "--action" => service.policy = Some(PolicySpec::Constant(number(word, &mut rest)?)),
             "--weight" => service.config.weight = number(word, &mut rest)?,
@@ -186,6 +187,23 @@ fn daemon(words: &[&str]) -> Done {
     let [_, signals] = inbox.fds();
     let served = service.run(&[signals]).map_err(failed)?;
     println!("{}", json!({"sockets": served.sockets, "reports": served.reports}));
+    Ok(())
+}
+
+/// A scheme by name, or a learned one by its document: JSON text, or a file of it.
+fn set_scheme(service: &mut Service, given: &str) -> Result<(), Failure> {
+    let text = if given.ends_with(".json") {
+        std::fs::read_to_string(given).map_err(|e| failed(format!("--scheme: {given}: cannot be read: {e}")))?
+    } else {
+        given.to_owned()
+    };
+    if text.trim_start().starts_with('{') {
+        let document = Document::parse(&text).map_err(|e| failed(format!("--scheme: {e}")))?;
+        service.scheme = document.spec().name.clone();
+        service.config.document = Some(Arc::new(document));
+    } else {
+        service.scheme = text;
+    }
     Ok(())
 }
 

@@ -271,13 +271,19 @@ impl Item {
         }
     }
 
+    /// It is read when the decider looks; other series are zero as long as there was no period.
+    fn is_live(&self) -> bool {
+        self.signal.live && self.history == 1
+    }
+
     fn entries(&self) -> Vec<Entry> {
+        let (low, high) = if self.is_live() { (self.low, self.high) } else { (self.low.min(0.0), self.high.max(0.0)) };
         let entry = |name| Entry {
             name,
             group: self.name.clone(),
             length: self.history,
-            low: self.low,
-            high: self.high,
+            low,
+            high,
             offset: self.offset,
             scale: self.scale,
             clip: self.clip,
@@ -311,7 +317,7 @@ impl Item {
                 high: self.high,
                 at: *at,
                 length: self.history,
-                live: self.signal.live && self.history == 1,
+                live: self.is_live(),
             });
             *at += self.history;
         }

@@ -16,6 +16,8 @@ pub mod plan;
 pub mod shipped;
 pub mod signals;
 pub mod spec;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use document::Document;

@@ -230,3 +230,29 @@ fn what_an_application_wants_is_told_in_time() {
     assert_eq!(daemon.on_timers(Time(50), &mut |_| ()).len(), 1);
     assert_eq!(daemon.next_timer(), Time::NEVER);
 }
+
+#[test]
+fn a_timer_asks_while_the_datapath_is_silent() {
+    let document = r#"{
+        "learned": 1, "name": "timed", "clock": {"kind": "timer", "period_ms": 20}, "base": "none",
+        "act": {"kind": "window", "bounds": [2, 100]}, "observe": {"signals": ["since_ack_ms"]}, "report": ["time_s"]
+    }"#;
+    let document = Some(ccarena_cc::Document::parse(document).unwrap().into());
+    let controller = build("timed", &Config { document, ..Config::default() }).unwrap();
+    let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
+    daemon.take_over(7, Driver { controller, decider: Some(Decider::Outside), ..driver("acct", 0) }, 0);
+    assert_eq!(daemon.next_timer(), Time::NEVER, "nothing has been sent");
+    let first = Event { cookie: 7, kind: EVENT_REPORT, sent_bytes: u64::from(MSS), mss: MSS, ..Event::default() };
+    let (_, answer) = daemon.on_event(&first, &mut |_| panic!("the period has just begun")).unwrap();
+    assert_eq!((answer.base, answer.interval_us), (BASE_HOLD, 5000), "four reports to a decision");
+    let mut silent_ms = Vec::new();
+    for _ in 0..3 {
+        let due = daemon.next_timer();
+        let replies = daemon.on_timers(due, &mut |decision| silent_ms.push(decision.observation[0].round()));
+        assert_eq!(replies.len(), 1);
+    }
+    assert_eq!(silent_ms, [20.0, 40.0, 60.0]);
+    let (_, answer) = daemon.act(0, 50.0, Time(60_000_000)).unwrap().unwrap();
+    assert_eq!(answer.window_packets, 50);
+    assert_eq!(daemon.flows[0].decisions, 3);
+}

@@ -1,0 +1,24 @@
+//! What the shipped documents do, held against their sources.
+
+mod aurora;
+mod hybrid;
+
+use crate::controller::Action;
+use crate::schemes::testing::Flow;
+
+fn due(flow: &mut Flow) -> bool {
+    flow.controller.learned().unwrap().take_decision()
+}
+
+fn act(flow: &mut Flow, a: f32) {
+    let now = flow.now;
+    flow.controller.learned().unwrap().act(Action::Continuous(a), now).unwrap();
+}
+
+/// The report's column `name`.
+fn report(flow: &mut Flow, name: &str) -> f64 {
+    let learned = flow.controller.learned().unwrap();
+    let mut report = vec![0.0; learned.spec().report.len()];
+    learned.report(&mut report);
+    f64::from(report[learned.spec().report.iter().position(|n| n == name).unwrap()])
+}
