@@ -63,7 +63,9 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             raise ConfigError(f"num_envs = {num_envs}: expected a multiple of the {self.learners} learners of a world")
         self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
         worlds = self.num_envs // self.learners
-        self._worlds = _core.VecWorlds(*setting.sources, worlds=worlds, seed=seed, threads=threads)
+        self._worlds = _core.VecWorlds(
+            *setting.sources, worlds=worlds, seed=seed, threads=threads, learners=self.learners
+        )
         setting.spec.check(self._worlds.spec)
         self.single_observation_space = setting.spec.observation_space
         self.single_action_space = setting.spec.action_space
