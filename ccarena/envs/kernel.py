@@ -97,7 +97,8 @@ class KernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
                 f'there is no usual reward for the scheme "{scheme}": give reward=, from reports to rewards'
             )
         self._reward = chosen
-        self.observation_space = observation_space(interface["observation"])
+        # Gymnasium types it by the observation, a box by any number.
+        self.observation_space = observation_space(interface["observation"])  # type: ignore[assignment]
         low, high = interface["bounds"]
         self.action_space: gym.Space[Any] = (
             gym.spaces.Discrete(len(interface["actions"]))
