@@ -593,7 +593,8 @@ impl Sender {
             // Growth needs forward progress as well (`tcp_may_raise_cwnd`).
             cwnd_limited: advanced && self.is_window_limited(),
             recovery: self.recovery,
-            ecn_ce: 0,
+            // All that an echoing acknowledgement delivers, as Linux counts (`tcp_count_delivered_ce`).
+            ecn_ce: if ack.echo_congestion { delivery.packets } else { 0 },
             advertised: (self.signals && ack.advertised != Rate(u64::MAX)).then_some(ack.advertised),
         };
         self.controller.on_ack(&info);
