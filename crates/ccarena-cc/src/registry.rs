@@ -89,6 +89,7 @@ const SCHEMES: &[Scheme] = &[
     schemes::acct::SCHEME,
     schemes::aurora::SCHEME,
     schemes::bbr::SCHEME,
+    schemes::bbr3::SCHEME,
     schemes::copa::SCHEME,
     schemes::cubic::SCHEME,
     schemes::ewtcp::SCHEME,

@@ -25,6 +25,7 @@ pub mod acct;
 pub(crate) mod aimd;
 pub mod aurora;
 pub mod bbr;
+pub mod bbr3;
 pub mod copa;
 pub mod cubic;
 pub(crate) mod cwnd;
