@@ -178,9 +178,7 @@ class SharedWorld:
     def observe(self, learner: int) -> NDArray[np.float32]:
         """What a learner sees, `[length]`."""
 
-    def step(
-        self, actions: NDArray[np.float32]
-    ) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], bool]:
+    def step(self, actions: NDArray[np.float32]) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], bool]:
         """Runs until every learner has finished an interval: their reports `[k, columns]`, the truth of the step
         `[learners, columns]`, and whether it is over.
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from ccarena import _core
 
-GENERATED = "<!-- Generated from the registries (crates/ccarena-cc/src/learned) by `make docs`; edit the entries there. -->"
+GENERATED = (
+    "<!-- Generated from the registries (crates/ccarena-cc/src/learned) by `make docs`; edit the entries there. -->"
+)
 
 
 def markdown() -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SCALAR_SLICE, SERIES_SLICES
 
 from ccarena import cli, doctor
-from ccarena.acct.spec import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SCALAR_SLICE, SERIES_SLICES
 from ccarena.policies import artifact
 from ccarena.policies.graph import OPERATIONS
 

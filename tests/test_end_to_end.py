@@ -178,8 +178,8 @@ def test_a_training_that_cannot_be_is_refused_before_it_starts(
         (("--env.link.presets", "[lte-drivng]"), 'unknown preset "lte-drivng"; did you mean "lte-driving'),
         (("--env.acct", "{budget_ms: -3}"), "env.acct.budget_ms is -3; expected"),
         (("--env.link.kinds", "{trace: 1}", "--env.link.traces", "[absent]"), 'env.link.traces: no trace "absent"'),
-        (("--eval.schemes", "[cubik]"), 'eval.schemes: unknown scheme "cubik"; did you mean "cubic"?'),
-        (("--network.hidden", "5000"), "network.hidden = 5000: expected a whole number, at least 1 and at most 4096"),
+        (("--baselines", "[cubik]"), 'baselines: unknown scheme "cubik"; did you mean "cubic"?'),
+        (("--network.hiden", "50"), 'network.hiden = 50: acct_conv takes no such argument; did you mean "hidden"?'),
     ):
         assert cli.main(["train", *words, "--out", str(run)]) == 2
         captured = capsys.readouterr()
@@ -189,10 +189,10 @@ def test_a_training_that_cannot_be_is_refused_before_it_starts(
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from ccarena.policies.networks import ActorCritic, to_artifact
+    from tests.policies.acct import RECORD, network, to_artifact
 
     path = tmp_path_factory.mktemp("policy") / "policy.safetensors"
-    to_artifact(ActorCritic(), {}, 0).save(path)
+    to_artifact(network(), RECORD.model_dump(mode="json"), 0).save(path)
     return path
 
 

@@ -113,8 +113,8 @@ class ActorCritic(nn.Module):
         self.critic = context.network(1)
         if has_memory(self.actor):
             raise ConfigError(
-                f"network = {context.config.network.name}: it has memory, and a3c learns without; take RecurrentPPO, or "
-                "an algorithm of your own"
+                f"network = {context.config.network.name}: it has memory, and a3c learns without; take RecurrentPPO, "
+                "or an algorithm of your own"
             )
         last = [layer for layer in self.actor.modules() if isinstance(layer, nn.Linear)]
         if last:

@@ -1,4 +1,4 @@
-"""Algorithms by the name in the configuration: A3C, any class of Stable-Baselines3 or sb3-contrib, or the user's own."""
+"""Algorithms by name: A3C, any class of Stable-Baselines3 or sb3-contrib, or the user's own."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def _own(context: Context, config: OwnAlgorithm) -> Algorithm:
         )
     algorithm: Algorithm = found(context=context, **arguments)
     if not hasattr(algorithm, "decisions"):
-        raise ConfigError(f"algorithm = {config.name}: it has no `decisions`, the count of those that it has learned from")
+        raise ConfigError(f"algorithm = {config.name}: it has no `decisions`: how many it has learned from")
     return algorithm

@@ -105,7 +105,9 @@ def free_folder(config: TrainConfig) -> Path:
 
 
 def _key_help() -> str:
-    lines = ["configuration keys (KEY, its default, what it takes; rewards, networks and algorithms take more, by name):"]
+    lines = [
+        "configuration keys (KEY, its default, what it takes; rewards, networks and algorithms take more, by name):"
+    ]
     kind = ""
     for key in keys():
         if key.kind != kind and key.kind:

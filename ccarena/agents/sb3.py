@@ -212,7 +212,7 @@ def _build(
         **arguments,
     }
     if config.discount == "time":
-        if "replay_buffer_class" in takes and "discounts" in inspect.getsource(found.train):
+        if "replay_buffer_class" in takes and "discounts" in inspect.getsource(getattr(found, "train")):
             given.setdefault("replay_buffer_class", TimedReplayBuffer)
         elif "rollout_buffer_class" in takes:
             given.setdefault("rollout_buffer_class", TimedRolloutBuffer)
@@ -230,7 +230,7 @@ def _build(
         found = type(f"Exploring{found.__name__}", (Explorer, found), {"noise": config.noise})
     recurrent = "Recurrent" in found.__name__
     try:
-        model: BaseAlgorithm = found("MlpLstmPolicy" if recurrent else "MlpPolicy", worlds, **given)  # type: ignore[call-arg]
+        model: BaseAlgorithm = found("MlpLstmPolicy" if recurrent else "MlpPolicy", worlds, **given)
     except (AssertionError, TypeError, ValueError) as error:
         raise ConfigError(f"algorithm = {config.name}: {error}") from error
     model.set_logger(Logger(folder=None, output_formats=[]))

@@ -61,8 +61,8 @@ def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
         filled = memory.buffer_size if memory.full else memory.pos
         rest["memory"] = {"pos": memory.pos, "full": memory.full}
         arrays |= {f"memory/{name}": array[:filled] for name, array in _columns(memory).items()}
-    for index, part in enumerate(_lstm_states(model)):
-        arrays[f"lstm/{index}"] = _array(part)
+    for index, remembered in enumerate(_lstm_states(model)):
+        arrays[f"lstm/{index}"] = _array(remembered)
     return arrays, rest
 
 
@@ -96,11 +96,11 @@ def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
     if isinstance(model, OffPolicyAlgorithm) and model.replay_buffer is not None:
         memory = model.replay_buffer
         memory.pos, memory.full = rest["memory"]["pos"], rest["memory"]["full"]
-        for name, array in _columns(memory).items():
+        for name, column in _columns(memory).items():
             saved = arrays[f"memory/{name}"]
-            array[: len(saved)] = saved
-    for index, part in enumerate(_lstm_states(model)):
-        part.copy_(_tensor(arrays[f"lstm/{index}"]))
+            column[: len(saved)] = saved
+    for order, remembered in enumerate(_lstm_states(model)):
+        remembered.copy_(_tensor(arrays[f"lstm/{order}"]))
 
     algorithm, position, has_gauss, cached = rest["numpy"]
     np.random.set_state((algorithm, arrays["numpy"].astype(np.uint32), position, has_gauss, cached))

@@ -79,7 +79,7 @@ class CrossTraffic(Section):
 
 
 class EnvConfig(Section):
-    """The training distribution: worlds with one bottleneck, on which one flow or several are under the agent's control."""
+    """The training distribution: worlds with one bottleneck and one learning flow or several."""
 
     worlds: int = Field(64, ge=1, le=65_536)
     """Worlds that are simulated side by side; A3C divides them evenly among its workers."""

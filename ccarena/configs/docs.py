@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ccarena.configs.keys import Key, keys, plain
+from ccarena.configs.keys import keys, plain
 
 GENERATED = "<!-- Generated from ccarena/configs/schema.py by `make docs`; edit there. -->"
 

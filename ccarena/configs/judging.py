@@ -14,11 +14,11 @@ LinkSet = Literal["slides", "constant", "steps", "cellular"]
 class ProgressConfig(Section):
     """Columns of the report in the learning curve, besides the reward, and on the page of an evaluation."""
 
-    means: list[str] = ["throughput_mbps", "queueing_delay_ms", "lost_packets"]
+    means: list[str] = Field(["throughput_mbps", "queueing_delay_ms", "lost_packets"])
     """Columns whose mean over decisions is recorded."""
     action: Text = "action"
     """Column that holds the action in force."""
-    shares: dict[str, list[str]] = {}
+    shares: dict[str, list[str]] = Field({})
     """Columns that hold a category 0, 1, ..., with the categories' names: shares of decisions are recorded."""
 
 
@@ -63,7 +63,7 @@ class ExpectationConfig(Section):
 class EvalConfig(Section):
     """The evaluation after training, on links that were not trained on."""
 
-    link_sets: list[LinkSet] = ["constant", "steps", "cellular"]
+    link_sets: list[LinkSet] = Field(["constant", "steps", "cellular"])
     """Groups of evaluation links; an empty list leaves the evaluation out."""
     duration_s: float = Field(30.0, gt=0, le=86_400)
     """Simulated time per run, s."""

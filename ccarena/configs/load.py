@@ -125,7 +125,9 @@ def _moved(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -
         where = data.get(section) if section else data
         if isinstance(where, Mapping) and leaf in where and not (section in NAMED and "name" in where):
             given = any(f"{key}.".startswith(f"{path}.") or f"{path}.".startswith(f"{key}.") for key in overrides)
-            return f"{COMMAND_LINE if given else source}: {path} = {_show(where[leaf])}: {instead} (docs/configuration.md)"
+            return (
+                f"{COMMAND_LINE if given else source}: {path} = {_show(where[leaf])}: {instead} (docs/configuration.md)"
+            )
     return None
 
 

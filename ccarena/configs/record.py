@@ -35,9 +35,7 @@ def record_of(scheme: Scheme) -> TrainConfig:
     if path.is_file():
         data = parse_yaml(path.read_bytes(), name)
         return _of_document(data) if isinstance(data, Mapping) and DOCUMENT_KEY in data else load_config(name)
-    raise ConfigError(
-        f"{name!r} is neither a learned scheme of this package nor a file{did_you_mean(name, shipped())}"
-    )
+    raise ConfigError(f"{name!r} is neither a learned scheme of this package nor a file{did_you_mean(name, shipped())}")
 
 
 def _of_document(document: Mapping[str, Any]) -> TrainConfig:

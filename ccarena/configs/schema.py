@@ -52,7 +52,7 @@ class TrainConfig(Section):
     """Name of the run, and of its folder: up to 100 letters, digits, `.`, `_`, `-`. Without it, the file's name."""
     document: Text | dict[str, Any]
     """The learned scheme: the name of a shipped document, a file, or the document itself (docs/learned-schemes.md)."""
-    params: dict[str, float] = {}
+    params: dict[str, float] = Field({})
     """Parameters of the document that differ from their defaults, such as `budget_ms: 5`."""
     reward: RewardConfig = RewardConfig()
     """What is maximised."""
@@ -79,11 +79,11 @@ class TrainConfig(Section):
     """The training distribution."""
     progress: ProgressConfig = ProgressConfig()
     """The learning curve."""
-    baselines: list[str] = ["cubic", "bbr", "reno"]
+    baselines: list[str] = Field(["cubic", "bbr", "reno"])
     """Heuristics that the evaluation runs beside the policy."""
-    controls: list[Control] = []
+    controls: list[Control] = Field([])
     """The scheme with one action always: what learning has to beat."""
-    expectations: list[ExpectationConfig] = []
+    expectations: list[ExpectationConfig] = Field([])
     """What the policy has to reach for the verdict "learned"."""
     eval: EvalConfig = EvalConfig()
     """Evaluation after training."""

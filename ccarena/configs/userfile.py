@@ -21,6 +21,7 @@ from ccarena.errors import ConfigError, did_you_mean
 
 __all__ = ["arguments_of", "bind", "find", "is_own", "own_file"]
 
+
 def is_own(name: str) -> bool:
     """Whether `name` means something in the user's own file."""
     return OWN_FILE in name
@@ -78,8 +79,6 @@ def _line_in(file: Path, error: BaseException) -> str:
     return "" if line is None else f", line {line}"
 
 
-
-
 def arguments_of(taker: Callable[..., Any], ours: Collection[str]) -> dict[str, inspect.Parameter] | None:
     """What a configuration may give `taker`: its parameters but `ours`; None if it takes anything."""
     parameters = inspect.signature(taker).parameters
@@ -88,7 +87,9 @@ def arguments_of(taker: Callable[..., Any], ours: Collection[str]) -> dict[str, 
     return {n: p for n, p in parameters.items() if n not in ours and p.kind is not inspect.Parameter.VAR_POSITIONAL}
 
 
-def bind(taker: Callable[..., Any], given: Mapping[str, Any], key: str, name: str, ours: Collection[str]) -> dict[str, Any]:
+def bind(
+    taker: Callable[..., Any], given: Mapping[str, Any], key: str, name: str, ours: Collection[str]
+) -> dict[str, Any]:
     """`given`, checked to be arguments of `taker`, whose parameters `ours` are not the user's to give.
 
     Raises ConfigError, naming the key, for one that it does not take, one that is missing and a number of another type.

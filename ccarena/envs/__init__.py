@@ -2,7 +2,8 @@
 
 `import ccarena` registers them: `gymnasium.make("ccarena/Learned-v0", spec="my.yaml")`,
 `gymnasium.make_vec("ccarena/Acct-v0", num_envs=64)`. `ccarena.envs.multi.LearnedParallelEnv` follows PettingZoo's
-parallel interface, `ccarena.envs.sb3` has what Stable-Baselines3 needs. docs/environment.md explains spaces and options.
+parallel interface, `ccarena.envs.sb3` has what Stable-Baselines3 needs. docs/environment.md explains spaces and
+options.
 """
 
 import ccarena.registration  # noqa: F401, in a command, where `import ccarena` has not done it

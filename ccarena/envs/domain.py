@@ -16,6 +16,7 @@ from ccarena.scenario import scenario_json
 from ccarena.traces import available, find
 from ccarena.traces.held_out import HELD_OUT
 
+
 def sources(record: TrainConfig, scenario: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
     """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
 

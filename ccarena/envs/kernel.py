@@ -74,7 +74,7 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
         self._traffic = traffic
         self._start(seed=0)
         self._flow = self._learner(self._draw())
-        self.observation_space = self._setting.spec.observation_space
+        self.observation_space = self._setting.spec.observation_space  # type: ignore[assignment]
         self.action_space: gym.Space[Any] = self._setting.spec.action_space
 
     @property

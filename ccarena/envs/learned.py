@@ -112,8 +112,8 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
     ) -> None:
         self._setting = Setting.of(spec, config, scenario, reward, learners=None if scenario is not None else 1)
         # Gymnasium types spaces by one type of action and observation, for boxes and discrete ones alike.
-        self.observation_space = self._setting.spec.observation_space
-        self.action_space = self._setting.spec.action_space  # type: ignore[assignment]
+        self.observation_space = self._setting.spec.observation_space  # type: ignore[assignment]
+        self.action_space = self._setting.spec.action_space
         self._start(seed=0)
 
     @property

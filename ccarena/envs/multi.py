@@ -97,9 +97,7 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any]):
         means = {
             agent: float(reward(rows, truth).mean()) for agent, rows, truth in zip(agents, reports, truths, strict=True)
         }
-        infos = {
-            agent: {"reports": rows, "columns": spec.report} for agent, rows in zip(agents, reports, strict=True)
-        }
+        infos = {agent: {"reports": rows, "columns": spec.report} for agent, rows in zip(agents, reports, strict=True)}
         observations = self._observe()
         if over:
             self.agents = []

@@ -100,8 +100,8 @@ class Reward:
         out = np.asarray(self._answer(reports, truth))
         if out.shape != (len(reports),) or out.dtype.kind not in "fiub":
             raise ConfigError(
-                f"reward = {self._name}: it answered {out.dtype} of shape {out.shape}; expected {len(reports)} numbers, "
-                "one per row of the columns that it is given"
+                f"reward = {self._name}: it answered {out.dtype} of shape {out.shape}; expected {len(reports)} "
+                "numbers, one per row of the columns that it is given"
             )
         out = out.astype(np.float32, copy=False)
         if not np.isfinite(out).all():
@@ -156,20 +156,23 @@ def _named(name: str) -> Callable[..., Any]:
         found = find(name, "reward")
         if not callable(found):
             raise ConfigError(f"reward = {name}: it is no function or class")
-        return found  # type: ignore[no-any-return]
+        return found
     if name not in BUILT_IN:
         raise ConfigError(
             f"reward = {name}: unknown reward{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "
             "FILE.py:NAME for your own"
         )
     module, _, attribute = BUILT_IN[name].partition(":")
-    return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
+    return getattr(import_module(module), attribute)
 
 
 def _with_coefficients(found: Callable[..., Any], config: RewardConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
     """What to call, and with which coefficients: an object of a class has them already."""
     bound = bind(found, config.arguments, "reward", config.name, GIVEN)
-    return (found(**bound), {}) if inspect.isclass(found) else (found, bound)
+    if not inspect.isclass(found):
+        return found, bound
+    made: Any = found(**bound)
+    return made, {}
 
 
 def _parameters(call: Callable[..., Any]) -> list[str]:

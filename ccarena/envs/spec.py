@@ -157,7 +157,8 @@ class Spec:
                 raise ConfigError(f"{self.name} has no action {action:g}; expected {low:g} to {high:g}")
             return action
         if action not in self.actions:
-            raise ConfigError(f"{self.name} has no action {action:g}; it has {', '.join(f'{a:g}' for a in self.actions)}")
+            known = ", ".join(f"{each:g}" for each in self.actions)
+            raise ConfigError(f"{self.name} has no action {action:g}; it has {known}")
         return self.actions.index(action)
 
     def check(self, other: Mapping[str, Any]) -> None:

@@ -77,7 +77,7 @@ def export_policy(args: argparse.Namespace) -> None:
 
 
 def _load(name: str) -> artifact.Artifact:
-    from ccarena.eval.command import find_policy
+    from ccarena.run_folder import find_policy
 
     return artifact.load(find_policy(name))
 

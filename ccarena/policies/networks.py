@@ -60,7 +60,7 @@ def states_of(network: nn.Module) -> dict[str, tuple[int, ...]]:
 
 def _named(name: str) -> Callable[..., Any]:
     if is_own(name):
-        return find(name, "network")  # type: ignore[no-any-return]
+        return find(name, "network")
     if name not in BUILT_IN:
         raise ConfigError(
             f"network = {name}: unknown network{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "

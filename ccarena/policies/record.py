@@ -15,7 +15,7 @@ __all__ = ["record_of", "scheme_of"]
 
 
 def record_of(policy: Artifact) -> TrainConfig:
-    """The record that `policy` was trained by; one with nothing but its document if it names none that is understood."""
+    """The record that `policy` was trained by; its document alone if it names none that is understood."""
     document = json.loads(policy.contract.document)
     try:
         record = load_config({**policy.training, "document": document})

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def fair(report, truth, fairness=0.5, delay=0.5, loss=2.0):
-    """Utilisation of all learners minus delay and loss, and `fairness` times what a flow lacks of its fair share, `[N]`.
+    """Utilisation of all learners, minus delay, loss and `fairness` times the distance from the fair share, `[N]`.
 
     `learners_mean_mbps`, `flows` and `fair_share_mbps` are the simulator's truth: no observation can name them.
     """

@@ -45,7 +45,7 @@ class Dagger:
         self.capacity = np.zeros(rows)
         self.rng = np.random.default_rng(context.config.seed)
         self.decisions = self.updates = 0
-        # A ring of whole rollouts: observations, the memory before each, the expert's choices, and where episodes began.
+        # A ring of rollouts: observations, the memory before each, the expert's choices, and where episodes began.
         shape = (buffer, rollout, rows)
         self.seen = np.zeros((*shape, context.spec.size), np.float32)
         self.before = np.zeros((buffer, rows, self.hidden), np.float32)
@@ -127,7 +127,8 @@ class Dagger:
             setattr(self, name, arrays[name].copy())
         self.h = torch.from_numpy(arrays["h"].copy())
         self.envs.set_state(arrays["environment"].tobytes())
-        self.network.load_state_dict({n: torch.from_numpy(arrays[f"network/{n}"].copy()) for n in self.network.state_dict()})
+        names = self.network.state_dict()
+        self.network.load_state_dict({name: torch.from_numpy(arrays[f"network/{name}"].copy()) for name in names})
         adam, moments = self.optimiser.state_dict(), {}
         for key in arrays:
             if key.startswith("adam/"):

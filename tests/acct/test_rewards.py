@@ -37,7 +37,9 @@ def test_hand_computed(zone: Zone, alpha: int, previous: int, lost: int, delay_r
 
 def test_weights_are_parameters() -> None:
     row = report(zone=Zone.BLUE, alpha=20, previous_alpha=10, lost_packets=4, delay_ratio=3)
-    assert Reward(RewardConfig(name="acct", omega=2, zeta=5, beta=0.5), SPEC)(row) == pytest.approx([101 - 20 - 1.5 - 8 - 0.5])
+    assert Reward(RewardConfig(name="acct", omega=2, zeta=5, beta=0.5), SPEC)(row) == pytest.approx(
+        [101 - 20 - 1.5 - 8 - 0.5]
+    )
 
 
 def test_rows_are_independent() -> None:

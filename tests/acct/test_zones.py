@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.acct import zones
-from ccarena.acct.spec import Zone
+from ccarena.acct.zones import Zone
 
 
 def test_the_four_corners() -> None:

@@ -16,14 +16,18 @@ from kernel_frames import Program
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: environments were not tested (run make)")
 
+from functools import partial
+
 import ccarena.envs
 from ccarena import _core
-from ccarena.acct.spec import ACTIONS, REPORT_FIELDS
-from ccarena.configs.schema import AcctEnvConfig
-from ccarena.envs.kernel import AcctKernelEnv, KernelEnv
+from ccarena.configs.schema import EnvConfig
+from ccarena.envs.kernel import LearnedKernelEnv
+from tests.envs.acct import ACTIONS, REPORT_FIELDS, AcctEnv
 from ccarena.errors import ActionError, ConfigError, MachineError, RunnerError, ScenarioError
 
-SHORT = AcctEnvConfig(episode_s=(1.0, 1.0))
+AcctKernelEnv = partial(LearnedKernelEnv, "acct")
+KernelEnv = partial(LearnedKernelEnv, "acct", None)
+SHORT = EnvConfig(episode_s=(1.0, 1.0))
 SCENARIO: dict[str, Any] = {
     "duration_s": 1,
     "links": [{"service": {"type": "constant", "rate_mbps": 12}, "agent": True}],
@@ -104,7 +108,7 @@ def test_several_side_by_side(program: Program, mode: str) -> None:
 
 def test_an_episode_s_link_is_the_simulated_world_s(program: Program) -> None:
     heard = program(PLAYS)
-    env, simulated = AcctKernelEnv(SHORT), ccarena.envs.AcctEnv(SHORT)
+    env, simulated = AcctKernelEnv(SHORT), AcctEnv(SHORT)
     domain = ccarena.envs.domain_json(SHORT)
     for episode, seed in ((0, 7), (1, None), (2, None), (0, 3)):
         first, info = env.reset(seed=seed)
@@ -230,7 +234,7 @@ def test_what_has_to_be_given() -> None:
 
 def test_another_reward(program: Program) -> None:
     program(PLAYS)
-    env = KernelEnv(SCENARIO, reward=lambda reports: -reports[:, REPORT_FIELDS.index("alpha")])
+    env = KernelEnv(SCENARIO, reward=lambda report: -report.alpha)
     env.reset()
     assert env.step(5)[1] == -ACTIONS[5]
     env.close()

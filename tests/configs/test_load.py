@@ -191,7 +191,9 @@ def test_any_bytes_are_a_configuration_or_a_configuration_error(content: bytes) 
         assert str(error)
 
 
-@given(st.sampled_from(["seed", "env", "env.link", "env.link.rate_mbps", "algorithm.entropy", "a.b"]), st.text(max_size=30))
+@given(
+    st.sampled_from(["seed", "env", "env.link", "env.link.rate_mbps", "algorithm.entropy", "a.b"]), st.text(max_size=30)
+)
 def test_any_override_is_a_configuration_or_a_configuration_error(key: str, text: str) -> None:
     try:
         config = load_config("acct", parse_overrides([f"--{key}={text}"]))
@@ -222,7 +224,9 @@ def test_another_document_or_name_drops_what_belonged_to_the_base_s(tmp_path: Pa
 def test_arguments_are_checked_against_who_takes_them(arguments: dict[str, object]) -> None:
     def taker(context: object, gamma: float = 0.9, steps: int = 3) -> None: ...
 
-    with pytest.raises(ConfigError, match=r"algorithm\.(gama = 1: mine takes no such|steps = 'many': expected a number)"):
+    with pytest.raises(
+        ConfigError, match=r"algorithm\.(gama = 1: mine takes no such|steps = 'many': expected a number)"
+    ):
         bind(taker, arguments, "algorithm", "mine", ("context",))
     assert bind(taker, {"gamma": 1}, "algorithm", "mine", ("context",)) == {"gamma": 1}
 

@@ -23,7 +23,8 @@ def test_pettingzoo_finds_it_deterministic() -> None:
 def test_learners_share_the_bottleneck() -> None:
     link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "agent": True}
     env = LearnedParallelEnv(
-        "acct", scenario={"duration_s": 4, "links": [link], "flows": [{"scheme": "acct", "count": 3}, {"scheme": "cubic"}]}
+        "acct",
+        scenario={"duration_s": 4, "links": [link], "flows": [{"scheme": "acct", "count": 3}, {"scheme": "cubic"}]},
     )
     assert len(env.possible_agents) == 3
     env.reset(seed=1)

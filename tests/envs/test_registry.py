@@ -17,7 +17,11 @@ import ccarena.envs
 from ccarena import _core
 
 ROOT = Path(__file__).parents[2]
-NAMES = sorted(name for name in gymnasium.registry if name.startswith("ccarena/") and "Kernel" not in name and "Learned" not in name)
+NAMES = sorted(
+    name
+    for name in gymnasium.registry
+    if name.startswith("ccarena/") and "Kernel" not in name and "Learned" not in name
+)
 
 
 def test_the_registry_has_them() -> None:

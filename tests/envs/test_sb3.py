@@ -11,7 +11,6 @@ pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 NOT INSTALLED
 from ccarena.envs.sb3 import Sb3VecEnv
 
 
-
 def test_terminal_observations_and_returns() -> None:
     native = AcctVectorEnv(4, SHORT, threads=1)
     wrapped = Sb3VecEnv(AcctVectorEnv(4, SHORT, threads=1, copy=False), reward_scale=0.01)

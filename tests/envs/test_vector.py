@@ -182,7 +182,8 @@ def test_counts_that_make_no_sense_are_refused() -> None:
 
 def test_1024_worlds_fit_in_2_gb() -> None:
     code = (
-        "import resource, numpy as np; from ccarena.envs import LearnedVectorEnv; envs = LearnedVectorEnv('acct', 1024); "
+        "import resource, numpy as np; from ccarena.envs import LearnedVectorEnv; "
+        "envs = LearnedVectorEnv('acct', 1024); "
         f"envs.reset(seed=1); rng = np.random.default_rng(1); "
         f"[envs.step(rng.integers(0, {len(ACTIONS)}, 1024)) for _ in range(40)]; "
         f"assert envs.step(np.zeros(1024, int))[0].shape == (1024, {OBSERVATION_SIZE}); "

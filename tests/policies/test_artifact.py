@@ -18,14 +18,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ccarena.acct import spec
 from ccarena.errors import PolicyError
-from ccarena.hyvar.spec import HYBRID
 from ccarena.policies import tensorfile
 from ccarena.policies.artifact import Artifact, load
-from ccarena.policies.contract import scheme
 from ccarena.policies.export import to_graph
-from ccarena.policies.networks import ActorCritic, Architecture, to_artifact
+from tests.policies.acct import SPEC, network, to_artifact
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: artifacts not checked (run make)")
 
@@ -33,7 +30,7 @@ core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: 
 @pytest.fixture
 def artifact() -> Artifact:
     torch.manual_seed(0)
-    made = to_artifact(ActorCritic(), training={"gamma": 0.99}, seed=7, evaluation={"reward": 90.5})
+    made = to_artifact(network(), training={"gamma": 0.99}, seed=7, evaluation={"reward": 90.5})
     return replace(made, params={"budget_ms": 20.0}, trained_on=[{"kind": "trace", "name": "lte", "digest": "0f"}])
 
 
@@ -48,15 +45,15 @@ def test_round_trip(artifact: Artifact, saved: Path) -> None:
     back = load(saved)
     assert (back.training, back.seed, back.evaluation) == ({"gamma": 0.99}, 7, {"reward": 90.5})
     assert (back.params, back.trained_on) == (artifact.params, artifact.trained_on)
-    assert back.versions["torch"] and back.document == {"learned": 1, "name": "acct-1"}
-    raw = torch.rand(16, spec.OBSERVATION_SIZE).numpy()
+    assert back.versions["torch"] and back.contract.digest == SPEC.digest
+    raw = torch.rand(16, SPEC.size).numpy()
     assert np.array_equal(artifact.outputs(raw), back.outputs(raw))
 
 
 def test_acting_needs_no_pytorch(saved: Path) -> None:
     code = (
         "import sys, numpy as np; sys.modules['torch'] = None; from ccarena.policies.artifact import Artifact; "
-        f"print(Artifact.load({str(saved)!r}).act(np.ones((2, {spec.OBSERVATION_SIZE}), np.float32)))"
+        f"print(Artifact.load({str(saved)!r}).act(np.ones((2, {SPEC.size}), np.float32)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("["), done.stderr
@@ -64,7 +61,7 @@ def test_acting_needs_no_pytorch(saved: Path) -> None:
 
 def test_other_sizes(tmp_path: Path) -> None:
     path = tmp_path / "large.safetensors"
-    to_artifact(ActorCritic(Architecture(filters=128, hidden=64)), {}, 0).save(path)
+    to_artifact(network(128, 64), {}, 0).save(path)
     assert load(path).graph.tensors["hidden.weight"].shape == (64, 4 * 128 + 2)
 
 
@@ -143,7 +140,7 @@ def test_corruptions_are_refused(name: str, saved: Path) -> None:
 
 @pytest.fixture(scope="module")
 def smallest() -> bytes:
-    return to_artifact(ActorCritic(Architecture(1, 1)), {}, 0).encode()
+    return to_artifact(network(1, 1), {}, 0).encode()
 
 
 @settings(max_examples=200, deadline=None)

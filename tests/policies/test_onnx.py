@@ -18,7 +18,8 @@ from ccarena.cli import main
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.export import to_graph
-from ccarena.policies.networks import ActorCritic, to_artifact
+from tests.policies.acct import SPEC, to_artifact
+from tests.policies.acct import network as make
 from ccarena.policies.onnx import to_onnx
 from tests.policies.random_graphs import OBSERVATION, Network, Stateful, networks
 from tests.policies.test_graph import contract
@@ -50,13 +51,13 @@ def test_an_lstm_over_a_history_is_refused_with_its_node() -> None:
 
 def test_the_command_shows_and_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(1)
-    network = ActorCritic()
+    network = make()
     torch.nn.init.orthogonal_(network.actor.out.weight, gain=2.0)
     policy, model = tmp_path / "policy.safetensors", tmp_path / "policy.onnx"
     to_artifact(network, {"name": "tried"}, 5).save(policy)
     assert main(["policy", "show", str(policy)]) == 0
     shown = capsys.readouterr().out
-    assert "digest acct-1" in shown and "hidden: linear of cat_1 -> [128]" in shown and "tried, seed 5" in shown
+    assert f"digest {SPEC.digest}" in shown and "hidden: linear of cat_1 -> [128]" in shown and "tried, seed 5" in shown
     assert main(["policy", "export", str(policy), "--onnx", str(model)]) == 0
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     raw = (20 * np.random.default_rng(0).random((64, 58)) ** 3).astype(np.float32)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from ccarena.acct import spec
 from ccarena.errors import PolicyError
-from ccarena.policies.networks import ActorCritic, Architecture, to_artifact
+from ccarena.agents.actor_critic import ActorCritic
+from tests.policies.acct import SPEC, to_artifact
+from tests.policies.acct import network as make
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: inference not compared (run make)")
 
@@ -18,11 +19,10 @@ core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: 
 @pytest.fixture(params=[(8, 128), (3, 17), (128, 128)], ids=lambda size: f"{size[0]}x{size[1]}")
 def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, ActorCritic]:
     torch.manual_seed(4)
-    network = ActorCritic(Architecture(*request.param))
+    network = make(*request.param)
     # Training's initial actor is nearly uniform, which would make the comparison of actions a matter of rounding.
     torch.nn.init.orthogonal_(network.actor.out.weight, gain=2.0)
     torch.nn.init.normal_(network.actor.out.bias)
-    network.normalisation.offset.uniform_(-0.1, 0.1)
     path = tmp_path / "policy.safetensors"
     to_artifact(network, {}, 0).save(path)
     return path, network
@@ -31,10 +31,10 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, ActorCr
 def test_same_actions_and_logits(saved: tuple[Path, ActorCritic]) -> None:
     path, network = saved
     rng = np.random.default_rng(7)
-    raw = (10 ** rng.uniform(-3, 3, (4096, spec.OBSERVATION_SIZE))).astype(np.float32)
+    raw = (10 ** rng.uniform(-3, 3, (4096, SPEC.size))).astype(np.float32)
     raw[:100] = 0
     with torch.no_grad():
-        expected = network.logits(torch.from_numpy(raw)).numpy()
+        expected = network.act(torch.from_numpy(raw)).numpy()
     actions, logits = core.Policy(str(path)).act(raw)
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-4)
     # Where two actions are equal to rounding, either may come out on top.

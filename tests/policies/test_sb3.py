@@ -14,15 +14,11 @@ pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 IS NOT INSTAL
 pytest.importorskip("sb3_contrib", reason="SB3-CONTRIB IS NOT INSTALLED: not tested (ccarena[train])")
 import sb3_contrib
 import stable_baselines3
-from stable_baselines3 import A2C, PPO
 
-from ccarena.acct import spec
-from ccarena.envs.sb3 import Sb3VecEnv
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact, load
-from ccarena.policies.contract import Contract, Normalisation, scheme
-from ccarena.policies.sb3 import AcctPolicy, NormalisedObservation, to_artifact
-from tests.agents.toy import ToyEnvs
+from ccarena.policies.contract import Contract, Normalisation
+from ccarena.policies.sb3 import NormalisedObservation, to_artifact
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: inference not compared (run make)")
 LENGTH = 9
@@ -156,44 +152,6 @@ def test_what_follows_the_normalisation_is_exported() -> None:
     assert artifact.graph.nodes[1].op == "tanh"
     observations = np.random.default_rng(0).normal(0, 2, (100, LENGTH)).astype(np.float32)
     np.testing.assert_array_equal(artifact.act(observations), model.predict(observations, deterministic=True)[0])
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "settings"),
-    [
-        (A2C, {"n_steps": 8, "learning_rate": 2e-3}),
-        (PPO, {"n_steps": 32, "batch_size": 256, "n_epochs": 4, "learning_rate": 1e-3}),
-    ],
-)
-def test_learns_and_converts(algorithm: type, settings: dict, tmp_path: Path) -> None:
-    envs = Sb3VecEnv(ToyEnvs(), reward_scale=0.01)
-    model = algorithm(
-        AcctPolicy, envs, gamma=0.9, seed=3, device="cpu", policy_kwargs={"filters": 4, "hidden": 32}, **settings
-    )
-    model.learn(30_000)
-
-    path = tmp_path / "policy.safetensors"
-    to_artifact(model, scheme("acct-1"), training={"note": "test"}).save(path)
-    artifact = load(path)
-    assert artifact.training["algorithm"] == algorithm.__name__
-    raw = torch.rand(64, spec.OBSERVATION_SIZE)
-    logits = torch.from_numpy(artifact.outputs(raw.numpy()))
-    # SB3's distribution holds normalised logits.
-    expected = model.policy.get_distribution(raw).distribution.logits
-    torch.testing.assert_close(torch.log_softmax(logits, 1), expected, rtol=0, atol=1e-5)
-    assert np.array_equal(artifact.act(raw.numpy()), model.predict(raw.numpy(), deterministic=True)[0])
-
-    returns = [episode["r"] for episode in model.ep_info_buffer]
-    lengths = [episode["l"] for episode in model.ep_info_buffer]
-    assert sum(returns) / sum(lengths) > 10 * ToyEnvs.RANDOM
-
-
-def test_sb3_saves_and_loads_its_own(tmp_path: Path) -> None:
-    model = A2C(AcctPolicy, Sb3VecEnv(ToyEnvs(4)), device="cpu", policy_kwargs={"filters": 4, "hidden": 32})
-    model.save(tmp_path / "model")
-    again = A2C.load(tmp_path / "model", device="cpu")
-    raw = np.random.default_rng(0).random((8, spec.OBSERVATION_SIZE), dtype=np.float32)
-    assert np.array_equal(model.predict(raw, deterministic=True)[0], again.predict(raw, deterministic=True)[0])
 
 
 def test_what_is_no_policy_of_a_learned_scheme_is_refused() -> None:

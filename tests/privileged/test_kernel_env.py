@@ -13,9 +13,10 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
 
+
 import ccarena.envs  # noqa: F401, registers them
-from ccarena.acct.spec import ACTIONS, REPORT_FIELDS
-from ccarena.envs.kernel import AcctKernelEnv, KernelEnv
+from ccarena.envs.kernel import LearnedKernelEnv
+from tests.envs.acct import ACTIONS, REPORT_FIELDS
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -75,7 +76,7 @@ def test_an_episode_of_a_continuous_scheme(name: str) -> None:
 
 
 def test_leaving_in_the_middle_and_coming_back() -> None:
-    env = KernelEnv(ALONE)
+    env = LearnedKernelEnv("acct", scenario=ALONE)
     for _ in range(2):
         env.reset(seed=2)
         for _ in range(5):
@@ -104,7 +105,7 @@ def test_fine_tuning_with_stable_baselines3() -> None:
     sb3 = pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 NOT INSTALLED: fine-tuning was not tried")
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    envs = DummyVecEnv([lambda: AcctKernelEnv(scenario=ALONE) for _ in range(2)])
+    envs = DummyVecEnv([lambda: LearnedKernelEnv("acct", scenario=ALONE) for _ in range(2)])
     model = sb3.A2C("MlpPolicy", envs, n_steps=8, device="cpu", seed=1)
     before = [parameter.clone() for parameter in model.policy.parameters()]
     model.learn(32)

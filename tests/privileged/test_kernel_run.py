@@ -16,7 +16,8 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
 
-from ccarena.acct.spec import REPORT_FIELDS
+from tests.envs.acct import REPORT_FIELDS
+
 from ccarena.backends import simulate
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError

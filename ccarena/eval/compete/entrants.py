@@ -185,7 +185,9 @@ def _known(name: str, where: str) -> dict[str, Any]:
     return schemes[name]
 
 
-def _policy(given: str | Path | None, scheme: dict[str, Any], flow_scheme: Any, where: str) -> tuple[Any, dict[str, float], str]:
+def _policy(
+    given: str | Path | None, scheme: dict[str, Any], flow_scheme: Any, where: str
+) -> tuple[Any, dict[str, float], str]:
     """(the flow's `policy`, the parameters that it was trained with, its short name)."""
     name = scheme["name"]
     if given is None:
@@ -199,7 +201,8 @@ def _policy(given: str | Path | None, scheme: dict[str, Any], flow_scheme: Any, 
         trained = artifact.load(path)
         if trained.contract.digest != digest_of(flow_scheme):
             other = trained.document.get("name")
-            raise ConfigError(f"{where}: {path} is a policy of {other} ({trained.contract.digest}), not of this {name}")
+            message = f"{where}: {path} is a policy of {other} ({trained.contract.digest}), not of this {name}"
+            raise ConfigError(message) from None
         return str(path), dict(trained.params), path.parent.name if path.name == POLICY else path.stem
     actions = scheme.get("actions") or []
     if actions and action not in actions:

@@ -60,7 +60,10 @@ def evaluate(
     TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
     """
     if policy is None:
-        names, lineup = list(link_sets or held_out.LINK_SETS), [held_out.heuristic(name) for name in schemes or BASELINES]
+        names, lineup = (
+            list(link_sets or held_out.LINK_SETS),
+            [held_out.heuristic(name) for name in schemes or BASELINES],
+        )
         meta = _asked(names, seeds, duration_s, schemes or BASELINES)
         return run_lineup(held_out.build(names, seeds, duration_s), lineup, meta, None, threads, progress, backend)
     trained = artifact.load(policy)

@@ -29,12 +29,12 @@ class Evaluation:
     queue_ns: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
-    """By group and learned scheme: how often each action was chosen after an interval of each category, `[categories]
-    [actions]`; empty if the record names no category or actions are continuous."""
+    """By group and learned scheme: how often each action was chosen after an interval of each category
+    `[categories][actions]`; empty if the record names no category or actions are continuous."""
     meta: dict[str, Any] = field(default_factory=dict)
-    """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `controls`, those
-    of the scheme with one action always; `expectations`, as in its record; `categories` and `action_values` of `actions`;
-    `shares`, as in its record's `progress`; and `trained_on`."""
+    """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `controls`,
+    those of the scheme with one action always; `expectations`, as in its record; `categories` and `action_values` of
+    `actions`; `shares`, as in its record's `progress`; and `trained_on`."""
     warnings: list[str] = field(default_factory=list)
     """What a reader must know before believing a row."""
 

@@ -157,7 +157,7 @@ class _Claim:
         return all(gain >= 0 for gain in gains) and any(g > s for g, s in zip(gains, scales, strict=True))
 
     def _of(self, scheme: str) -> dict[str, float] | None:
-        """The figures of `scheme`: means over all runs, or medians over links of ratios to the baseline. None: no run."""
+        """The figures of `scheme`: means over runs, or medians over links of ratios to the baseline. None: no run."""
         rows = self._result.of(self.group, scheme)
         if self._expected.relative_to is None:
             chosen = [row for row in rows if row.get("gain", 1.0) == 1.0]

@@ -14,8 +14,8 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
     for number, one in enumerate(verdict.expectations, start=1):
         columns = {
             f"seed {seed}": one.measured,
-            "without learning": one.unlearned,
-            "CUBIC": one.cubic,
+            "without learning": one.control,
+            "CUBIC": one.baseline,
             "capacity known one RTT late": one.oracle,
         }
         for case, text in columns.items():

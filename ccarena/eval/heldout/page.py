@@ -159,7 +159,8 @@ def _expectation_table(verdict: Verdict) -> str:
     )
     return _section(
         "Expectations",
-        "What the scheme's record expects of it. The last two columns say what is possible: for the scheme's own rules without learning, "
+        "What the scheme's record expects of it. The last two columns say what is possible: for the scheme's own rules "
+        "without learning, "
         "and, by physics, for a sender that learns of capacity one round trip late and knows everything else (packets' "
         "rounding is not in it).",
         f'<div class="scroll"><table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',

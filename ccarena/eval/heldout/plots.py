@@ -146,11 +146,13 @@ def throughput_delay(result: Evaluation) -> go.Figure:
             colour, _, symbol = style_of(scheme, result)
             text = [f"{run['link']}, seed {run['seed']}" for run in runs]
             marks = go.Scatter(
-                x=delay, y=use, text=text, mode="markers", name=name_of(scheme, result.policy), legendgroup=scheme, showlegend=False,
+                x=delay, y=use, text=text, mode="markers",
+                name=name_of(scheme, result.policy), legendgroup=scheme, showlegend=False,
                 marker={"color": colour, "symbol": symbol, "size": 6, "opacity": 0.35},
             )  # fmt: skip
             median = go.Scatter(
-                x=[np.median(delay)], y=[np.median(use)], mode="markers", name=name_of(scheme, result.policy), legendgroup=scheme,
+                x=[np.median(delay)], y=[np.median(use)], mode="markers",
+                name=name_of(scheme, result.policy), legendgroup=scheme,
                 showlegend=index == 0, marker={"color": colour, "symbol": symbol, "size": 15, "line": {"width": 1.5}},
             )  # fmt: skip
             figure.add_trace(marks, row + 1, column + 1)
@@ -192,7 +194,8 @@ def queue_cdf(result: Evaluation) -> go.Figure:
             share = 100 * np.cumsum(spent) / max(np.sum(spent), 1)
             line = go.Scatter(
                 # Moved by one packet, so that an empty queue has a place on the logarithmic axis.
-                x=np.arange(len(share)) + 1, y=share, mode="lines", name=name_of(scheme, result.policy), legendgroup=scheme,
+                x=np.arange(len(share)) + 1, y=share, mode="lines",
+                name=name_of(scheme, result.policy), legendgroup=scheme,
                 legendrank=1 if scheme == result.policy else 1000, showlegend=index == 0,
                 line={"color": colour, "dash": dash, "shape": "hv", "width": 2},
             )  # fmt: skip

@@ -35,7 +35,9 @@ def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
         for scheme in result.schemes():
             runs = [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
             if runs:
-                rows.append([group, label(scheme, result.policy), *(show(figure, mean_of(runs, figure)) for figure in SUMMARY)])
+                rows.append(
+                    [group, label(scheme, result.policy), *(show(figure, mean_of(runs, figure)) for figure in SUMMARY)]
+                )
     return head, rows
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ccarena.backends import KERNEL, SIM
-from ccarena.configs.load import parse_yaml
+from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.reproduce import computed, kernel, measures, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim

@@ -23,11 +23,11 @@ def one_link(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
-    networks = pytest.importorskip(
-        "ccarena.policies.networks", reason="PYTORCH IS NOT INSTALLED: no policy to evaluate (ccarena[train])"
-    )
+    pytest.importorskip("torch", reason="PYTORCH IS NOT INSTALLED: no policy to evaluate (ccarena[train])")
+    from tests.policies.acct import RECORD, network, to_artifact
+
     policy = tmp_path / "policy.safetensors"
-    networks.to_artifact(networks.ActorCritic(), {}, 3).save(policy)
+    to_artifact(network(), RECORD.model_dump(mode="json"), 3).save(policy)
     result = evaluate(policy, ["constant"], seeds=1, threads=2)
     assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", ORACLE]
     for row in result.rows:

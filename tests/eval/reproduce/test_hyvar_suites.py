@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from ccarena.hyvar.spec import LAYOUTS
 
 from ccarena import cli, traces
 from ccarena.errors import PolicyError, TraceError
 from ccarena.eval.reproduce import policy, runs, suite
-from ccarena.hyvar.spec import LAYOUTS
 from tests.policies.made import continuous
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
