@@ -68,8 +68,8 @@ def _compare(module: nn.Module, graph: Graph) -> None:
         found = _flat(module(torch.from_numpy(x), *parts))
     expected = run(graph, x, given)
     results = [found[0], torch.cat([v.reshape(8, -1) for v in found[1:]], dim=1)] if parts else [found[0]]
-    for ours, theirs in zip(expected, results, strict=False):
-        theirs = theirs.numpy().reshape(ours.shape)
+    for ours, result in zip(expected, results, strict=False):
+        theirs = result.numpy().reshape(ours.shape)
         scale = max(1.0, float(np.abs(theirs).max(initial=0)))
         if not np.allclose(ours, theirs, rtol=0, atol=1e-4 * scale):
             raise PolicyError(
@@ -135,13 +135,12 @@ class _Exporter:
         for node in traced.nodes:
             self._current = node
             if node.op == "placeholder":
-                value = next(given, None)
-                if value is None and not node.args and node.target not in optional:
+                self._env[node] = next(given, None)
+                if self._env[node] is None and not node.args and node.target not in optional:
                     raise PolicyError(
                         f"{type(module).__name__}.forward: argument `{node.target}` is neither the observation nor a "
                         f"state; states given: {list(states) or 'none'}"
                     )
-                self._env[node] = value
             elif node.op == "output":
                 results = _flat(self._look_up(node.args[0]))
             else:
