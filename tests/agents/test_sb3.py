@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -17,31 +18,37 @@ pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 NOT INSTALLED
 import torch
 
 from ccarena import _core
-from ccarena.agents import sb3, train_sb3
+from ccarena.agents import sb3_buffers
+from ccarena.agents.algorithm import Context
+from ccarena.agents.sb3 import Sb3
 from ccarena.agents.runs import INTERRUPTED
+from ccarena.agents.semi_markov import discounted
+from ccarena.agents.train import artifact_of, environments, train
 from ccarena.cli import main
-from ccarena.configs import load_config
-from ccarena.configs.schema import Sb3Config, Sb3TrainConfig
-from ccarena.envs import OrcaVectorEnv
+from ccarena.configs import TrainConfig, load_config
+from ccarena.configs.schema import Sb3Config
+from ccarena.envs import LearnedVectorEnv
+from ccarena.envs.spec import spec_of
 from ccarena.errors import CheckpointError, ConfigError
 from ccarena.hyvar import discounted
 from ccarena.policies.artifact import Artifact, load
 from ccarena.policies.contract import scheme
 from ccarena.policies.sb3 import to_artifact
 
-ALGORITHMS = (("hyvar", "td3"), ("orca", "sac"), ("aurora", "ppo"))
+OFF_POLICY = {"learning_starts": 64, "buffer_size": 400, "batch_size": 32, "gradient_steps": 1, "train_freq": 1}
+ALGORITHMS = {
+    "TD3": {**OFF_POLICY, "noise": 0.2},
+    "SAC": {**OFF_POLICY, "noise": 0},
+    "PPO": {"n_steps": 8, "batch_size": 32, "n_epochs": 2},
+}
+PAIRS = (("hyvar", "TD3"), ("orca", "SAC"), ("aurora", "PPO"))
 
 
-def configuration(out: Path, name: str = "hyvar", algorithm: str = "td3", **changes: Any) -> Sb3TrainConfig:
+def configuration(out: Path, name: str = "hyvar", algorithm: str = "TD3", **changes: Any) -> TrainConfig:
     settings = {
         "total_decisions": 640,
         "network.hidden": [16, 8],
-        "agent.algorithm": algorithm,
-        "agent.batch_size": 32,
-        "agent.buffer_size": 400,
-        "agent.learning_starts": 64,
-        "agent.gradient_steps": 1,
-        "agent.rollout_length": 8,
+        "algorithm": {"name": algorithm, **ALGORITHMS[algorithm]},
         "env.worlds": 8,
         "env.episode_s": [0.5, 1],
         "env.link.rate_mbps": [6, 24],
@@ -51,9 +58,7 @@ def configuration(out: Path, name: str = "hyvar", algorithm: str = "td3", **chan
         "checkpoint_every_s": 1000.0,
         "out": str(out),
     }
-    config = load_config(name, settings | {key.replace("__", "."): value for key, value in changes.items()})
-    assert isinstance(config, Sb3TrainConfig)
-    return config
+    return load_config(name, settings | {key.replace("__", "."): value for key, value in changes.items()})
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -71,7 +76,7 @@ def same(one: Path, two: Path) -> bool:
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """Sends this process SIGINT during the given step of all worlds."""
-    step, count = OrcaVectorEnv.__mro__[2].step, 0
+    step, count = LearnedVectorEnv.step, 0
 
     def counted(self: Any, actions: Any) -> Any:
         nonlocal count
@@ -80,18 +85,18 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
             os.kill(os.getpid(), signal.SIGINT)
         return step(self, actions)
 
-    monkeypatch.setattr(OrcaVectorEnv.__mro__[2], "step", counted)
+    monkeypatch.setattr(LearnedVectorEnv, "step", counted)
 
 
-@pytest.mark.parametrize(("name", "algorithm"), ALGORITHMS)
+@pytest.mark.parametrize(("name", "algorithm"), PAIRS)
 def test_a_run_leaves_its_files_and_its_policy_acts_alike_everywhere(name: str, algorithm: str, tmp_path: Path) -> None:
     config = configuration(tmp_path, name, algorithm)
-    assert train_sb3.train(config) == 0
+    assert train(config) == 0
     names = {path.name for path in tmp_path.iterdir()}
     assert names >= {"config.yaml", "policy.safetensors", "progress.jsonl", "checkpoint.safetensors", "tensorboard"}
     assert load_config(tmp_path / "config.yaml") == config
     curve = rows(tmp_path)
-    assert curve[-1]["decisions"] >= 640 and curve[-1]["interval_s"] > 0
+    assert curve[-1]["decisions"] >= 640 and curve[-1]["interval_ms"] > 0
     assert any("critic_loss" in row or "value_loss" in row for row in curve)
 
     artifact = policy(tmp_path)
@@ -104,32 +109,33 @@ def test_a_run_leaves_its_files_and_its_policy_acts_alike_everywhere(name: str, 
     assert native.std() > 0
 
 
-@pytest.mark.parametrize(("name", "algorithm"), ALGORITHMS)
+@pytest.mark.parametrize(("name", "algorithm"), PAIRS)
 def test_the_artifact_is_the_models_deterministic_policy(name: str, algorithm: str, tmp_path: Path) -> None:
     config = configuration(tmp_path, name, algorithm, total_decisions=160)
-    model = sb3.build(config, train_sb3.environments(config))
-    model.learn(160)
-    observations = np.random.default_rng(2).normal(1, 2, (200, *model.observation_space.shape)).astype(np.float32)
-    expected, _ = model.predict(observations, deterministic=True)
-    artifact = to_artifact(model, scheme(sb3.LAYOUTS[name].id))
+    context = Context(config, spec_of(config), environments(config))
+    made = Sb3(context)
+    made._model.learn(160)
+    observations = np.random.default_rng(2).normal(1, 2, (200, context.spec.size)).astype(np.float32)
+    expected, _ = made._model.predict(observations, deterministic=True)
+    artifact = artifact_of(context, made.policy())
     np.testing.assert_allclose(artifact.act(observations), expected[:, 0], atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "algorithm"), ALGORITHMS)
+@pytest.mark.parametrize(("name", "algorithm"), PAIRS)
 def test_interrupted_and_resumed_equals_uninterrupted(
     name: str, algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train_sb3.train(configuration(whole, name, algorithm))
+    train(configuration(whole, name, algorithm))
     with monkeypatch.context() as patch:
         stop_after(patch, 43)
-        assert train_sb3.train(configuration(parts, name, algorithm, threads=1)) == INTERRUPTED
+        assert train(configuration(parts, name, algorithm, threads=1)) == INTERRUPTED
     assert f"--out {parts} --resume" in capsys.readouterr().err
     assert not (parts / "policy.safetensors").exists()
     # What others draw from the global generators meanwhile does not matter.
     np.random.random(7)
     torch.rand(7)
-    assert train_sb3.train(configuration(parts, name, algorithm), resume=True) == 0
+    assert train(configuration(parts, name, algorithm), resume=True) == 0
     assert same(whole, parts)
     without_times = [
         [{k: v for k, v in row.items() if k != "elapsed_s"} for row in rows(out)] for out in (whole, parts)
@@ -139,22 +145,22 @@ def test_interrupted_and_resumed_equals_uninterrupted(
 
 def test_same_seed_same_policy_and_another_seed_another(tmp_path: Path) -> None:
     for run, seed, threads in (("a", 1, 1), ("b", 1, 2), ("c", 2, 1)):
-        train_sb3.train(configuration(tmp_path / run, total_decisions=320, seed=seed, threads=threads))
+        train(configuration(tmp_path / run, total_decisions=320, seed=seed, threads=threads))
     assert same(tmp_path / "a", tmp_path / "b") and not same(tmp_path / "a", tmp_path / "c")
 
 
 def test_runs_are_not_overwritten_and_other_configurations_not_resumed(tmp_path: Path) -> None:
     config = configuration(tmp_path, total_decisions=160)
-    train_sb3.train(config)
+    train(config)
     with pytest.raises(ConfigError, match="holds a run already"):
-        train_sb3.train(config)
-    with pytest.raises(CheckpointError, match=r"other values of agent\.gamma"):
-        train_sb3.train(configuration(tmp_path, total_decisions=160, agent__gamma=0.9), resume=True)
+        train(config)
+    with pytest.raises(CheckpointError, match=r"other values of algorithm\.gamma"):
+        train(configuration(tmp_path, total_decisions=160, algorithm__gamma=0.9), resume=True)
 
 
 def test_rewards_and_discounts_count_by_time(tmp_path: Path) -> None:
-    def worlds(**agent: Any) -> sb3.TimedVecEnv:
-        envs = sb3.TimedVecEnv(train_sb3.environments(configuration(tmp_path)), Sb3Config(**agent))
+    def worlds(**agent: Any) -> sb3_buffers.TimedVecEnv:
+        envs = sb3_buffers.TimedVecEnv(environments(configuration(tmp_path))(8, 1), Sb3Config(**agent))
         envs.seed(3)
         envs.reset()
         return envs
@@ -178,7 +184,7 @@ def test_rewards_and_discounts_count_by_time(tmp_path: Path) -> None:
 
 def test_the_replay_buffer_returns_each_transitions_own_discount() -> None:
     space, action = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Box(-1, 1, (1,), np.float32)
-    buffer = sb3.TimedReplayBuffer(8, space, action, "cpu", n_envs=2)
+    buffer = sb3_buffers.TimedReplayBuffer(8, space, action, "cpu", n_envs=2)
     for k in range(4):
         rows = np.full((2, 2), k, np.float32) + np.array([[0], [0.5]], np.float32)
         infos = [{"discount": 0.1 * k}, {"discount": 0.1 * k + 0.05, "TimeLimit.truncated": True}]
@@ -196,7 +202,8 @@ def test_advantages_with_equal_discounts_are_sb3s() -> None:
     space, action = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Box(-1, 1, (1,), np.float32)
     common = {"n_envs": 3, "gamma": 0.9, "gae_lambda": 0.8}
     plain = RolloutBuffer(6, space, action, "cpu", **common)
-    timed = sb3.TimedRolloutBuffer(6, space, action, "cpu", discounts=lambda: np.full(3, 0.9, np.float32), **common)
+    worlds = SimpleNamespace(discounts=np.full(3, 0.9, np.float32))
+    timed = sb3_buffers.TimedRolloutBuffer(6, space, action, "cpu", discounts=worlds, **common)
     rng = np.random.default_rng(1)
     for _ in range(6):
         observation, rewards, starts = rng.normal(size=(3, 2)), rng.normal(size=3), rng.random(3) < 0.3
@@ -214,25 +221,27 @@ def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest
     pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the page is not written")
     out = tmp_path / "run"
     words = ["train", "--config", "hyvar", "--total-decisions", "320", "--env.worlds", "8", "--out", str(out)]
-    words += ["--env.episode_s", "1", "--agent.learning_starts", "64", "--eval.link_sets", "[slides]"]
-    words += ["--eval.seeds", "1", "--eval.duration_s", "2", "--eval.schemes", "[]"]
+    words += ["--env.episode_s", "1", "--algorithm.learning_starts", "64", "--eval.link_sets", "[slides]"]
+    words += ["--eval.seeds", "1", "--eval.duration_s", "2", "--baselines", "[]"]
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert shown.strip().splitlines()[-1].startswith("verdict: ")
     assert {"report.html", "results.json", "evaluation.json"} <= {path.name for path in out.iterdir()}
     evaluation = policy(out).evaluation
     assert set(evaluation["means"]["slides"]) == {"hyvar", "cubic", "hyvar 2^-0.1", "oracle"}
-    assert policy(out).training["env"]["hyvar"]["max_action"] == 1.0
+    assert policy(out).params["max_action"] == 1.0
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--agent.gama", "0.9"], 'unknown key; did you mean "agent.gamma"?'),
-        (["--agent.algorithm", "a3c"], "expected one of td3, sac, ppo"),
-        (["--env.hyvar", "{alfa: 1}"], 'unknown parameter "alfa"; did you mean "alpha"?'),
-        (["--network.filters", "8"], "network.filters = 8: unknown key"),
-        (["--eval.schemes", "[acct]"], 'eval.schemes: unknown scheme "acct"'),
+        (["--algorithm.gama", "0.9"], 'TD3 takes no such argument; did you mean "gamma"?'),
+        (["--algorithm.name", "TD4"], 'unknown algorithm; did you mean "TD3"?'),
+        (["--algorithm", "PPO", "--algorithm.noise", "0.1"], "algorithm.noise = 0.1: it is for off-policy"),
+        (["--params", "{alfa: 1}"], 'unknown parameter "alfa"; did you mean "alpha"?'),
+        (["--network.filters", "8"], "network.filters = 8: mlp takes no such argument"),
+        (["--reward.epsilom", "8"], 'reward.epsilom = 8: hyvar takes no such argument; did you mean "epsilon"?'),
+        (["--baselines", "[acct]"], 'baselines: unknown scheme "acct"'),
     ],
 )
 def test_wrong_keys_are_refused_before_anything_starts(

@@ -14,11 +14,14 @@ pytest.importorskip("stable_baselines3", reason="STABLE-BASELINES3 IS NOT INSTAL
 pytest.importorskip("sb3_contrib", reason="SB3-CONTRIB IS NOT INSTALLED: not tested (ccarena[train])")
 import sb3_contrib
 import stable_baselines3
+from stable_baselines3 import PPO
 
+from ccarena.envs.sb3 import Sb3VecEnv
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact, load
 from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.sb3 import NormalisedObservation, to_artifact
+from tests.agents.toy import ToyEnvs
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: inference not compared (run make)")
 LENGTH = 9

@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_decides_for_a_scheme_that_it_observes() {
+    fn a_policy_decides_for_the_document_that_it_was_trained_for() {
         let artifact = PolicySpec::Artifact(GOLDEN.into());
-        let Ok(mut decider) = bind("acct", Some(&artifact), false) else { panic!("the policy observes acct-1") };
+        let Ok(mut decider) = bind("acct", Some(&artifact), false) else { panic!("the policy is acct's") };
         let mut controller = build("acct", &Config::default()).unwrap();
         assert!(decider.decide(controller.learned().unwrap(), Time::ZERO));
         let error = bind("hyvar", Some(&artifact), false).unwrap_err();
-        assert!(error.ends_with("golden.safetensors: observes \"acct-1\"; the scheme gives \"hyvar-1\""), "{error}");
+        assert!(error.contains("golden.safetensors: was trained for the document"), "{error}");
     }
 
     #[test]

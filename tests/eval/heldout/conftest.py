@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import pytest
 from ccarena import backends
 from ccarena.eval.heldout import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from tests.envs.acct import RECORD, SPEC  # noqa: E402
 
 LOADS = {"cubic": (0.97, 80), "bbr": (0.9, 20), "reno": (0.95, 40), "acct": (0.5, 0)}
 
@@ -28,7 +33,10 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
     class Trained:
         seed = 7
         versions: dict[str, str] = {}  # noqa: RUF012
-        training: dict[str, Any] = {}  # noqa: RUF012
+        training = RECORD.model_dump(mode="json")
+        contract = SPEC.contract
+        params: dict[str, float] = {}  # noqa: RUF012
+        trained_on: list[dict[str, str]] = []  # noqa: RUF012
 
     monkeypatch.setattr(backends, "simulate", fake)
     monkeypatch.setattr("ccarena.policies.artifact.load", lambda path: Trained)

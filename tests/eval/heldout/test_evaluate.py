@@ -12,9 +12,11 @@ import pytest
 from ccarena import backends
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import evaluate, expectations, summary
-from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.page import write_page
 from ccarena.plain_data import plain
+
+ACCT = "acct"
 
 
 def test_every_scheme_gets_the_same_link(simulated: list[dict[str, Any]], evaluated: Evaluation) -> None:

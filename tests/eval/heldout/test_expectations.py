@@ -10,7 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.eval.heldout import expectations
-from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import ORACLE
+from ccarena.eval.heldout.evaluation import Evaluation as Bare
+from tests.envs.acct import RECORD, SPEC
+
+ACCT = SPEC.name
+META = {
+    "scheme": ACCT,
+    "controls": [control.label for control in RECORD.controls],
+    "expectations": [each.model_dump(mode="json") for each in RECORD.expectations],
+    "categories": RECORD.progress.shares["zone"],
+    "action_values": list(SPEC.actions),
+}
+
+
+def Evaluation(**fields: Any) -> Bare:  # noqa: N802, as what it makes
+    return Bare(meta=META, **fields)
+
 
 
 def row(scheme: str, **figures: Any) -> dict[str, Any]:
@@ -41,9 +57,9 @@ def test_the_cellular_expectation_is_about_the_median_trace() -> None:
     verdict = expectations.judge(Evaluation(rows=rows))
     assert verdict.learned, verdict.line
     (item,) = verdict.expectations
-    assert item.values == {"delay_ratio": 0.5, "throughput_ratio": 0.85}
+    assert item.values == {"queueing_delay_p95_ms_ratio": 0.5, "throughput_mbps_ratio": 0.85}
     # The oracle's first gain is too slow for the target; its second gives what physics leaves.
-    assert item.oracle == "p95 delay 0.30 of CUBIC's, throughput 90.0 % of CUBIC's"
+    assert item.oracle == "p95 queueing delay 0.30, throughput 0.90 of cubic's"
     rows[-2] = cellular(ACCT, "b", 51.0, 8.5)
     assert not expectations.judge(Evaluation(rows=rows)).learned
 
@@ -53,7 +69,7 @@ def test_a_trace_on_which_cubic_delivered_nothing_compares_nobody() -> None:
     rows += [cellular(ORACLE, name, 10.0, 9.0, gain=1.0) for name in ("a", "dead")]
     rows += [cellular(ACCT, "a", 40.0, 9.0), cellular(ACCT, "dead", None, 0.0)]
     (item,) = expectations.judge(Evaluation(rows=rows)).expectations
-    assert item.values == {"delay_ratio": 0.4, "throughput_ratio": 0.9}
+    assert item.values == {"queueing_delay_p95_ms_ratio": 0.4, "throughput_mbps_ratio": 0.9}
 
 
 def test_faults_of_the_policy() -> None:
@@ -61,8 +77,8 @@ def test_faults_of_the_policy() -> None:
     counts = np.zeros((4, 15), int)
     counts[1, 3] = 1000
     verdict = expectations.judge(Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}}))
-    assert any("constant: α = 4 in 100.0 %" in fault for fault in verdict.faults)
-    assert any("learning brought nothing: ACCT with α = 1 always" in fault for fault in verdict.faults)
+    assert any("constant: 4 in 100.0 %" in fault for fault in verdict.faults)
+    assert any("learning brought nothing: acct α=1 always" in fault for fault in verdict.faults)
     assert not verdict.learned and verdict.line.startswith("verdict: not learned: ")
 
 
@@ -83,7 +99,7 @@ def test_a_constant_alpha_that_is_better_somewhere_is_a_note() -> None:
     rows += [{**one, **steps} for one in rows]
     rows[-1]["utilisation"] = 0.9
     verdict = expectations.judge(Evaluation(rows=rows))
-    assert verdict.learned and verdict.notes == ["constant: ACCT with α = 1 always does better than the policy"]
+    assert verdict.learned and verdict.notes == ["constant: acct α=1 always does better than the policy"]
 
 
 def test_faults_of_the_training() -> None:
@@ -101,4 +117,4 @@ def test_a_share_is_never_rounded_up(share: float) -> None:
 
 
 def test_no_expectation_no_verdict() -> None:
-    assert expectations.judge(Evaluation()).line == "verdict: none, no expectation was tested"
+    assert expectations.judge(Bare()).line == "verdict: none, no expectation was tested"

@@ -9,9 +9,10 @@ import pytest
 
 from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluate import evaluate
-from ccarena.eval.heldout.evaluation import ACCT, ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.one_scenario import run_scenario
 
+ACCT = "acct"
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: evaluation on it not tested (run make)")
 
 

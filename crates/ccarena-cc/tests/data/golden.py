@@ -8,7 +8,11 @@ from pathlib import Path
 
 import torch
 
-from ccarena.policies.networks import ActorCritic, Architecture, to_artifact
+from ccarena.agents.actor_critic import ActorCritic
+from ccarena.agents.algorithm import Context
+from ccarena.agents.train import artifact_of, environments
+from ccarena.configs import load_config
+from ccarena.envs.spec import spec_of
 
 HERE = Path(__file__).parent
 ROWS = 6
@@ -17,7 +21,9 @@ ROWS = 6
 def main() -> None:
     """Writes both files."""
     torch.manual_seed(7)
-    network = ActorCritic(Architecture(filters=3, hidden=12))
+    record = load_config("acct", {"network.filters": 3, "network.hidden": 12, "name": "golden", "seed": 7})
+    context = Context(record, spec_of(record), environments(record))
+    network = ActorCritic(context)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.5)
@@ -26,13 +32,13 @@ def main() -> None:
         observations = torch.rand(ROWS, len(ranges)) * ranges
         observations[0] = 0.0
         observations[-1] = observations[-1] * 100.0 - 50.0
-        logits = network.logits(observations)
+        logits = network.act(observations)
     results = {
         "observations": observations.tolist(),
         "logits": logits.tolist(),
         "actions": logits.argmax(1).tolist(),
     }
-    to_artifact(network, {"name": "golden"}, 7).save(HERE / "golden.safetensors")
+    artifact_of(context, network.policy()).save(HERE / "golden.safetensors")
     (HERE / "golden.json").write_text(json.dumps(results, separators=(",", ":")))
 
 
