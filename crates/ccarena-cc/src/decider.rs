@@ -1,15 +1,19 @@
 //! Who answers a learned controller's question at the end of a decision interval.
 //!
-//! Every backend holds one [`Decider`] per flow, which [`Policies::bind`] makes from what the scenario says, and asks it
-//! with [`Decider::decide`]. A policy keeps its working memory in its flow's decider, so that no two flows share any.
+//! Every backend builds a flow's controller and its [`Decider`] together, by [`Policies::build`], from what the scenario
+//! says, and asks the decider with [`Decider::decide`]. A policy keeps its working memory in its flow's decider, so that
+//! no two flows share any.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::controller::{Action, ActionError, Controller, LearnedController};
+use crate::learned::LearnedSpec;
 use crate::policy::{Policy, PolicyError, Scratch};
+use crate::registry::{self, BuildError};
+use crate::scheme::Config;
 use crate::types::Time;
 
 /// Who is to decide for a learned scheme, as a scenario says it.
@@ -63,21 +67,55 @@ pub enum BindError {
         /// What is wrong with it.
         source: PolicyError,
     },
-    /// The policy observes something else than the scheme gives.
+    /// The policy was trained for another document.
     #[error(
-        "{file}: was trained for the document {found:?}; the flow's is {expected:?}: train for it, or give the flow the policy's scheme"
+        "{file}: was trained for the scheme {found}; the flow's is {expected}: give the flow the policy's scheme, or train for the flow's"
     )]
-    Observation {
+    Document {
         /// The artifact's file.
         file: String,
-        /// What the policy observes.
+        /// Name and digest of the policy's document.
         found: String,
-        /// What the scheme gives.
+        /// Those of the flow's.
         expected: String,
+    },
+    /// The artifact contradicts its own document.
+    #[error(
+        "{file}: its network or its actions do not fit its own document: the file was changed; train the policy again"
+    )]
+    Shape {
+        /// The artifact's file.
+        file: String,
+    },
+    /// The flow sets a parameter otherwise than the policy was trained with.
+    #[error(
+        "{file}: was trained with {name} = {trained}, and the flow has {given}: leave the parameter out, or train for it \
+         (only parameters that the document marks `runtime` may differ)"
+    )]
+    Param {
+        /// The artifact's file.
+        file: String,
+        /// The parameter.
+        name: String,
+        /// Its value in training.
+        trained: f64,
+        /// Its value in the scenario.
+        given: f64,
     },
     /// The scheme does not take the constant action.
     #[error(transparent)]
     Action(#[from] ActionError),
+}
+
+/// Why a flow's controller and decider cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FlowError {
+    /// Its scheme, a parameter or its weight.
+    #[error(transparent)]
+    Scheme(#[from] BuildError),
+    /// Who decides.
+    #[error(transparent)]
+    Policy(#[from] BindError),
 }
 
 /// Policy artifacts by file, each read once. Clones share what they have read, also between threads.
@@ -101,39 +139,63 @@ impl Policies {
         Ok(policy)
     }
 
-    /// Who decides for `controller` as `spec` says; nobody if it is not learned. Without a `spec` it is a program outside
-    /// of the run, if there is one (`outside`).
+    /// The controller of a flow of `scheme`, or of the document of `config`, and who decides for it as `spec` says: nobody
+    /// if the scheme is not learned; without a `spec` a program outside of the run, if there is one (`outside`).
+    ///
+    /// The controller gets the parameters that its policy was trained with. `config` may give the same values, and others
+    /// for parameters that the document marks `runtime`.
     ///
     /// # Errors
-    /// If the artifact cannot be read or does not fit the scheme, if the scheme does not take the constant action, or if
-    /// nobody decides for a learned one.
-    pub fn bind(
+    /// If the scheme or its parameters are refused, if the artifact cannot be read or does not fit the flow, if the scheme
+    /// does not take the constant action, or if nobody decides for a learned one.
+    pub fn build(
         &self,
+        scheme: &str,
+        config: &Config,
         spec: Option<&PolicySpec>,
-        controller: &mut dyn Controller,
         outside: bool,
-    ) -> Result<Option<Decider>, BindError> {
-        let Some(learned) = controller.learned() else { return Ok(None) };
+    ) -> Result<(Box<dyn Controller>, Option<Decider>), FlowError> {
+        let mut controller = registry::build(scheme, config)?;
+        let Some(learned) = controller.learned() else { return Ok((controller, None)) };
         let decider = match spec {
             Some(PolicySpec::Artifact(file)) => {
-                Decider::Policy(BoundPolicy::new(self.load(Path::new(file))?, file, learned)?)
+                let policy = self.load(Path::new(file))?;
+                let bound = BoundPolicy::new(Arc::clone(&policy), file, learned)?;
+                let params = trained_params(&policy, file, learned.spec(), &config.params)?;
+                if params != config.params {
+                    controller = registry::build(scheme, &Config { params, ..config.clone() })?;
+                }
+                Decider::Policy(bound)
             }
             Some(PolicySpec::Constant(value)) => {
-                let action = learned.spec().action(*value)?;
-                learned.act(action, Time::ZERO)?;
+                let action = learned.spec().action(*value).map_err(BindError::from)?;
+                learned.act(action, Time::ZERO).map_err(BindError::from)?;
                 Decider::Constant(action)
             }
             None if outside => Decider::Outside,
-            None => return Err(BindError::Missing),
+            None => return Err(BindError::Missing.into()),
         };
-        Ok(Some(decider))
+        Ok((controller, Some(decider)))
     }
 }
 
-/// Whether `policy` can decide for `learned`: it was trained for the same document.
-#[must_use]
-pub fn fits(policy: &Policy, learned: &dyn LearnedController) -> bool {
-    policy.contract().digest == learned.spec().digest
+/// The parameters of a flow that `policy`, read from `file`, decides for: `given` ones, completed with those of its
+/// training.
+fn trained_params(
+    policy: &Policy,
+    file: &str,
+    spec: &LearnedSpec,
+    given: &BTreeMap<String, f64>,
+) -> Result<BTreeMap<String, f64>, BindError> {
+    let mut params = given.clone();
+    for declared in &spec.params {
+        let Some(&trained) = policy.contract().params.get(&declared.name) else { continue };
+        let given = *params.entry(declared.name.clone()).or_insert(trained);
+        if !declared.runtime && given.total_cmp(&trained).is_ne() {
+            return Err(BindError::Param { file: file.into(), name: declared.name.clone(), trained, given });
+        }
+    }
+    Ok(params)
 }
 
 impl Decider {
@@ -154,11 +216,18 @@ impl Decider {
 impl BoundPolicy {
     /// `policy`, which was read from `file`, for a flow of `learned`'s scheme.
     fn new(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
-        if !fits(&policy, learned) {
-            let (found, expected) = (policy.contract().digest.clone(), learned.spec().digest.clone());
-            return Err(BindError::Observation { file: file.into(), found, expected });
+        let (spec, contract) = (learned.spec(), policy.contract());
+        let trained = contract.document.spec();
+        if trained.digest != spec.digest {
+            let name = |spec: &LearnedSpec| format!("{} ({})", spec.name, spec.digest);
+            return Err(BindError::Document { file: file.into(), found: name(trained), expected: name(spec) });
         }
-        let observation = vec![0.0; learned.spec().observation_len];
+        let (entries, actions) = (contract.observation_len, &contract.actions);
+        let bounds = if actions.is_empty() { contract.bounds } else { spec.bounds };
+        if entries != spec.observation_len || *actions != spec.actions || bounds != spec.bounds {
+            return Err(BindError::Shape { file: file.into() });
+        }
+        let observation = vec![0.0; spec.observation_len];
         let scratch = policy.scratch();
         Ok(Self { policy, observation, scratch })
     }
@@ -181,15 +250,14 @@ mod tests {
     const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/golden.safetensors");
 
     fn bind(scheme: &str, spec: Option<&PolicySpec>, outside: bool) -> Result<Decider, String> {
-        let mut controller = build(scheme, &Config::default()).unwrap();
-        let bound = Policies::default().bind(spec, controller.as_mut(), outside).map_err(|e| e.to_string());
-        bound.map(|decider| decider.expect("the schemes here are learned"))
+        let built = Policies::default().build(scheme, &Config::default(), spec, outside).map_err(|e| e.to_string());
+        built.map(|(_, decider)| decider.expect("the schemes here are learned"))
     }
 
     #[test]
     fn nobody_decides_for_a_scheme_that_asks_nothing() {
-        let mut controller = build("cubic", &Config::default()).unwrap();
-        assert!(Policies::default().bind(None, controller.as_mut(), true).unwrap().is_none());
+        let (_, decider) = Policies::default().build("cubic", &Config::default(), None, true).unwrap();
+        assert!(decider.is_none());
     }
 
     #[test]
@@ -199,7 +267,27 @@ mod tests {
         let mut controller = build("acct", &Config::default()).unwrap();
         assert!(decider.decide(controller.learned().unwrap(), Time::ZERO));
         let error = bind("hyvar", Some(&artifact), false).unwrap_err();
-        assert!(error.contains("golden.safetensors: was trained for the document"), "{error}");
+        assert!(error.contains("golden.safetensors: was trained for the scheme acct ("), "{error}");
+    }
+
+    #[test]
+    fn a_flow_has_the_parameters_that_its_policy_was_trained_with() {
+        let artifact = PolicySpec::Artifact(GOLDEN.into());
+        let policies = Policies::default();
+        let built = |name: &str, value: f64| {
+            let config = Config { params: [(name.to_string(), value)].into(), ..Config::default() };
+            policies.build("acct", &config, Some(&artifact), false).map(drop).map_err(|e| e.to_string())
+        };
+        assert_eq!(built("budget_ms", 5.0), Ok(()));
+        let error = built("budget_ms", 20.0).unwrap_err();
+        assert!(
+            error.contains("was trained with budget_ms = 5, and the flow has 20: leave the parameter out"),
+            "{error}"
+        );
+        let policy = policies.load(Path::new(GOLDEN)).unwrap();
+        let controller = build("acct", &Config::default()).unwrap().learned().map(|l| Arc::clone(l.spec())).unwrap();
+        let params = trained_params(&policy, GOLDEN, &controller, &BTreeMap::new()).unwrap();
+        assert_eq!(params, policy.contract().params, "what the flow leaves out is the policy's");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, RateSample, RecoveryState,
     SentInfo,
 };
-pub use decider::{BindError, Decider, Policies, PolicySpec};
+pub use decider::{BindError, Decider, FlowError, Policies, PolicySpec};
 pub use learned::{Document, LearnedSpec};
 pub use registry::{BuildError, build, find, schemes as all_schemes};
 pub use scheme::{Config, Param, Scheme};

@@ -84,7 +84,7 @@ fn results_are_those_of_pytorch() {
         assert_eq!(policy.act(observation, &mut scratch).unwrap().1, &batch[15 * i..15 * (i + 1)]);
     }
     assert_eq!(policy.metadata("seed"), Some("7"));
-    assert_eq!(policy.contract().digest, "acct-1");
+    assert_eq!(policy.contract().document.spec().name, "acct");
 }
 
 #[test]
@@ -124,8 +124,9 @@ fn metadata_that_does_not_fit_is_refused() {
     assert_eq!(error.to_string(), expected);
 
     for (key, value, expected) in [
-        ("document", "[]", "metadata `document` is []; expected a JSON object"),
-        ("document", "{", "metadata `document` is no JSON"),
+        ("document", "[]", "metadata `document`: "),
+        ("document", "{", "metadata `document`: "),
+        ("digest", "0123456789abcdef", "metadata `digest` is \"0123456789abcdef\"; expected \""),
         ("params", r#"{"alpha":"x"}"#, "expected a JSON object of numbers"),
         ("actions", "[1,null]", "metadata `actions` is [1,null]; expected a JSON list of at most 4096 finite numbers"),
         ("actions", "[1,2]", "graph: output \"out\" of shape [15]; expected [2]"),
@@ -409,7 +410,6 @@ fn continuous() -> Parts {
         {"name":"t","op":"tanh","inputs":["o"]},
         {"name":"action","op":"affine","inputs":["t"],"scale":3.0}]}"#;
     let metadata = Parts::golden()
-        .with_metadata("digest", "hyvar-1")
         .with_metadata("actions", "[]")
         .with_metadata("bounds", "[-0.5,2.0]")
         .with_metadata("graph", graph)

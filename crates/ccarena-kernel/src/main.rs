@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ccarena_cc::{Document, PolicySpec, Rate};
 use ccarena_kernel::run::{self, Inbox, RunError};
-use ccarena_kernel::serve::{self, Service};
+use ccarena_kernel::serve::Service;
 use ccarena_kernel::wire::Frames;
 use ccarena_kernel::{Datapath, Key, Options, attach, checks};
 use libbpf_rs::query;
@@ -181,7 +181,7 @@ fn daemon(words: &[&str]) -> Done {
         let Some(PolicySpec::Artifact(file)) = &service.policy else {
             return Err(Failure::Usage("daemon: expected --scheme NAME or --policy FILE".into()));
         };
-        service.scheme = serve::scheme_of(file).map_err(failed)?.into();
+        service = Service::of_policy(file, service.config).map_err(failed)?;
     }
     let inbox = Inbox::new().map_err(failed)?;
     let [_, signals] = inbox.fds();

@@ -376,9 +376,7 @@ impl<'a> Control<'a> {
 fn driver(request: &Request, plans: &[Plan], policies: &Policies, flow: usize) -> Result<Driver, RunError> {
     let scenario = &request.scenario;
     let (spec, plan) = (&scenario.flows[flow], &plans[flow]);
-    let mut controller = plan.controller(flow, &spec.scheme)?;
-    let bound = policies.bind(spec.policy.as_ref(), controller.as_mut(), request.environment);
-    let decider = bound.map_err(|source| RunError::Policy { flow, source })?;
+    let (controller, decider) = plan.build(flow, spec, policies, request.environment)?;
     Ok(Driver {
         flow,
         controller,

@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ccarena_cc::decider::fits;
-use ccarena_cc::{BindError, Config, Policies, PolicySpec, Time, all_schemes, registry};
+use ccarena_cc::{Config, FlowError, Policies, PolicySpec, Time};
 use ccarena_link::clock;
 
 use crate::daemon::{Daemon, Driver};
@@ -36,38 +36,31 @@ pub struct Served {
 /// Why a service cannot be.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// The scheme, its parameters or weight.
+    /// The scheme, its parameters or weight, or the policy.
     #[error(transparent)]
-    Scheme(#[from] ccarena_cc::BuildError),
-    /// The policy.
-    #[error("policy: {0}")]
-    Policy(BindError),
+    Flow(#[from] FlowError),
     /// BPF.
     #[error(transparent)]
     Kernel(#[from] KernelError),
 }
 
-/// The scheme that observes as the policy artifact `file` does.
-///
-/// # Errors
-/// A message, if it cannot be read or no scheme does.
-pub fn scheme_of(file: &str) -> Result<&'static str, String> {
-    let policy = Policies::default().load(file.as_ref()).map_err(|e| e.to_string())?;
-    let observes = |scheme: &&registry::Scheme| {
-        let built = registry::build(scheme.name, &Config::default()).ok();
-        built.is_some_and(|mut c| c.learned().is_some_and(|l| fits(&policy, l)))
-    };
-    let scheme = all_schemes().iter().filter(|s| s.learned).find(observes);
-    scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme has the document {:?}", policy.contract().digest))
-}
-
 impl Service {
+    /// A service with the policy artifact in `file`, of the scheme that it was trained for.
+    ///
+    /// # Errors
+    /// If the artifact cannot be read.
+    pub fn of_policy(file: &str, config: Config) -> Result<Self, ServiceError> {
+        let policy = Policies::default().load(file.as_ref()).map_err(FlowError::from)?;
+        let document = Arc::clone(&policy.contract().document);
+        let scheme = document.spec().name.clone();
+        let config = Config { document: Some(document), ..config };
+        Ok(Self { scheme, config, policy: Some(PolicySpec::Artifact(file.into())) })
+    }
+
     fn driver(&self, policies: &Policies, event: &Event) -> Result<Driver, ServiceError> {
         let config =
             Config { mss: event.mss.max(1), initial_window: event.window_packets.max(1), ..self.config.clone() };
-        let mut controller = registry::build(&self.scheme, &config)?;
-        let bound = policies.bind(self.policy.as_ref(), controller.as_mut(), false);
-        let decider = bound.map_err(ServiceError::Policy)?;
+        let (controller, decider) = policies.build(&self.scheme, &config, self.policy.as_ref(), false)?;
         Ok(Driver { flow: 0, controller, mss: config.mss, decider, wants: Vec::new(), keeps_reports: false })
     }
 

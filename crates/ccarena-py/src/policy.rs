@@ -30,7 +30,7 @@ impl Policy {
     /// The digest of the document that it was trained for.
     #[getter]
     fn digest(&self) -> &str {
-        &self.0.contract().digest
+        &self.0.contract().document.spec().digest
     }
 
     /// Numbers that a recurrent policy remembers; 0 of another.

@@ -1,7 +1,7 @@
 //! From a scenario to a running simulation.
 
-use ccarena_cc::registry::{self, BuildError};
-use ccarena_cc::{BindError, Dur, Time};
+use ccarena_cc::registry::BuildError;
+use ccarena_cc::{BindError, Dur, FlowError, Time};
 use ccarena_net::ServiceError;
 use ccarena_net::link::Link;
 use ccarena_net::scenario::{self, AckPolicy, Scenario};
@@ -71,10 +71,11 @@ fn build_flow(
 ) -> Result<Flow, SimError> {
     let (app, mss) = build_app(spec);
     let config = scenario.controller(index, mss);
-    let mut controller =
-        registry::build(&spec.scheme, &config).map_err(|source| SimError::Scheme { flow: index, source })?;
-    let bound = files.policies.bind(spec.policy.as_ref(), controller.as_mut(), outside);
-    let decider = bound.map_err(|source| SimError::Policy { flow: index, source })?;
+    let built = files.policies.build(&spec.scheme, &config, spec.policy.as_ref(), outside);
+    let (controller, decider) = built.map_err(|source| match source {
+        FlowError::Scheme(source) => SimError::Scheme { flow: index, source },
+        FlowError::Policy(source) => SimError::Policy { flow: index, source },
+    })?;
     let app = AppState::new(app, spec.start, mss);
     let receive_window = spec.receive_window.unwrap_or(u32::MAX);
     let burst = (spec.burst_bytes.unwrap_or(0) / mss).max(1);

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -13,6 +14,8 @@ use serde_json::Value;
 use super::graph::{Graph, Tensor, Tensors};
 use super::plan::Plan;
 use super::{Contract, Normalisation, Policy};
+use crate::learned::Document;
+use crate::reader::DocumentError;
 
 /// The format that this reads.
 const FORMAT: &str = "2";
@@ -37,6 +40,12 @@ pub enum PolicyError {
         found: String,
         /// What was expected.
         expected: String,
+    },
+    /// Its document is none that a controller could be built from.
+    #[error("metadata `document`: {source}")]
+    Document {
+        /// What is wrong with it.
+        source: DocumentError,
     },
     /// Another version of the format.
     #[error(
@@ -194,10 +203,12 @@ impl Metadata {
 
     /// What the policy was trained for.
     fn contract(&self, observation_len: usize) -> Result<Contract, PolicyError> {
-        let document = self.json("document", "the JSON of a learned scheme")?;
-        if !document.is_object() {
-            let expected = "a JSON object".into();
-            return Err(PolicyError::Metadata { key: "document", found: super::graph::short(&document), expected });
+        let document = Document::parse(self.text("document", "the document of a learned scheme")?)
+            .map_err(|source| PolicyError::Document { source })?;
+        let digest = self.text("digest", "the document's digest")?;
+        if digest != document.spec().digest {
+            let expected = format!("{:?}, the digest of the document in it", document.spec().digest);
+            return Err(PolicyError::Metadata { key: "digest", found: format!("{digest:?}"), expected });
         }
         let expected = "a JSON object of numbers";
         let params = self.json("params", expected)?;
@@ -223,9 +234,7 @@ impl Metadata {
                 return Err(PolicyError::Metadata { key: "bounds", found, expected: expected.into() });
             }
         };
-        let (document, digest) =
-            (self.text("document", "")?.into(), self.text("digest", "the document's digest")?.into());
-        Ok(Contract { document, digest, params, observation_len, actions, bounds })
+        Ok(Contract { document: Arc::new(document), params, observation_len, actions, bounds })
     }
 }
 

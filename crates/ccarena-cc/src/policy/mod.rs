@@ -13,11 +13,13 @@ mod ops;
 mod plan;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use self::artifact::PolicyError;
 pub use self::graph::Graph;
 use self::plan::Plan;
 use crate::controller::Action;
+use crate::learned::Document;
 
 /// A trained policy: what it is for, a fixed normalisation and a network.
 #[derive(Clone, Debug)]
@@ -32,10 +34,8 @@ pub struct Policy {
 /// What a policy was trained for: it decides for flows of this document alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contract {
-    /// The learned scheme, in its canonical form.
-    pub document: String,
-    /// That document's.
-    pub digest: String,
+    /// The learned scheme.
+    pub document: Arc<Document>,
     /// Values of the document's parameters in training.
     pub params: BTreeMap<String, f64>,
     /// Length of the observation.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, LearnedSpec, Policies, registry};
+use ccarena_cc::{Config, Controller, Decider, FlowError, LearnedSpec, Policies, registry};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, App, Flow};
 
@@ -45,12 +45,21 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A new controller for the flow.
+    /// A new controller for `flow`, which has this `index`, and who decides for it ([`Policies::build`]).
     ///
     /// # Errors
-    /// If the scheme refuses its parameters.
-    pub fn controller(&self, flow: usize, scheme: &str) -> Result<Box<dyn Controller>, RunError> {
-        registry::build(scheme, &self.config).map_err(|source| RunError::Scheme { flow, source })
+    /// If the scheme refuses its parameters, or nobody can decide.
+    pub fn build(
+        &self,
+        index: usize,
+        flow: &Flow,
+        policies: &Policies,
+        outside: bool,
+    ) -> Result<(Box<dyn Controller>, Option<Decider>), RunError> {
+        policies.build(&flow.scheme, &self.config, flow.policy.as_ref(), outside).map_err(|source| match source {
+            FlowError::Scheme(source) => RunError::Scheme { flow: index, source },
+            FlowError::Policy(source) => RunError::Policy { flow: index, source },
+        })
     }
 }
 
@@ -69,9 +78,7 @@ pub fn plan(
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
         let plan = plan_flow(scenario, index, bridge, available)?;
-        let mut controller = plan.controller(index, &flow.scheme)?;
-        let bound = policies.bind(flow.policy.as_ref(), controller.as_mut(), outside);
-        bound.map_err(|source| RunError::Policy { flow: index, source })?;
+        plan.build(index, flow, &policies, outside)?;
         check(scenario, index, &plan, traffic)?;
         plans.push(plan);
     }
@@ -96,7 +103,8 @@ fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]
         Home::Bridge
     };
     let mut plan = Plan { home, config: scenario.controller(index, flow.mss_bytes), learned: None, signals: false };
-    let mut controller = plan.controller(index, &flow.scheme)?;
+    let mut controller =
+        registry::build(&flow.scheme, &plan.config).map_err(|source| RunError::Scheme { flow: index, source })?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     plan.signals = controller.desired_rate().is_some();
     if plan.signals {
