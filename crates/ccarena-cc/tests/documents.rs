@@ -126,7 +126,7 @@ fn each_error_names_its_place_and_what_was_expected() {
             json!(null),
             "clock: missing; expected an object whose `kind` is one of fixed, reasoner, rtt, timer, window",
         ),
-        ("/clock", json!("rtf"), "clock: unknown clock \"rtf\"; expected one of fixed, reasoner"),
+        ("/clock", json!("zzz"), "clock: unknown clock \"zzz\"; expected one of fixed, reasoner"),
         ("/clock", json!({"kind": "timr"}), "clock.kind: unknown clock \"timr\"; did you mean \"timer\"?"),
         ("/clock", json!({}), "clock.kind: missing; expected one of fixed"),
         ("/clock/rts", json!(1), "clock.rts: unknown field \"rts\"; did you mean \"rtts\"?"),

@@ -64,7 +64,7 @@ pub enum WorldError {
         expected: String,
     },
     /// Learners that one policy cannot serve.
-    #[error("learned flows without a policy are of {first:?} and {other:?}; expected one document among them")]
+    #[error("learned flows without a policy are of {first:?} and {other:?}; expected one scheme among them")]
     Mixed {
         /// The first one's scheme.
         first: String,

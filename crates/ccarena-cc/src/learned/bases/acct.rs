@@ -84,6 +84,9 @@ pub const ACCT: BaseEntry = BaseEntry {
 /// Periods over the budget after which a reduction leaves no jitter slack, to see whether the delay is the flow's own.
 const PATIENCE: u32 = 16;
 
+/// No action lifts the window beyond so many segments (`snd_cwnd_clamp`).
+const LARGEST_WINDOW: u32 = 1 << 24;
+
 struct Acct {
     /// In segments.
     cwnd: f64,
@@ -161,7 +164,7 @@ impl Base for Acct {
     }
 
     fn scale_window(&mut self, factor: f64, most: u32) {
-        let most = f64::from(most).max(self.cwnd);
+        let most = f64::from(most.min(LARGEST_WINDOW)).max(self.cwnd);
         self.cwnd = (self.cwnd * factor).min(most).max(self.min_window);
     }
 
