@@ -59,6 +59,9 @@ python_makes_environments() { has uv || "$PYTHON" -c 'import ensurepip, venv' >/
 build_packages() {
   missing=
   { has cc && has make; } || missing="$missing build-essential"
+  # With which cargo and uv trust the registries; a bare system has none.
+  cat /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt 2>/dev/null | grep -q . ||
+    missing="$missing ca-certificates"
   # Another interpreter than the distribution's own is not apt's to install.
   if [ "$PYTHON" = python3 ]; then
     python_is_new_enough && python_makes_environments || missing="$missing python3 python3-venv"
@@ -154,7 +157,7 @@ install() {
   elif agreed; then
     apt-get update -qq
     # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages ca-certificates
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages
   else
     echo "Nothing was installed. To install them: apt-get install$packages, or make prerequisites YES=1"
     [ -z "$required" ]

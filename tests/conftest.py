@@ -1,10 +1,16 @@
-"""What the whole run says of itself: loudly, and last before pytest's closing line, what it left out."""
+"""Of the whole run: Ctrl-C works in it, and it says loudly, last before pytest's closing line, what it left out."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from ccarena import programs
+
+
+def pytest_configure() -> None:
+    # Tests send it to themselves and to what they start; a shell starts its background jobs with it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

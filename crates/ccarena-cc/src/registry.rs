@@ -90,6 +90,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 const HAND_WRITTEN: &[Scheme] = &[
     schemes::bbr::SCHEME,
+    schemes::bbr3::SCHEME,
     schemes::copa::SCHEME,
     schemes::cubic::SCHEME,
     schemes::ewtcp::SCHEME,

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
-use ccarena_cc::{Policies, Time};
+use ccarena_cc::{Dur, Policies, Time};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
@@ -29,6 +29,8 @@ use crate::wire::{Frames, Request};
 
 /// Largest buffers of sockets: as good as none, as in the simulator.
 const BUFFERS: &str = "4096 131072 67108864";
+/// What Linux adds to the smoothed RTT at least, without being asked (`TCP_RTO_MIN`).
+const DEFAULT_MIN_RTO: Dur = Dur::from_millis(200);
 /// From so many segments on the receiver's first window has to be enlarged too.
 const FIRST_RECEIVE_WINDOW: u32 = 40;
 /// The loop looks around at least so often.
@@ -120,6 +122,11 @@ fn network(scenario: &Scenario) -> Result<Network, RunError> {
         ] {
             network.sysctl(end, key, value)?;
         }
+    }
+    let min_rto = scenario.flows.first().map_or(DEFAULT_MIN_RTO, |f| f.min_rto);
+    if min_rto != DEFAULT_MIN_RTO {
+        // Since Linux 6.11.
+        network.sysctl(End::Senders, "net.ipv4.tcp_rto_min_us", &min_rto.as_micros().to_string())?;
     }
     for (index, flow) in scenario.flows.iter().enumerate().filter(|(_, f)| f.initial_window != 10) {
         let window = Some(flow.initial_window);

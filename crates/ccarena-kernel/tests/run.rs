@@ -229,6 +229,20 @@ fn a_receivers_window_and_ecn_count() {
     assert!(flow["ecn_reductions"].as_u64() > Some(1) && flow["lost_packets"] == 0, "{flow}");
 }
 
+/// An outage of 0.7 s: the kernel's least timeout of 200 ms expires in it, one of a second does not.
+#[test]
+fn the_least_timeout_is_the_scenarios() {
+    let _alone = alone();
+    let outage = json!({"service": {"type": "steps", "steps": [
+        {"at_s": 0, "rate_mbps": 12}, {"at_s": 1, "rate_mbps": 0}, {"at_s": 1.7, "rate_mbps": 12}]}});
+    for (min_rto_ms, expected) in [(200, 1..=9), (1000, 0..=0)] {
+        let flows = json!([{"scheme": "cubic", "min_rto_ms": min_rto_ms}]);
+        let Some(result) = result(&scenario(&flows, 3.0, &outage), &json!({})) else { return };
+        let timeouts = result["flows"][0]["timeouts"].as_u64().unwrap();
+        assert!(expected.contains(&timeouts), "{timeouts} timeouts at {min_rto_ms} ms");
+    }
+}
+
 #[test]
 fn what_cannot_be_run_is_refused_by_name() {
     let error = |flows: Value| {

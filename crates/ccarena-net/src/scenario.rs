@@ -122,6 +122,13 @@ pub struct Flow {
     pub slow_start: bool,
     /// Delayed acknowledgements.
     pub delayed_ack: bool,
+    /// When its receiver acknowledges.
+    pub ack_policy: AckPolicy,
+    /// Least variation that the retransmission timeout adds to the smoothed RTT.
+    pub min_rto: Dur,
+    /// Bytes that the hosts of a sender without pacing send and take in one go (segmentation and receive offload); none
+    /// is a segment at a time.
+    pub burst_bytes: Option<u32>,
     /// Initial window in segments.
     pub initial_window: u32,
     /// Segments that the receiver has room for beyond what it has acknowledged; no limit if none.
@@ -132,6 +139,35 @@ pub struct Flow {
     pub header_bytes: u32,
     /// IP bytes of an acknowledgement.
     pub ack_bytes: u32,
+}
+
+/// When a receiver acknowledges.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum AckPolicy {
+    /// As Linux's TCP does: every second segment, all at the start, compressed without progress; see `delayed_ack`.
+    #[default]
+    Tcp,
+    /// As QUIC stacks do (RFC 9000 §13.2; QUICHE's acknowledgement decimation), telling how long it has waited, which the
+    /// sender takes off its RTT samples (RFC 9002 §5.3).
+    Quic(QuicAcks),
+}
+
+/// QUIC's acknowledgements: every other packet of the first 100, then rarely; at once what is out of order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuicAcks {
+    /// Packets per acknowledgement.
+    pub packets: u32,
+    /// Longest delay of an acknowledgement.
+    pub max_delay: Dur,
+    /// Its delay is this share of the smallest RTT, if that is less.
+    pub rtt_fraction: f64,
+}
+
+impl Default for QuicAcks {
+    /// QUICHE's.
+    fn default() -> Self {
+        Self { packets: 10, max_delay: Dur::from_millis(25), rtt_fraction: 0.25 }
+    }
 }
 
 /// What of a flow changes; what is none stays.
@@ -274,6 +310,9 @@ impl Default for Flow {
             ecn: false,
             slow_start: true,
             delayed_ack: true,
+            ack_policy: AckPolicy::Tcp,
+            min_rto: Dur::from_millis(200),
+            burst_bytes: None,
             initial_window: 10,
             receive_window: None,
             mss_bytes: 1448,

@@ -4,7 +4,7 @@ use ccarena_cc::registry::{self, BuildError};
 use ccarena_cc::{BindError, Dur, Time};
 use ccarena_net::ServiceError;
 use ccarena_net::link::Link;
-use ccarena_net::scenario::{self, Scenario};
+use ccarena_net::scenario::{self, AckPolicy, Scenario};
 use ccarena_net::series::Series;
 
 use crate::app::{App, AppState};
@@ -77,8 +77,22 @@ fn build_flow(
     let decider = bound.map_err(|source| SimError::Policy { flow: index, source })?;
     let app = AppState::new(app, spec.start, mss);
     let receive_window = spec.receive_window.unwrap_or(u32::MAX);
-    let options = SenderOptions { mss, sack: spec.sack, ecn: spec.ecn, receive_window };
-    let mut flow = Flow::new(Sender::new(controller, app, options), Receiver::new(mss, spec.sack, spec.delayed_ack));
+    let burst = (spec.burst_bytes.unwrap_or(0) / mss).max(1);
+    let options = SenderOptions {
+        mss,
+        sack: spec.sack,
+        ecn: spec.ecn,
+        receive_window,
+        ack_delay: spec.ack_policy != AckPolicy::Tcp,
+        min_rto: spec.min_rto,
+        burst,
+    };
+    let receiver = match spec.ack_policy {
+        AckPolicy::Tcp if burst > 1 => Receiver::merging(mss, spec.sack, spec.delayed_ack, burst),
+        AckPolicy::Tcp => Receiver::new(mss, spec.sack, spec.delayed_ack),
+        AckPolicy::Quic(acks) => Receiver::quic(mss, acks),
+    };
+    let mut flow = Flow::new(Sender::new(controller, app, options), receiver);
     flow.path = spec.path.iter().map(|&l| l as u32).collect();
     flow.return_path = spec.return_path.iter().map(|&l| l as u32).collect();
     flow.base_rtt = scenario.base_rtt(spec);

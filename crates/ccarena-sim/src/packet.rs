@@ -1,6 +1,6 @@
 //! What travels: data segments and acknowledgements.
 
-use ccarena_cc::{Rate, Time};
+use ccarena_cc::{Dur, Rate, Time};
 use ccarena_net::Carried;
 use ccarena_net::queues::Item;
 
@@ -110,4 +110,6 @@ pub struct Ack {
     pub echo: Time,
     /// Rate that routers advertised in the newest data segment.
     pub advertised: Rate,
+    /// How long it has been held since the newest segment that it reports came, if QUIC's (RFC 9000 §13.2.5).
+    pub delay: Dur,
 }

@@ -1,10 +1,14 @@
-//! The receiver: reassembly, selective acknowledgement and delayed acknowledgement as Linux does them.
+//! The receiver: reassembly, selective acknowledgement and delayed acknowledgement as Linux does them, or as QUIC stacks
+//! do where the flow asks for that, or as Linux does behind receive offload.
 //!
 //! Departures: the receive window is followed for what its growth does to acknowledgements, but never limits the sender
 //! (auto-tuning keeps it ahead of the congestion window); RTTs, which a Linux receiver takes from echoed timestamps, are
-//! the sender's.
+//! the sender's. QUIC's acknowledgements report three ranges at most, as TCP's do, and become rare with the first round
+//! trip that begins after the hundredth packet, not with that packet. Receive offload merges what arrives within 50 µs,
+//! in order or not at all, as a network card does that holds interrupts back for so long.
 
 use ccarena_cc::{Dur, Rate, Time};
+use ccarena_net::scenario::QuicAcks;
 
 use crate::packet::{Ack, Block, Ecn, Packet, SACK_BLOCKS};
 use crate::rtt::RttEstimator;
@@ -25,6 +29,15 @@ const BLOCKS_EXPECTED: usize = 2;
 const COMPRESSED_MOST: u32 = 44;
 /// A pause longer than the receiver's own timeout (RTT and this) asks for acknowledgements at once (`TCP_RTO_MIN`).
 const PAUSE: Dur = Dur::from_millis(200);
+/// How long receive offload collects segments before it hands them on as one (a usual setting of network cards).
+const MERGED: Dur = Dur::from_micros(50);
+/// Of QUIC: packets that are acknowledged often (QUICHE's `kMinReceivedBeforeAckDecimation`), and how often.
+const QUIC_FIRST_PACKETS: u32 = 100;
+const QUIC_FIRST_EVERY: u32 = 2;
+/// Packets after a new gap that are acknowledged at once (QUICHE's `kMaxPacketsAfterNewMissing`).
+const QUIC_AFTER_GAP: u32 = 4;
+/// Shortest delay of its acknowledgements (`kAlarmGranularity`).
+const QUIC_DELAY_MIN: Dur = Dur::from_millis(1);
 
 /// The receive window and its auto-tuning (`tcp_grow_window`, `tcp_rcv_space_adjust`), in segments.
 #[derive(Debug)]
@@ -43,6 +56,11 @@ impl Window {
         // Half of tcp_rmem[1] = 131072 bytes.
         let initial = 65_535 / mss.max(1);
         Self { offered: initial, clamp: initial, space: 10, round_start: Time::ZERO, round_next: 0 }
+    }
+
+    /// Flow control that never lags behind, and tells nothing.
+    fn unlimited() -> Self {
+        Self { offered: u32::MAX, clamp: u32::MAX, ..Self::new(1) }
     }
 
     /// A segment has arrived; true if the window grows for it.
@@ -80,7 +98,16 @@ pub struct Receiver {
     recent: Vec<u32>,
     sack: bool,
     delayed: bool,
+    /// Segments that an acknowledgement is for, and how long it waits for them.
+    every: u32,
+    delay: Dur,
+    /// How long receive offload collects segments; zero without.
+    merged: Dur,
+    /// QUIC's policy, if it is in force.
+    quic: Option<QuicAcks>,
+    /// Acknowledgements that leave at once, and how many a pause or a duplicate asks for.
     quick: u32,
+    quick_most: u32,
     unacknowledged: u32,
     /// Acknowledgements since `next` last moved, and those of them held back.
     repeated: u32,
@@ -112,7 +139,12 @@ impl Receiver {
             recent: Vec::new(),
             sack,
             delayed,
+            every: 2,
+            delay: DELAYED_ACK,
+            merged: Dur::ZERO,
+            quic: None,
             quick: QUICK_ACKS,
+            quick_most: QUICK_ACKS,
             unacknowledged: 0,
             repeated: 0,
             compressed: 0,
@@ -129,6 +161,26 @@ impl Receiver {
         }
     }
 
+    /// The same behind receive offload, which merges up to `burst` segments into one.
+    #[must_use]
+    pub fn merging(mss: u32, sack: bool, delayed: bool, burst: u32) -> Self {
+        Self { every: burst, merged: MERGED, ..Self::new(mss, sack, delayed) }
+    }
+
+    /// A receiver of packets of `mss` bytes that acknowledges as QUIC stacks do.
+    #[must_use]
+    pub fn quic(mss: u32, acks: QuicAcks) -> Self {
+        Self {
+            every: QUIC_FIRST_EVERY.min(acks.packets),
+            delay: acks.max_delay,
+            quic: Some(acks),
+            quick: 0,
+            quick_most: 0,
+            window: Window::unlimited(),
+            ..Self::new(mss, true, true)
+        }
+    }
+
     /// A data segment with `payload` bytes arrives; returns the acknowledgement if one leaves now.
     #[inline]
     pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> Option<Ack> {
@@ -141,7 +193,7 @@ impl Receiver {
         }
         // `tcp_event_data_recv`
         if now.since(self.last_arrival) > PAUSE && now.since(self.last_arrival) > PAUSE + rtt.smoothed() {
-            self.quick = QUICK_ACKS;
+            self.quick = self.quick_most;
         }
         self.last_arrival = now;
         if packet.seq != self.next || !self.beyond.is_empty() {
@@ -154,18 +206,51 @@ impl Receiver {
         }
         self.unacknowledged += 1;
         if now.since(self.window.round_start) >= rtt.smoothed() {
-            self.window.end_round(now, self.next, 0);
+            self.end_round(now, 0, rtt);
         }
-        if self.unacknowledged >= 2 || !self.delayed || self.quick > 0 || self.reduction_heard {
-            return Some(self.acknowledge());
+        let mut delay = self.delay;
+        if self.unacknowledged >= self.every || !self.delayed || self.quick > 0 || self.reduction_heard {
+            if self.merged == Dur::ZERO || self.unacknowledged >= self.every {
+                return Some(self.acknowledge());
+            }
+            delay = self.merged;
+        } else if self.unacknowledged > 1 && self.merged > Dur::ZERO {
+            // Two segments merged ask for an acknowledgement as they would by themselves.
+            delay = self.merged;
         }
-        self.ack_due = now + DELAYED_ACK;
+        self.ack_due = self.ack_due.min(now + delay);
         None
     }
 
     /// The delayed acknowledgement, when it is due.
     pub fn on_timer(&mut self) -> Ack {
-        self.acknowledge()
+        let held = self.ack_due.since(self.last_arrival);
+        let mut ack = self.acknowledge();
+        if self.quic.is_some() {
+            ack.delay = held;
+        }
+        ack
+    }
+
+    /// A round trip has ended, with `beyond` segments from the next expected to the last received.
+    fn end_round(&mut self, now: Time, beyond: u32, rtt: &RttEstimator) {
+        self.window.end_round(now, self.next, beyond);
+        if let Some(acks) = self.quic.filter(|_| self.next >= QUIC_FIRST_PACKETS) {
+            self.every = acks.packets;
+            let share = Dur::from_secs_f64(rtt.min().as_secs_f64() * acks.rtt_fraction);
+            self.delay = acks.max_delay.min(share).max(QUIC_DELAY_MIN);
+        }
+    }
+
+    /// Whether QUIC acknowledges packet `seq`, beyond a gap or filling one, at once (QUICHE's `MaybeUpdateAckTimeout`).
+    fn quic_at_once(&mut self, seq: u32, now: Time) -> bool {
+        self.unacknowledged += 1;
+        let after_gap = self.beyond.last().is_some_and(|b| b.1 == seq + 1 && b.1 - b.0 <= QUIC_AFTER_GAP);
+        let at_once = after_gap || self.unacknowledged >= self.every || self.quick > 0;
+        if !at_once {
+            self.ack_due = self.ack_due.min(now + self.delay);
+        }
+        at_once
     }
 
     /// What is out of order, fills a gap or had arrived before (`tcp_data_queue`, `tcp_data_queue_ofo`).
@@ -177,7 +262,7 @@ impl Receiver {
         if seq < self.next || known {
             self.duplicates += 1;
             self.duplicate = true;
-            self.quick = self.quick.max(QUICK_ACKS);
+            self.quick = self.quick.max(self.quick_most);
             return Some(self.acknowledge());
         }
         self.goodput_bytes += u64::from(payload);
@@ -194,10 +279,13 @@ impl Receiver {
             self.recent.retain(|&s| s >= self.next);
             let beyond = self.beyond.last().map_or(0, |b| b.1 - self.next);
             if now.since(self.window.round_start) >= rtt.smoothed() {
-                self.window.end_round(now, self.next, beyond);
+                self.end_round(now, beyond, rtt);
             }
         } else {
             older = self.insert(at, seq);
+        }
+        if self.quic.is_some() {
+            return self.quic_at_once(seq, now).then(|| self.acknowledge());
         }
         // RFC 5681 §4.2: at once if the last gap is filled; `__tcp_ack_snd_check` else.
         let at_once = self.beyond.is_empty()
@@ -277,6 +365,7 @@ impl Receiver {
             blocks: [(0, 0); SACK_BLOCKS],
             echo: self.echo,
             advertised: self.advertised,
+            delay: Dur::ZERO,
         };
         if self.sack && !self.beyond.is_empty() {
             for &seq in self.recent.iter().take(SACK_BLOCKS - usize::from(ack.duplicate)) {
@@ -317,13 +406,13 @@ mod tests {
     }
 
     fn receive(r: &mut Receiver, seq: u32, now: Time) -> Option<Ack> {
-        r.on_data(&packet(seq), 1448, now, &RttEstimator::default())
+        r.on_data(&packet(seq), 1448, now, &RttEstimator::new(PAUSE))
     }
 
     #[test]
     fn acknowledges_every_second_segment_after_the_quick_ones() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::default();
+        let mut rtt = RttEstimator::new(PAUSE);
         rtt.sample(Dur::from_millis(1000), Dur::from_millis(1000), 0, 1);
         let acks = (0..116).filter(|&s| r.on_data(&packet(s), 1448, Time(0), &rtt).is_some()).count();
         assert_eq!(acks, 16 + 50);
@@ -335,7 +424,7 @@ mod tests {
     #[test]
     fn acknowledges_every_segment_while_the_window_grows() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::default();
+        let mut rtt = RttEstimator::new(PAUSE);
         rtt.sample(Dur::from_millis(10), Dur::from_millis(10), 0, 1);
         let mut seq = 0;
         let mut round = |n: u32, at_ms: u64| {
@@ -356,9 +445,47 @@ mod tests {
     }
 
     #[test]
+    fn quic_acknowledges_rarely_after_a_hundred_packets() {
+        let mut r = Receiver::quic(1448, QuicAcks::default());
+        let mut rtt = RttEstimator::new(PAUSE);
+        rtt.sample(Dur::from_millis(40), Dur::from_millis(40), 0, 1);
+        let acks = (0..100).filter(|&s| r.on_data(&packet(s), 1448, Time(0), &rtt).is_some()).count();
+        assert_eq!(acks, 50);
+        let now = Time(100_000_000);
+        let acks = (100..200).filter(|&s| r.on_data(&packet(s), 1448, now, &rtt).is_some()).count();
+        assert_eq!(acks, 10);
+        // A quarter of the RTT at most, which the acknowledgement tells.
+        assert!(r.on_data(&packet(200), 1448, now, &rtt).is_none());
+        assert_eq!(r.ack_due, now + Dur::from_millis(10));
+        assert!(r.on_data(&packet(201), 1448, now + Dur::from_millis(4), &rtt).is_none());
+        assert_eq!(r.ack_due, now + Dur::from_millis(10));
+        let ack = r.on_timer();
+        assert_eq!((ack.cumulative, ack.delay), (202, Dur::from_millis(6)));
+        // The first four packets behind a gap are acknowledged at once, others with the tenth.
+        let later = now + Dur::from_millis(20);
+        let at_once = (203..230).filter(|&s| r.on_data(&packet(s), 1448, later, &rtt).is_some()).count();
+        assert_eq!(at_once, 4 + 2);
+        assert_eq!(r.on_timer().blocks[0], (203, 230));
+    }
+
+    #[test]
+    fn receive_offload_acknowledges_a_burst_at_once() {
+        let mut r = Receiver::merging(1448, true, true, 44);
+        let acks = (0..132).filter(|&s| receive(&mut r, s, Time(9)).is_some()).count();
+        assert_eq!(acks, 3);
+        // What does not fill one waits for 50 µs, a lone segment as TCP's do.
+        r.quick = 0;
+        r.window.offered = r.window.clamp;
+        assert!(receive(&mut r, 132, Time(9)).is_none());
+        assert_eq!(r.ack_due, Time(9) + DELAYED_ACK);
+        assert!(receive(&mut r, 133, Time(9)).is_none());
+        assert_eq!(r.ack_due, Time(9) + MERGED);
+    }
+
+    #[test]
     fn compresses_acknowledgements_without_progress() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::default();
+        let mut rtt = RttEstimator::new(PAUSE);
         rtt.sample(Dur::from_millis(100), Dur::from_millis(100), 0, 1);
         for s in 0..100 {
             r.on_data(&packet(s), 1448, Time(0), &rtt);
@@ -374,7 +501,7 @@ mod tests {
     #[test]
     fn holds_nothing_back_that_would_be_forgotten() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::default();
+        let mut rtt = RttEstimator::new(PAUSE);
         rtt.sample(Dur::from_millis(100), Dur::from_millis(100), 0, 1);
         for s in 0..100 {
             r.on_data(&packet(s), 1448, Time(0), &rtt);

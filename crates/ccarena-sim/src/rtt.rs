@@ -2,8 +2,6 @@
 
 use ccarena_cc::Dur;
 
-/// Least variation that the retransmission timeout adds to the smoothed RTT (`TCP_RTO_MIN`).
-const RTO_MIN: Dur = Dur::from_millis(200);
 /// The timeout before the first sample (RFC 6298 §2.1).
 const RTO_INITIAL: Dur = Dur::from_millis(1000);
 
@@ -20,15 +18,25 @@ pub struct RttEstimator {
     /// The round trip ends when this segment is acknowledged (`rtt_seq`).
     round_end: u32,
     min: Dur,
-}
-
-impl Default for RttEstimator {
-    fn default() -> Self {
-        Self { smoothed: 0, deviation: 0, deviation_max: 0, variation: 0, round_end: 0, min: Dur::MAX }
-    }
+    /// Least variation that the retransmission timeout adds to the smoothed RTT (`tcp_rto_min`).
+    least: u64,
 }
 
 impl RttEstimator {
+    /// An estimator whose timeout adds at least `min_rto` to the smoothed RTT.
+    #[must_use]
+    pub fn new(min_rto: Dur) -> Self {
+        Self {
+            smoothed: 0,
+            deviation: 0,
+            deviation_max: 0,
+            variation: 0,
+            round_end: 0,
+            min: Dur::MAX,
+            least: min_rto.0,
+        }
+    }
+
     /// Books a sample: `sequence` for the timeout, `congestion` (the newest segment's) for the minimum; segments from
     /// `una` to `nxt` are outstanding.
     #[inline]
@@ -37,7 +45,7 @@ impl RttEstimator {
         if self.smoothed == 0 {
             self.smoothed = (sequence.0 << 3).max(1);
             self.deviation = sequence.0 << 1;
-            self.variation = self.deviation.max(RTO_MIN.0);
+            self.variation = self.deviation.max(self.least);
             self.deviation_max = self.variation;
             self.round_end = nxt;
             return;
@@ -54,8 +62,15 @@ impl RttEstimator {
         if una > self.round_end {
             self.variation -= (self.variation - self.deviation_max) >> 2;
             self.round_end = nxt;
-            self.deviation_max = RTO_MIN.0;
+            self.deviation_max = self.least;
         }
+    }
+
+    /// Least variation that the timeout adds to the smoothed RTT.
+    #[must_use]
+    #[inline]
+    pub fn min_rto(&self) -> Dur {
+        Dur(self.least)
     }
 
     /// Smoothed RTT; zero before the first sample.
@@ -85,7 +100,7 @@ mod tests {
     use super::*;
 
     fn after(samples_ms: impl Iterator<Item = u64>) -> RttEstimator {
-        let mut e = RttEstimator::default();
+        let mut e = RttEstimator::new(Dur::from_millis(200));
         for (i, ms) in samples_ms.enumerate() {
             // Ten segments per round trip.
             e.sample(Dur::from_millis(ms), Dur::from_millis(ms), i as u32, i as u32 + 10);
@@ -99,6 +114,9 @@ mod tests {
         let e = after(std::iter::repeat_n(40, 200));
         assert!(e.timeout().0.abs_diff(Dur::from_millis(240).0) < 1_000_000, "{}", e.timeout());
         assert_eq!(e.min(), Dur::from_millis(40));
+        let mut e = RttEstimator::new(Dur::from_millis(1000));
+        (0..100).for_each(|i| e.sample(Dur::from_millis(40), Dur::from_millis(40), i, i + 10));
+        assert!(e.timeout().0.abs_diff(Dur::from_millis(1040).0) < 1_000_000, "{}", e.timeout());
     }
 
     #[test]

@@ -48,6 +48,12 @@ pub struct SenderOptions {
     pub ecn: bool,
     /// The receiver's window in segments.
     pub receive_window: u32,
+    /// RTT samples are of the newest segment, less the acknowledgement's delay (RFC 9002 §5.3).
+    pub ack_delay: bool,
+    /// Least variation that the retransmission timeout adds to the smoothed RTT.
+    pub min_rto: Dur,
+    /// Segments that segmentation offload sends in one go where the controller does not pace; one sends each by itself.
+    pub burst: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +158,7 @@ impl Sender {
             controller,
             app,
             options,
-            rtt: RttEstimator::default(),
+            rtt: RttEstimator::new(options.min_rto),
             owns_recovery,
             signals,
             numbers,
@@ -309,11 +315,13 @@ impl Sender {
             }
         }
         let rtt = delivery.rtt(advanced).map(|(sequence, congestion)| {
-            self.rtt.sample(sequence, congestion, self.board.una(), self.board.nxt());
             self.backoff = 0;
-            self.stats.rtt_sum += congestion;
+            let (sequence, sample) =
+                if self.options.ack_delay { self.without_delay(congestion, ack.delay) } else { (sequence, congestion) };
+            self.rtt.sample(sequence, congestion, self.board.una(), self.board.nxt());
+            self.stats.rtt_sum += sample;
             self.stats.rtt_count += 1;
-            congestion
+            sample
         });
         let rate = self.sample_rate(&delivery);
         let (mut lost, mut timer_set) = (0, false);
@@ -330,6 +338,14 @@ impl Sender {
             numbers.tell_acked(self.controller.as_mut(), ack.cumulative);
         }
         self.call_controller(&delivery, rtt, rate, ack, advanced, lost, prior_in_flight);
+    }
+
+    /// The newest segment's RTT for the timeout and for the controller, less the acknowledgement's delay unless that makes
+    /// it less than the smallest so far (RFC 9002 §5.3).
+    fn without_delay(&self, rtt: Dur, delay: Dur) -> (Dur, Dur) {
+        let least = self.rtt.min().min(rtt);
+        let adjusted = if rtt >= least + delay { rtt - delay } else { rtt };
+        (adjusted, adjusted)
     }
 
     /// Segments sent after the first outstanding one was last sent have arrived: the timeout starts anew, though nothing
@@ -600,7 +616,8 @@ impl Sender {
             // Growth needs forward progress as well (`tcp_may_raise_cwnd`).
             cwnd_limited: advanced && self.is_window_limited(),
             recovery: self.recovery,
-            ecn_ce: 0,
+            // All that an echoing acknowledgement delivers, as Linux counts (`tcp_count_delivered_ce`).
+            ecn_ce: if ack.echo_congestion { delivery.packets } else { 0 },
             advertised: (self.signals && ack.advertised != Rate(u64::MAX)).then_some(ack.advertised),
         };
         self.controller.on_ack(&info);
@@ -655,6 +672,7 @@ impl Sender {
         }
         let (nxt, mut limited) = (self.board.nxt(), false);
         let new_data_first = std::mem::take(&mut self.new_data_first);
+        let deferred = self.options.burst > 1 && self.defers_burst();
         // Segments sent, those of them that the pacer has not counted yet, and what this burst may still hold.
         let (mut sent, mut uncounted, mut burst) = (false, 0, 0);
         self.pace_timer = Time::NEVER;
@@ -665,6 +683,10 @@ impl Sender {
             }
             let lost = if new_data_first { None } else { self.board.next_retransmission() };
             if lost.is_none() && !self.may_send_new() {
+                break;
+            }
+            if deferred && lost.is_none() {
+                limited = true;
                 break;
             }
             if let Some(rate) = self.pacing {
@@ -698,6 +720,19 @@ impl Sender {
         if self.board.nxt() > nxt {
             self.on_new_data(now);
         }
+    }
+
+    /// `tcp_tso_should_defer`: new data waits until the window has room for a burst, or a third of the window; the last of
+    /// a transfer does not, nor what repairs a loss. While anything is in flight acknowledgements will come.
+    #[cold]
+    fn defers_burst(&self) -> bool {
+        let (window, in_flight) = (self.window(), self.board.in_flight());
+        let repairing = matches!(self.recovery, RecoveryState::Recovery | RecoveryState::Loss);
+        if self.pacing.is_some() || repairing || in_flight == 0 {
+            return false;
+        }
+        let room = window.saturating_sub(in_flight);
+        room < self.options.burst.min(window / 3) && self.app.available() - self.board.nxt() > room
     }
 
     /// `tcp_event_new_data_sent` and the end of `tcp_write_xmit`.

@@ -86,21 +86,57 @@ fn path() -> impl Strategy<Value = (Vec<&'static str>, Vec<&'static str>)> {
     ]
 }
 
+/// A receiver that acknowledges as QUIC's do, TCP with or without offload, and the least timeout.
+fn transport() -> impl Strategy<Value = Value> {
+    let quic = (1..20_u32, 1.0..50.0_f64, 0.0..1.0_f64).prop_map(|(packets, delay, fraction)| {
+        json!({"ack_policy":
+            {"type": "quic", "packets": packets, "max_delay_ms": delay, "rtt_fraction": fraction}})
+    });
+    let bursts = (1..65_536_u32).prop_map(|bytes| json!({"burst_bytes": bytes}));
+    let kind = prop_oneof![3 => Just(json!({})), 1 => quic, 1 => bursts];
+    (kind, prop_oneof![3 => Just(200.0), 1 => 1.0..2000.0_f64]).prop_map(|(mut options, min_rto)| {
+        options["min_rto_ms"] = json!(min_rto);
+        options
+    })
+}
+
+/// `flow` with `options`, whose acknowledgements are selective and delayed if they are QUIC's.
+fn with(mut flow: Value, options: &Value) -> Value {
+    for (key, value) in options.as_object().unwrap() {
+        flow[key] = value.clone();
+    }
+    if flow.get("ack_policy").is_some() {
+        flow["sack"] = json!(true);
+        flow["delayed_ack"] = json!(true);
+    }
+    flow
+}
+
 fn flow() -> impl Strategy<Value = Value> {
     let schemes = all_schemes();
     let switches = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), prop::bool::weighted(0.8), any::<bool>());
     let shares = (0.6..5.0_f64, prop::option::of(0.0..5.0_f64));
     let times = (0.0..3.0_f64, prop::option::weighted(0.3, 3.0..7.0_f64));
-    (0..schemes.len(), path(), app(), switches, times, shares, 1..40_u32).prop_map(
-        move |(i, (path, back), app, (sack, delayed, slow_start, ecn), (start, stop), (weight, min), window)| {
+    (0..schemes.len(), path(), app(), switches, times, shares, 1..40_u32, transport()).prop_map(
+        move |(
+            i,
+            (path, back),
+            app,
+            (sack, delayed, slow_start, ecn),
+            (start, stop),
+            (weight, min),
+            window,
+            options,
+        )| {
             let requirement = min.map(|a| json!({"min_mbps": a, "max_mbps": 1.5 * a + 0.01}));
             // An index for ACCT; where actions are continuous, a window or a rate that is pushed down a little.
             let action = if schemes[i].name == "acct" { 3.0 } else { -0.2 };
             let policy = if schemes[i].learned { json!({"constant": action}) } else { Value::Null };
-            json!({"scheme": schemes[i].name, "path": path, "return_path": back, "app": app, "sack": sack,
+            let flow = json!({"scheme": schemes[i].name, "path": path, "return_path": back, "app": app, "sack": sack,
                 "delayed_ack": delayed, "slow_start": slow_start, "start_s": start, "stop_s": stop,
                 "initial_window": window, "policy": policy, "ecn": ecn, "weight": weight,
-                "requirement": requirement})
+                "requirement": requirement});
+            with(flow, &options)
         },
     )
 }
@@ -176,8 +212,10 @@ proptest! {
         scheme in 0..all_schemes().len(),
         (loss, buffer, mbps) in (0.0..0.1_f64, 1..50_u32, 0.5..10.0_f64),
         (sack, delayed, back) in any::<(bool, bool, bool)>(),
+        mut options in transport(),
         seed in any::<u32>(),
     ) {
+        options["min_rto_ms"] = json!(options["min_rto_ms"].as_f64().unwrap().min(200.0));
         let scheme = &all_schemes()[scheme];
         let policy = if scheme.learned { json!({"constant": 0}) } else { Value::Null };
         let document = json!({
@@ -186,8 +224,9 @@ proptest! {
                 {"service": {"type": "constant", "rate_mbps": mbps}, "queue": {"type": "droptail", "packets": buffer},
                  "loss": loss},
                 {"service": {"type": "constant", "rate_mbps": 10}}],
-            "flows": [{"scheme": scheme.name, "policy": policy, "path": ["link0"],
-                "return_path": if back { json!(["link1"]) } else { json!([]) }, "sack": sack, "delayed_ack": delayed}],
+            "flows": [with(json!({"scheme": scheme.name, "policy": policy, "path": ["link0"],
+                "return_path": if back { json!(["link1"]) } else { json!([]) }, "sack": sack,
+                "delayed_ack": delayed}), &options)],
         });
         let (_, mut sim) = build(&document);
         let mut before = 0;

@@ -16,7 +16,7 @@
 
 mod aggregation;
 mod long_term;
-mod max_filter;
+pub(super) mod max_filter;
 mod probe_bw;
 mod probe_rtt;
 mod startup;

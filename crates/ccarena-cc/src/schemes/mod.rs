@@ -23,6 +23,7 @@ macro_rules! linux_window {
 
 pub(crate) mod aimd;
 pub mod bbr;
+pub mod bbr3;
 pub mod copa;
 pub mod cubic;
 pub(crate) mod cwnd;

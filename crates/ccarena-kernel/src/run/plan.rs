@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ccarena_cc::{Config, Controller, LearnedSpec, Policies, registry};
 use ccarena_net::Scenario;
-use ccarena_net::scenario::{App, Flow};
+use ccarena_net::scenario::{AckPolicy, App, Flow};
 
 use super::RunError;
 use crate::traffic::HEADER_BYTES;
@@ -119,6 +119,22 @@ fn check(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> 
             );
         }
     }
+    if flow.min_rto != first.min_rto {
+        let (own, others) = (flow.min_rto.as_millis_f64(), first.min_rto.as_millis_f64());
+        return refuse(
+            "min_rto_ms",
+            format!("got {own}; expected {others}, as flows[0]: on real TCP it is a setting of all flows together"),
+        );
+    }
+    if flow.ack_policy != AckPolicy::Tcp {
+        let problem = "got type quic; expected type tcp: the kernel's TCP acknowledges by its own rules. The simulator has \
+                       QUIC's";
+        return refuse("ack_policy", problem.into());
+    }
+    if let Some(bytes) = flow.burst_bytes {
+        let problem = format!("got {bytes}; expected null: the kernel's TCP decides itself what it sends in one go");
+        return refuse("burst_bytes", problem);
+    }
     if !(SMALLEST_MSS..=LARGEST_MSS).contains(&flow.mss_bytes) {
         return refuse(
             "mss_bytes",
@@ -225,6 +241,15 @@ mod tests {
         };
         refused(|f| f.sack = false, "flows[1].sack: got false; expected true");
         refused(|f| f.ecn = true, "flows[1].ecn: got true");
+        refused(
+            |f| f.min_rto = ccarena_cc::Dur::from_millis(900),
+            "flows[1].min_rto_ms: got 900; expected 200, as flows[0]",
+        );
+        refused(
+            |f| f.ack_policy = AckPolicy::Quic(ccarena_net::scenario::QuicAcks::default()),
+            "flows[1].ack_policy: got type quic; expected type tcp",
+        );
+        refused(|f| f.burst_bytes = Some(65_536), "flows[1].burst_bytes: got 65536; expected null");
         refused(|f| f.mss_bytes = 8948, "flows[1].mss_bytes: got 8948");
         refused(|f| f.header_bytes = 40, "flows[1].header_bytes: got 40");
         refused(|f| f.ack_bytes = 40, "flows[1].ack_bytes: got 40");

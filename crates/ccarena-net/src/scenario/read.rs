@@ -9,7 +9,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Document, PolicySpec};
 use serde_json::Value;
 
-use super::{AgentSpec, App, Change, Flow, Link, Outages, Record, Scenario, VERSION};
+use super::{AckPolicy, AgentSpec, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::service::ServiceSpec;
@@ -17,6 +17,9 @@ use crate::service::ServiceSpec;
 /// No scenario has more links, nor more flows.
 const MAX_COUNT: usize = 100_000;
 const MAX_DELAY_MS: f64 = 100_000.0;
+const MAX_MIN_RTO_MS: f64 = 60_000.0;
+/// What one offloaded packet holds at most.
+const MAX_BURST_BYTES: u32 = 65_536;
 /// Slots of Hercules' session limiter.
 const DEFAULT_SLOT: Dur = Dur::from_millis(100);
 
@@ -206,9 +209,9 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
     "name", "scheme", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
-    "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "initial_window",
-    "receive_window_packets", "mss_bytes",
-    "header_bytes", "ack_bytes", "count",
+    "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "ack_policy",
+    "min_rto_ms", "burst_bytes", "initial_window", "receive_window_packets", "mss_bytes", "header_bytes",
+    "ack_bytes", "count",
 ];
 
 fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usize>) -> Result<(Flow, usize)> {
@@ -244,12 +247,16 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         ecn: o.or("ecn", default.ecn, At::boolean)?,
         slow_start: o.or("slow_start", default.slow_start, At::boolean)?,
         delayed_ack: o.or("delayed_ack", default.delayed_ack, At::boolean)?,
+        ack_policy: o.or("ack_policy", default.ack_policy, ack_policy)?,
+        min_rto: o.or("min_rto_ms", default.min_rto, |at| at.millis(1.0, MAX_MIN_RTO_MS))?,
+        burst_bytes: o.maybe("burst_bytes", |at| at.small(1, MAX_BURST_BYTES))?,
         initial_window: o.or("initial_window", default.initial_window, |at| at.small(1, 100_000))?,
         receive_window: o.maybe("receive_window_packets", |at| at.small(1, 1_000_000_000))?,
         mss_bytes: o.or("mss_bytes", default.mss_bytes, |at| at.small(1, 65_000))?,
         header_bytes: o.or("header_bytes", default.header_bytes, |at| at.small(0, 500))?,
         ack_bytes: o.or("ack_bytes", default.ack_bytes, |at| at.small(1, 65_000))?,
     };
+    check_quic(&o, &flow)?;
     flow.base_rtt = Some(base_rtt(&o, &flow, links)?);
     let count = o.or("count", 1, |at| at.whole(1, MAX_COUNT as u64))?;
     Ok((flow, count as usize))
@@ -367,6 +374,39 @@ fn app(at: &At<'_>) -> Result<App> {
         }
         _ => App::Bulk,
     })
+}
+
+fn ack_policy(at: &At<'_>) -> Result<AckPolicy> {
+    let fields = |kind: &str| if kind == "quic" { vec!["packets", "max_delay_ms", "rtt_fraction"] } else { vec![] };
+    let (kind, o) = at.tagged("acknowledgement policy", &["tcp", "quic"], fields)?;
+    if kind == "tcp" {
+        return Ok(AckPolicy::Tcp);
+    }
+    let default = QuicAcks::default();
+    Ok(AckPolicy::Quic(QuicAcks {
+        packets: o.or("packets", default.packets, |at| at.small(1, 1000))?,
+        max_delay: o.or("max_delay_ms", default.max_delay, |at| at.millis(1.0, 1000.0))?,
+        rtt_fraction: o.or("rtt_fraction", default.rtt_fraction, |at| at.number(0.0, 1.0))?,
+    }))
+}
+
+/// What of TCP's acknowledgements makes no sense where they are QUIC's.
+fn check_quic(o: &Object<'_>, flow: &Flow) -> Result<()> {
+    if flow.ack_policy == AckPolicy::Tcp {
+        return Ok(());
+    }
+    let because = "where ack_policy is of type quic";
+    let fields = [
+        ("sack", flow.sack, format!("true {because}: its acknowledgements are selective")),
+        ("delayed_ack", flow.delayed_ack, format!("true {because}; {{type: quic, packets: 1}} delays none")),
+        ("burst_bytes", flow.burst_bytes.is_none(), format!("null {because}: receive offload merges TCP's segments")),
+    ];
+    for (key, fits, expected) in fields {
+        if let Some(at) = o.get(key).filter(|_| !fits) {
+            return at.fail(expected);
+        }
+    }
+    Ok(())
 }
 
 fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {

@@ -29,8 +29,8 @@ fn full() -> Value {
              "requirement": {"min_mbps": 1, "max_mbps": 2}, "desired_mbps": [{"at_s": 0, "mbps": 5}, {"at_s": 1, "mbps": 9}],
              "sack": false, "slow_start": false, "delayed_ack": false, "initial_window": 4, "receive_window_packets": 40, "mss_bytes": 1200,
              "header_bytes": 40, "ack_bytes": 40, "count": 3},
-            {"scheme": "acct", "policy": {"constant": 3}, "app": {"type": "onoff", "rate_mbps": 1, "on_s": 2, "off_s": 1}},
-            {"scheme": "acct", "policy": "a.safetensors", "app": {"type": "transfers", "sizes_bytes": [1, 2000], "gap_s": 1}},
+            {"scheme": "acct", "policy": {"constant": 3}, "ack_policy": {"type": "quic", "packets": 4, "rtt_fraction": 0.5}, "min_rto_ms": 1000, "app": {"type": "onoff", "rate_mbps": 1, "on_s": 2, "off_s": 1}},
+            {"scheme": "acct", "policy": "a.safetensors", "burst_bytes": 65536, "app": {"type": "transfers", "sizes_bytes": [1, 2000], "gap_s": 1}},
         ],
         "record": {"packets": true, "reports": true, "bin_ms": 50},
     })
@@ -63,6 +63,9 @@ fn a_full_document_is_read() {
     assert_eq!(s.links[1].agent, Some(AgentSpec::default()));
     assert_eq!(f.desired[1], (Time(1_000_000_000), Rate::from_mbps(9.0)));
     assert_eq!(s.flows[3].policy, Some(PolicySpec::Constant(3.0)));
+    let quic = QuicAcks { packets: 4, rtt_fraction: 0.5, ..QuicAcks::default() };
+    assert_eq!((s.flows[3].ack_policy, s.flows[3].min_rto), (AckPolicy::Quic(quic), Dur::from_millis(1000)));
+    assert_eq!((s.flows[4].burst_bytes, s.flows[4].min_rto), (Some(65_536), Dur::from_millis(200)));
     assert_eq!(s.bdp_bytes(1, Rate::from_mbps(8.0)), 104_500, "the longest of 80 and 2 x 52.25 ms");
 }
 
@@ -202,6 +205,38 @@ fn impossible_values_are_refused() {
             "flows[0].requirement.max_mbps: got 2; expected more than min_mbps, which is 2",
         ),
         ("/flows/0/sack", json!(1), "flows[0].sack: got 1; expected true or false"),
+        ("/flows/0/min_rto_ms", json!(0), "flows[0].min_rto_ms: got 0; expected a number from 1 to 60000"),
+        ("/flows/0/burst_bytes", json!(100_000), "flows[0].burst_bytes: got 100000; expected a whole number from 1 to"),
+        (
+            "/flows/0/ack_policy",
+            json!("quic"),
+            "flows[0].ack_policy: got \"quic\"; expected an object with a field `type`",
+        ),
+        (
+            "/flows/0/ack_policy",
+            json!({"type": "quik"}),
+            "flows[0].ack_policy.type: unknown acknowledgement policy \"quik\"; did you mean \"quic\"?",
+        ),
+        (
+            "/flows/0/ack_policy",
+            json!({"type": "tcp", "packets": 2}),
+            "flows[0].ack_policy.packets: unknown field \"packets\"; expected one of type",
+        ),
+        (
+            "/flows/0/ack_policy",
+            json!({"type": "quic", "packets": 0}),
+            "flows[0].ack_policy.packets: got 0; expected a whole number from 1 to 1000",
+        ),
+        (
+            "/flows/0",
+            json!({"scheme": "cubic", "ack_policy": {"type": "quic"}, "sack": false}),
+            "flows[0].sack: got false; expected true where ack_policy is of type quic",
+        ),
+        (
+            "/flows/0",
+            json!({"scheme": "cubic", "ack_policy": {"type": "quic"}, "burst_bytes": 3000}),
+            "flows[0].burst_bytes: got 3000; expected null where ack_policy is of type quic",
+        ),
         ("/flows/0/count", json!(0), "flows[0].count: got 0;"),
         ("/flows/0/count", json!(1_000_000), "flows[0].count: got 1000000;"),
         ("/flows/0/mss_bytes", json!(4_294_967_297_u64), "flows[0].mss_bytes: got 4294967297;"),

@@ -4,7 +4,7 @@ use ccarena_cc::PolicySpec;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
-use super::{AgentSpec, App, Flow, Link, Scenario, VERSION};
+use super::{AckPolicy, AgentSpec, App, Flow, Link, Scenario, VERSION};
 use crate::queues::{Limit, QueueSpec};
 use crate::service::ServiceSpec;
 
@@ -106,6 +106,13 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
         "ecn": f.ecn,
         "slow_start": f.slow_start,
         "delayed_ack": f.delayed_ack,
+        "ack_policy": match f.ack_policy {
+            AckPolicy::Tcp => json!({"type": "tcp"}),
+            AckPolicy::Quic(q) => json!({"type": "quic", "packets": q.packets,
+                "max_delay_ms": q.max_delay.as_millis_f64(), "rtt_fraction": q.rtt_fraction}),
+        },
+        "min_rto_ms": f.min_rto.as_millis_f64(),
+        "burst_bytes": f.burst_bytes,
         "initial_window": f.initial_window,
         "receive_window_packets": f.receive_window,
         "mss_bytes": f.mss_bytes,

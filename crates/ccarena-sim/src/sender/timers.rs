@@ -10,8 +10,6 @@ use crate::packet::Ack;
 
 /// Least timeout, and the slack of a tail-loss probe: two ticks at HZ 250 (`TCP_TIMEOUT_MIN`).
 pub(super) const TIMEOUT_MIN: Dur = Dur::from_millis(8);
-/// Slack of a probe for a lone segment, whose acknowledgement may be delayed (`tcp_rto_min`).
-const LONE_PROBE_SLACK: Dur = Dur::from_millis(200);
 /// The timeout of a probe before there is an RTT sample (`TCP_TIMEOUT_INIT`).
 const PROBE_INITIAL: Dur = Dur::from_millis(1000);
 /// Longest retransmission timeout (`TCP_RTO_MAX`).
@@ -128,7 +126,8 @@ impl Sender {
         let timeout = if smoothed == Dur::ZERO {
             PROBE_INITIAL
         } else {
-            smoothed * 2 + if outstanding == 1 { LONE_PROBE_SLACK } else { TIMEOUT_MIN }
+            // The acknowledgement of a lone segment may be delayed (`tcp_rto_min`).
+            smoothed * 2 + if outstanding == 1 { self.rtt.min_rto() } else { TIMEOUT_MIN }
         };
         self.start_timer(Timer::Probe, now, if rto > Dur::ZERO { timeout.min(rto) } else { timeout });
         true

@@ -3,28 +3,26 @@
 //! The best, second and third best samples are kept, each younger than the one before; as the best ages out of the
 //! window the next steps up. The maximum is at worst one from a quarter of the window ago.
 
-use super::Bandwidth;
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at: u64,
-    value: Bandwidth,
+    value: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct MaxFilter {
+pub(in crate::schemes) struct MaxFilter {
     best: [Sample; 3],
 }
 
 impl MaxFilter {
     #[inline]
-    pub(super) fn max(&self) -> Bandwidth {
+    pub(in crate::schemes) fn max(&self) -> u64 {
         self.best[0].value
     }
 
     /// Takes `value` at `at` (in rounds, not decreasing), for a window of `length` rounds.
     #[inline]
-    pub(super) fn update(&mut self, length: u64, at: u64, value: Bandwidth) {
+    pub(in crate::schemes) fn update(&mut self, length: u64, at: u64, value: u64) {
         let sample = Sample { at, value };
         if value >= self.best[0].value || at - self.best[2].at > length {
             self.best = [sample; 3];

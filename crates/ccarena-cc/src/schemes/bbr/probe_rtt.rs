@@ -51,7 +51,8 @@ impl Bbr {
         if let Some(rtt) = ack.rtt {
             // A lone short segment may have waited for the receiver's delayed-acknowledgement timer.
             let maybe_delayed = ack.acked_packets == 1 && ack.acked.0 < self.mss;
-            if rtt <= self.min_rtt.min_rtt || (expired && !maybe_delayed) {
+            // Only a lower RTT postpones PROBE_RTT, not an equal one (Linux 5.10, commit 1b9e2a8c99a5).
+            if rtt < self.min_rtt.min_rtt || (expired && !maybe_delayed) {
                 self.min_rtt.min_rtt = rtt;
                 self.min_rtt.stamp = ack.now;
             }

@@ -1,0 +1,136 @@
+//! What acknowledgements say (§4.1): packets under way with the state when they were sent, and the sample that the newest
+//! of those acknowledged gives.
+
+use std::collections::VecDeque;
+
+use super::{Bandwidth, Bbr3};
+use crate::controller::{AckInfo, SentInfo};
+use crate::types::Dur;
+
+/// A packet under way (`P`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Packet {
+    pub(super) size: u64,
+    /// In flight right after it was sent.
+    pub(super) tx_in_flight: u64,
+    /// Totals of lost and of marked bytes when it was sent.
+    pub(super) lost: u64,
+    pub(super) marked: u64,
+    pub(super) app_limited: bool,
+}
+
+/// The sample of one acknowledgement (`RS`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sample {
+    /// None if it was taken over too short a time, or nothing new was delivered.
+    pub(super) rate: Option<Delivery>,
+    pub(super) newly_acked: u64,
+    pub(super) rtt: Option<Dur>,
+    /// In flight right after the newest packet was sent, and what was lost and marked since then.
+    pub(super) tx_in_flight: u64,
+    pub(super) lost: u64,
+    pub(super) marked: u64,
+    pub(super) app_limited: bool,
+}
+
+/// How fast and how much was delivered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivery {
+    pub(super) delivery_rate: Bandwidth,
+    pub(super) delivered: u64,
+    pub(super) prior_delivered: u64,
+}
+
+/// Packets under way by number, and the totals that samples are differences of.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    /// Number of the first of `under_way`; those that have arrived or are lost are none.
+    first: u64,
+    under_way: VecDeque<Option<Packet>>,
+    /// Newest packet acknowledged since the last sample.
+    newest: Option<(u64, Packet)>,
+    /// Packets newly marked lost: news if an event of loss follows.
+    pub(super) lost_now: Vec<(u64, Packet)>,
+    pub(super) lost: u64,
+    pub(super) marked: u64,
+    /// Packets sent until this much is delivered were held back by ProbeRTT (`C.app_limited`).
+    held_back_until: Option<u64>,
+}
+
+impl Packets {
+    /// `OnPacketSent`.
+    pub(super) fn on_sent(&mut self, sent: &SentInfo, app_limited: bool) {
+        // A tail-loss probe repeats a packet, which need not be lost for that.
+        self.lost_now.clear();
+        if self.under_way.is_empty() {
+            self.first = sent.number;
+        }
+        let size = sent.bytes.0;
+        self.under_way.push_back(Some(Packet {
+            size,
+            tx_in_flight: sent.prior_in_flight.0 + size,
+            lost: self.lost,
+            marked: self.marked,
+            app_limited,
+        }));
+    }
+
+    fn take(&mut self, number: u64) -> Option<Packet> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let packet = self.under_way.get_mut(index)?.take();
+        while let Some(None) = self.under_way.front() {
+            self.under_way.pop_front();
+            self.first += 1;
+        }
+        packet
+    }
+
+    pub(super) fn on_acked(&mut self, number: u64) {
+        if let Some(packet) = self.take(number) {
+            self.newest = self.newest.filter(|n| n.0 > number).or(Some((number, packet)));
+        }
+    }
+
+    pub(super) fn on_lost(&mut self, number: u64) {
+        if let Some(packet) = self.take(number) {
+            self.lost_now.push((number, packet));
+        }
+    }
+
+    /// `MarkConnectionAppLimited`, for what is sent until `delivered` is reached.
+    pub(super) fn hold_back_until(&mut self, delivered: u64) {
+        self.held_back_until = Some(delivered.max(1));
+    }
+
+    pub(super) fn held_back(&self) -> bool {
+        self.held_back_until.is_some()
+    }
+}
+
+impl Bbr3 {
+    /// `GenerateRateSample` (§4.1.2.3).
+    pub(super) fn generate_rate_sample(&mut self, ack: &AckInfo) -> Sample {
+        let packets = &mut self.packets;
+        packets.held_back_until = packets.held_back_until.filter(|&until| ack.delivered.0 <= until);
+        packets.marked += u64::from(ack.ecn_ce) * self.smss;
+        let rate = ack.rate.filter(|r| r.interval >= Dur::from_micros(1) && ack.acked.0 > 0);
+        let mut sample = Sample {
+            rate: rate.map(|r| Delivery {
+                delivery_rate: r.delivered.0 as f64 / r.interval.as_secs_f64(),
+                delivered: r.delivered.0,
+                prior_delivered: r.prior_delivered.0,
+            }),
+            newly_acked: ack.acked.0,
+            rtt: ack.rtt,
+            app_limited: ack.rate.is_some_and(|r| r.app_limited),
+            ..Sample::default()
+        };
+        if let Some((_, newest)) = packets.newest.take() {
+            sample.tx_in_flight = newest.tx_in_flight;
+            sample.lost = packets.lost - newest.lost;
+            sample.marked = packets.marked - newest.marked;
+            sample.app_limited |= newest.app_limited;
+        }
+        sample
+    }
+}
