@@ -179,7 +179,7 @@ def find_class(name: str) -> type[BaseAlgorithm]:
 def _arguments(context: Context, config: Sb3Config) -> dict[str, Any]:
     """The keyword arguments of the class that the configuration gives, checked. Raises ConfigError."""
     found = find_class(config.name)
-    return bind(found, config.arguments, "algorithm", config.name, OURS)
+    return bind(found, config.arguments, "algorithm", config.name, OURS, tuple(Sb3Config.model_fields))
 
 
 def _build(

@@ -51,13 +51,13 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
     context = Context(config, spec_of(config), make_envs or environments(config))
     check(context)
     start = resumable(config, out) if resume else None
-    if start is None:
-        if (out / CONFIG).exists():
-            raise ConfigError(f"out = {out}: holds a run already; go on with it by --resume, or name another folder")
-        save_config(config, out / CONFIG)
+    if start is None and (out / CONFIG).exists():
+        raise ConfigError(f"out = {out}: holds a run already; go on with it by --resume, or name another folder")
     # Networks this small lose more to a thread pool than they gain, and one thread is what makes sums reproducible.
     torch.set_num_threads(1)
     with closing(build(context)) as algorithm:
+        if start is None:
+            save_config(config, out / CONFIG)
         _learn(context, algorithm, out, start)
         if algorithm.decisions < config.total_decisions:
             command = shlex.join(["ccarena", "train", "--out", str(out), "--resume"])

@@ -88,9 +88,16 @@ def arguments_of(taker: Callable[..., Any], ours: Collection[str]) -> dict[str, 
 
 
 def bind(
-    taker: Callable[..., Any], given: Mapping[str, Any], key: str, name: str, ours: Collection[str]
+    taker: Callable[..., Any],
+    given: Mapping[str, Any],
+    key: str,
+    name: str,
+    ours: Collection[str],
+    also: Collection[str] = (),
 ) -> dict[str, Any]:
     """`given`, checked to be arguments of `taker`, whose parameters `ours` are not the user's to give.
+
+    `also` are keys beside them, for hints.
 
     Raises ConfigError, naming the key, for one that it does not take, one that is missing and a number of another type.
     """
@@ -99,7 +106,7 @@ def bind(
         return dict(given)
     for argument, value in given.items():
         if argument not in takes:
-            near = difflib.get_close_matches(argument, takes, n=1)
+            near = difflib.get_close_matches(argument, [*takes, *also], n=1)
             hint = f'; did you mean "{near[0]}"?' if near else f"; it takes {', '.join(takes) or 'none'}"
             raise ConfigError(f"{key}.{argument} = {value!r}: {name} takes no such argument{hint}")
         default = takes[argument].default

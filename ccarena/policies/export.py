@@ -68,13 +68,13 @@ def _compare(module: nn.Module, graph: Graph) -> None:
         found = _flat(module(torch.from_numpy(x), *parts))
     expected = run(graph, x, given)
     results = [found[0], torch.cat([v.reshape(8, -1) for v in found[1:]], dim=1)] if parts else [found[0]]
-    for ours, theirs in zip(expected, results, strict=False):
-        known = theirs.numpy().reshape(ours.shape)
-        scale = max(1.0, float(np.abs(known).max(initial=0)))
-        if not np.allclose(ours, known, rtol=0, atol=1e-4 * scale):
+    for ours, result in zip(expected, results, strict=False):
+        theirs = result.numpy().reshape(ours.shape)
+        scale = max(1.0, float(np.abs(theirs).max(initial=0)))
+        if not np.allclose(ours, theirs, rtol=0, atol=1e-4 * scale):
             raise PolicyError(
                 f"{type(module).__name__}: the exported graph gives {ours.ravel()[:3]} where the module gives "
-                f"{known.ravel()[:3]}; does it depend on the batch, or on something that is random?"
+                f"{theirs.ravel()[:3]}; does it depend on the batch, or on something that is random?"
             )
 
 
@@ -135,13 +135,12 @@ class _Exporter:
         for node in traced.nodes:
             self._current = node
             if node.op == "placeholder":
-                found = next(given, None)
-                if found is None and not node.args and node.target not in optional:
+                self._env[node] = next(given, None)
+                if self._env[node] is None and not node.args and node.target not in optional:
                     raise PolicyError(
                         f"{type(module).__name__}.forward: argument `{node.target}` is neither the observation nor a "
                         f"state; states given: {list(states) or 'none'}"
                     )
-                self._env[node] = found
             elif node.op == "output":
                 results = _flat(self._look_up(node.args[0]))
             else:

@@ -20,6 +20,7 @@ from functools import partial
 
 import ccarena.envs
 from ccarena import _core
+from ccarena.configs import load_config
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs.kernel import LearnedKernelEnv
 from tests.envs.acct import ACTIONS, REPORT_FIELDS, AcctEnv
@@ -109,7 +110,7 @@ def test_several_side_by_side(program: Program, mode: str) -> None:
 def test_an_episode_s_link_is_the_simulated_world_s(program: Program) -> None:
     heard = program(PLAYS)
     env, simulated = AcctKernelEnv(SHORT), AcctEnv(SHORT)
-    domain = ccarena.envs.domain_json(SHORT)
+    domain = ccarena.envs.domain_json(load_config("acct").model_copy(update={"env": SHORT}))
     for episode, seed in ((0, 7), (1, None), (2, None), (0, 3)):
         first, info = env.reset(seed=seed)
         expected, _ = simulated.reset(seed=seed)
@@ -224,8 +225,10 @@ def test_a_scenario_that_does_not_fit_is_refused(document: dict[str, Any], messa
 
 
 def test_what_has_to_be_given() -> None:
-    with pytest.raises(ConfigError, match="scenario="):
-        KernelEnv()
+    with pytest.raises(TypeError, match="spec"):
+        LearnedKernelEnv()
+    with pytest.raises(ConfigError, match="only the simulator knows"):
+        AcctKernelEnv(SHORT, reward=lambda truth: truth.capacity_mbps)
     with pytest.raises(ConfigError, match="not both"):
         AcctKernelEnv(SHORT, SCENARIO)
     with pytest.raises(ConfigError, match='did you mean "iperf3"'):

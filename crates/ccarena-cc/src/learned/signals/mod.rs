@@ -11,6 +11,7 @@ mod rates;
 mod surroundings;
 mod windows;
 
+use super::bases::Base;
 use super::monitor::{Measured, Monitor, Parts, Totals, times};
 use crate::scheme::Param;
 use crate::types::{Dur, Requirement, Time};
@@ -23,12 +24,8 @@ pub struct View<'a> {
     pub measured: &'a Measured,
     /// What is known of the flow.
     pub monitor: &'a Monitor,
-    /// The window in segments, and in bytes.
-    pub segments: f64,
-    /// See `segments`.
-    pub window_bytes: f64,
-    /// The rate that it sends at, or may, in bit/s.
-    pub rate_bps: f64,
+    /// Window and rate.
+    pub base: &'a dyn Base,
     /// Payload of a segment in bytes, and the same with headers.
     pub mss: f64,
     /// See `mss`.
@@ -72,6 +69,18 @@ impl View<'_> {
             return None;
         };
         self.monitor.recent().map(|recent| (recent.since(self.now, stretch), stretch))
+    }
+
+    /// The window in segments.
+    #[must_use]
+    pub fn segments(&self) -> f64 {
+        self.base.segments()
+    }
+
+    /// The window in bytes.
+    #[must_use]
+    pub fn window_bytes(&self) -> f64 {
+        self.base.window().0 as f64
     }
 
     /// The target window in segments (ACCT's twnd).

@@ -38,7 +38,7 @@ pub const SIGNALS: &[Signal] = &[
         .needs(Parts::NEWEST)
         .source("draft-cheng-iccrg-delivery-rate-estimation"),
     Signal::new("delivery_ratio", "1", "throughput over the window per smallest RTT: 1 with empty queues", |v, _| {
-        ratio(v.measured.throughput() * v.measured.rtt_min.as_secs_f64(), v.window_bytes * 8.0)
+        ratio(v.measured.throughput() * v.measured.rtt_min.as_secs_f64(), v.window_bytes() * 8.0)
     })
     .natural(0.0, 1.0, 0.0, 2.0)
     .source("Hyvar (RTT_min as a unit)"),
@@ -58,6 +58,7 @@ pub const SIGNALS: &[Signal] = &[
     Signal::new("send_rate_mbps", "Mbit/s", "bytes sent over time, retransmissions included", send_rate)
         .bounds(0.0, HUGE)
         .natural(0.0, MBPS, 0.0, 4.0)
+        .needs(Parts::SENT)
         .options(OVER)
         .source("Indigo, Aurora"),
     Signal::new("sent_packets", "segments", "segments sent, retransmissions included", |v, a| {
@@ -65,9 +66,11 @@ pub const SIGNALS: &[Signal] = &[
     })
     .bounds(0.0, 1e10)
     .natural(0.0, 0.01, 0.0, 4.0)
+    .needs(Parts::SENT)
     .options(OVER),
     Signal::new("send_ratio", "1", "segments sent over segments acknowledged, of which one at least", send_ratio)
         .natural(1.0, 2.0, -2.0, 4.0)
+        .needs(Parts::SENT)
         .options(OVER)
         .source("Aurora (sending ratio)"),
 ];

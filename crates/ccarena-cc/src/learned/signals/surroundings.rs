@@ -68,7 +68,7 @@ pub const SIGNALS: &[Signal] = &[
 /// does not signal.
 fn zone(v: &View<'_>, a: Arguments<'_>) -> usize {
     let budget = Dur::from_secs_f64(a.options[0] / 1e3);
-    match (v.segments < v.target(), v.measured.delay_or_zero() < budget) {
+    match (v.segments() < v.target(), v.measured.delay_or_zero() < budget) {
         (true, true) => 0,
         (false, true) => 1,
         (false, false) => 2,

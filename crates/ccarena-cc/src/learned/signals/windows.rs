@@ -4,16 +4,16 @@ use super::{Arguments, HUGE, Signal, View};
 use crate::learned::monitor::{Parts, ratio};
 
 pub const SIGNALS: &[Signal] = &[
-    Signal::new("cwnd_packets", "segments", "the window", |v, _| v.segments)
+    Signal::new("cwnd_packets", "segments", "the window", |v, _| v.segments())
         .bounds(0.0, 1e9)
         .natural(0.0, 0.01, 0.0, 4.0),
     Signal::new("window_ratio", "1", "window over highest throughput x smallest RTT", |v, _| {
-        ratio(v.window_bytes * 8.0, v.measured.throughput_max * v.measured.rtt_min.as_secs_f64())
+        ratio(v.window_bytes() * 8.0, v.measured.throughput_max * v.measured.rtt_min.as_secs_f64())
     })
     .natural(0.0, 0.5, 0.0, 3.0)
     .source("Orca, Hyvar"),
     Signal::new("rate_mbps", "Mbit/s", "the pacing rate; without pacing window per smoothed RTT", |v, _| {
-        v.rate_bps / 1e6
+        v.base.rate_bps() / 1e6
     })
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0),
@@ -28,7 +28,7 @@ pub const SIGNALS: &[Signal] = &[
         "target_ratio",
         "1",
         "window over the one that fills the smallest RTT at the advertised rate",
-        |v, _| v.segments / v.target(),
+        |v, _| v.segments() / v.target(),
     )
     .bounds(0.0, HUGE)
     .natural(0.0, 1.0, 0.0, 4.0)
@@ -48,5 +48,5 @@ pub const SIGNALS: &[Signal] = &[
 ];
 
 fn inflight_ratio(v: &View<'_>, _: Arguments<'_>) -> f64 {
-    ratio(v.monitor.newest().in_flight.0 as f64, v.window_bytes)
+    ratio(v.monitor.newest().in_flight.0 as f64, v.window_bytes())
 }
