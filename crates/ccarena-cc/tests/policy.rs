@@ -353,13 +353,11 @@ fn the_graph_of_accts_network_gives_the_same_bits_as_the_network_by_hand() {
         let (low, high) = (tensor("normalisation.low"), tensor("normalisation.high"));
         let x: Vec<f32> = (0..58).map(|i| ((observation[i] - offset[i]) * scale[i]).max(low[i]).min(high[i])).collect();
         let mut features = Vec::new();
-        for (series, (weight, range)) in [
-            ("throughput", ("linear.constant", 0..8)),
-            ("delay", ("linear_1.constant", 8..16)),
-            ("zone", ("linear_2.constant", 16..48)),
-            ("window", ("linear_3.constant", 48..56)),
-        ] {
-            features.extend(by_hand::linear(&tensor(weight), &tensor(&format!("conv.{series}.bias")), &x[range]));
+        for (series, range) in
+            [("throughput_MBps", 0..8), ("delay_ratio", 8..16), ("zone", 16..48), ("window_ratio", 48..56)]
+        {
+            let (weight, bias) = (tensor(&format!("conv.{series}.weight")), tensor(&format!("conv.{series}.bias")));
+            features.extend(by_hand::linear(&weight, &bias, &x[range]));
         }
         let mut features = by_hand::rectify(features);
         features.extend_from_slice(&x[56..]);
