@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use crate::action::{Action, ActionError};
 use crate::learned::LearnedSpec;
 use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 
@@ -244,37 +245,6 @@ pub trait Controller: Send + Sync {
     fn learned(&mut self) -> Option<&mut dyn LearnedController> {
         None
     }
-}
-
-/// What a decider answers at the end of a decision interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Action {
-    /// Index into the scheme's list of actions.
-    Discrete(u32),
-    /// A value within the scheme's bounds.
-    Continuous(f32),
-}
-
-/// An action that the scheme cannot take. The action in force stays.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ActionError {
-    /// Outside the action space.
-    #[error("action {got} is outside the action space: expected {expected}")]
-    OutOfRange {
-        /// What was given.
-        got: String,
-        /// What the scheme takes.
-        expected: String,
-    },
-    /// NaN or infinite.
-    #[error("action {0} is not a finite number")]
-    NotFinite(f32),
-    /// Discrete where continuous is expected, or the other way round.
-    #[error("the scheme takes {expected} actions")]
-    WrongKind {
-        /// "discrete" or "continuous".
-        expected: &'static str,
-    },
 }
 
 /// A controller whose actions come from a [decider](crate::decider): it reports at the end of each decision interval and holds the last

@@ -9,10 +9,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::build_error::BuildError;
 use crate::controller::{Action, ActionError, Controller, LearnedController};
-use crate::learned::LearnedSpec;
+use crate::learned::{Document, LearnedSpec};
 use crate::policy::{Policy, PolicyError, Scratch};
-use crate::registry::{self, BuildError};
+use crate::registry;
 use crate::scheme::Config;
 use crate::types::Time;
 
@@ -139,7 +140,7 @@ impl Policies {
         Ok(policy)
     }
 
-    /// The controller of a flow of `scheme`, or of the document of `config`, and who decides for it as `spec` says: nobody
+    /// The controller of a flow of `scheme`, or of `document` if one is given, and who decides for it as `spec` says: nobody
     /// if the scheme is not learned; without a `spec` a program outside of the run, if there is one (`outside`).
     ///
     /// The controller gets the parameters that its policy was trained with. `config` may give the same values, and others
@@ -151,11 +152,16 @@ impl Policies {
     pub fn build(
         &self,
         scheme: &str,
+        document: Option<&Document>,
         config: &Config,
         spec: Option<&PolicySpec>,
         outside: bool,
     ) -> Result<(Box<dyn Controller>, Option<Decider>), FlowError> {
-        let mut controller = registry::build(scheme, config)?;
+        let build = |config: &Config| match document {
+            Some(document) => document.controller(config),
+            None => registry::build(scheme, config),
+        };
+        let mut controller = build(config)?;
         let Some(learned) = controller.learned() else { return Ok((controller, None)) };
         let decider = match spec {
             Some(PolicySpec::Artifact(file)) => {
@@ -163,7 +169,7 @@ impl Policies {
                 let bound = BoundPolicy::new(Arc::clone(&policy), file, learned)?;
                 let params = trained_params(&policy, file, learned.spec(), &config.params)?;
                 if params != config.params {
-                    controller = registry::build(scheme, &Config { params, ..config.clone() })?;
+                    controller = build(&Config { params, ..config.clone() })?;
                 }
                 Decider::Policy(bound)
             }
@@ -250,13 +256,14 @@ mod tests {
     const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/golden.safetensors");
 
     fn bind(scheme: &str, spec: Option<&PolicySpec>, outside: bool) -> Result<Decider, String> {
-        let built = Policies::default().build(scheme, &Config::default(), spec, outside).map_err(|e| e.to_string());
+        let built =
+            Policies::default().build(scheme, None, &Config::default(), spec, outside).map_err(|e| e.to_string());
         built.map(|(_, decider)| decider.expect("the schemes here are learned"))
     }
 
     #[test]
     fn nobody_decides_for_a_scheme_that_asks_nothing() {
-        let (_, decider) = Policies::default().build("cubic", &Config::default(), None, true).unwrap();
+        let (_, decider) = Policies::default().build("cubic", None, &Config::default(), None, true).unwrap();
         assert!(decider.is_none());
     }
 
@@ -276,7 +283,7 @@ mod tests {
         let policies = Policies::default();
         let built = |name: &str, value: f64| {
             let config = Config { params: [(name.to_string(), value)].into(), ..Config::default() };
-            policies.build("acct", &config, Some(&artifact), false).map(drop).map_err(|e| e.to_string())
+            policies.build("acct", None, &config, Some(&artifact), false).map(drop).map_err(|e| e.to_string())
         };
         assert_eq!(built("budget_ms", 5.0), Ok(()));
         let error = built("budget_ms", 20.0).unwrap_err();

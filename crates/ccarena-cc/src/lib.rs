@@ -5,6 +5,8 @@
 //! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each, and the learned ones are documents
 //! ([`learned`]).
 
+pub mod action;
+pub mod build_error;
 pub mod controller;
 pub mod decider;
 pub mod learned;

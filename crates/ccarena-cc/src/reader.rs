@@ -6,7 +6,7 @@ mod error;
 use serde_json::{Map, Value};
 
 pub use self::error::{DocumentError, Problem};
-use crate::registry::nearest;
+use crate::build_error::nearest;
 use crate::types::{Dur, Rate, Time};
 
 /// What reading gives: the value, or the first field at fault.

@@ -1,10 +1,9 @@
 //! What a scheme is: its registry entry, its parameters, and what its controllers are built from.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use crate::build_error::{BuildError, nearest};
 use crate::controller::Controller;
-use crate::learned::Document;
 use crate::types::{Rate, Requirement};
 
 /// A parameter of a scheme.
@@ -62,8 +61,6 @@ pub struct Config {
     pub requirement: Option<Requirement>,
     /// Scheme parameters by name.
     pub params: BTreeMap<String, f64>,
-    /// A learned scheme that stands in no list: it is built whatever name is asked for.
-    pub document: Option<Arc<Document>>,
 }
 
 impl Default for Config {
@@ -78,7 +75,6 @@ impl Default for Config {
             weight: 1.0,
             requirement: None,
             params: BTreeMap::new(),
-            document: None,
         }
     }
 }
@@ -89,4 +85,66 @@ impl Config {
     pub fn param(&self, name: &str) -> f64 {
         self.params.get(name).copied().unwrap_or(0.0)
     }
+}
+
+/// Whether the requirement of `config`, if any, is a range.
+///
+/// # Errors
+/// [`BuildError::Requirement`] if it is not.
+pub fn check_requirement(config: &Config) -> Result<(), BuildError> {
+    match config.requirement {
+        Some(Requirement { min, max }) if min >= max => Err(BuildError::Requirement { min, max }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `scheme` can share by `weight`, which has to be finite.
+///
+/// # Errors
+/// [`BuildError::Weight`] if it is not above the scheme's bound.
+pub fn check_weight(scheme: &'static Scheme, weight: f64) -> Result<(), BuildError> {
+    match scheme.weight_above {
+        Some(above) if !(weight > above && weight.is_finite()) => {
+            Err(BuildError::Weight { scheme: scheme.name.into(), weight, above })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `given` checked against the scheme's parameters and completed with their defaults.
+///
+/// # Errors
+/// If a parameter is unknown or outside its bounds.
+pub fn complete_params(
+    scheme: &'static Scheme,
+    given: &BTreeMap<String, f64>,
+) -> Result<BTreeMap<String, f64>, BuildError> {
+    let bounds: Vec<_> = scheme.params.iter().map(|p| (p.name, p.min, p.max)).collect();
+    check_params(scheme.name, &bounds, given)?;
+    Ok(scheme.params.iter().map(|p| (p.name.to_string(), given.get(p.name).copied().unwrap_or(p.default))).collect())
+}
+
+/// `given` checked against the parameters of `scheme`: name, smallest and largest value of each.
+///
+/// # Errors
+/// If a parameter is unknown or outside its bounds.
+pub fn check_params(
+    scheme: &str,
+    params: &[(&str, f64, f64)],
+    given: &BTreeMap<String, f64>,
+) -> Result<(), BuildError> {
+    for (name, &value) in given {
+        let Some(&(_, min, max)) = params.iter().find(|p| p.0 == name) else {
+            return Err(BuildError::UnknownParam {
+                scheme: scheme.into(),
+                name: name.clone(),
+                nearest: nearest(name, params.iter().map(|p| p.0)).map(Into::into),
+                known: params.iter().map(|p| p.0).collect::<Vec<_>>().join(", "),
+            });
+        };
+        if !(min..=max).contains(&value) {
+            return Err(BuildError::OutOfRange { scheme: scheme.into(), name: name.clone(), value, min, max });
+        }
+    }
+    Ok(())
 }

@@ -158,7 +158,8 @@ fn weight(words: &[&str]) -> Done {
 }
 
 fn daemon(words: &[&str]) -> Done {
-    let mut service = Service { scheme: String::new(), config: ccarena_cc::Config::default(), policy: None };
+    let mut service =
+        Service { scheme: String::new(), document: None, config: ccarena_cc::Config::default(), policy: None };
     let mut rest = words.iter();
     while let Some(&word) = rest.next() {
         match word {
@@ -200,7 +201,7 @@ fn set_scheme(service: &mut Service, given: &str) -> Result<(), Failure> {
     if text.trim_start().starts_with('{') {
         let document = Document::parse(&text).map_err(|e| failed(format!("--scheme: {e}")))?;
         service.scheme = document.spec().name.clone();
-        service.config.document = Some(Arc::new(document));
+        service.document = Some(Arc::new(document));
     } else {
         service.scheme = text;
     }

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccarena_cc::{Config, FlowError, Policies, PolicySpec, Time};
+use ccarena_cc::{Config, Document, FlowError, Policies, PolicySpec, Time};
 use ccarena_link::clock;
 
 use crate::daemon::{Daemon, Driver};
@@ -18,6 +18,8 @@ use crate::intf::{EVENT_CLOSED, Event};
 pub struct Service {
     /// The scheme.
     pub scheme: String,
+    /// A learned scheme that is given by its document.
+    pub document: Option<Arc<Document>>,
     /// What its controllers are built from; segment and initial window are the socket's.
     pub config: Config,
     /// Who decides for a learned scheme.
@@ -53,14 +55,14 @@ impl Service {
         let policy = Policies::default().load(file.as_ref()).map_err(FlowError::from)?;
         let document = Arc::clone(&policy.contract().document);
         let scheme = document.spec().name.clone();
-        let config = Config { document: Some(document), ..config };
-        Ok(Self { scheme, config, policy: Some(PolicySpec::Artifact(file.into())) })
+        Ok(Self { scheme, document: Some(document), config, policy: Some(PolicySpec::Artifact(file.into())) })
     }
 
     fn driver(&self, policies: &Policies, event: &Event) -> Result<Driver, ServiceError> {
         let config =
             Config { mss: event.mss.max(1), initial_window: event.window_packets.max(1), ..self.config.clone() };
-        let (controller, decider) = policies.build(&self.scheme, &config, self.policy.as_ref(), false)?;
+        let (controller, decider) =
+            policies.build(&self.scheme, self.document.as_deref(), &config, self.policy.as_ref(), false)?;
         Ok(Driver { flow: 0, controller, mss: config.mss, decider, wants: Vec::new(), keeps_reports: false })
     }
 

@@ -358,7 +358,6 @@ impl Scenario {
             weight: flow.weight,
             requirement: flow.requirement,
             params: flow.params.clone(),
-            document: flow.document.clone(),
         }
     }
 

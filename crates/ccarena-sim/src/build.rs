@@ -71,7 +71,7 @@ fn build_flow(
 ) -> Result<Flow, SimError> {
     let (app, mss) = build_app(spec);
     let config = scenario.controller(index, mss);
-    let built = files.policies.build(&spec.scheme, &config, spec.policy.as_ref(), outside);
+    let built = files.policies.build(&spec.scheme, spec.document.as_deref(), &config, spec.policy.as_ref(), outside);
     let (controller, decider) = built.map_err(|source| match source {
         FlowError::Scheme(source) => SimError::Scheme { flow: index, source },
         FlowError::Policy(source) => SimError::Policy { flow: index, source },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::bases::{Base, initial_rtt};
+use super::bases::base::{Base, initial_rtt};
 use super::clocks::Length;
 use super::monitor::{Measured, Monitor};
 use super::plan::{Column, Plan};

@@ -1,11 +1,14 @@
 //! The document of a learned scheme: read, checked once, and built into controllers.
 
+mod write;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::VERSION;
 use super::actuators::{self, ACTUATORS, ActuatorEntry, Op};
 use super::bases::{self, BASES, BaseEntry};
 use super::clocks::{CLOCKS, ClockEntry};
@@ -14,11 +17,10 @@ use super::number::Number;
 use super::plan::{Column, Plan};
 use super::signals::{self, Range, Signal};
 use super::spec::{Entry, LearnedSpec, ParamSpec};
-use super::{VERSION, write};
+use crate::build_error::BuildError;
 use crate::controller::Controller;
 use crate::reader::{At, DocumentError, Object, Problem, Result, unknown};
-use crate::registry::{BuildError, check_params};
-use crate::scheme::{Config, Param};
+use crate::scheme::{Config, Param, check_params, check_requirement};
 use crate::types::Dur;
 
 /// No document names more parameters, signals, columns, levels or operations.
@@ -197,8 +199,9 @@ impl Document {
     /// A controller of the scheme, missing parameters at their defaults.
     ///
     /// # Errors
-    /// If a parameter is unknown or outside its bounds.
+    /// If a parameter is unknown or outside its bounds, or the requirement is no range.
     pub fn controller(&self, config: &Config) -> std::result::Result<Box<dyn Controller>, BuildError> {
+        check_requirement(config)?;
         let params = &self.spec.params;
         let bounds = params.iter().map(|p| (p.name.as_str(), p.min, p.max)).collect::<Vec<_>>();
         check_params(&self.spec.name, &bounds, &config.params)?;

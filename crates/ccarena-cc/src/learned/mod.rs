@@ -18,7 +18,6 @@ pub mod signals;
 pub mod spec;
 #[cfg(test)]
 mod tests;
-mod write;
 
 pub use document::Document;
 pub use number::Number;

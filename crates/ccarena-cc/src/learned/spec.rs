@@ -1,6 +1,6 @@
 //! What a learned scheme observes, reports and takes.
 
-use crate::controller::{Action, ActionError};
+use crate::action::{Action, ActionError};
 
 /// The contract between controller, environment and artifact. One per document; it depends on no parameter's value.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,147 +11,14 @@ use std::sync::Arc;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
 
+use super::error::{FORMAT, PolicyError};
 use super::graph::{Graph, Tensor, Tensors};
 use super::plan::Plan;
 use super::{Contract, Normalisation, Policy};
 use crate::learned::Document;
-use crate::reader::DocumentError;
 
-/// The format that this reads.
-const FORMAT: &str = "2";
 /// Most actions that a policy chooses from.
 const MAX_ACTIONS: usize = 4096;
-
-/// An artifact that cannot be used, or an observation that does not fit.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum PolicyError {
-    /// Not a safetensors file, or a truncated one.
-    #[error("not a policy artifact: truncated or no safetensors file ({reason}); expected a file that ccarena saved")]
-    NotSafetensors {
-        /// What the reader says.
-        reason: String,
-    },
-    /// An entry of the metadata is missing or unusable.
-    #[error("metadata `{key}` is {found}; expected {expected}")]
-    Metadata {
-        /// Its name.
-        key: &'static str,
-        /// What was found.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
-    /// Its document is none that a controller could be built from.
-    #[error("metadata `document`: {source}")]
-    Document {
-        /// What is wrong with it.
-        source: DocumentError,
-    },
-    /// Another version of the format.
-    #[error(
-        "format version {found:?}; expected \"{FORMAT}\": train the policy again, or use the ccarena that wrote it"
-    )]
-    Version {
-        /// What was found.
-        found: String,
-    },
-    /// A tensor is missing.
-    #[error("tensor {name:?} is missing; the graph uses it")]
-    MissingTensor {
-        /// Its name.
-        name: String,
-    },
-    /// The graph is not one, or does not fit the tensors, the observation or the actions.
-    #[error("{place}: {found}; expected {expected}")]
-    Graph {
-        /// The graph, or the node in it.
-        place: String,
-        /// What was found.
-        found: String,
-        /// What was expected.
-        expected: String,
-    },
-    /// A tensor that nothing uses.
-    #[error("unknown tensor {name:?}; the graph uses none of that name")]
-    UnknownTensor {
-        /// Its name.
-        name: String,
-    },
-    /// A tensor of another shape than its use asks for.
-    #[error("tensor {name:?} has shape {found:?}; expected {expected:?}")]
-    Shape {
-        /// Its name.
-        name: String,
-        /// What was found.
-        found: Vec<usize>,
-        /// What was expected.
-        expected: Vec<usize>,
-    },
-    /// A tensor that is not float32.
-    #[error("tensor {name:?} is {found}; expected F32")]
-    Dtype {
-        /// Its name.
-        name: String,
-        /// What was found.
-        found: String,
-    },
-    /// A weight that is NaN or infinite.
-    #[error("tensor {name:?} is {value} at index {index}; expected finite numbers")]
-    NotFinite {
-        /// Its name.
-        name: String,
-        /// Where, by rows.
-        index: usize,
-        /// What was found.
-        value: f32,
-    },
-    /// A clipping range with nothing in it.
-    #[error("normalisation of observation[{index}] clips to {low}..{high}; expected low <= high")]
-    EmptyRange {
-        /// The entry.
-        index: usize,
-        /// Its lower bound.
-        low: f32,
-        /// Its upper bound.
-        high: f32,
-    },
-    /// An observation of another length.
-    #[error("observation has {found} values; expected {expected}")]
-    ObservationLength {
-        /// What was given.
-        found: usize,
-        /// What the policy takes.
-        expected: usize,
-    },
-    /// An observation that is NaN or infinite.
-    #[error("observation[{index}] is {value}; expected a finite number")]
-    ObservationNotFinite {
-        /// The entry.
-        index: usize,
-        /// What was given.
-        value: f32,
-    },
-    /// Weights so large that a sum left float32's range.
-    #[error("output {index} is {value} for this observation; expected a finite number: train with smaller weights")]
-    OutputNotFinite {
-        /// The output.
-        index: usize,
-        /// What it is.
-        value: f32,
-    },
-    /// A batch whose buffers do not fit.
-    #[error("{observations} observation values and room for {logits} logits; expected n x {width} and n x {actions}")]
-    BatchLength {
-        /// Length of the observations.
-        observations: usize,
-        /// Length of the buffer for logits.
-        logits: usize,
-        /// Values per observation.
-        width: usize,
-        /// Logits per observation.
-        actions: usize,
-    },
-}
 
 /// Reads and checks an artifact.
 pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {

@@ -4,12 +4,13 @@
 //! the recurrent states, which belong to a flow, then one value per node, in the order in which they are computed. Which
 //! operations there are, with their attributes, is in [`Op`] and `docs/artifact.md`.
 
+mod ops;
+
 use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
-use super::PolicyError;
-use super::ops;
+use super::error::PolicyError;
 
 /// The first value of every graph: the normalised observation.
 pub const OBSERVATION: &str = "observation";

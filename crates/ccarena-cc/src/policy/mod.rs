@@ -6,16 +6,16 @@
 //! inputs and no function is the platform's.
 
 pub mod artifact;
+pub mod error;
 pub mod graph;
 mod kernels;
 mod math;
-mod ops;
 mod plan;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use self::artifact::PolicyError;
+pub use self::error::PolicyError;
 pub use self::graph::Graph;
 use self::plan::Plan;
 use crate::controller::Action;

@@ -237,8 +237,7 @@ fn a_timer_asks_while_the_datapath_is_silent() {
         "learned": 1, "name": "timed", "clock": {"kind": "timer", "period_ms": 20}, "base": "none",
         "act": {"kind": "window", "bounds": [2, 100]}, "observe": {"signals": ["since_ack_ms"]}, "report": ["time_s"]
     }"#;
-    let document = Some(ccarena_cc::Document::parse(document).unwrap().into());
-    let controller = build("timed", &Config { document, ..Config::default() }).unwrap();
+    let controller = ccarena_cc::Document::parse(document).unwrap().controller(&Config::default()).unwrap();
     let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
     daemon.take_over(7, Driver { controller, decider: Some(Decider::Outside), ..driver("acct", 0) }, 0);
     assert_eq!(daemon.next_timer(), Time::NEVER, "nothing has been sent");

@@ -56,10 +56,12 @@ impl Plan {
         policies: &Policies,
         outside: bool,
     ) -> Result<(Box<dyn Controller>, Option<Decider>), RunError> {
-        policies.build(&flow.scheme, &self.config, flow.policy.as_ref(), outside).map_err(|source| match source {
-            FlowError::Scheme(source) => RunError::Scheme { flow: index, source },
-            FlowError::Policy(source) => RunError::Policy { flow: index, source },
-        })
+        policies.build(&flow.scheme, flow.document.as_deref(), &self.config, flow.policy.as_ref(), outside).map_err(
+            |source| match source {
+                FlowError::Scheme(source) => RunError::Scheme { flow: index, source },
+                FlowError::Policy(source) => RunError::Policy { flow: index, source },
+            },
+        )
     }
 }
 
@@ -103,8 +105,11 @@ fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]
         Home::Bridge
     };
     let mut plan = Plan { home, config: scenario.controller(index, flow.mss_bytes), learned: None, signals: false };
-    let mut controller =
-        registry::build(&flow.scheme, &plan.config).map_err(|source| RunError::Scheme { flow: index, source })?;
+    let built = match &flow.document {
+        Some(document) => document.controller(&plan.config),
+        None => registry::build(&flow.scheme, &plan.config),
+    };
+    let mut controller = built.map_err(|source| RunError::Scheme { flow: index, source })?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     plan.signals = controller.desired_rate().is_some();
     if plan.signals {

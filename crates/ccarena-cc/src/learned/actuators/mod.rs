@@ -6,7 +6,7 @@ mod window;
 mod window_ops;
 
 pub use self::window_ops::Op;
-use super::bases::{Base, Lever};
+use super::bases::base::{Base, Lever};
 use super::monitor::Monitor;
 use crate::scheme::Param;
 

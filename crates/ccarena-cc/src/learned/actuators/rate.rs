@@ -1,7 +1,7 @@
 //! The rate, by value or by a factor.
 
 use super::{Actuator, ActuatorEntry};
-use crate::learned::bases::{Base, Lever};
+use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::scheme::Param;
 

@@ -1,7 +1,7 @@
 //! Operations on the window.
 
 use super::{Actuator, ActuatorEntry};
-use crate::learned::bases::{Base, Lever};
+use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 
 /// Registry entry.

@@ -1,95 +1,16 @@
 //! Bases: what moves window and rate between decisions.
 
 mod acct;
+pub mod base;
 mod cubic;
 mod none;
 
+pub use self::base::{Base, Lever, initial_rtt};
 use super::composed::Composed;
-use super::monitor::Measured;
 use super::plan::Plan;
-use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo, SentInfo};
+use crate::controller::Controller;
 use crate::scheme::{Config, Param};
-use crate::types::{Bytes, Dur, Rate, Time};
-
-/// What an actuator moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lever {
-    /// The window.
-    Window,
-    /// The rate.
-    Rate,
-    /// α of an additive increase α/w.
-    Alpha,
-}
-
-/// What moves window and rate between decisions; its methods are those of a [`Controller`], and the levers.
-pub trait Base: Send + Sync {
-    /// An acknowledgement has been booked.
-    fn on_ack(&mut self, ack: &AckInfo);
-
-    /// Segments have been marked lost.
-    fn on_loss(&mut self, _loss: &LossInfo) {}
-
-    /// The retransmission timer has expired.
-    fn on_timeout(&mut self, _loss: &LossInfo) {}
-
-    /// A segment leaves.
-    fn on_sent(&mut self, _sent: &SentInfo) {}
-
-    /// See [`Controller::on_spurious_loss`].
-    fn on_spurious_loss(&mut self, _now: Time) {}
-
-    /// See [`Controller::on_idle_restart`].
-    fn on_idle_restart(&mut self, _now: Time, _idle: Dur, _rto: Dur) {}
-
-    /// A decision period has ended; `target` is the window in segments that fills the smallest RTT at the advertised
-    /// rate.
-    fn on_period(&mut self, _ended: &Measured, _target: f64) {}
-
-    /// Bytes that may be in flight.
-    fn window(&self) -> Bytes;
-
-    /// The same in segments, as it is reckoned.
-    fn segments(&self) -> f64;
-
-    /// See [`Controller::pacing_rate`].
-    fn pacing_rate(&self) -> Option<Rate>;
-
-    /// The rate in bit/s: that of pacing, or the window per smoothed RTT; zero before there is one.
-    fn rate_bps(&self) -> f64;
-
-    /// See [`Controller::min_burst_segments`].
-    fn min_burst_segments(&self) -> u32 {
-        2
-    }
-
-    /// See [`Controller::slow_start_threshold`].
-    fn slow_start_threshold(&self) -> Option<Bytes> {
-        None
-    }
-
-    /// See [`Controller::owns_recovery`].
-    fn owns_recovery(&self) -> bool {
-        false
-    }
-
-    /// How a datapath moves the window for `left`, the rest of the period; `per_window` if a window of data ends it.
-    fn extrapolation(&self, _left: Dur, _per_window: bool) -> Extrapolation {
-        Extrapolation::HOLD
-    }
-
-    /// See [`Controller::adopt_window`].
-    fn adopt_window(&mut self, _window: Bytes) {}
-
-    /// [`Lever::Window`]: multiplies the window, but lifts it to no more than `most` segments.
-    fn scale_window(&mut self, _factor: f64, _most: u32) {}
-
-    /// [`Lever::Rate`]: the rate is `bps` from now on.
-    fn set_rate(&mut self, _bps: f64) {}
-
-    /// [`Lever::Alpha`].
-    fn set_alpha(&mut self, _alpha: f32) {}
-}
+use crate::types::{Dur, Rate};
 
 /// What a base is built from.
 pub struct Parts<'a> {
@@ -125,15 +46,6 @@ pub struct BaseEntry {
 
 /// All bases, by name.
 pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE];
-
-/// RTT before there is a sample.
-const INITIAL_RTT: Dur = Dur::from_millis(100);
-
-/// `srtt`, and before there is a sample 100 ms.
-#[inline]
-pub(super) fn initial_rtt(srtt: Dur) -> Dur {
-    if srtt == Dur::ZERO { INITIAL_RTT } else { srtt }
-}
 
 /// The controller over `base`.
 fn over<B: Base + 'static>(base: B, plan: Plan) -> Box<dyn Controller> {

@@ -1,7 +1,8 @@
 //! Nothing: window and rate stay as the last action left them. The transport repairs losses; they have no effect of their
 //! own.
 
-use super::{Base, BaseEntry, INITIAL_RTT, Lever, initial_rtt, over, paced, per_rtt};
+use super::base::INITIAL_RTT;
+use super::{Base, BaseEntry, Lever, initial_rtt, over, paced, per_rtt};
 use crate::controller::AckInfo;
 use crate::scheme::Param;
 use crate::types::{Bytes, Dur, Rate};

@@ -11,7 +11,7 @@ mod rates;
 mod surroundings;
 mod windows;
 
-use super::bases::Base;
+use super::bases::base::Base;
 use super::monitor::{Measured, Monitor, Parts, Totals, times};
 use crate::scheme::Param;
 use crate::types::{Dur, Requirement, Time};

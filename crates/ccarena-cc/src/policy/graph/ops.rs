@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 
-use super::PolicyError;
-use super::graph::{Builder, Cell, Constant, Fields, Function, MAX_VALUES, Op, TensorId, count, short};
+use super::super::error::PolicyError;
+use super::{Builder, Cell, Constant, Fields, Function, MAX_VALUES, Op, TensorId, count, short};
 
 /// Every operation, for messages.
 const NAMES: &str = "linear, conv1d, gru, lstm, layer_norm, embedding, concat, slice, reshape, transpose, relu, leaky_relu, elu, silu, \

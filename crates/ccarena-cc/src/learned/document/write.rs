@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, Item};
-use super::number::Number;
-use super::spec::ParamSpec;
-use super::{VERSION, signals::Range};
+use super::{Document, Item};
+use crate::learned::VERSION;
+use crate::learned::number::Number;
+use crate::learned::signals::Range;
+use crate::learned::spec::ParamSpec;
 use crate::scheme::Param;
 
 /// What a document is, without what is for readers alone.

@@ -1,0 +1,80 @@
+//! Why a scheme cannot be built.
+
+use crate::types::Rate;
+
+/// A scheme that cannot be built as asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BuildError {
+    /// No scheme of that name.
+    #[error("unknown scheme {name:?}; {}", suggestion(.nearest, .known))]
+    UnknownScheme {
+        /// What was asked for.
+        name: String,
+        /// The nearest registered name.
+        nearest: Option<String>,
+        /// All names.
+        known: String,
+    },
+    /// No parameter of that name.
+    #[error("scheme {scheme:?} has no parameter {name:?}; {}", suggestion(.nearest, .known))]
+    UnknownParam {
+        /// The scheme.
+        scheme: String,
+        /// What was given.
+        name: String,
+        /// The nearest parameter.
+        nearest: Option<String>,
+        /// All parameters.
+        known: String,
+    },
+    /// Outside the parameter's bounds, or not a number.
+    #[error("parameter {name:?} of scheme {scheme:?} is {value}; expected {min} to {max}")]
+    OutOfRange {
+        /// The scheme.
+        scheme: String,
+        /// The parameter.
+        name: String,
+        /// What was given.
+        value: f64,
+        /// Smallest allowed.
+        min: f64,
+        /// Largest allowed.
+        max: f64,
+    },
+    /// The scheme cannot share by this weight.
+    #[error("weight {weight} does not suit scheme {scheme:?}; expected more than {above}")]
+    Weight {
+        /// The scheme.
+        scheme: String,
+        /// What was given.
+        weight: f64,
+        /// Weights have to be larger.
+        above: f64,
+    },
+    /// A requirement (a, b) without 0 <= a < b.
+    #[error("requirement ({min}, {max}) is no range; expected the first rate below the second")]
+    Requirement {
+        /// a.
+        min: Rate,
+        /// b.
+        max: Rate,
+    },
+}
+
+fn suggestion(nearest: &Option<String>, known: &str) -> String {
+    match nearest {
+        Some(n) => format!("did you mean {n:?}?"),
+        None if known.is_empty() => "it takes none".into(),
+        None => format!("expected one of {known}"),
+    }
+}
+
+/// The name in `known` nearest to `name`, if any is near enough to be a slip.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|k| (strsim::jaro_winkler(name, k), k))
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, k)| k)
+}
