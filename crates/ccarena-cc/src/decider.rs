@@ -64,7 +64,9 @@ pub enum BindError {
         source: PolicyError,
     },
     /// The policy observes something else than the scheme gives.
-    #[error("{file}: was trained for the document {found:?}; the flow's is {expected:?}: train for it, or give the flow the policy's scheme")]
+    #[error(
+        "{file}: was trained for the document {found:?}; the flow's is {expected:?}: train for it, or give the flow the policy's scheme"
+    )]
     Observation {
         /// The artifact's file.
         file: String,

@@ -181,7 +181,11 @@ fn daemon(words: &[&str]) -> Done {
         let Some(PolicySpec::Artifact(file)) = &service.policy else {
             return Err(Failure::Usage("daemon: expected --scheme NAME or --policy FILE".into()));
         };
-        service.scheme = serve::scheme_of(file).map_err(failed)?.into();
+        let (document, params) = serve::trained_for(file).map_err(failed)?;
+        set_scheme(&mut service, &document)?;
+        for (name, x) in params {
+            service.config.params.entry(name).or_insert(x);
+        }
     }
     let inbox = Inbox::new().map_err(failed)?;
     let [_, signals] = inbox.fds();

@@ -1,11 +1,11 @@
 //! The bridge daemon of the whole machine: one controller for each socket that chooses `ccarena`.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use ccarena_cc::decider::fits;
-use ccarena_cc::{BindError, Config, Policies, PolicySpec, Time, all_schemes, registry};
+use ccarena_cc::{BindError, Config, Policies, PolicySpec, Time, registry};
 use ccarena_link::clock;
 
 use crate::daemon::{Daemon, Driver};
@@ -47,18 +47,14 @@ pub enum ServiceError {
     Kernel(#[from] KernelError),
 }
 
-/// The scheme that observes as the policy artifact `file` does.
+/// What the policy artifact `file` was trained for: its document as JSON, and the values of that's parameters.
 ///
 /// # Errors
-/// A message, if it cannot be read or no scheme does.
-pub fn scheme_of(file: &str) -> Result<&'static str, String> {
+/// A message, if it cannot be read.
+pub fn trained_for(file: &str) -> Result<(String, BTreeMap<String, f64>), String> {
     let policy = Policies::default().load(file.as_ref()).map_err(|e| e.to_string())?;
-    let observes = |scheme: &&registry::Scheme| {
-        let built = registry::build(scheme.name, &Config::default()).ok();
-        built.is_some_and(|mut c| c.learned().is_some_and(|l| fits(&policy, l)))
-    };
-    let scheme = all_schemes().iter().filter(|s| s.learned).find(observes);
-    scheme.map(|s| s.name).ok_or_else(|| format!("{file}: no scheme has the document {:?}", policy.contract().digest))
+    let contract = policy.contract();
+    Ok((contract.document.clone(), contract.params.clone()))
 }
 
 impl Service {
