@@ -26,9 +26,9 @@ def schemes() -> list[dict[str, Any]]:
 def learned(document_json: str) -> dict[str, Any]:
     """A learned scheme's document, checked: what `VecWorlds.spec` has, and what is for readers.
 
-    `canonical` is the text that `digest` is of, `document` the whole document with every default; `summary`, `source` and
-    `departures` as it gives them. Raises ScenarioError, which names the path, the value, what was expected and the nearest
-    right name.
+    `canonical` is the text that `digest` is of, `document` the whole document with every default; `summary`, `source`
+    and `departures` as it gives them. Raises ScenarioError, which names the path, the value, what was expected and
+    the nearest right name.
     """
 
 def shipped_documents() -> dict[str, str]:
@@ -95,9 +95,10 @@ def draw_scenario(
     """
 
 class VecWorlds:
-    """Many worlds with as many learners each, drawn from a domain or running one scenario; exactly one of them is given.
+    """Many worlds with as many learners each, drawn from a domain or running one scenario; one of the two is given.
 
-    Arrays have a row per learner: those of the first world, of the second and so on. Raises ScenarioError, TraceError or PolicyError.
+    Arrays have a row per learner: those of the first world, of the second and so on. Raises ScenarioError, TraceError
+    or PolicyError.
     """
 
     def __init__(
@@ -117,9 +118,9 @@ class VecWorlds:
     def spec(self) -> dict[str, Any]:
         """What the learners observe, report and take.
 
-        `name` and `digest` of the document; `observation`, a list of `{name, signal, length, low, high, offset, scale, clip,
-        unit, doc}`, and its `observation_len`; `actions` (empty if continuous) or `bounds` (None if discrete); names of the
-        `report`'s and the `truth`'s columns; `params` and `inputs`.
+        `name` and `digest` of the document; `observation`, a list of `{name, signal, length, low, high, offset,
+        scale, clip, unit, doc}`, and its `observation_len`; `actions` (empty if continuous) or `bounds` (None if
+        discrete); names of the `report`'s and the `truth`'s columns; `params` and `inputs`.
         """
 
     @property
@@ -142,9 +143,8 @@ class VecWorlds:
         """Runs every world until each of its learners has decided and fills the arrays; the GIL is released meanwhile.
 
         A learner that decides more often keeps its action and reports its last interval. A world whose episode is over
-        starts the next one; `final_observations` is written in its rows alone. `truth`, `[rows, columns]`, gets what only
-        the simulator knows of the step.
-        Raises ActionError, before any world has moved.
+        starts the next one; `final_observations` is written in its rows alone. `truth`, `[rows, columns]`, gets what
+        only the simulator knows of the step. Raises ActionError, before any world has moved.
         """
 
     def state(self) -> bytes:

@@ -60,7 +60,8 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
         return document
     from ccarena.policies import artifact
 
-    contract = artifact.load(policy).contract
+    trained = artifact.load(policy)
+    contract = trained.contract
     flows = document.get("flows")
     own = [
         flow
@@ -74,6 +75,7 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
         )
     for flow in own:
         flow["policy"] = str(policy)
+        flow["params"] = {**trained.params, **(flow.get("params") or {})}
     return document
 
 

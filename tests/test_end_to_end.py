@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 from ccarena import cli
-from ccarena.acct import spec
 from ccarena.agents import checkpoint
 from ccarena.policies import artifact, tensorfile
 
@@ -65,7 +64,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
         "1",
         "--eval.seeds",
         "1",
-        "--eval.schemes",
+        "--baselines",
         "[reno]",
     )
     code, out, err = train(
@@ -75,8 +74,8 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     assert out.strip().splitlines()[-1].startswith("verdict: ")
     assert (run / "config.yaml").is_file() and any((run / "tensorboard").iterdir())
 
-    observations = np.random.default_rng(1).uniform(0, 3, (512, spec.OBSERVATION_SIZE)).astype(np.float32)
     trained = artifact.load(run / "policy.safetensors")
+    observations = np.random.default_rng(1).uniform(0, 3, (512, trained.contract.observation_len)).astype(np.float32)
     assert trained.evaluation["means"]["constant"]["reno"] and trained.training["total_decisions"] == 4096
     logits = trained.outputs(observations)
     actions, native = _core.Policy(run / "policy.safetensors").act(observations)

@@ -103,7 +103,7 @@ def _become_daemon(args: argparse.Namespace) -> NoReturn:
 
 
 def _who(name: str) -> list[str]:
-    """The daemon's arguments for a scheme, or for a policy with the parameters that it was trained with."""
+    """The daemon's arguments for a scheme, or for a policy. Raises PolicyError if that cannot be used."""
     from ccarena import _core
     from ccarena.policies import artifact
     from ccarena.run_folder import find_policy
@@ -114,9 +114,6 @@ def _who(name: str) -> list[str]:
     if not (Path(name).exists() or Path("runs", name).exists()):
         raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, schemes)}')
     policy = find_policy(name)
-    params = artifact.load(policy).params
-    return [
-        "--policy",
-        str(policy),
-        *(word for key, value in params.items() for word in ("--param", f"{key}={value!r}")),
-    ]
+    artifact.load(policy)
+    # The artifact says its scheme and the parameters of its training, and the program reads both from it.
+    return ["--policy", str(policy)]

@@ -14,13 +14,18 @@ import numpy as np
 import pytest
 
 from ccarena.agents.a3c import Learner
+from ccarena.agents.algorithm import Context, MakeEnvs
+from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.errors import MissingDependencyError, TrainingError
-from ccarena.policies.networks import Architecture
-from tests.agents.toy import ToyEnvs
+from tests.agents.toy import SPEC, ToyEnvs
 
-SMALL = Architecture(filters=4, hidden=32)
 CONFIG = A3CConfig(workers=2, rollout_length=16, gamma=0.9, actor_lr=4e-3, critic_lr=8e-3, entropy=(0.1, 0.01))
+
+
+def context(make_envs: MakeEnvs, total: int = 1000) -> Context:
+    changes = {"network.filters": 4, "network.hidden": 32, "total_decisions": total, "env.worlds": 64}
+    return Context(load_config("acct", changes), SPEC, make_envs)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +62,7 @@ class DyingEnvs(ToyEnvs):
         return super().step(actions)
 
 
-def dying(folder: Path, worker: int, threads: int) -> ToyEnvs:
+def dying(folder: Path, rows: int, threads: int) -> ToyEnvs:
     return DyingEnvs(folder)
 
 
@@ -66,7 +71,7 @@ class BrokenEnvs(ToyEnvs):
         raise ValueError("the world has ended")
 
 
-def broken(worker: int, threads: int) -> ToyEnvs:
+def broken(rows: int, threads: int) -> ToyEnvs:
     return BrokenEnvs()
 
 
@@ -75,8 +80,9 @@ def test_learns_across_nodes_and_survives_a_death(
 ) -> None:
     from ccarena.agents.ray import RayExecutor
 
-    learner = Learner(CONFIG, SMALL, 120_000, 1)
-    executor = RayExecutor(learner, functools.partial(dying, tmp_path), CONFIG, SMALL, seed=1)
+    whole = context(functools.partial(dying, tmp_path), 120_000)
+    learner = Learner(whole, CONFIG)
+    executor = RayExecutor(learner, whole, CONFIG)
     reward = decisions = 0.0
     # The second actor may be up only after the first one has done all of it.
     while not learner.done or len(list(tmp_path.glob("node-*"))) < 2:
@@ -94,7 +100,7 @@ def test_learns_across_nodes_and_survives_a_death(
 def test_an_error_in_a_worker_is_reported(cluster: object) -> None:
     from ccarena.agents.ray import RayExecutor
 
-    executor = RayExecutor(Learner(CONFIG, SMALL, 1000, 1), broken, CONFIG, SMALL, seed=1)
+    executor = RayExecutor(Learner(context(broken), CONFIG), context(broken), CONFIG)
     with pytest.raises(TrainingError, match="the world has ended"):
         while True:
             executor.step()
@@ -106,4 +112,4 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "ccarena\[ray\]"'):
-        RayExecutor(Learner(CONFIG, SMALL, 1000, 1), broken, CONFIG, SMALL, seed=1)
+        RayExecutor(Learner(context(broken), CONFIG), context(broken), CONFIG)

@@ -20,8 +20,8 @@ import torch
 from ccarena import _core
 from ccarena.agents import sb3_buffers
 from ccarena.agents.algorithm import Context
-from ccarena.agents.sb3 import Sb3
 from ccarena.agents.runs import INTERRUPTED
+from ccarena.agents.sb3 import Sb3
 from ccarena.agents.semi_markov import discounted
 from ccarena.agents.train import artifact_of, environments, train
 from ccarena.cli import main

@@ -23,8 +23,8 @@ from ccarena import _core
 from ccarena.configs import load_config
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs.kernel import LearnedKernelEnv
-from tests.envs.acct import ACTIONS, REPORT_FIELDS, AcctEnv
 from ccarena.errors import ActionError, ConfigError, MachineError, RunnerError, ScenarioError
+from tests.envs.acct import ACTIONS, REPORT_FIELDS, AcctEnv
 
 AcctKernelEnv = partial(LearnedKernelEnv, "acct")
 KernelEnv = partial(LearnedKernelEnv, "acct", None)

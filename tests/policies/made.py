@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from ccarena.configs import load_config
+from ccarena.envs.spec import spec_of
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import scheme
 from ccarena.policies.graph import OBSERVATION, Graph, Node
 
 
-def continuous(observation: str, spread: float, bias: float = 0.0, **provenance: Any) -> Artifact:
-    """A policy for what observes `observation`, with normal weights of deviation `spread` and a bias of its output."""
-    contract, rng = scheme(observation), np.random.default_rng(1)
+def continuous(scheme: str, spread: float, bias: float = 0.0, **provenance: Any) -> Artifact:
+    """A policy of the shipped `scheme`, with normal weights of deviation `spread` and a bias of its output."""
+    contract, rng = spec_of(load_config(scheme)).contract, np.random.default_rng(1)
     low, high = contract.bounds or (0.0, 0.0)
     tensors = {
         name: rng.normal(0, spread, shape).astype(np.float32)

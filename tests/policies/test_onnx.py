@@ -18,9 +18,9 @@ from ccarena.cli import main
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.export import to_graph
+from ccarena.policies.onnx import to_onnx
 from tests.policies.acct import SPEC, to_artifact
 from tests.policies.acct import network as make
-from ccarena.policies.onnx import to_onnx
 from tests.policies.random_graphs import OBSERVATION, Network, Stateful, networks
 from tests.policies.test_graph import contract
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from ccarena.errors import PolicyError
 from ccarena.agents.actor_critic import ActorCritic
+from ccarena.errors import PolicyError
 from tests.policies.acct import SPEC, to_artifact
 from tests.policies.acct import network as make
 

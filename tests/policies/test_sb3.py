@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -18,7 +17,7 @@ from stable_baselines3 import PPO
 
 from ccarena.envs.sb3 import Sb3VecEnv
 from ccarena.errors import PolicyError
-from ccarena.policies.artifact import Artifact, load
+from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.sb3 import NormalisedObservation, to_artifact
 from tests.agents.toy import ToyEnvs

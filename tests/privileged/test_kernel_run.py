@@ -16,13 +16,12 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
 
-from tests.envs.acct import REPORT_FIELDS
-
 from ccarena.backends import simulate
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
 from ccarena.eval import metrics
 from ccarena.eval.one_scenario import run_scenario as rows_of
+from tests.envs.acct import REPORT_FIELDS
 
 pytestmark = pytest.mark.usefixtures("kernel")
 

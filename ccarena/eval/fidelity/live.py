@@ -120,7 +120,7 @@ def live(
 
 
 def compare(setup: Setup, kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
-    """`recorded.judge`'s findings, and for a learned flow `policy`: medians of reward and mean queueing delay, and gaps.
+    """`recorded.judge`'s findings; for a learned flow `policy`, too: medians of reward and queueing delay, and gaps.
 
     Gaps are shares of the simulated value. `policy.within` is whether both are at most `POLICY_REL`, or the delays
     `POLICY_DELAY_MS`, apart.

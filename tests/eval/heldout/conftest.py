@@ -15,7 +15,7 @@ from ccarena.eval.heldout.evaluation import Evaluation
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from tests.envs.acct import RECORD, SPEC  # noqa: E402
+from tests.envs.acct import RECORD, SPEC
 
 LOADS = {"cubic": (0.97, 80), "bbr": (0.9, 20), "reno": (0.95, 40), "acct": (0.5, 0)}
 

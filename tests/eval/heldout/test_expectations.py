@@ -28,7 +28,6 @@ def Evaluation(**fields: Any) -> Bare:  # noqa: N802, as what it makes
     return Bare(meta=META, **fields)
 
 
-
 def row(scheme: str, **figures: Any) -> dict[str, Any]:
     base = {"link_set": "constant", "group": "constant", "link": "a", "seed": 0, "scheme": scheme}
     return {**base, "share_within_budget": 1.0, "utilisation": 1.0, **figures}

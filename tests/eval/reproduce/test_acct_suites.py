@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,12 @@ from ccarena.errors import PolicyError
 from ccarena.eval.reproduce import policy, runs, suite
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
-networks = pytest.importorskip(
-    "ccarena.policies.networks", reason="PYTORCH IS NOT INSTALLED: no policy to run ACCT's suites with (ccarena[train])"
-)
+pytest.importorskip("torch", reason="PYTORCH IS NOT INSTALLED: no policy to run ACCT's suites with (ccarena[train])")
+from tests.policies.acct import network, to_artifact
 
 TRAINING = {
     "name": "tiny",
-    "env": {"acct": {"slack": 0.5}, "link": {"kinds": {"constant": 1.0, "random_steps": 2.0, "cellular": 0.0}}},
+    "env": {"link": {"kinds": {"constant": 1.0, "random_steps": 2.0, "cellular": 0.0}}},
 }
 
 
@@ -29,7 +29,7 @@ def untrained(file: Path, seed: int = 3) -> Path:
 
     file.parent.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
-    networks.to_artifact(networks.ActorCritic(networks.Architecture(2, 8)), TRAINING, seed).save(file)
+    replace(to_artifact(network(2, 8), TRAINING, seed), params={"slack": 0.5}).save(file)
     return file
 
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from ccarena.hyvar.spec import LAYOUTS
 
 from ccarena import cli, traces
 from ccarena.errors import PolicyError, TraceError
@@ -20,9 +19,8 @@ LEARNED = ("hyvar", "orca", "aurora")
 
 def untrained(scheme: str, folder: Path, **params: float) -> Path:
     """A policy of random weights."""
-    training = {"name": "tiny", "env": {"id": f"ccarena/{scheme.capitalize()}-v0", scheme: params}}
     file = folder / f"{scheme}.safetensors"
-    continuous(LAYOUTS[scheme].id, 0.1, training=training).save(file)
+    continuous(scheme, 0.1, params=params, training={"name": "tiny"}).save(file)
     return file
 
 
