@@ -211,5 +211,5 @@ def test_a_policy_decides_for_flows_of_its_document_alone(tmp_path: Path) -> Non
         reports = np.asarray(flow["reports"])
         assert len(reports) > 10 and reports[:, spec.report.index("action")].std() > 0
     document["flows"][0]["scheme"] = "aurora"
-    with pytest.raises(PolicyError, match=f'was trained for the document "{spec.digest}"; the flow'):
+    with pytest.raises(PolicyError, match=rf"was trained for the scheme {spec.name} .{spec.digest}.; the flow"):
         core.simulate(json.dumps(document))
