@@ -1,4 +1,4 @@
-//! What an acknowledgement costs each registered scheme, in nanoseconds: `cargo bench -p ccarena-cc`.
+//! What an acknowledgement costs each registered scheme, in nanoseconds: `cargo bench -p ccarena-cc [-- NAME ...]`.
 //!
 //! A window of 200 segments at 100 Mbit/s, one acknowledgement per segment, one loss episode in 20 000: the steady state
 //! of a simulated flow. The time includes `on_sent`, `window()` and `pacing_rate()`, and making up the events: `fixed`,
@@ -21,7 +21,9 @@ const LOSS_EVERY: u64 = 20_000;
 
 fn main() -> Result<(), ccarena_cc::BuildError> {
     println!("{:<12} {:>10}", "scheme", "ns/ack");
-    for scheme in all_schemes() {
+    // Names after `--` choose schemes; cargo adds `--bench`.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    for scheme in all_schemes().iter().filter(|s| wanted.is_empty() || wanted.iter().any(|w| w == s.name)) {
         let best =
             (0..RUNS).map(|_| run(scheme.name)).collect::<Result<Vec<_>, _>>()?.into_iter().min().unwrap_or_default();
         println!("{:<12} {:>10.2}", scheme.name, best.as_nanos() as f64 / ACKS as f64);

@@ -264,7 +264,7 @@ impl Monitor {
     }
 
     /// An acknowledgement has been booked.
-    #[inline]
+    #[inline(always)]
     pub fn on_ack(&mut self, ack: &AckInfo) {
         self.period.acked += ack.acked;
         self.period.acked_packets = self.period.acked_packets.saturating_add(ack.acked_packets);
@@ -284,6 +284,7 @@ impl Monitor {
         }
     }
 
+    #[inline]
     fn measure_more(&mut self, ack: &AckInfo) {
         if let (true, Some(rtt)) = (self.has_line, ack.rtt) {
             self.period.line.add(ack.now, rtt);
