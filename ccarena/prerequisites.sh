@@ -60,7 +60,7 @@ build_packages() {
   missing=
   { has cc && has make; } || missing="$missing build-essential"
   # With which cargo and uv trust the registries; a bare system has none.
-  cat /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt 2>/dev/null | grep -q . ||
+  [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -s /etc/pki/tls/certs/ca-bundle.crt ] ||
     missing="$missing ca-certificates"
   # Another interpreter than the distribution's own is not apt's to install.
   if [ "$PYTHON" = python3 ]; then
