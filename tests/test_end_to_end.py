@@ -24,7 +24,7 @@ _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT:
 torch = pytest.importorskip("torch", reason="PYTORCH IS NOT INSTALLED: training not tested end to end (ccarena[train])")
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("--env.worlds", "16", "--env.episode_s", "[1, 2]", "--agent.workers", "2")
+SMALL = ("--env.worlds", "16", "--env.episode_s", "[1, 2]", "--algorithm.workers", "2")
 NO_EVAL = ("--eval.link_sets", "[]")
 
 
@@ -175,7 +175,7 @@ def test_a_training_that_cannot_be_is_refused_before_it_starts(
     run = tmp_path / "run"
     for words, message in (
         (("--env.link.presets", "[lte-drivng]"), 'unknown preset "lte-drivng"; did you mean "lte-driving'),
-        (("--env.acct", "{budget_ms: -3}"), "env.acct.budget_ms is -3; expected"),
+        (("--params", "{budget_ms: -3}"), "params.budget_ms is -3; expected"),
         (("--env.link.kinds", "{trace: 1}", "--env.link.traces", "[absent]"), 'env.link.traces: no trace "absent"'),
         (("--baselines", "[cubik]"), 'baselines: unknown scheme "cubik"; did you mean "cubic"?'),
         (("--network.hiden", "50"), 'network.hiden = 50: acct_conv takes no such argument; did you mean "hidden"?'),

@@ -33,7 +33,7 @@ def test_json_is_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_scheme_has_ranges_and_explanations(capsys: pytest.CaptureFixture[str]) -> None:
     text = show("acct", capsys=capsys)
-    assert text.startswith("acct: ") and "learned (acct-1)" in text
+    assert text.startswith("acct: ") and "kind: learned" in text
     assert "budget_ms" in text and "0.1 to 1000" in text and "paper" in text
     assert "no parameters" in show("reno", capsys=capsys)
 

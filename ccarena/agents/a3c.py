@@ -13,7 +13,7 @@ costs as much as minutes of good driving, and the critic would spend itself on g
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from ccarena.agents.actor_critic import ActorCritic
-from ccarena.agents.algorithm import Arrays, Context, Run, Stats
+from ccarena.agents.algorithm import Context, Stats
 from ccarena.agents.progress import ReportSums
 from ccarena.configs.schema import A3CConfig
 from ccarena.errors import TrainingError
@@ -295,99 +295,3 @@ class Learner:
         self.weights = arrays["weights"].astype(np.float32)
         self._mean_square = arrays["mean_square"].astype(np.float32)
         self.decisions, self.updates = int(rest["decisions"]), int(rest["updates"])
-
-
-class Executor(Protocol):
-    """Who runs the workers: `LocalExecutor` or `RayExecutor`."""
-
-    def step(self) -> Update | None:
-        """Applies one more gradient; None if none has come for a while."""
-
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """What `restore` needs, as arrays and as JSON."""
-
-    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
-
-    def close(self) -> None:
-        """Ends the workers."""
-
-
-class A3C:
-    """The algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
-
-    def __init__(self, context: Context) -> None:
-        config = context.config.algorithm
-        assert isinstance(config, A3CConfig)
-        self._context, self._config = context, config
-        self._learner = Learner(context, config)
-        self._executor: Executor | None = None
-
-    @property
-    def decisions(self) -> int:
-        """Decisions that the shared weights have learned from."""
-        return self._learner.decisions
-
-    def learn(self, run: Run) -> None:
-        """Applies gradients until `run` says that it is enough."""
-        executor = self._start()
-        while run.rest():
-            update = executor.step()
-            if update is not None:
-                run.record(update.stats, updates=self._learner.updates, entropy_weight=self._learner.entropy_weight)
-
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Of the learner and of its executor."""
-        arrays, rest = self._learner.state()
-        executor_arrays, executor_rest = self._start().state()
-        arrays = {f"learner.{name}": array for name, array in arrays.items()}
-        arrays |= {f"executor.{name}": array for name, array in executor_arrays.items()}
-        return arrays, {"learner": rest, "executor": executor_rest}
-
-    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`; workers follow when they are started."""
-        self._learner.restore(_part(arrays, "learner"), rest["learner"])
-        if self._learner.done:
-            return
-        # Ray's workers draw fresh episodes by the number of updates so far: they start after it is known.
-        self._start().restore(_part(arrays, "executor"), rest["executor"])
-
-    def policy(self) -> torch.nn.Module:
-        """The actor with the shared weights."""
-        return self._learner.network().policy()
-
-    def close(self) -> None:
-        """Ends the workers."""
-        if self._executor is not None:
-            self._executor.close()
-
-    def _start(self) -> Executor:
-        if self._executor is None:
-            self._executor = self._new_executor()
-        return self._executor
-
-    def _new_executor(self) -> Executor:
-        if self._context.config.executor == "ray":
-            from ccarena.agents.ray import RayExecutor
-
-            return RayExecutor(self._learner, self._context, self._config)
-        from ccarena.agents.local import LocalExecutor
-
-        threads, count = self._context.config.threads, self._config.workers
-        side_by_side = min(threads, count)
-        rows = self._context.rows // count
-        workers = [
-            Worker(
-                self._context.make_envs(rows, threads // side_by_side),
-                self._context,
-                self._config,
-                *seeds(self._context.config.seed, index),
-            )
-            for index in range(count)
-        ]
-        return LocalExecutor(self._learner, workers, side_by_side)
-
-
-def _part(arrays: Arrays, name: str) -> Arrays:
-    prefix = f"{name}."
-    return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}

@@ -16,7 +16,7 @@ def build(context: Context) -> Algorithm:
     """The configured algorithm, seeded. Raises ConfigError for a name or an argument that there is not."""
     config = context.config.algorithm
     if isinstance(config, A3CConfig):
-        from ccarena.agents.a3c import A3C
+        from ccarena.agents.a3c_algorithm import A3C
 
         return A3C(context)
     if isinstance(config, OwnAlgorithm):

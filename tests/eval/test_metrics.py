@@ -200,7 +200,7 @@ def test_summarise_gives_every_figure() -> None:
     }
     row = metrics.summarise(simulate(scenario), delay_ms=10, opportunities_ms=range(1, 2001))
     of_several_flows = {"jain_index", "convergence_time_s", "max_min_distance", "hrf_distance"}
-    assert set(metrics.FIGURES) - set(row) == {"satisfaction"} | of_several_flows
+    assert set(metrics.FIGURES) - set(row) == {"satisfaction", "inferences_per_s"} | of_several_flows
     assert all(math.isfinite(value) for value in row.values())
     assert row["one_way_delay_mean_ms"] == pytest.approx(row["queueing_delay_mean_ms"] + 0.5 + 10, abs=1e-6)
 

@@ -33,7 +33,7 @@ def setup(scheme: str, **fields: Any) -> live.Setup:
 
 def test_the_usual_setups_are_valid_and_all_different() -> None:
     chosen = live.setups()
-    assert len({s.name for s in chosen}) == len(chosen) == (len(live.GRID) + 1) * len(live.SCHEMES)
+    assert len({s.name for s in chosen}) == len(chosen) == (len(live.GRID) + 1) * (len(live.SCHEMES) + 1)
     for one in chosen:
         _core.validate_scenario(json.dumps(one.document))
         assert live.duration_s(one) == 15.0
