@@ -114,7 +114,7 @@ def test_ctrl_c_saves_and_resume_gives_the_same_weights(tmp_path: Path, whole: d
     code, _, err = finish(process)
     assert code == 130, err
     assert "go on with: ccarena train" in err and "Traceback" not in err
-    decisions = checkpoint.load(run).rest["learner"]["decisions"]
+    decisions = checkpoint.load(run).rest["algorithm"]["learner"]["decisions"]
     assert 0 < decisions < 40960
     code, _, err = train("--resume", "--out", str(run))
     assert code == 0, err
@@ -162,7 +162,7 @@ def test_a_full_disk_keeps_the_checkpoint(small_disk: Path, whole: dict[str, byt
     assert code != 0
     assert "No space left on device" in err and "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("error: ")
-    assert checkpoint.load(run).rest["learner"]["decisions"] > 0
+    assert checkpoint.load(run).rest["algorithm"]["learner"]["decisions"] > 0
     filler.unlink()
     code, _, err = train("--resume", "--out", str(run))
     assert code == 0, err

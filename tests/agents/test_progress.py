@@ -32,7 +32,7 @@ def test_summary_is_per_decision_and_per_episode() -> None:
 
 
 def test_rows_come_evenly_and_are_taken_back(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, total_decisions=100_000, {})  # a row every 250 decisions
+    recorder = Recorder(tmp_path, total_decisions=100_000, shares={})  # a row every 250 decisions
     written = [recorder.add(STATS, decisions=decisions) for decisions in range(100, 1001, 100)]
     assert [row["decisions"] for row in written if row] == [300, 500, 800, 1000]
     state = recorder.state()
@@ -40,7 +40,7 @@ def test_rows_come_evenly_and_are_taken_back(tmp_path: Path) -> None:
         recorder.add(STATS, decisions=decisions)
     recorder.close()
 
-    again = Recorder(tmp_path, total_decisions=100_000, {})
+    again = Recorder(tmp_path, total_decisions=100_000, shares={})
     again.restore(json.loads(json.dumps(state)))
     again.add(STATS, decisions=1250)
     again.close()
@@ -54,12 +54,12 @@ def test_display(terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1") if terminal else monkeypatch.delenv("FORCE_COLOR", raising=False)
-    display = Display(1000, 0, {})
+    display = Display(1000, 0, {"zone": ["green", "yellow", "red", "blue"]})
     display.update(100, STATS)
     display.update(500, STATS)
     display.close()
     shown = capsys.readouterr().err
     assert "500 decisions" in shown
-    assert "reward 90.0  return 2,500  zones G/Y/R/B 10/80/10/0 %  entropy 1.50" in shown
+    assert "reward 90.0  return 2,500  zone G/Y/R/B 10/80/10/0 %  entropy 1.50" in shown
     assert "50%" in shown
     assert ("\x1b[" in shown) == terminal

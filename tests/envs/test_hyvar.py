@@ -168,7 +168,7 @@ def test_a_scenario_of_another_learner_is_refused() -> None:
         gymnasium.make_vec("ccarena/Hyvar-v0", num_envs=2, scenario=scenario("aurora"))
     mixed = scenario("hyvar")
     mixed["flows"] += scenario("acct")["flows"]
-    with pytest.raises(ScenarioError, match="expected one (scheme|document) among them"):
+    with pytest.raises(ScenarioError, match=r"expected one (scheme|document) among them"):
         gymnasium.make("ccarena/Hyvar-v0", scenario=mixed)
 
 
