@@ -212,7 +212,7 @@ def _build(
         **arguments,
     }
     if config.discount == "time":
-        if "replay_buffer_class" in takes and "discounts" in inspect.getsource(found.train):
+        if "replay_buffer_class" in takes and "discounts" in inspect.getsource(found):
             given.setdefault("replay_buffer_class", TimedReplayBuffer)
         elif "rollout_buffer_class" in takes:
             given.setdefault("rollout_buffer_class", TimedRolloutBuffer)

@@ -20,7 +20,7 @@ LEARNED = ("hyvar", "orca", "aurora")
 def untrained(scheme: str, folder: Path, **params: float) -> Path:
     """A policy of random weights."""
     file = folder / f"{scheme}.safetensors"
-    continuous(scheme, 0.1, params=params, training={"name": "tiny"}).save(file)
+    continuous(scheme, 0.5, params=params, training={"name": "tiny"}).save(file)
     return file
 
 
