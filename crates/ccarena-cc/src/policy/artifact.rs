@@ -71,7 +71,7 @@ impl Metadata {
     /// What the policy was trained for.
     fn contract(&self, observation_len: usize) -> Result<Contract, PolicyError> {
         let document = Document::parse(self.text("document", "the document of a learned scheme")?)
-            .map_err(|source| PolicyError::Document { source })?;
+            .map_err(|source| PolicyError::Document { source: Box::new(source) })?;
         let digest = self.text("digest", "the document's digest")?;
         if digest != document.spec().digest {
             let expected = format!("{:?}, the digest of the document in it", document.spec().digest);

@@ -28,7 +28,7 @@ pub enum PolicyError {
     #[error("metadata `document`: {source}")]
     Document {
         /// What is wrong with it.
-        source: DocumentError,
+        source: Box<DocumentError>,
     },
     /// Another version of the format.
     #[error(
