@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 
+from ccarena import _core as core
 from ccarena.configs import load_config
 from ccarena.envs.spec import spec_of
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, Graph, Node
+
+DOCUMENT: dict[str, Any] = {
+    "learned": 1,
+    "name": "any",
+    "clock": {"kind": "timer", "period_ms": 20},
+    "observe": {"signals": ["since_ack_ms"]},
+    "act": {"kind": "window", "bounds": [2, 100]},
+    "base": "none",
+}
+
+
+def document() -> tuple[str, str]:
+    """A learned scheme's canonical document and its digest, for artifacts whose network is all that matters."""
+    told = core.learned(json.dumps(DOCUMENT))
+    return told["canonical"], told["digest"]
 
 
 def continuous(scheme: str, spread: float, bias: float = 0.0, **provenance: Any) -> Artifact:

@@ -13,6 +13,7 @@ from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import Graph, run
+from tests.policies.made import document
 from tests.policies.random_graphs import KINDS, OBSERVATION, Block, Network, Stateful, networks
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: inference not compared (run make)")
@@ -29,7 +30,7 @@ def contract(observation_len: int, outputs: int) -> Contract:
     zeros, ones = np.zeros(observation_len, np.float32), np.ones(observation_len, np.float32)
     normalisation = Normalisation(zeros, ones, -1e9 * ones, 1e9 * ones)
     actions = tuple(float(k) for k in range(outputs)) if outputs > 1 else ()
-    return Contract('{"learned":1}', "0123456789abcdef", normalisation, actions, None if actions else (-1e9, 1e9))
+    return Contract(*document(), normalisation, actions, None if actions else (-1e9, 1e9))
 
 
 def rollout(graph: Graph, observations: np.ndarray, outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

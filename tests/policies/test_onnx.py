@@ -62,6 +62,6 @@ def test_the_command_shows_and_exports(tmp_path: Path, capsys: pytest.CaptureFix
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     raw = (20 * np.random.default_rng(0).random((64, 58)) ** 3).astype(np.float32)
     with torch.no_grad():
-        expected = network.logits(torch.from_numpy(raw)).numpy()
+        expected = network.act(torch.from_numpy(raw)).numpy()
     np.testing.assert_allclose(session.run(None, {"observation": raw})[0], expected, atol=1e-5)
     assert main(["policy", "export", str(policy), "--onnx", str(tmp_path / "none" / "x.onnx")]) == 3

@@ -21,6 +21,7 @@ from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.sb3 import NormalisedObservation, to_artifact
 from tests.agents.toy import ToyEnvs
+from tests.policies.made import document
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: inference not compared (run make)")
 LENGTH = 9
@@ -45,7 +46,7 @@ def contract(discrete: bool) -> Contract:
     n = np.ones(LENGTH, np.float32)
     normalisation = Normalisation(0.1 * n, 0.5 * n, -2 * n, 3 * n)
     return Contract(
-        "{}", "d", normalisation, (0.0, 1.0, 2.0, 3.0) if discrete else (), None if discrete else (-2.0, 3.0)
+        *document(), normalisation, (0.0, 1.0, 2.0, 3.0) if discrete else (), None if discrete else (-2.0, 3.0)
     )
 
 
@@ -166,7 +167,7 @@ def test_what_is_no_policy_of_a_learned_scheme_is_refused() -> None:
         to_artifact(PPO("MlpPolicy", Many(), device="cpu"), contract(False))
     with pytest.raises(PolicyError, match=r"output .* of shape \[4\]; expected \[15\]"):
         to_artifact(
-            build("PPO", True), Contract("{}", "d", contract(True).normalisation, tuple(range(15)), None)
+            build("PPO", True), Contract(*document(), contract(True).normalisation, tuple(range(15)), None)
         ).encode()
 
 
