@@ -152,7 +152,7 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
         return document
 
     def _learner(self, document: dict[str, Any]) -> int:
-        """The flow that the agent decides for. Raises ScenarioError if there is not exactly one."""
+        """The flow that the caller decides for. Raises ScenarioError if there is not exactly one."""
         world = _core.SharedWorld(None, json.dumps(document))
         if world.learners != 1:
             raise ScenarioError(

@@ -62,7 +62,7 @@ class Setting:
         elif isinstance(reward, (str, Mapping)):
             changes["reward"] = reward
         if changes:
-            # Checked in a record of its own: how A3C divides worlds among workers is no affair of an environment.
+            # Checked in a record of their own: an environment does not depend on how A3C divides worlds among workers.
             checked = load_config({"document": record.document, "algorithm": "PPO", **changes})
             record = record.model_copy(update={key: getattr(checked, key) for key in changes})
         spec = spec_of(record)
