@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-oldest check bench measurements format docs reproduction \
-  reproduction-kernel fuzz clean can-build FORCE
+  reproduction-kernel properties fuzz clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -12,6 +12,7 @@ YES ?=
 # from PyTorch's own index; the ordinary index has no such build for Linux.
 PIP_ARGS ?=
 FUZZ_S ?= 60
+ROUNDS ?= 20
 
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
@@ -44,6 +45,9 @@ setup: can-build $(CORE)  ## Create .venv with all dependencies and build the na
 train: setup  ## Set up, then train ACCT with the default configuration, evaluate and report (options: ARGS="...")
 	$(BIN)/ccarena train --config acct $(ARGS)
 
+# Property tests draw the same cases every time, so that a change is judged by what it changed; `make properties` draws
+# others.
+test: export PROPTEST_RNG_SEED ?= 1
 test: setup  ## Run all tests, Rust's and Python's
 	cargo test $(CRATES) --profile checked
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
@@ -93,6 +97,9 @@ reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real t
 	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
 	done
 	$(BIN)/ccarena reproduce --all --backend kernel --write-docs docs/reproduction.md $(ARGS)
+
+properties: setup  ## Run Rust's property tests ROUNDS times, each time with other cases
+	for round in $$(seq $(ROUNDS)); do cargo test $(CRATES) --profile checked --quiet; done
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \

@@ -132,14 +132,17 @@ pub struct Extrapolation {
     pub decrease: f64,
     /// Nothing but losses matters within a window of data: reports once per window suffice.
     pub per_window: bool,
-    /// None of these: the datapath's own CUBIC moves the window for so long and then reports. It is told how the
-    /// controller has scaled the window, not where to.
+    /// None of these: the datapath's own CUBIC moves the window for so long, at most [`Extrapolation::LONGEST`], and then
+    /// reports. It is told how the controller has scaled the window, not where to.
     pub cubic: Option<Dur>,
     /// Reports are wanted at least so often, for decisions that wait for none.
     pub report: Option<Dur>,
 }
 
 impl Extrapolation {
+    /// However long a decision takes, the datapath is heard so often.
+    pub const LONGEST: Dur = Dur::from_millis(10_000);
+
     /// The window stays.
     pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None, report: None };
 }

@@ -9,7 +9,8 @@
 use std::collections::VecDeque;
 
 use ccarena_cc::{
-    AckInfo, Action, Bytes, Controller, Dur, LossInfo, Rate, RateSample, RecoveryState, Requirement, SentInfo, Time,
+    AckInfo, Action, Bytes, Controller, Dur, Extrapolation, LossInfo, Rate, RateSample, RecoveryState, Requirement,
+    SentInfo, Time,
 };
 use proptest::prelude::*;
 
@@ -242,7 +243,7 @@ impl Flow {
         let steps = self.controller.extrapolation(self.now);
         prop_assert!(steps.increase >= 0.0 && steps.increase.is_finite(), "{steps:?}");
         prop_assert!(steps.decrease >= 0.0 && steps.decrease <= 1.0, "{steps:?}");
-        prop_assert!(steps.cubic.is_none_or(|period| period <= Dur::from_millis(10_000)), "{steps:?}");
+        prop_assert!(steps.cubic.is_none_or(|period| period <= Extrapolation::LONGEST), "{steps:?}");
         let desired = self.controller.desired_rate();
         Ok((window, pacing_rate, threshold, self.controller.next_timer(), desired))
     }

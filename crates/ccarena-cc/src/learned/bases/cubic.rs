@@ -121,7 +121,7 @@ impl Base for OverCubic {
     }
 
     fn extrapolation(&self, left: Dur, _per_window: bool) -> Extrapolation {
-        Extrapolation { cubic: self.is_linux.then_some(left), ..Extrapolation::HOLD }
+        Extrapolation { cubic: self.is_linux.then_some(left.min(Extrapolation::LONGEST)), ..Extrapolation::HOLD }
     }
 
     fn adopt_window(&mut self, window: Bytes) {
