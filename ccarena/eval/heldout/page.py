@@ -13,6 +13,7 @@ from typing import Any
 from ccarena.backends import SIM
 from ccarena.errors import MissingDependencyError
 from ccarena.eval.figure_text import heading, show
+from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.heldout.summary import SUMMARY, label, summary_table
@@ -214,19 +215,21 @@ def _repeat_section(result: Evaluation, config: str, repeat: Sequence[str]) -> s
 
 
 def repeat_commands(
-    config: Path | None,
-    policy: Path | None,
-    link_sets: Sequence[str],
-    seeds: int,
-    duration_s: float | None,
-    backend: str = SIM,
+    config: Path | None, policies: Sequence[Path], meta: Mapping[str, Any], over: TraceLinks | None = None
 ) -> list[str]:
-    """Shell lines that train the policy again (if `config` is known) and evaluate it again."""
+    """Shell lines that train the policy again (if `config` is known) and evaluate again what `meta` says."""
     lines = [f"python train.py --config {shlex.quote(str(config))}"] if config is not None else []
-    words = ["ccarena", "eval", *([shlex.quote(str(policy))] if policy is not None else []), "--link-sets", *link_sets]
-    words += ["--seeds", str(seeds), *(["--duration-s", f"{duration_s:g}"] if duration_s else [])]
-    words += ["--backend", backend] if backend != SIM else []
-    return [*lines, " ".join(words)]
+    words = ["ccarena", "eval", *map(str, policies), *([] if policies else meta["schemes"])]
+    words += ["--schemes", *meta["schemes"]] if policies and meta["schemes"] else []
+    words += ["--link-sets", *meta["link_sets"]] if meta["link_sets"] else []
+    words += over.words() if over is not None else []
+    words += [
+        "--seeds",
+        str(meta["seeds"]),
+        *(["--duration-s", f"{meta['duration_s']:g}"] if meta["duration_s"] else []),
+    ]
+    words += ["--backend", meta["backend"]] if meta.get("backend", SIM) != SIM else []
+    return [*lines, shlex.join(words)]
 
 
 def _section(title: str, text: str, body: str) -> str:

@@ -32,6 +32,8 @@ def test_command_evaluates_a_run(
         "evaluation.json",
         "report.html",
         "results.json",
+        "rows.csv",
+        "summary.csv",
     ]
     assert capsys.readouterr().out.strip().splitlines()[-1].startswith("verdict: ")
     out = tmp_path / "elsewhere"
