@@ -23,7 +23,6 @@ def run_command(*words: str) -> int:
 def test_command_evaluates_a_run(
     simulated: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("plotly", reason="the page needs plotly: pip install 'ccarena[report]'")
     folder = tmp_path / "runs" / "mine"
     folder.mkdir(parents=True)
     (folder / "policy.safetensors").write_bytes(b"")
