@@ -124,7 +124,8 @@ class OwnAlgorithm(Named):
     it."""
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Which of `ALGORITHMS` configures the algorithm `value`, a mapping or a section with its `name`."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
     if name == "a3c" or not isinstance(name, str):
         return "a3c"
@@ -139,5 +140,5 @@ ALGORITHMS: dict[str, type[A3CConfig | Sb3Config | OwnAlgorithm]] = {
 """What configures an algorithm, by kind."""
 AlgorithmConfig = Annotated[
     Annotated[A3CConfig, Tag("a3c")] | Annotated[Sb3Config, Tag("sb3")] | Annotated[OwnAlgorithm, Tag("own")],
-    Discriminator(_kind),
+    Discriminator(kind_of),
 ]
