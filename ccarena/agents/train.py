@@ -10,6 +10,7 @@ import shlex
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,8 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
             command = shlex.join(["ccarena", "train", "--out", str(out), "--resume"])
             print(f"interrupted after {algorithm.decisions:,} decisions; go on with: {command}", file=sys.stderr)
             return INTERRUPTED
-        policy = algorithm.policy()
-    _finish(context, out, policy)
+        policy, found = algorithm.policy(), found_params(algorithm)
+    _finish(context, out, policy, found)
     return 0
 
 
@@ -161,13 +162,27 @@ def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.
         algorithm.learn(_Run(config, algorithm, out, recorder, display, interrupted, elapsed_s))
 
 
-def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str, Any] | None = None) -> Artifact:
-    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from."""
+def found_params(algorithm: Algorithm) -> dict[str, float]:
+    """The document's parameters that `algorithm` has found, if it searches any (`Algorithm`)."""
+    params: Callable[[], dict[str, float]] = getattr(algorithm, "params", dict)
+    return params()
+
+
+def artifact_of(
+    context: Context,
+    policy: torch.nn.Module,
+    evaluation: dict[str, Any] | None = None,
+    found: Mapping[str, float] | None = None,
+) -> Artifact:
+    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from.
+
+    `found` are parameters that were learned, too.
+    """
     config, spec = context.config, context.spec
     return Artifact.of(
         export.to_graph(policy, spec.size, state=states_of(policy)),
         spec.contract,
-        params=spec.values(config.params),
+        params=spec.values({**config.params, **(found or {})}),
         training=config.model_dump(mode="json"),
         seed=config.seed,
         trained_on=trained_on(config),
@@ -175,9 +190,9 @@ def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str,
     )
 
 
-def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:
+def _finish(context: Context, out: Path, policy: torch.nn.Module, found: Mapping[str, float]) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
-    artifact_of(context, policy).save(out / POLICY)
+    artifact_of(context, policy, found=found).save(out / POLICY)
     print(f"policy: {out / POLICY}")
     if not context.config.eval.link_sets:
         return
@@ -186,5 +201,5 @@ def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:
     verdict = evaluate_run(out, context.config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
-        artifact_of(context, policy, figures).save(out / POLICY)
+        artifact_of(context, policy, figures, found).save(out / POLICY)
     print(verdict)
