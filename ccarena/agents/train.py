@@ -9,6 +9,7 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
             where = f"after {algorithm.decisions:,} decisions"
             print(f"interrupted {where}; go on with: {resume_command(out)}", file=sys.stderr)
             return INTERRUPTED
-        _finish(context, out, algorithm.policy())
+        _finish(context, out, algorithm.policy(), found_params(algorithm))
     return 0
 
 
@@ -167,13 +168,27 @@ def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.
         algorithm.learn(_Run(config, algorithm, out, recorder, display, interrupted, elapsed_s))
 
 
-def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str, Any] | None = None) -> Artifact:
-    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from."""
+def found_params(algorithm: Algorithm) -> dict[str, float]:
+    """The document's parameters that `algorithm` has found, if it searches any (`Algorithm`)."""
+    params: Callable[[], dict[str, float]] = getattr(algorithm, "params", dict)
+    return params()
+
+
+def artifact_of(
+    context: Context,
+    policy: torch.nn.Module,
+    evaluation: dict[str, Any] | None = None,
+    found: Mapping[str, float] | None = None,
+) -> Artifact:
+    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from.
+
+    `found` are parameters that were learned, too.
+    """
     config, spec = context.config, context.spec
     return Artifact.of(
         export.to_graph(policy, spec.size, state=states_of(policy)),
         spec.contract,
-        params=spec.values(config.params),
+        params=spec.values({**config.params, **(found or {})}),
         training=config.model_dump(mode="json"),
         seed=config.seed,
         trained_on=trained_on(config),
@@ -181,10 +196,10 @@ def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str,
     )
 
 
-def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:
+def _finish(context: Context, out: Path, policy: torch.nn.Module, found: Mapping[str, float]) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
     try:
-        artifact_of(context, policy).save(out / POLICY)
+        artifact_of(context, policy, found=found).save(out / POLICY)
     except PolicyError as error:
         raise PolicyError(f"{error}; the training itself is saved, then go on with: {resume_command(out)}") from error
     print(f"policy: {out / POLICY}")
@@ -195,5 +210,5 @@ def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:
     verdict = evaluate_run(out, context.config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
-        artifact_of(context, policy, figures).save(out / POLICY)
+        artifact_of(context, policy, figures, found).save(out / POLICY)
     print(verdict)
