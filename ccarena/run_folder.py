@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ __all__ = [
     "ROWS",
     "SUMMARY",
     "find_policy",
+    "free_folder",
+    "newest_run",
     "read_progress",
+    "resume_command",
 ]
 
 CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
@@ -38,10 +42,17 @@ def find_policy(name: str) -> Path:
         if path.is_dir():
             if (path / POLICY).is_file():
                 return path / POLICY
-            raise PolicyError(f"{path}: the run has no {POLICY} yet; train it first, or resume it with `--resume`")
+            if not (path / CONFIG).is_file():
+                raise PolicyError(f"{path}: no run and no policy is in this folder; expected {POLICY} in it")
+            raise PolicyError(f"{path}: the run has no {POLICY} yet; train it to its end: {resume_command(path)}")
         if path.is_file():
             return path
     raise PolicyError(f"{name}: no such policy or run; expected a file, a run's folder, or the name of a run in runs/")
+
+
+def resume_command(run: Path) -> str:
+    """What goes on with the training in the folder `run`, whenever and however it ended, as a line for a shell."""
+    return shlex.join(["ccarena", "train", "--out", str(run), "--resume"])
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:
@@ -76,7 +87,9 @@ def free_folder(name: str, out: str | None) -> Path:
     if out:
         folder = Path(out)
         if (folder / CONFIG).exists():
-            raise ConfigError(f"out = {folder}: holds a run already; go on with it by --resume, or name another folder")
+            raise ConfigError(
+                f"out = {folder}: holds a run already; go on with it ({resume_command(folder)}), or name another folder"
+            )
         return folder
     folder = newest_run(name)
     if not (folder / CONFIG).exists():

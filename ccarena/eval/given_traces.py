@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import traces
+from ccarena.arguments import Unused
 from ccarena.errors import ConfigError, TraceError
 from ccarena.eval.recorded_traces import trace_start_ms
 
@@ -133,6 +134,9 @@ def _paired(trace: GivenTrace) -> GivenTrace:
     return GivenTrace(trace.name, trace.file, back)
 
 
+UNUSED = (Unused(("buffers", "delays_ms", "pairs"), lambda args: args.traces is None, "without --traces"),)
+
+
 def add_options(parser: Any) -> None:
     """Declares `--traces` and its options."""
     parser.add_argument("--traces", nargs="+", metavar="TRACE", help=HELP)
@@ -144,10 +148,7 @@ def add_options(parser: Any) -> None:
 
 
 def of_options(args: Any) -> TraceLinks | None:
-    """What the options of `add_options` ask for. Raises ConfigError for those that have no effect."""
+    """What the options of `add_options` ask for. Raises ConfigError or TraceError."""
     if args.traces is None:
-        for option in ("buffers", "delays_ms", "pairs"):
-            if getattr(args, option):
-                raise ConfigError(f"--{option.replace('_', '-')} says how --traces are used; give --traces, too")
         return None
     return TraceLinks.of(args.traces, args.buffers or BUFFERS_PACKETS, args.delays_ms or DELAYS_MS, args.pairs)

@@ -10,10 +10,10 @@ from ccarena.errors import ConfigError
 from ccarena.eval.compete import bottlenecks, entrants
 from ccarena.eval.compete.competition import HEATMAP, RESULT, ROWS, check_plot, compete
 from ccarena.eval.compete.tables import HEAD, cells, summarise
-from ccarena.eval.given_traces import add_options, of_options
+from ccarena.eval.given_traces import UNUSED, add_options, of_options
 from ccarena.terminal import print_table
 
-__all__ = ["add_parser", "run"]
+__all__ = ["UNUSED", "add_parser", "run"]
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:

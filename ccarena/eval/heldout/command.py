@@ -7,14 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ccarena.arguments import Unused
 from ccarena.backends import BACKENDS, SIM
 from ccarena.errors import ConfigError
+from ccarena.eval import given_traces
 from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy
 from ccarena.schemes import heuristics
 
-__all__ = ["add_parser", "run"]
+__all__ = ["UNUSED", "add_parser", "run"]
+
+UNUSED = (
+    *given_traces.UNUSED,
+    Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
+    Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
+)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -28,8 +36,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "heuristics that are named replace those of the policies' records",
     )
     parser.add_argument(
+        "--suite",  # the older spelling
         "--link-sets",
-        "--suite",
         dest="link_sets",
         nargs="+",
         metavar="LINK_SET",
@@ -100,16 +108,9 @@ def _folder(entries: Sequence[str], backend: str) -> Path:
 
 
 def _scenario(args: argparse.Namespace) -> None:
-    """Runs one scenario file. Raises ConfigError for options that would have no effect on it."""
+    """Runs one scenario file. Raises ConfigError for heuristics, which have no place in it."""
     from ccarena.eval.scenarios.command import show_scenario
 
-    for option, reason in (
-        ("link_sets", "the scenario has its own links"),
-        ("traces", "the scenario has its own links"),
-        ("schemes", "the scenario's flows name their schemes"),
-    ):
-        if getattr(args, option) is not None:
-            raise ConfigError(f"--{option.replace('_', '-')} beside --scenario: {reason}; leave one of them out")
     for name in args.entries:
         if name in heuristics():
             raise ConfigError(f"{name} beside --scenario: the scenario's flows name their schemes; leave {name} out")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccarena.backends import KERNEL, SIM
 from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
-from ccarena.errors import ConfigError, MissingDependencyError, PolicyError, did_you_mean
+from ccarena.errors import ConfigError, PolicyError, did_you_mean
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout.evaluate import evaluate as evaluate_all
 from ccarena.eval.heldout.evaluation import Evaluation
@@ -88,22 +88,16 @@ class Outcome:
         The path ends in .html, or in .svg, .png or .pdf, which need kaleido. Raises ConfigError for another one,
         MissingDependencyError without plotly.
         """
-        try:
-            from ccarena.eval.heldout.plots import throughput_delay
-        except ImportError as error:
-            raise MissingDependencyError.for_extra("plotly", "report", "a plot") from error
+        from ccarena.eval.heldout.scatter import figure
         from ccarena.traces.plot import save_figure
 
-        drawn = throughput_delay(self.evaluation)
+        drawn = figure(self.evaluation)
         if path is not None:
             save_figure(drawn, Path(path))
         return drawn
 
     def write(self, folder: str | os.PathLike[str]) -> dict[str, Any]:
-        """Write tables, verdicts and page to `folder` (docs/results.md), and return the verdict and means in short.
-
-        Without plotly the page is left out, and stderr says so.
-        """
+        """Write tables, verdicts and page to `folder` (docs/results.md), and return the verdict and means in short."""
         path = Path(folder)
         for name, table in ((ROWS, "rows"), (SUMMARY, "summary")):
             write_atomically(path / name, as_csv(self.columns(table)))

@@ -15,7 +15,7 @@ from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.metrics import FIGURES, confidence_interval
 from ccarena.terminal import print_table
 
-__all__ = ["SUMMARY", "digest", "label", "mean_of", "mean_rows", "print_summary", "summary_table"]
+__all__ = ["SUMMARY", "digest", "label", "mean_of", "mean_rows", "print_summary", "summary_table", "with_interval"]
 
 SUMMARY = (
     "utilisation",
@@ -29,10 +29,8 @@ SUMMARY = (
 
 
 def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`.
-
-    With several seeds each mean has half of its interval (`interval`) behind a ±.
-    """
+    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`, ± its
+    interval over seeds."""
     head = ["links", "scheme", *(heading(figure) for figure in SUMMARY)]
     rows = []
     for group in result.groups():
@@ -40,7 +38,7 @@ def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
             runs = _counted(result, group, scheme)
             if runs:
                 name = label(scheme, scheme if scheme in result.policies else "")
-                rows.append([group, name, *(_with_interval(figure, runs) for figure in SUMMARY)])
+                rows.append([group, name, *(with_interval(figure, runs) for figure in SUMMARY)])
     return head, rows
 
 
@@ -53,27 +51,13 @@ def mean_rows(result: Evaluation) -> list[dict[str, Any]]:
             for figure in FIGURES:
                 known = [row for row in runs if row.get(figure) is not None]
                 if known:
-                    half = interval(known, figure)
+                    half = _half(figure, known)
                     mean = mean_of(known, figure)
                     bounds = {"mean": mean, "low": mean - half, "high": mean + half, "n": len(known)}
                     rows.append(
                         {"group": group, "scheme": scheme, "figure": figure, "unit": FIGURES[figure].unit, **bounds}
                     )
     return rows
-
-
-def interval(rows: Sequence[Mapping[str, Any]], figure: str) -> float:
-    """Half of Student's 95 % interval of the mean over seeds, each seed's value being its mean over links; else NaN."""
-    seeds: dict[int, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        seeds.setdefault(row["seed"], []).append(row)
-    found = confidence_interval([mean_of(mine, figure) for mine in seeds.values()])
-    return found.high - found.mean
-
-
-def _with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    half = interval(rows, figure)
-    return show(figure, mean_of(rows, figure)) + (f" ± {show(figure, half)}" if math.isfinite(half) else "")
 
 
 def _counted(result: Evaluation, group: str, scheme: str) -> list[dict[str, Any]]:
@@ -108,9 +92,12 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
     for warning in verdict.notes:
         console.print(f"warning: {warning}", style="bold yellow", markup=False)
     for item in verdict.expectations:
-        console.print(f"[{'holds' if item.holds else 'FAILS'}] {item.group}: {item.measured}", markup=False)
+        console.print(
+            f"[{'FAILS' if item.state == 'fails' else item.state}] {item.group}: {item.measured}", markup=False
+        )
         console.print(f"        expected {item.target}", markup=False)
-        console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
+        if item.baseline:
+            console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
         if item.control:
             console.print(f"        {verdict.control}: {item.control}", markup=False)
         if item.oracle:
@@ -123,6 +110,21 @@ def label(scheme: str, policy: str = "") -> str:
     """How a scheme is called in tables, `policy` being the one that is evaluated."""
     known = {"cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one RTT late"}
     return f"{scheme} (policy)" if scheme == policy else known.get(scheme, scheme)
+
+
+def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean over `rows`, ± half of its 95 % confidence interval over its seeds (Student's t)."""
+    half = _half(figure, rows)
+    return show(figure, mean_of(rows, figure)) + (f" ± {show(figure, half)}" if math.isfinite(half) else "")
+
+
+def _half(figure: str, rows: Sequence[Mapping[str, Any]]) -> float:
+    """Half of the interval of the mean over seeds, each seed's value being its mean over links; NaN of one seed."""
+    seeds: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        seeds.setdefault(row["seed"], []).append(row)
+    interval = confidence_interval([mean_of(of_seed, figure) for of_seed in seeds.values()])
+    return interval.high - interval.mean
 
 
 def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:

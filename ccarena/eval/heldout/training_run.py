@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, dump_config
-from ccarena.errors import MissingDependencyError
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge
@@ -72,15 +70,12 @@ def write_outcome(
     """Write an evaluation and its verdict to `folder`; the keyword arguments are those of `write_page`.
 
     The files are `results.json` (every row and series), `evaluation.json` (verdict and means, for the policy's
-    metadata, which is also what is returned) and `report.html`, which is left out without plotly.
+    metadata, which is also what is returned) and `report.html`.
     """
     result.save(folder / RESULTS)
     short: dict[str, Any] = plain(digest(result, verdict))
     write_atomically(folder / EVALUATION, json.dumps(short, indent=1) + "\n")
-    try:
-        write_page(folder / PAGE, result, verdict, name=name, progress=progress, config=config, repeat=repeat)
-    except MissingDependencyError as error:
-        print(f"no {PAGE}: {error}", file=sys.stderr)
+    write_page(folder / PAGE, result, verdict, name=name, progress=progress, config=config, repeat=repeat)
     return short
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,8 @@ def test_several_policies_are_judged_side_by_side(
     assert schemes == ["acct-1", "acct-2", "cubic", "copa", "acct α=1", "acct α=100", ORACLE]
     assert [each["policy_seed"] for each in result["meta"]["policies"]] == [1, 2]
     short = json.loads((tmp_path / "out" / "evaluation.json").read_text())
-    assert {each["group"] for each in short["verdict"]["expectations"]} == {"acct-1, constant", "acct-2, constant"}
+    tested = {each["group"] for each in short["verdict"]["expectations"] if each["state"] != "not tested"}
+    assert tested == {"acct-1, constant", "acct-2, constant"}
 
 
 def test_traces_with_buffers_delays_and_pairs(one_link: None, traces: Path, tmp_path: Path) -> None:
@@ -107,9 +107,7 @@ def test_traces_with_buffers_delays_and_pairs(one_link: None, traces: Path, tmp_
     rates = {row["link"].split(",")[0]: row["capacity_mbps"] for row in rows}
     assert rates == {"ride.down": pytest.approx(12, rel=0.01), "ride.up": pytest.approx(6, rel=0.01)}
     assert set(result["meta"]["traces"]) == {"ride.down", "ride.up"} and result["meta"]["link_sets"] == []
-    page = Path("out", "report.html")
-    if page.is_file():
-        assert "--delays-ms 10 30" in page.read_text()
+    assert "--delays-ms 10 30" in Path("out", "report.html").read_text()
 
 
 def test_acknowledgements_cross_the_trace_that_is_named(one_link: None, traces: Path) -> None:
@@ -125,7 +123,7 @@ def test_acknowledgements_cross_the_trace_that_is_named(one_link: None, traces: 
 def test_what_is_expected_of_recorded_links_is_expected_of_them(one_link: None, runs: list[str], traces: Path) -> None:
     given = [str(traces / "ride.down")]
     outcome = ccarena.evaluate(runs[0], "cubic", traces=given, seeds=1, duration_s=3.0)
-    assert {each.group for each in outcome.verdict.expectations} == {
+    assert {each.group for each in outcome.verdict.expectations if each.state != "not tested"} == {
         "traces, 100 packets, 20 ms",
         "traces, 1000 packets, 20 ms",
     }
@@ -167,7 +165,7 @@ def test_what_cannot_be_evaluated_is_refused(
 def test_options_of_traces_without_traces_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("eval", "compete"):
         assert main([command, "cubic", *option]) == 2
-        assert f"{option[0]} says how --traces are used" in capsys.readouterr().err
+        assert f"{option[0]} has no effect without --traces" in capsys.readouterr().err
 
 
 def test_a_trace_without_a_partner_is_no_pair(one_link: None, traces: Path) -> None:
@@ -175,15 +173,12 @@ def test_a_trace_without_a_partner_is_no_pair(one_link: None, traces: Path) -> N
     assert main(["eval", "cubic", "--traces", str(traces), "--pairs"]) == 2
 
 
-def test_without_a_plotting_library_the_tables_are_there(
-    one_link: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("plotly", "plotly.io", "plotly.offline", "plotly.graph_objects", "plotly.subplots"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert main(["eval", "cubic", "--link-sets", "constant", "--seeds", "1", "--out", "out"]) == 0
-    captured = capsys.readouterr()
-    assert "CUBIC" in captured.out and "plotly" in captured.err and "report.html" not in captured.out
-    assert Path("out", "rows.csv").is_file()
+def test_the_plot_has_a_panel_per_group_and_a_mark_per_run(one_link: None, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: the plot was not drawn (ccarena[report])")
+    outcome = ccarena.evaluate("cubic", "copa", link_sets=["constant"], seeds=2)
+    drawn = outcome.plot(tmp_path / "plot.html")
+    assert {trace.name: len(trace.x) for trace in drawn.data} == {"cubic": 2, "copa": 2, ORACLE: 2}
+    assert (tmp_path / "plot.html").is_file()
 
 
 def test_a_competition_runs_over_traces(one_link: None, traces: Path, tmp_path: Path) -> None:
