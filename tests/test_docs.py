@@ -38,7 +38,7 @@ def each(language: str) -> list[object]:
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package, words in (
         ("matplotlib", "render_mode"),
-        ("pandas", ".summary()"),
+        ("pandas", ".summary()"), ("plotly", ".plot()"),
         ("torch", "networks"),
         ("stable_baselines3", "sb3"),
         ("pettingzoo", "ParallelEnv"),
@@ -50,6 +50,7 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         if bridge.state != "ok":
             pytest.skip(f"NO KERNEL BRIDGE ({bridge.found}): an example of docs/ was not run")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     exec(compile(code, "docs", "exec"), {"__name__": "docs"})
 
 
