@@ -144,12 +144,11 @@ def run_lineup(
 
     `watched` says what is made of learned flows' reports.
     """
-    shown = _representatives(chosen)
     meta = {**meta, "versions": artifact.versions(), **backends.about(backend)}
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
-        futures = [pool.submit(_run_link, link, lineup, watched, link in shown, backend) for link in chosen]
+        futures = [pool.submit(_run_link, link, lineup, watched, link.seed == 0, backend) for link in chosen]
         try:
             for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
                 _collect(result, link, future.result())
@@ -251,15 +250,6 @@ def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
     actions = result.actions.setdefault(link.group, {})
     for label, counts in runs.actions.items():
         actions[label] = (np.asarray(actions.get(label, 0), dtype=np.int64) + counts).tolist()
-
-
-def _representatives(chosen: Sequence[Link]) -> list[Link]:
-    """The links drawn over time, one per group: the middle one of its first seed; of the recorded traces, the first."""
-    first: dict[str, list[Link]] = {}
-    for link in chosen:
-        if link.seed == 0:
-            first.setdefault(link.group, []).append(link)
-    return [group[0] if group[0].link_set == "cellular" else group[len(group) // 2] for group in first.values()]
 
 
 def _warnings(chosen: Sequence[Link]) -> list[str]:

@@ -25,7 +25,8 @@ class Evaluation:
     """One per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `ccarena.eval.metrics.FIGURES`. The
     oracle's rows also have `gain`."""
     series: list[dict[str, Any]] = field(default_factory=list)
-    """One link per group over time: `time_s`, `capacity_mbps`, and rate and largest queueing delay of each scheme."""
+    """Every link of the first seed over time: `time_s`, `capacity_mbps`, and each scheme's rate and largest queueing
+    delay."""
     queue_ns: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)

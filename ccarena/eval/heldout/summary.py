@@ -12,9 +12,10 @@ import numpy as np
 from ccarena.eval.figure_text import heading, show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.metrics import confidence_interval
 from ccarena.terminal import print_table
 
-__all__ = ["SUMMARY", "digest", "label", "mean_of", "print_summary", "summary_table"]
+__all__ = ["SUMMARY", "digest", "label", "mean_of", "print_summary", "summary_table", "with_interval"]
 
 SUMMARY = (
     "utilisation",
@@ -28,16 +29,15 @@ SUMMARY = (
 
 
 def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`."""
+    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`, ± its
+    interval over seeds."""
     head = ["links", "scheme", *(heading(figure) for figure in SUMMARY)]
     rows = []
     for group in result.groups():
         for scheme in result.schemes():
             runs = [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
             if runs:
-                rows.append(
-                    [group, label(scheme, result.policy), *(show(figure, mean_of(runs, figure)) for figure in SUMMARY)]
-                )
+                rows.append([group, label(scheme, result.policy), *(with_interval(figure, runs) for figure in SUMMARY)])
     return head, rows
 
 
@@ -65,9 +65,12 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
     for warning in verdict.notes:
         console.print(f"warning: {warning}", style="bold yellow", markup=False)
     for item in verdict.expectations:
-        console.print(f"[{'holds' if item.holds else 'FAILS'}] {item.group}: {item.measured}", markup=False)
+        console.print(
+            f"[{'FAILS' if item.state == 'fails' else item.state}] {item.group}: {item.measured}", markup=False
+        )
         console.print(f"        expected {item.target}", markup=False)
-        console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
+        if item.baseline:
+            console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
         if item.control:
             console.print(f"        {verdict.control}: {item.control}", markup=False)
         if item.oracle:
@@ -80,6 +83,16 @@ def label(scheme: str, policy: str = "") -> str:
     """How a scheme is called in tables, `policy` being the one that is evaluated."""
     known = {"cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one RTT late"}
     return f"{scheme} (policy)" if scheme == policy else known.get(scheme, scheme)
+
+
+def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean over `rows`, ± half of its 95 % confidence interval over its seeds (Student's t)."""
+    seeds: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        seeds.setdefault(row["seed"], []).append(row)
+    interval = confidence_interval([mean_of(of_seed, figure) for of_seed in seeds.values()])
+    half = interval.high - interval.mean
+    return show(figure, mean_of(rows, figure)) + (f" ± {show(figure, half)}" if math.isfinite(half) else "")
 
 
 def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:

@@ -6,6 +6,7 @@ mod learned;
 mod policy;
 mod simulate;
 mod traces;
+mod trials;
 mod worlds;
 
 use pyo3::prelude::*;
@@ -18,5 +19,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     traces::register(module)?;
     policy::register(module)?;
     integer::register(module)?;
-    worlds::register(module)
+    worlds::register(module)?;
+    trials::register(module)
 }
