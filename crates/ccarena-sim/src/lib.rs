@@ -3,6 +3,7 @@
 //! [`Sim`] runs one scenario in virtual time. [`worlds`] steps many of them side by side for training.
 
 pub mod app;
+mod arrivals;
 pub mod build;
 mod delivery;
 pub mod domain;
