@@ -38,7 +38,8 @@ def each(language: str) -> list[object]:
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package, words in (
         ("matplotlib", "render_mode"),
-        ("pandas", ".summary()"), ("plotly", ".plot()"),
+        ("pandas", ".summary()"),
+        ("plotly", ".plot()"),
         ("torch", "networks"),
         ("stable_baselines3", "sb3"),
         ("pettingzoo", "ParallelEnv"),
