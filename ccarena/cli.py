@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ccarena import __version__
 from ccarena.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.emulator import SHELLS, execute
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
@@ -33,8 +33,6 @@ COMMANDS = {
     "completion": ("ccarena.completion", "print what bash, zsh or fish need to complete this command line"),
     "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
 }
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 def main(argv: Sequence[str] | None = None) -> int:

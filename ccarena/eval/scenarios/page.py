@@ -11,7 +11,7 @@ from ccarena.columns import Columns
 from ccarena.eval.figure_text import heading
 from ccarena.eval.metrics import FIGURES
 from ccarena.eval.scenarios.one_run import Run
-from ccarena.eval.scenarios.tables import TABLES, table_of
+from ccarena.eval.scenarios.tables import REPEATS, TABLES, repeats, table_of
 from ccarena.pages import Block, Callout, Choice, Code, Details, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
 
@@ -37,6 +37,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         head, cells = table_of(mine)
         lead = "Figures of each flow on the first link of its path."
         lead += " Means over seeds, ± half of the 95 % interval (Student's t)." if len(mine) > 1 else ""
+        lead += f" {REPEATS}" if repeats(mine) else ""
         blocks: list[Block] = [Table(head, cells, words=3)]
         if name in names[:MOST_DRAWN]:
             blocks.append(Choice("Seed", {str(run.seed): [_drawn(run)] for run in mine[:MOST_DRAWN]}))
