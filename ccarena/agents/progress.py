@@ -262,6 +262,8 @@ class Display:
             if f"{name}_{categories[0]}" in row:
                 shares = "/".join(f"{100 * (row[f'{name}_{category}'] or 0):.0f}" for category in categories)
                 shown.append(f"{name} {'/'.join(category[0].upper() for category in categories)} {shares} %")
+        if "score" in row:
+            shown.append(f"score {row['score']:.4g}")
         if "entropy" in row:
             shown.append(f"entropy {row['entropy']:.2f}")
         if "critic_loss" in row:

@@ -10,7 +10,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +73,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
             where = f"after {algorithm.decisions:,} decisions"
             print(f"interrupted {where}; go on with: {resume_command(out)}", file=sys.stderr)
             return INTERRUPTED
-        _finish(context, out, algorithm.policy(), best)
+        _finish(context, out, artifact_of(context, algorithm.policy(), found_params(algorithm)), best)
     return 0
 
 
@@ -166,7 +166,7 @@ class _Run:
         # Its workers have finished what they were at: PyTorch traces a network by patching all of them meanwhile.
         self._algorithm.state()
         with _random_state_kept():
-            policy = artifact_of(self._context, self._algorithm.policy())
+            policy = artifact_of(self._context, self._algorithm.policy(), found_params(self._algorithm))
             result = validator(policy)
         decisions, data = self._algorithm.decisions, policy.encode()
         is_best = self._best.offer(data, result.reward, decisions)
@@ -248,22 +248,30 @@ def _write(out: Path, name: str, data: bytes) -> None:
         ) from error
 
 
-def artifact_of(context: Context, policy: torch.nn.Module) -> Artifact:
-    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from."""
+def found_params(algorithm: Algorithm) -> dict[str, float]:
+    """The document's parameters that `algorithm` has found, if it searches any (`Algorithm`)."""
+    params: Callable[[], dict[str, float]] = getattr(algorithm, "params", dict)
+    return params()
+
+
+def artifact_of(context: Context, policy: torch.nn.Module, found: Mapping[str, float] | None = None) -> Artifact:
+    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from.
+
+    `found` are parameters that were learned, too.
+    """
     config, spec = context.config, context.spec
     return Artifact.of(
         export.to_graph(policy, spec.size, state=states_of(policy)),
         spec.contract,
-        params=spec.values(config.params),
+        params=spec.values({**config.params, **(found or {})}),
         training=config.model_dump(mode="json"),
         seed=config.seed,
         trained_on=trained_on(config),
     )
 
 
-def _finish(context: Context, out: Path, policy: torch.nn.Module, best: Best) -> None:
+def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
-    chosen = artifact_of(context, policy)
     _write(out, POLICY, chosen.encode())
     if best.policy:
         _write(out, LAST, chosen.encode())

@@ -65,6 +65,8 @@ class Validator:
     def _run(self, record: TrainConfig, policy: Artifact) -> tuple[dict[str, float], NDArray[np.float64]]:
         from ccarena.envs import LearnedVectorEnv
 
+        # An algorithm may have found parameters of the document, too.
+        record = record.model_copy(update={"params": dict(policy.params)})
         rows = self._settings.links * record.env.learners
         envs = LearnedVectorEnv(record, rows, threads=self._threads, copy=False)
         seed = int(np.random.SeedSequence([_MARK, self._settings.seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
