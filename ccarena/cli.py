@@ -90,6 +90,7 @@ def _run(words: list[str]) -> int:
         args.overrides = rest
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    args.words = words
     return command.run(args) or 0
 
 

@@ -1,15 +1,22 @@
-"""What commands print: tables on stdout, progress bars on stderr."""
+"""What commands print: tables on stdout, progress bars on stderr; and how they were called."""
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-__all__ = ["Progress", "print_table", "progress_bar"]
+__all__ = ["Progress", "command_line", "print_table", "progress_bar"]
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
+
+
+def command_line(args: argparse.Namespace) -> str:
+    """The command with which `args` came, to be run again; `cli` keeps its words."""
+    return shlex.join(["ccarena", *args.words])
 
 
 def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:

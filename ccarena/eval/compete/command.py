@@ -9,18 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
+from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.compete import bottlenecks, entrants
 from ccarena.eval.compete.matches import Plan, compete
+from ccarena.eval.compete.page import competition_page, heat_maps
 from ccarena.eval.compete.tables import HEAD, as_csv, cells, matrices, summarise
 from ccarena.files import write_atomically
+from ccarena.pages import images, write
 from ccarena.plain_data import plain
-from ccarena.terminal import print_table, progress_bar
-from ccarena.traces.plot import save_figure
+from ccarena.terminal import command_line, print_table, progress_bar
 
 __all__ = ["add_parser", "run"]
 
-ROWS, RESULT, HEATMAP = "rows.csv", "compete.json", "heatmap.html"
+ROWS, RESULT, PAGE = "rows.csv", "compete.json", "compete.html"
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -52,7 +53,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
     parser.add_argument(
         "--out", type=Path, default=Path("runs", "compete"), metavar="DIR",
-        help=f"folder for {ROWS}, {RESULT} and {HEATMAP} (runs/compete)",
+        help=f"folder for {ROWS}, {RESULT} and {PAGE} (runs/compete)",
     )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="FILE", help="the heat map also as .svg, .png, .pdf or .html")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
@@ -60,6 +61,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs every match and prints the tables. Whatever ends it early, what was finished is kept."""
+    if args.plot is not None:
+        images.check_suffix(args.plot)
     if args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     plan = _plan(args)
@@ -73,19 +76,20 @@ def run(args: argparse.Namespace) -> int:
             print(f"what was finished ({len(rows)} flows) is in {args.out}", file=sys.stderr)
         raise
     result = _save(args.out, plan, rows, complete=True)
-    found = matrices(rows, plan.paired)
+    summary = summarise(rows)
+    found = matrices(summary, plan.paired)
+    page = competition_page(result["meta"], summary, found, [command_line(args)])
+    write(args.out / PAGE, page)
     if args.plot is not None:
-        _require_pairs(found)
-        from ccarena.eval.compete import plot
-
-        save_figure(plot.figure(found), args.plot)
-    drawn = _draw(args.out / HEATMAP, found)
+        if not found:
+            raise ConfigError("--plot: no pair was run, and a heat map shows pairs; name two entries or more")
+        images.save(args.plot, page, heat_maps(found))
     if args.json:
         print(json.dumps(result, indent=1))
         return 0
     for link in dict.fromkeys(row["link"] for row in rows):
-        print_table(link, HEAD, cells([entry for entry in summarise(rows) if entry["link"] == link]), left=2)
-    print(f"wrote {', '.join(str(args.out / name) for name in (ROWS, RESULT, *drawn))}")
+        print_table(link, HEAD, cells([entry for entry in summary if entry["link"] == link]), left=2)
+    print(f"wrote {', '.join(str(args.out / name) for name in (ROWS, RESULT, PAGE))}")
     return 0
 
 
@@ -125,22 +129,3 @@ def _save(folder: Path, plan: Plan, rows: Sequence[dict[str, Any]], complete: bo
     write_atomically(folder / ROWS, as_csv(rows))
     write_atomically(folder / RESULT, json.dumps(result, indent=1) + "\n")
     return result
-
-
-def _require_pairs(found: Sequence[Any]) -> None:
-    if not found:
-        raise ConfigError("--plot: no pair was run, and a heat map shows pairs; name two entries or more")
-
-
-def _draw(path: Path, found: Sequence[Any]) -> list[str]:
-    """Writes the heat map, if there are pairs and plotly; returns the names of the files written."""
-    from ccarena.eval.compete import plot
-
-    if not found:
-        return []
-    try:
-        save_figure(plot.figure(found), path)
-    except MissingDependencyError as error:
-        print(f"no {path.name}: {error}", file=sys.stderr)
-        return []
-    return [path.name]

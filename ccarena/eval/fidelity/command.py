@@ -20,8 +20,9 @@ from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import fidelity
 from ccarena.files import write_atomically
+from ccarena.pages import images
 from ccarena.plain_data import plain
-from ccarena.traces.plot import check_suffix
+from ccarena.terminal import command_line
 
 __all__ = ["add_parser", "run"]
 
@@ -77,7 +78,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compares and prints. Returns 0 if it ran, whatever the errors are."""
     if args.plot is not None:
-        check_suffix(args.plot)
+        images.check_suffix(args.plot)
     for name in ("limit", "offsets", "jobs", "repeats"):
         value = getattr(args, name)
         if value is not None and value < 1:
@@ -87,17 +88,21 @@ def run(args: argparse.Namespace) -> int:
     result = _live(args) if args.live else _recorded(args)
     if args.json is not None:
         write_atomically(args.json, json.dumps(plain(result), indent=1) + "\n")
-    if args.plot is not None:
-        from ccarena.eval.fidelity import plot
-
-        plot.save(result["cases"], args.plot)
     if args.record is not None:
         kind = "live" if args.live else "recorded" if args.backend == SIM else "emulated"
         source = measurements.source(_repeat(args), datetime.date.today().isoformat())
         measurements.merge(args.record, figures.entries(kind, result, source))
     ours = "simulated" if args.live or args.backend == SIM else "emulated"
-    for line in [*table(result["cases"], ours), *policies(result["cases"]), *summary(result)]:
+    below = [*policies(result["cases"]), *summary(result)]
+    for line in [*table(result["cases"], ours), *below]:
         print(line)
+    if args.plot is not None:
+        from ccarena.eval.fidelity import page
+
+        rows = [_row(case) for case in result["cases"]]
+        findings = [line for line in below if line]
+        repeat = [command_line(args)]
+        page.save(args.plot, result, ours=ours, head=_head(ours), rows=rows, findings=findings, repeat=repeat)
     return 0
 
 
@@ -139,10 +144,7 @@ def _live(args: argparse.Namespace) -> dict[str, Any]:
 
 def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> list[str]:
     """A line per case: name; for each figure the kernel's range, `ours` as a median (spread) and error; outcome."""
-    heads = ["case"]
-    for _, unit, _, _ in FIGURES:
-        heads += [f"kernel {unit}", ours, "error"]
-    rows = [[*heads, "outcome"], *(_row(case) for case in cases)]
+    rows = [_head(ours), *(_row(case) for case in cases)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:
@@ -152,6 +154,13 @@ def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> list[s
         ]
         lines.append("  ".join([*cells, row[-1]]))
     return lines
+
+
+def _head(ours: str) -> list[str]:
+    heads = ["case"]
+    for _, unit, _, _ in FIGURES:
+        heads += [f"kernel {unit}", ours, "error"]
+    return [*heads, "outcome"]
 
 
 def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:

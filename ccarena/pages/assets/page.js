@@ -52,6 +52,12 @@
       hoverlabel: { bgcolor: "var(--surface)", bordercolor: "var(--edge)", font: { color: "var(--ink)" }, namelength: -1 },
       xaxis: axis(chart.layout.xaxis), yaxis: axis(chart.layout.yaxis),
     };
+    // Long names beside an axis would leave no room for the chart on a phone; names differ in their ends.
+    const names = chart.layout.yaxis.type === "category" ? [...new Set(chart.traces.flatMap((trace) => trace.y))] : [];
+    if (width < 500 && names.some((name) => name.length > 16)) {
+      layout.yaxis.tickvals = names;
+      layout.yaxis.ticktext = names.map((name) => (name.length > 16 ? `…${name.slice(-15)}` : name));
+    }
     const traces = chart.traces.map((trace) => ({ ...trace, visible: hidden.has(trace.name) ? false : true }));
     return coloured({ traces, layout });
   }
