@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
@@ -10,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from ccarena import __version__
+from ccarena.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.emulator import SHELLS, execute
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
@@ -68,30 +68,40 @@ def _run(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen is not None and chosen not in COMMANDS:
         raise ConfigError(f'unknown command "{chosen}"{did_you_mean(chosen, COMMANDS)}')
-    parser = argparse.ArgumentParser(
-        prog="ccarena",
-        description="An arena for congestion control.",
-        epilog="--debug, anywhere, shows the traceback of an error.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"ccarena {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, (module, summary) in COMMANDS.items():
-        if name == chosen:  # the only one to import: torch and the like must not slow down the others
-            command = importlib.import_module(module)
-            command.add_parser(commands, help=summary, description=summary, allow_abbrev=False)
-        else:
-            commands.add_parser(name, help=summary)
-    args, rest = parser.parse_known_args(words)
     if chosen is None:
+        parser = build_parser(None)
+        _, rest = parser.parse_known_args(words)
+        if rest:
+            raise unrecognised(parser, words, rest)
         parser.print_help()
         return 0
+    # The only one to import: torch and the like must not slow down the others.
+    command = importlib.import_module(COMMANDS[chosen][0])
+    args, rest = parse(lambda: build_parser(chosen), words)
     if hasattr(args, "overrides"):
         args.overrides = rest
     elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        raise unrecognised(build_parser(chosen), words, rest)
+    refuse_unused(args, getattr(command, "UNUSED", ()))
     args.words = words
     return command.run(args) or 0
+
+
+def build_parser(chosen: str | None) -> Parser:
+    """The parser of the whole command line, of whose commands only `chosen` has its options."""
+    parser = Parser(
+        prog="ccarena",
+        description="An arena for congestion control.",
+        epilog="--debug, anywhere, shows the traceback of an error.",
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"ccarena {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, (module, summary) in COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(module).add_parser(commands, help=summary, description=summary)
+        else:
+            commands.add_parser(name, help=summary)
+    return parser
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:

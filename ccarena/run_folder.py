@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError, PolicyError
 
-__all__ = ["CONFIG", "EVALUATION", "PAGE", "POLICY", "PROGRESS", "RESULTS", "find_policy", "read_progress"]
+__all__ = [
+    "CONFIG",
+    "EVALUATION",
+    "PAGE",
+    "POLICY",
+    "PROGRESS",
+    "RESULTS",
+    "find_policy",
+    "read_progress",
+    "resume_command",
+]
 
 CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
 """What a training writes: its effective configuration, the policy, and a line of figures for every update."""
@@ -22,10 +33,17 @@ def find_policy(name: str) -> Path:
         if path.is_dir():
             if (path / POLICY).is_file():
                 return path / POLICY
-            raise PolicyError(f"{path}: the run has no {POLICY} yet; train it first, or resume it with `--resume`")
+            if not (path / CONFIG).is_file():
+                raise PolicyError(f"{path}: no run and no policy is in this folder; expected {POLICY} in it")
+            raise PolicyError(f"{path}: the run has no {POLICY} yet; train it to its end: {resume_command(path)}")
         if path.is_file():
             return path
     raise PolicyError(f"{name}: no such policy or run; expected a file, a run's folder, or the name of a run in runs/")
+
+
+def resume_command(run: Path) -> str:
+    """What goes on with the training in the folder `run`, whenever and however it ended, as a line for a shell."""
+    return shlex.join(["ccarena", "train", "--out", str(run), "--resume"])
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:

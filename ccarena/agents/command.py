@@ -10,12 +10,14 @@ from typing import Any
 
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.docs import TITLES
-from ccarena.configs.keys import keys, plain
+from ccarena.configs.keys import keys_of, plain
 from ccarena.configs.load import shipped
+from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import ConfigError, MissingDependencyError
-from ccarena.run_folder import CONFIG
+from ccarena.run_folder import CONFIG, resume_command
 
 RUNS = Path("runs")
+HELP_COLUMNS = 80
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -26,8 +28,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         **kwargs,
         usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--resume] [--print-config]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_key_help(),
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="store_true", help="show this, with the values of --config, and stop")
     parser.add_argument(
         "--config", metavar="NAME_OR_FILE", default="acct", help=f"a YAML file, or one of: {names} (default: acct)"
     )
@@ -35,13 +38,20 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--resume", action="store_true", help="go on with the run in --out (default: the newest runs/NAME)"
     )
     parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
-    parser.set_defaults(overrides=[])
+    parser.set_defaults(overrides=[], train_parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Loads and checks the configuration, then trains. Returns the exit code."""
-    overrides = parse_overrides(args.overrides, options=("config", "resume", "print-config"))
+    overrides = parse_overrides(args.overrides, options=("config", "resume", "print-config", "help"))
+    if args.resume and "out" in overrides and "config" in args.given:
+        raise ConfigError("--config has no effect beside --resume and --out: the run has its own configuration")
     config = load_config(args.config, overrides)
+    refuse_unused_keys(config, overrides)
+    if args.help:
+        args.train_parser.epilog = _key_help(args.config, config)
+        args.train_parser.print_help()
+        return 0
     if args.resume:
         # A resumed run goes on with its own configuration; --config only says which run it is.
         folder = Path(config.out) if config.out else newest_run(config.name)
@@ -93,7 +103,9 @@ def free_folder(config: TrainConfig) -> Path:
     if config.out:
         folder = Path(config.out)
         if (folder / CONFIG).exists():
-            raise ConfigError(f"out = {folder}: holds a run already; go on with it by --resume, or name another folder")
+            raise ConfigError(
+                f"out = {folder}: holds a run already; go on with it ({resume_command(folder)}), or name another folder"
+            )
         return folder
     folder = newest_run(config.name)
     if not (folder / CONFIG).exists():
@@ -104,16 +116,19 @@ def free_folder(config: TrainConfig) -> Path:
     )
 
 
-def _key_help() -> str:
-    lines = [
-        "configuration keys (KEY, its default, what it takes; rewards, networks and algorithms take more, by name):"
-    ]
+def _key_help(name: str, config: TrainConfig) -> str:
+    lines = [f"configuration keys, with their values in the configuration {name} and what they take:"]
     kind = ""
-    for key in keys():
+    for key in keys_of(config):
         if key.kind != kind and key.kind:
             lines.append(f"  {TITLES[key.kind]}")
         kind = key.kind
-        lines.append(f"  --{key.path} {plain(key.default)}")
+        lines.append(f"  --{key.path} {_shortened(plain(key.default))}")
         text = f"{' '.join(key.doc.split())} Takes {key.expected}."
-        lines += textwrap.wrap(text, 100, initial_indent="      ", subsequent_indent="      ")
+        lines += textwrap.wrap(text, HELP_COLUMNS, initial_indent="      ", subsequent_indent="      ")
+    lines.append("docs/configuration.md also has the keys of other algorithms and the coefficients of rewards.")
     return "\n".join(lines).replace("%", "%%")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= HELP_COLUMNS // 2 else "(long: --print-config shows it)"

@@ -23,7 +23,7 @@ from ccarena.agents.algorithm import Stats
 from ccarena.configs.schema import ProgressConfig
 from ccarena.envs.spec import Spec
 from ccarena.errors import MissingDependencyError, TrainingError
-from ccarena.run_folder import PROGRESS
+from ccarena.run_folder import PROGRESS, resume_command
 
 ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
@@ -102,7 +102,7 @@ class Recorder:
         except OSError as error:
             raise TrainingError(
                 f"{self._path.parent}: cannot write the learning curve: {error.strerror or error}; the last checkpoint "
-                "is kept; free some space, then go on with --resume"
+                f"is kept; free some space, then go on with: {resume_command(self._path.parent)}"
             ) from error
         return row
 
@@ -134,6 +134,10 @@ class Recorder:
         self._stats, self._row = state["stats"], state["row"]
         if self._path.exists():
             os.truncate(self._path, min(state["bytes"], self._path.stat().st_size))
+
+    def clear(self) -> None:
+        """Drops what a run that was killed before its first checkpoint has written."""
+        self.restore({"stats": {}, "row": 0, "bytes": 0})
 
     def close(self) -> None:
         """Flushes everything."""
@@ -208,6 +212,8 @@ class Display:
             if f"{name}_{categories[0]}" in row:
                 shares = "/".join(f"{100 * (row[f'{name}_{category}'] or 0):.0f}" for category in categories)
                 shown.append(f"{name} {'/'.join(category[0].upper() for category in categories)} {shares} %")
+        if "score" in row:
+            shown.append(f"score {row['score']:.4g}")
         if "entropy" in row:
             shown.append(f"entropy {row['entropy']:.2f}")
         if "critic_loss" in row:

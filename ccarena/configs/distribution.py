@@ -89,6 +89,9 @@ class EnvConfig(Section):
     """Length of an episode in simulated time, s."""
     desired_mbps: float = Field(10_000.0, gt=0, le=1_000_000)
     """Rate that the application wants, Mbit/s: what an ACCT sender advertises before any network agent lowers it."""
+    drawn: dict[str, Annotated[Pair, Range(-1e9, 1e9)]] = Field({})
+    """Parameters and inputs of the document that each episode draws anew, such as `preference: [0.1, 1]`;
+    log-uniformly if the range is above 0."""
     link: LinkConfig = LinkConfig()
     """The bottleneck."""
     cross_traffic: CrossTraffic = CrossTraffic()

@@ -73,6 +73,7 @@ def domain_json(record: TrainConfig) -> str:
         "learner": {
             "scheme": _scheme(record),
             "params": dict(record.params),
+            "drawn": dict(config.drawn),
             "count": config.learners,
             "desired_mbps": config.desired_mbps,
         },
@@ -124,12 +125,27 @@ def _scheme(record: TrainConfig) -> Any:
 
 def check_params(record: TrainConfig) -> None:
     """Raises ConfigError for a parameter that the document does not have, or a value out of its range."""
-    params = {param["name"]: param for param in _core.learned(document_of(record))["params"]}
+    bounds = param_bounds(record)
     for name, value in record.params.items():
-        _known("params", "parameter", name, list(params))
-        low, high = params[name]["min"], params[name]["max"]
+        check_range("params", name, (value, value), bounds)
+    for name, drawn in record.env.drawn.items():
+        check_range("env.drawn", name, drawn, bounds)
+
+
+def param_bounds(record: TrainConfig) -> dict[str, tuple[float, float]]:
+    """The bounds of every parameter and input of the record's document, by name."""
+    found = _core.learned(document_of(record))
+    params = {param["name"]: (param["min"], param["max"]) for param in found["params"]}
+    return params | {name: (each["min"], each["max"]) for name, each in found["inputs"].items()}
+
+
+def check_range(key: str, name: str, values: tuple[float, float], bounds: Mapping[str, tuple[float, float]]) -> None:
+    """Raises ConfigError, naming the configuration's `key`, unless `name` is a parameter that takes both `values`."""
+    _known(key, "parameter", name, list(bounds))
+    low, high = bounds[name]
+    for value in values:
         if not low <= value <= high:
-            raise ConfigError(f"params.{name} is {value:g}; expected {low:g} to {high:g}")
+            raise ConfigError(f"{key}.{name} is {value:g}; expected {low:g} to {high:g}")
 
 
 def _known(key: str, what: str, name: str, known: list[str]) -> str:

@@ -13,11 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.arguments import Unused, refuse
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
 from ccarena.terminal import command_line
 from ccarena.traces import convert, fetch, files, manifest, plot, presets, stats
 
 __all__ = ["add_parser", "run"]
+
+
+UNUSED = (Unused(("seed",), lambda args: args.action == "convert" and args.burstiness == 0, "without --burstiness"),)
 
 
 def add_parser(subparsers: Any, **options: Any) -> None:
@@ -27,7 +31,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     actions = parser.add_subparsers(dest="action", title="commands", metavar="COMMAND")
 
     def action(name: str, summary: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        added: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
         added.add_argument("--json", action="store_true", help="print JSON instead of a table")
         return added
 
@@ -92,6 +96,10 @@ def run(args: argparse.Namespace) -> int:
 def _add_traces(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("traces", nargs="*", metavar="TRACE", help="name, path or preset (default: all that are found)")
     _add_generator(parser)
+
+
+GENERATOR = ("duration_s", "seed", "mean_mbps")
+"""Options of a generated trace alone."""
 
 
 def _add_generator(parser: argparse.ArgumentParser) -> None:
@@ -200,6 +208,10 @@ def _convert(args: argparse.Namespace) -> int:
             raise ConfigError(f'--keep is "{args.keep}"; expected COLUMN=VALUE')
         changes["keep"] = (_column(column), value)
     table = dataclasses.replace(table, **changes)
+    if table.interval is not None:
+        refuse(args, ("time", "interval_s"), f"beside the column {table.interval} of each row's length")
+    elif table.time is None:
+        refuse(args, ("time_unit",), "without --interval or --time")
     times = convert.convert(args.table, table, burstiness=args.burstiness, seed=args.seed)
     path = files.save(args.out or args.table.with_suffix(".trace"), times)
     _report_trace(args, path, times)
@@ -236,10 +248,12 @@ def _traces(args: argparse.Namespace) -> dict[str, NDArray[np.uint32]]:
         if not found:
             where = ", ".join(str(folder) for folder in files.search_path())
             raise TraceError(f"no traces found in {where}; name a preset, or get some with `ccarena traces fetch`")
+        refuse(args, GENERATOR, "on recorded traces; name a preset")
         return {name: files.load(path) for name, path in found.items()}
     known, problem = _presets()
     generated = [preset["name"] for preset in known]
     traces: dict[str, NDArray[np.uint32]] = {}
+    recorded: list[str] = []
     for name in args.traces:
         try:
             traces[name] = files.load(files.find(name))
@@ -251,6 +265,10 @@ def _traces(args: argparse.Namespace) -> dict[str, NDArray[np.uint32]]:
             else:
                 near = did_you_mean(name, generated) if "did you mean" not in str(error) else ""
                 raise TraceError(f"{error}{near or (problem and f'; presets are out of reach: {problem}')}") from error
+        else:
+            recorded.append(name)
+    if len(recorded) == len(args.traces):
+        refuse(args, GENERATOR, "on recorded traces; name a preset")
     return traces
 
 

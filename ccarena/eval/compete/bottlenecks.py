@@ -128,11 +128,17 @@ def _read(part: str, where: str) -> tuple[str, Any]:
     try:
         return "capacity", {"type": "trace", "file": str(traces.find(part))}
     except TraceError:
-        near = did_you_mean(head, disciplines | presets | set(traces.available()))
+        near = _rate_meant(part) or did_you_mean(head, disciplines | presets | set(traces.available()))
         raise ConfigError(
             f'{where}: "{part}" is no rate (48mbps), base RTT (20ms), queue, cellular preset or trace'
             + (near if "did you mean" in near else "; `--help` shows the grammar")
         ) from None
+
+
+def _rate_meant(part: str) -> str:
+    """The hint for what looks like a rate, such as 48mbit or 48M; empty for anything else."""
+    match = re.fullmatch(r"([0-9.]+) *([kmg])(?:b|bit|bits|ibit)?(?:ps|/s)?", part, re.IGNORECASE)
+    return f'; did you mean "{match[1]}{match[2].lower()}bps"?' if match else ""
 
 
 OPTIONS: Mapping[str, Callable[[float], Any]] = {"loss": float, "jitter_ms": float, "agent": bool}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ccarena import measurements
+from ccarena.arguments import Unused
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.fidelity import cases as recorded_cases
@@ -33,6 +34,14 @@ FIGURES = (
     ("p95", "p95 ms", ".0f", "p95 delay"),
 )
 NAMES = {key: name for key, _, _, name in FIGURES}
+
+
+UNUSED = (
+    Unused(("repeats", "policy", "duration_s"), lambda args: not args.live, "without --live"),
+    Unused(("duration_s",), lambda args: args.cases, "on scenarios of your own, which have theirs"),
+    Unused(("traces",), lambda args: args.live, "beside --live, whose scenarios name their files"),
+    Unused(("backend",), lambda args: args.live, "beside --live, which runs the kernel and the simulator"),
+)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:

@@ -12,8 +12,9 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.links import LINK_SETS
+from ccarena.files import check_writable
 from ccarena.run_folder import CONFIG, PAGE, PROGRESS, find_policy, read_progress
-from ccarena.terminal import progress_bar
+from ccarena.terminal import command_line, progress_bar
 
 __all__ = ["add_parser", "run"]
 
@@ -39,8 +40,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--schemes", nargs="*", metavar="SCHEME", help="heuristics (those of the policy's record, or cubic bbr reno)"
     )
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions per link (3)")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="time per run (the link set's own: 30 or 60)")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="repetitions per link (3), or of the scenario, from its own seed on (1)"
+    )
+    parser.add_argument(
+        "--duration-s", type=float, metavar="S", help="time per run (the link set's own, 30 or 60; the scenario's own)"
+    )
     parser.add_argument(
         "--backend",
         choices=BACKENDS,
@@ -48,7 +53,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="sim: the simulator; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (sim: 2, kernel: 1)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results and page (eval/ beside the policy)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
 
 
@@ -56,9 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Evaluates, writes and prints. Returns the exit code: 0 if it ran, whatever the verdict."""
     policy = None if args.policy is None else find_policy(args.policy)
     if args.scenario is not None:
-        from ccarena.eval.one_scenario import show_scenario
-
-        show_scenario(args.scenario, policy, args.json, args.backend)
+        _scenario(args, policy)
         return 0
     from ccarena.eval.heldout.page import repeat_commands
     from ccarena.eval.heldout.summary import print_summary
@@ -71,8 +74,10 @@ def run(args: argparse.Namespace) -> int:
     folder = "eval" if args.backend == SIM else f"eval-{args.backend}"
     out = args.out or (policy.parent / folder if policy else Path("runs", folder))
     training = read_progress(policy.parent / PROGRESS) if policy else []
+    seeds = 3 if args.seeds is None else args.seeds
+    check_writable(out)
     options: dict[str, Any] = {
-        "seeds": args.seeds,
+        "seeds": seeds,
         "duration_s": args.duration_s,
         "schemes": args.schemes,
         "backend": args.backend,
@@ -90,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         name=policy.parent.name if policy else "heuristics",
         progress=training,
         config=known.read_text("utf-8") if known else "",
-        repeat=repeat_commands(known, policy, result.meta["link_sets"], args.seeds, args.duration_s, args.backend),
+        repeat=repeat_commands(known, policy, result.meta["link_sets"], seeds, args.duration_s, args.backend),
     )
     if args.json:
         print(json.dumps(short, indent=1))
@@ -98,3 +103,26 @@ def run(args: argparse.Namespace) -> int:
     print_summary(result, verdict, out / PAGE)
     print(verdict.line)
     return 0
+
+
+def _scenario(args: argparse.Namespace, policy: Path | None) -> None:
+    """Runs one scenario file. Raises ConfigError for options that would have no effect on it."""
+    from ccarena.eval.scenarios.command import show_scenario
+
+    for option, reason in (
+        ("link_sets", "the scenario has its own links"),
+        ("schemes", "the scenario's flows name their schemes"),
+    ):
+        if getattr(args, option) is not None:
+            raise ConfigError(f"--{option.replace('_', '-')} beside --scenario: {reason}; leave one of them out")
+    show_scenario(
+        args.scenario,
+        [] if policy is None else [policy],
+        out=args.out or Path("runs", "scenario", args.scenario.stem),
+        backend=args.backend,
+        seeds=args.seeds,
+        duration_s=args.duration_s,
+        threads=args.threads,
+        as_json=args.json,
+        repeat=[command_line(args)],
+    )

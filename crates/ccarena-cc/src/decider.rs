@@ -205,6 +205,14 @@ fn trained_params(
 }
 
 impl Decider {
+    /// `policy`, which was read from `file`, for a flow of `learned`'s scheme. Parameters are the caller's to compare.
+    ///
+    /// # Errors
+    /// If the policy was trained for another document or contradicts its own.
+    pub fn policy(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
+        BoundPolicy::new(policy, file, learned).map(Self::Policy)
+    }
+
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
     pub fn decide(&mut self, learned: &mut dyn LearnedController, now: Time) -> bool {
         let action = match self {

@@ -5,6 +5,7 @@ mod learned;
 mod policy;
 mod simulate;
 mod traces;
+mod trials;
 mod worlds;
 
 use pyo3::prelude::*;
@@ -16,5 +17,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     learned::register(module)?;
     traces::register(module)?;
     policy::register(module)?;
-    worlds::register(module)
+    worlds::register(module)?;
+    trials::register(module)
 }

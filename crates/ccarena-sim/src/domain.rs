@@ -132,6 +132,9 @@ pub struct Learner {
     /// Its parameters.
     #[serde(default)]
     pub params: BTreeMap<String, f64>,
+    /// Parameters and inputs that every episode draws anew, the same for all learners.
+    #[serde(default)]
+    pub drawn: BTreeMap<String, Range>,
     /// How many of them share the bottleneck.
     #[serde(default = "one")]
     pub count: u32,
@@ -200,9 +203,17 @@ impl Domain {
             })
             .collect();
         flows.extend(self.competitors(stream, duration));
+        let seed = stream.next_u64();
+        // Last, so that what else an episode draws is the same without them.
+        for (name, range) in &self.learner.drawn {
+            let value = range.log_uniform(stream);
+            for flow in &mut flows[..self.learner.count as usize] {
+                flow.params.insert(name.clone(), value);
+            }
+        }
         Scenario {
             duration,
-            seed: stream.next_u64(),
+            seed,
             links: vec![link],
             flows,
             record: Record { packets: false, reports: false, ..Record::default() },

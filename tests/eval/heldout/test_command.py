@@ -41,22 +41,6 @@ def test_command_evaluates_a_run(
     assert set(digest["means"]["constant"]) >= {"acct", "cubic", ORACLE}
 
 
-def test_command_runs_a_scenario(
-    simulated: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "one.yaml"
-    path.write_text(
-        "duration_s: 1\nseed: 3\nlinks: [{service: {type: constant, rate_mbps: 24}, delay_ms: 10}]\n"
-        "flows: [{scheme: reno, requirement: {min_mbps: 10, max_mbps: 20}}]\n"
-    )
-    assert run_command("--scenario", str(path)) == 0
-    assert "reno" in capsys.readouterr().out
-    assert run_command("--scenario", str(path), "--json") == 0
-    (shown,) = json.loads(capsys.readouterr().out)
-    assert shown["satisfaction"] == pytest.approx(shown["goodput_mbps"] / 10, rel=1e-4)
-    assert simulated[-1]["record"]["packets"] is True
-
-
 def test_a_missing_policy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PolicyError, match="no such policy or run"):
