@@ -73,6 +73,8 @@ class Axis:
     ticks: Sequence[float] = ()
     labels: Sequence[str] = ()
     """Where ticks are, and what stands there instead of the number."""
+    short: Sequence[str] = ()
+    """Instead of the labels, or of the words of a category, where there is no room for them."""
     reversed: bool = False
     category: bool = False
     """Positions are words."""
@@ -81,7 +83,8 @@ class Axis:
         """The axis in plotly's words."""
         out: dict[str, Any] = {"title": {"text": self.title}}
         if self.log:
-            out["type"] = "log"
+            # Labels at 1, 2 and 5 of each decade.
+            out |= {"type": "log", "dtick": "D2"}
         if self.category:
             out["type"] = "category"
         if self.low is not None or self.high is not None:
@@ -131,7 +134,8 @@ class Chart:
                 }
                 for level, text in self.levels
             ]
-        return {"traces": [dict(trace) for trace in self.traces], "layout": layout, "height": self.height}
+        out = {"traces": [dict(trace) for trace in self.traces], "layout": layout, "height": self.height}
+        return out | ({"short": list(self.y.short)} if self.y.short else {})
 
 
 @dataclass(frozen=True)
@@ -190,11 +194,12 @@ def line(
 
 
 def area(name: str, x: Even | Sequence[float], y: Iterable[float | None]) -> Trace:
-    """Capacity: a grey area in steps, behind everything."""
+    """Capacity: a grey area in steps, each from its position to the next, behind everything."""
+    heights = _numbers(y)
     return {
         **{"type": "scatter", "mode": "lines", "name": name, "fill": "tozeroy", "fillcolor": CAPACITY},
         "line": {"width": 0, "shape": "hv", "color": CAPACITY},
-        "y": _numbers(y),
+        "y": heights + heights[-1:] if isinstance(x, Even) else heights,
         **_positions(x),
     }
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ccarena.backends import SIM
 from ccarena.errors import ConfigError
+from ccarena.eval.figure_text import heading
 from ccarena.eval.scenarios import tables
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.pages import Axis, Block, Callout, Chart, Choice, Even, Figure, Items, Page, Section, Table, charts
@@ -16,8 +17,8 @@ __all__ = ["figure", "scenario_page"]
 
 BIN_S = 0.1
 """Shortest bin that is drawn: below, single packets make a rate jump."""
-GROUP = 12
-"""Flows of a run that findings name one by one at most."""
+MOST_NAMED = 12
+"""Flows that findings name one by one at most."""
 
 
 def scenario_page(
@@ -33,8 +34,14 @@ def scenario_page(
     findings: list[Block] = []
     if late := [str(run.seed) for run in runs if not run.valid]:
         findings.append(Callout("bad", f"Invalid, because the emulator was late: seed {', '.join(late)}"))
-    said = [f"{row[0]} ({row[1]}): {', '.join(f'{h} {v}' for h, v in list(zip(head, row, strict=True))[3:6])}."
-            for row in rows[:GROUP]]  # fmt: skip
+    said = []
+    for row in rows[:MOST_NAMED]:
+        of = dict(zip(head, row, strict=True))
+        rate, delay, loss = (of[heading(f)] for f in ("throughput_mbps", "queueing_delay_p95_ms", "loss_share"))
+        said.append(
+            f"{row[0]} ({row[1]}) got {rate} Mbit/s, with a p95 queueing delay of {delay} ms; {loss} % of its packets "
+            f"were lost on {row[2]}."
+        )
     findings.append(Items([*said, *across]))
     drawn: dict[str, Sequence[Block]] = {}
     for run in runs:
@@ -50,7 +57,7 @@ def scenario_page(
     return Page(
         title=first.scenario,
         kind="scenario",
-        lead=f"{len(first.result['flows'])} flows over {len(first.result['links'])} links.",
+        lead=f"{_count(len(first.result['flows']), 'flow')} over {_count(len(first.result['links']), 'link')}.",
         facts={
             "Backend": "simulator" if first.backend == SIM else "Linux TCP, emulated link",
             "Seeds": ", ".join(map(str, seeds)) if len(seeds) <= 5 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
@@ -60,6 +67,10 @@ def scenario_page(
         findings=findings,
         sections=sections,
     )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number != 1 else ''}"
 
 
 def figure(run: Run) -> Figure:

@@ -33,7 +33,7 @@ def test_it_prints_and_writes(words: list[str], capsys: pytest.CaptureFixture[st
     assert "one.yaml: backend sim, seed 3" in printed and "mine" in printed and "Jain's index" in printed
     folder = Path("runs", "scenario", "one")
     page = (folder / "scenario.html").read_text("utf-8")
-    assert "ccarena eval --scenario one.yaml" in page and "mine (reno): Throughput (Mbit/s)" in page
+    assert "ccarena eval --scenario one.yaml" in page and "mine (reno) got " in page
     assert {"flows.csv", "links.csv", "summary.csv"} <= {file.name for file in folder.iterdir()}
     (row, _) = csv.DictReader((folder / "flows.csv").open())
     assert (row["flow"], row["seed"]) == ("mine", "3")
