@@ -70,8 +70,8 @@ def test_a_reproduction(browser: Browser, tmp_path: Path) -> None:
 def test_a_scenario(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(SCENARIO)
     run("eval", "--scenario", str(tmp_path / "one.yaml"), "--seeds", "2", "--out", str(tmp_path))
-    assert faults(browser, tmp_path / "scenario.html", charts=2) == []
-    assert "<b>mine (reno) got" in browser.evaluate("document.querySelector('#findings').textContent")
+    assert faults(browser, tmp_path / "report.html", charts=2) == []
+    assert "<b>mine (reno) got " in browser.evaluate("document.querySelector('#findings').textContent")
 
 
 def test_traces_and_their_images(browser: Browser, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from ccarena.eval.metrics import Interval, confidence_interval
 
-__all__ = ["HEAD", "WIDE_HEAD", "Matrix", "as_csv", "cells", "matrices", "number", "summarise", "wide_cells"]
+__all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "matrices", "number", "summarise", "wide_cells"]
 
 FIGURES = (
     "throughput_mbps",
@@ -165,18 +163,6 @@ def matrices(summary: Sequence[Row], entrants: Sequence[str]) -> list[Matrix]:
                 values[at] = entry[key]["mean"]
         out.append(Matrix(link, rtts_ms, names, figures, fair))
     return out
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """The rows with a header; a cell without a finite value is empty."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        shown = {k: "" if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        writer.writerow(shown)
-    return text.getvalue()
 
 
 def _over_seeds(rows: Sequence[Row], figure: str) -> Interval:

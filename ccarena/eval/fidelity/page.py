@@ -65,7 +65,7 @@ def save(
     headline = f"{within} of {len(cases)} cases are within the bounds" if cases else "No case has a valid run"
     sections = [Section("Every case", f"Each figure as the kernel measured it, {ours} as a median with the middle 80 % "
                         "of the runs in parentheses, and the error beyond the kernel's range.",
-                        [Table([head[0], head[-1], *head[1:-1]], table, words=2)])]  # fmt: skip
+                        [Table(head, table, words=2)])]  # fmt: skip
     if cases:
         options: dict[str, Sequence[Block]] = {figure.label: [figure] for figure in drawn}
         lead = (

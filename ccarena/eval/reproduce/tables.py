@@ -86,12 +86,7 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     for claim in digest["claims"]:
         cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**"]
         lines.append(f"| {' | '.join(map(cell, cells))} |")
-    notes = []
-    for text, names in remarks(digest["claims"]).items():
-        if len(names) == 1:
-            notes.append(f"- {names[0]}: {text}")
-        else:
-            notes += [f"- These {len(names)} claims: {text}", *(f"  - {name}" for name in names)]
+    notes = _noted(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
     return "\n".join([*lines, *([""] if notes or failed else []), *notes, *failed]) + "\n"
 
@@ -133,6 +128,17 @@ def remarks(claims: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     return about
 
 
+def _noted(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    """`remarks` as lines of a list."""
+    lines = []
+    for text, names in remarks(claims).items():
+        if len(names) == 1:
+            lines.append(f"- {names[0]}: {text}")
+        else:
+            lines += [f"- These {len(names)} claims: {text}", *(f"  - {name}" for name in names)]
+    return lines
+
+
 def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
     """Prints a suite's table of claims, its notes and where its files are."""
     from rich.console import Console
@@ -145,10 +151,8 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
     rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
     print_table(title, HEAD, rows, left=4)
     console = Console(highlight=False, soft_wrap=True)
-    for claim in digest["claims"]:
-        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"]):
-            if text:
-                console.print(f"  {claim['claim']}: {text}", markup=False)
+    for note in _noted(digest["claims"]):
+        console.print(f"  {note}", markup=False)
     for path in files:
         console.print(f"  {path}", markup=False)
 

@@ -1,67 +1,66 @@
-"""The page of scenarios: each run's rates before capacity and its queueing delay over time, and a table of flows."""
+"""The page of `Results.write`: tables with intervals, and every scenario over time."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
 
-from ccarena.backends import SIM
-from ccarena.errors import ConfigError
+from ccarena.columns import Columns
 from ccarena.eval.figure_text import heading
-from ccarena.eval.scenarios import tables
+from ccarena.eval.metrics import FIGURES
 from ccarena.eval.scenarios.one_run import Run
-from ccarena.pages import Axis, Block, Callout, Chart, Choice, Even, Figure, Items, Page, Section, Table, charts
+from ccarena.eval.scenarios.tables import TABLES, table_of
+from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
+from ccarena.pages.over_time import Course, over_time
 
-__all__ = ["figure", "scenario_page"]
+__all__ = ["figure", "results_page"]
 
-BIN_S = 0.1
-"""Shortest bin that is drawn: below, single packets make a rate jump."""
-MOST_NAMED = 12
-"""Flows that findings name one by one at most."""
+MOST_DRAWN = 12
+"""Scenarios that are drawn over time: each adds to the page's size."""
+MOST_BINS = 400
+"""Of one line."""
+MOST_SAID = 12
+"""Flows that the findings name."""
 
 
-def scenario_page(
-    runs: Sequence[Run],
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    across: Sequence[str] = (),
-    repeat: Sequence[str] = (),
-) -> Page:
-    """The page of one scenario's runs. `head` and `rows` are the table of flows that the terminal shows: flow, scheme,
-    link, figures; `across` are the sentences below it."""
-    first = runs[0]
+def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) -> Page:
+    """The page of `runs`; `repeat` are the commands that make it again."""
+    seeds = sorted({run.seed for run in runs})
+    names = list(dict.fromkeys(run.scenario for run in runs))
+    late = [f"{run.scenario}, seed {run.seed}" for run in runs if not run.valid]
     findings: list[Block] = []
-    if late := [str(run.seed) for run in runs if not run.valid]:
-        findings.append(Callout("bad", f"Invalid, because the emulator was late: seed {', '.join(late)}"))
-    said = []
-    for row in rows[:MOST_NAMED]:
-        of = dict(zip(head, row, strict=True))
-        rate, delay, loss = (of[heading(f)] for f in ("throughput_mbps", "queueing_delay_p95_ms", "loss_share"))
-        said.append(
-            f"{row[0]} ({row[1]}) got {rate} Mbit/s, with a p95 queueing delay of {delay} ms; {loss} % of its packets "
-            f"were lost on {row[2]}."
-        )
-    findings.append(Items([*said, *across]))
-    drawn: dict[str, Sequence[Block]] = {}
-    for run in runs:
-        if any("series" in flow for flow in run.result["flows"]):
-            drawn[f"seed {run.seed}"] = [figure(run)]
-    sections = []
-    if drawn:
-        lead = "What each flow's receiver got, before the capacity of the links (grey), and the links' queueing delay."
-        sections.append(Section("Over time", lead, [Choice("Run", drawn)]))
-    lead = "Of each flow on the first link of its path; ± is half of the 95 % confidence interval over seeds."
-    sections.append(Section("Flows", lead, [Table(head, rows, words=3, grouped=False)]))
-    seeds = [run.seed for run in runs]
+    if late:
+        findings.append(Callout("bad", f"The emulator was late, and left out is: {'; '.join(late)}"))
+    sections, said = [], []
+    for name in names:
+        mine = [run for run in runs if run.scenario == name]
+        head, cells = table_of(mine)
+        said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
+        lead = "Figures of each flow on the first link of its path."
+        lead += " Means over seeds, ± half of the 95 % interval (Student's t)." if len(mine) > 1 else ""
+        blocks: list[Block] = [Table(head, cells, words=3)]
+        if name in names[:MOST_DRAWN]:
+            blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
+        document = json.dumps(mine[0].document, indent=1, ensure_ascii=False)
+        blocks.append(Details("The scenario, with every default", [Code(document)]))
+        sections.append(Section(name, lead, blocks))
+    if said:
+        findings.append(Items(said[:MOST_SAID]))
+    definitions = Table(
+        ["figure", "definition"], [[heading(name), figure.definition] for name, figure in FIGURES.items()], words=2
+    )
+    sections.append(Section("What the figures mean", "", [Details("definitions and sources", [definitions])]))
+    simulated = runs[0].backend == "sim"
     return Page(
-        title=first.scenario,
-        kind="scenario",
-        lead=f"{_count(len(first.result['flows']), 'flow')} over {_count(len(first.result['links']), 'link')}.",
+        title=title,
+        kind="scenarios",
+        lead="What each flow of these scenarios got, and how the links' queues stood meanwhile.",
         facts={
-            "Backend": "simulator" if first.backend == SIM else "Linux TCP, emulated link",
-            "Seeds": ", ".join(map(str, seeds)) if len(seeds) <= 5 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
-            "Time": f"{float(first.result['duration_s']):g} s",
+            "Backend": "simulator" if simulated else "Linux TCP, emulated link",
+            "Seeds": ", ".join(map(str, seeds)) if len(seeds) < 6 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
+            "Runs": str(len(runs)),
         },
         repeat=repeat,
         findings=findings,
@@ -69,49 +68,54 @@ def scenario_page(
     )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
+def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
+    """A row of `table_of` in a sentence."""
+    of = dict(zip(head, row, strict=True))
+    rate, delay, loss = (of[heading(f)] for f in ("throughput_mbps", "queueing_delay_p95_ms", "loss_share"))
+    said = (
+        f"{row[0]} ({row[1]}) got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {row[2]}."
+    )
+    return f"{scenario}: {said}" if scenario else said
 
 
 def figure(run: Run) -> Figure:
-    """Every flow's rate before the links' capacity, and the links' mean queueing delay, over time.
-
-    Raises ConfigError if the run has no series.
-    """
-    flows, links = tables.TABLES["flow_series"]([run]), tables.TABLES["link_series"]([run])
-    if not flows or not links:
-        raise ConfigError(f"{run.scenario}: the backend {run.backend} recorded no series to plot")
-    rates, delays = [], []
-    for index, link in enumerate(dict.fromkeys(links["link"].tolist())):
-        mine = {name: values[links["link"] == link] for name, values in links.items()}
-        bin_s, capacity = _binned(mine["time_s"], mine["capacity_mbps"])
-        name, look = f"capacity of {link}", charts.Style(charts.MUTED, "dot")
-        if index == 0:
-            rates.append(charts.area(name, Even(0.0, bin_s), capacity))
-        else:
-            rates.append(charts.line(name, Even(0.0, bin_s), capacity, look, steps=True))
-        _, delay = _binned(mine["time_s"], mine["queueing_delay_ms"])
-        delays.append(charts.line(f"queue of {link}", Even(bin_s / 2, bin_s), delay, charts.style(-1 - index)))
-    for index, flow in enumerate(dict.fromkeys(flows["flow"].tolist())):
-        chosen = flows["flow"] == flow
-        bin_s, rate = _binned(flows["time_s"][chosen], flows["throughput_mbps"][chosen])
-        name = f"{flow} ({flows['scheme'][chosen][0]})"
-        rates.append(charts.line(name, Even(bin_s / 2, bin_s), rate, charts.style(index)))
-    x = Axis("time (s)")
-    parts = [
-        Chart(x, Axis("rate (Mbit/s)", from_zero=True), rates, height=320, unified=True),
-        Chart(x, Axis("queueing delay (ms)", from_zero=True), delays, height=240, unified=True),
+    """Every flow's rate before the capacity of the first flow's first link, and the links' mean queueing delay."""
+    flows, links = TABLES["flow_series"]([run]), TABLES["link_series"]([run])
+    way = run.document["flows"][0]["path"][0]
+    of_link = _where(links, "link", way)
+    every = max(1, -(-len(of_link["time_s"]) // MOST_BINS))
+    bin_s = every * float(run.document["record"]["bin_ms"]) * 1e-3
+    courses = [
+        Course(
+            f"{flow} ({mine['scheme'][0]})", charts.style(index), _means(mine["throughput_mbps"], every).tolist(), None
+        )
+        for index, flow in enumerate(dict.fromkeys(flows["flow"].tolist()))
+        if len((mine := _where(flows, "flow", flow))["time_s"])
     ]
-    return Figure(f"{run.scenario}, seed {run.seed}, {run.backend}", parts, same_x=True)
+    queues = [
+        Course(
+            f"queue of {link}", charts.style(len(courses) + index), None, _delays(_where(links, "link", link), every)
+        )
+        for index, link in enumerate(dict.fromkeys(links["link"].tolist()))
+    ]
+    caption = f"Grey is the capacity of {way}; the delay is the mean of what left in each bin of {bin_s:g} s."
+    label = f"{run.scenario}, seed {run.seed}"
+    return over_time(label, bin_s, _means(of_link["capacity_mbps"], every), [*courses, *queues], caption=caption)
 
 
-def _binned(time_s: np.ndarray, values: np.ndarray) -> tuple[float, list[float]]:
-    """(length of a bin in s, means): over bins of `BIN_S` at least; NaN where all of a bin's are."""
-    step_s = float(time_s[1] - time_s[0]) if time_s.size > 1 else BIN_S
-    every = max(1, round(BIN_S / step_s))
+def _delays(link: Columns, every: int) -> list[float | None]:
+    return [None if np.isnan(ms) else float(ms) for ms in _means(link["queueing_delay_ms"], every)]
+
+
+def _where(columns: Columns, name: str, value: str) -> Columns:
+    chosen = columns[name] == value
+    return {key: values[chosen] for key, values in columns.items()}
+
+
+def _means(values: np.ndarray, every: int) -> np.ndarray:
+    """Means over `every` consecutive values, of what is known; NaN where nothing is."""
     starts = np.arange(0, values.size, every)
     known = np.isfinite(values)
     counts = np.add.reduceat(known.astype(np.float64), starts)
     sums = np.add.reduceat(np.where(known, values, 0.0), starts)
-    means = np.divide(sums, counts, out=np.full(starts.size, np.nan), where=counts > 0)
-    return every * step_s, means.tolist()
+    return np.divide(sums, counts, out=np.full(starts.size, np.nan), where=counts > 0)

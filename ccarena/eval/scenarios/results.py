@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,12 +13,12 @@ from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.scenarios import tables
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.files import write_atomically
+from ccarena.pages import Page, Section, images, write
+from ccarena.run_folder import PAGE
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-    from ccarena.pages import Page
 
 __all__ = ["Results"]
 
@@ -98,11 +98,10 @@ class Results:
     def plot(self, path: str | os.PathLike[str] | None = None, run: int = 0) -> Page:
         """Rates beside capacity, and queueing delay, over time, of run number `run`; written to `path` if given.
 
-        A notebook shows the page that is returned. The path ends in .html, or in .svg, .png or .pdf, which need Chrome
-        or Chromium. Raises ConfigError for another one, MissingDependencyError without a browser.
+        A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
+        Raises ConfigError for another one, MissingDependencyError without a browser.
         """
         from ccarena.eval.scenarios.page import figure
-        from ccarena.pages import Page, Section, images
 
         if not -len(self.runs) <= run < len(self.runs):
             raise ConfigError(f"run = {run}: expected 0 to {len(self.runs) - 1}; there are {len(self.runs)} runs")
@@ -112,14 +111,22 @@ class Results:
             images.save(Path(path), page, [drawn])
         return page
 
-    def write(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write the tables but that of packets to `folder` as CSV files, and return their paths."""
+    def write(self, folder: str | os.PathLike[str], title: str = "Scenarios", repeat: Sequence[str] = ()) -> list[Path]:
+        """Write the tables but that of packets as CSV files and a page, `report.html`, and return their paths.
+
+        `title` stands on the page, and `repeat`, the commands that make it again. Raises ConfigError if the folder
+        cannot be written.
+        """
+        from ccarena.eval.scenarios.page import results_page
+
         written = []
         for table in FILES:
             path = Path(folder, f"{table}.csv")
             write_atomically(path, as_csv(self.columns(table)))
             written.append(path)
-        return written
+        page = Path(folder, PAGE)
+        write(page, results_page(self.runs, title, repeat))
+        return [*written, page]
 
     def __repr__(self) -> str:
         scenarios = len({run.scenario for run in self.runs})

@@ -179,7 +179,7 @@ def test_the_plot_shows_capacity_rates_and_queue(results: Results, tmp_path: Pat
     page = results.plot(tmp_path / "plot.html", run=1)
     (drawn,) = page.sections[0].blocks
     names = [trace["name"] for chart in drawn.charts for trace in chart.traces]
-    assert names == ["capacity of link0", "flow0 (cubic)", "flow1 (bbr)", "queue of link0"]
+    assert names == ["capacity", "flow0 (cubic)", "flow1 (bbr)", "queue of link0"]
     for chart in drawn.charts:
         assert all(len(t["y"]) in (20, 21) and any(y is not None for y in t["y"]) for t in chart.traces)
     assert 'aria-label="scenario 0, seed' in (tmp_path / "plot.html").read_text("utf-8")

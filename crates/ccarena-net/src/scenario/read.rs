@@ -414,10 +414,18 @@ fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
         return at.fail(format!("null, because scheme {:?} takes no policy", scheme.name));
     }
     if at.value.is_object() {
-        let action = at.object(&["constant"])?.require("constant", "an action")?;
+        let o = at.object(&["constant", "integer"])?;
+        if let Some(file) = o.get("integer") {
+            if o.get("constant").is_some() {
+                return at.fail("either `integer` or `constant`");
+            }
+            return Ok(PolicySpec::Integer(file.text("the path of a policy artifact")?.into()));
+        }
+        let action = o.require("constant", "an action, or `integer: FILE`")?;
         return Ok(PolicySpec::Constant(action.number(-1e9, 1e9)?));
     }
-    Ok(PolicySpec::Artifact(at.text("the path of a policy artifact, or {constant: ACTION}")?.into()))
+    let expected = "the path of a policy artifact, {integer: FILE} to infer it in integers, or {constant: ACTION}";
+    Ok(PolicySpec::Artifact(at.text(expected)?.into()))
 }
 
 fn weight(at: &At<'_>, scheme: &Chosen) -> Result<f64> {
