@@ -19,6 +19,8 @@ __all__ = ["figure", "results_page"]
 
 MOST_DRAWN = 12
 """Scenarios that are drawn over time: each adds to the page's size."""
+LEAST_BIN_S = 0.1
+"""Below, single packets make a rate jump."""
 MOST_BINS = 400
 """Of one line."""
 MOST_SAID = 12
@@ -83,8 +85,9 @@ def figure(run: Run) -> Figure:
     flows, links = TABLES["flow_series"]([run]), TABLES["link_series"]([run])
     way = run.document["flows"][0]["path"][0]
     of_link = _where(links, "link", way)
-    every = max(1, -(-len(of_link["time_s"]) // MOST_BINS))
-    bin_s = every * float(run.document["record"]["bin_ms"]) * 1e-3
+    step_s = float(run.document["record"]["bin_ms"]) * 1e-3
+    every = max(1, round(LEAST_BIN_S / step_s), -(-len(of_link["time_s"]) // MOST_BINS))
+    bin_s = every * step_s
     courses = [
         Course(
             f"{flow} ({mine['scheme'][0]})", charts.style(index), _means(mine["throughput_mbps"], every).tolist(), None
