@@ -85,6 +85,7 @@ def _run(words: list[str]) -> int:
     elif rest:
         raise unrecognised(build_parser(chosen), words, rest)
     refuse_unused(args, getattr(command, "UNUSED", ()))
+    args.words = words
     return command.run(args) or 0
 
 

@@ -6,7 +6,7 @@ import argparse
 import textwrap
 from typing import Any
 
-from ccarena.agents.api import INTERRUPTED, resumed, train
+from ccarena.agents.api import resumed, train
 from ccarena.arguments import Unused
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.docs import TITLES
