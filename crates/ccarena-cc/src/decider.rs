@@ -223,7 +223,7 @@ impl Decider {
     /// # Errors
     /// If the policy was trained for another document or contradicts its own.
     pub fn policy(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
-        BoundPolicy::new(policy, file, learned).map(Self::Policy)
+        BoundPolicy::new(policy, file, learned, false).map(Self::Policy)
     }
 
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
