@@ -31,7 +31,7 @@ class Maker(NamedTuple):
     """How a home decides."""
 
     decide: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-    """(what `prepare` gives, state `[N, numbers]`, replaced in place) -> actions `[N]`, or outputs where in integers."""
+    """(what `prepare` gives, state `[N, numbers]`, replaced in place) -> actions `[N]`; in integers, outputs."""
     state_len: int
     kind: Any
     """Of the state's numbers."""
