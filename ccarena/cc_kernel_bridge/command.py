@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ccarena.arguments import refuse
 from ccarena.cc_kernel_bridge import bridge
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.programs import find
@@ -68,7 +69,6 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "daemon",
         aliases=[FORMERLY_DAEMON],
         help="drive the sockets that have chosen ccarena, until interrupted; there can be one daemon",
-        allow_abbrev=False,
     )
     daemon.add_argument("who", metavar="SCHEME_OR_POLICY", help="a scheme, a policy file, or a run's name or folder")
     daemon.add_argument("--action", type=float, metavar="A", help="of a learned scheme without a policy: always this")
@@ -122,6 +122,7 @@ def _weight(text: str) -> float | None:
 
 def _become_daemon(args: argparse.Namespace) -> NoReturn:
     """Replaces this process by the bridge daemon, which gets its signals. Raises ConfigError or PolicyError before."""
+    _refuse_in_vain(args)
     words = [*_who(args.who), *(word for given in args.param for word in ("--param", given))]
     for name in ("action", "weight", "desired_mbps"):
         value = getattr(args, name)
@@ -129,6 +130,20 @@ def _become_daemon(args: argparse.Namespace) -> NoReturn:
     program = find("ccarena-kernel")
     sys.stdout.flush()
     os.execv(program, [program.name, "daemon", *words])
+
+
+def _refuse_in_vain(args: argparse.Namespace) -> None:
+    """Raises ConfigError for what the scheme has no use for, or for an action that would replace a policy's."""
+    from ccarena import _core
+
+    scheme = next((entry for entry in _core.schemes() if entry["name"] == args.who), None)
+    if scheme is None:
+        refuse(args, ("action",), f"beside the policy {args.who}, which decides by itself")
+        return
+    if not scheme["learned"]:
+        refuse(args, ("action", "desired_mbps"), f"with {args.who}, which is not learned")
+    if scheme.get("weight_above") is None and not scheme["learned"]:
+        refuse(args, ("weight",), f"with {args.who}, which has no weight (`ccarena schemes` says which have)")
 
 
 def _who(name: str) -> list[str]:
