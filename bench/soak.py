@@ -209,9 +209,9 @@ class Bridge:
         kill(loader)
 
     def assert_nothing_left(self) -> None:
-        """The kernel frees what nobody holds a little later."""
+        """The kernel frees what nobody holds a little later, and other programs' objects come and go."""
         left: dict[str, int] = {}
-        for _ in range(200):
+        for _ in range(2400):
             now = self.objects()
             left = {name: now[name] - count for name, count in self.before.items() if now[name] > count}
             if not left:
