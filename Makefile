@@ -1,6 +1,6 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup train test test-oldest check bench measurements format docs policies reproduction \
+.PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies reproduction \
   reproduction-kernel properties fuzz clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -71,6 +71,11 @@ check: setup  ## Check format, lints and types
 bench: setup  ## Measure the simulator, environments, training and, as root, the emulator and the kernel bridge
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.page
+
+soak: ROUNDS = 1000
+soak: setup  ## As root: attach, send, kill -9 at random and detach the kernel bridge, ROUNDS times (about 20 minutes)
+	$(BIN)/python -m bench.soak --rounds $(ROUNDS)
+	$(BIN)/python -m bench.soak --churn 20000
 
 measurements: setup  ## Rewrite docs/measurements.md and the figures in README from docs/measurements.json
 	$(BIN)/python -m bench.page
