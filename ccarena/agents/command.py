@@ -14,6 +14,7 @@ from ccarena.configs.keys import keys, plain
 from ccarena.configs.load import shipped
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.run_folder import CONFIG
+from ccarena.traces.held_out import CARRIERS
 
 RUNS = Path("runs")
 
@@ -24,7 +25,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser(
         "train",
         **kwargs,
-        usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--resume] [--print-config]",
+        usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--leave-out CARRIER] [--resume] "
+        "[--print-config]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_key_help(),
     )
@@ -34,14 +36,23 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--resume", action="store_true", help="go on with the run in --out (default: the newest runs/NAME)"
     )
+    parser.add_argument(
+        "--leave-out",
+        metavar="CARRIER",
+        help=f"train on every recording and preset but those of this carrier, and test on those: {', '.join(CARRIERS)}",
+    )
     parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
     parser.set_defaults(overrides=[])
 
 
 def run(args: argparse.Namespace) -> int:
     """Loads and checks the configuration, then trains. Returns the exit code."""
-    overrides = parse_overrides(args.overrides, options=("config", "resume", "print-config"))
+    overrides = parse_overrides(args.overrides, options=("config", "leave-out", "resume", "print-config"))
     config = load_config(args.config, overrides)
+    if args.leave_out is not None:
+        from ccarena.envs.domain import without_carrier
+
+        config = without_carrier(config, args.leave_out)
     if args.resume:
         # A resumed run goes on with its own configuration; --config only says which run it is.
         folder = Path(config.out) if config.out else newest_run(config.name)

@@ -16,7 +16,7 @@ from ccarena.configs import TrainConfig
 from ccarena.errors import CheckpointError, ConfigError
 
 INTERRUPTED = 130
-MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval", "baselines", "expectations")
+MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval", "baselines", "expectations", "rules")
 """Keys that may differ between a run and its continuation."""
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
 from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
 from ccarena.policies import export
-from ccarena.policies.artifact import Artifact
+from ccarena.policies.artifact import Artifact, load
 from ccarena.policies.networks import states_of
 from ccarena.run_folder import CONFIG, EVALUATION, POLICY
+from ccarena.terminal import progress_bar
 
 __all__ = ["artifact_of", "check", "environments", "train"]
 
@@ -171,7 +173,6 @@ def found_params(algorithm: Algorithm) -> dict[str, float]:
 def artifact_of(
     context: Context,
     policy: torch.nn.Module,
-    evaluation: dict[str, Any] | None = None,
     found: Mapping[str, float] | None = None,
 ) -> Artifact:
     """The artifact of a trained `policy`: what it computes, what it is for and where it comes from.
@@ -186,20 +187,30 @@ def artifact_of(
         training=config.model_dump(mode="json"),
         seed=config.seed,
         trained_on=trained_on(config),
-        evaluation=evaluation,
     )
 
 
 def _finish(context: Context, out: Path, policy: torch.nn.Module, found: Mapping[str, float]) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
-    artifact_of(context, policy, found=found).save(out / POLICY)
+    config = context.config
+    # Of a run that was finished before and then went on: its links have been opened.
+    tests = load(out / POLICY).tests if (out / POLICY).is_file() else 0
+    artifact = artifact_of(context, policy, found=found)
+    artifact.save(out / POLICY)
     print(f"policy: {out / POLICY}")
-    if not context.config.eval.link_sets:
+    if not config.eval.link_sets:
         return
+    from ccarena.eval.heldout.rules import search
     from ccarena.eval.heldout.training_run import evaluate_run
 
-    verdict = evaluate_run(out, context.config)
+    rules: list[dict[str, Any]] = []
+    if config.rules.links:
+        with progress_bar("searching rules") as progress:
+            rules = [rule.as_dict() for rule in search(config, context.spec, config.threads, progress)]
+    artifact = replace(artifact, rules=rules, tests=tests + 1)
+    artifact.save(out / POLICY)
+    verdict = evaluate_run(out, config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
-        artifact_of(context, policy, figures, found).save(out / POLICY)
+        replace(artifact, evaluation=figures).save(out / POLICY)
     print(verdict)

@@ -12,6 +12,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.links import LINK_SETS
+from ccarena.policies import artifact
 from ccarena.run_folder import CONFIG, PAGE, PROGRESS, find_policy, read_progress
 from ccarena.terminal import progress_bar
 
@@ -39,7 +40,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--schemes", nargs="*", metavar="SCHEME", help="heuristics (those of the policy's record, or cubic bbr reno)"
     )
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions per link (3)")
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="repetitions per link (5)")
     parser.add_argument("--duration-s", type=float, metavar="S", help="time per run (the link set's own: 30 or 60)")
     parser.add_argument(
         "--backend",
@@ -80,6 +81,8 @@ def run(args: argparse.Namespace) -> int:
     with progress_bar("evaluating") as progress:
         options |= {"threads": threads, "progress": progress}
         result = evaluate(policy, args.link_sets, **options)
+    if policy is not None:
+        artifact.count_test(policy)
     verdict = judge(result, training)
     config = policy.parent / CONFIG if policy else None
     known = config if config is not None and config.is_file() else None

@@ -16,6 +16,7 @@ import numpy as np
 from ccarena.configs.schema import ExpectationConfig
 from ccarena.eval.figure_text import show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.heldout.worth import Worth, worth_of
 from ccarena.eval.metrics import FIGURES
 
 __all__ = ["Expectation", "Verdict", "judge"]
@@ -62,25 +63,42 @@ class Verdict:
     """Whose figures `Expectation.baseline` are."""
     control: str = ""
     """What `Expectation.control` is of; empty if the record has none."""
+    worth: Worth | None = None
+    """The comparison with the best rules without learning; None if there was none."""
 
     @property
     def learned(self) -> bool:
-        """All expectations hold and nothing else is off."""
-        return bool(self.expectations) and not self.faults and all(e.holds for e in self.expectations)
+        """All expectations hold, no rule without learning does as well, and nothing else is off."""
+        worth = self.worth is None or self.worth.best is None or self.worth.better
+        return bool(self.expectations) and worth and self.holds
+
+    @property
+    def holds(self) -> bool:
+        """Every expectation, and nothing else is off."""
+        return not self.faults and all(e.holds for e in self.expectations)
 
     @property
     def line(self) -> str:
         """One sentence: "learned", or what is off."""
+        worth = "" if self.worth is None else self.worth.line
         if not self.expectations and not self.faults:
-            return "verdict: none, no expectation was tested"
+            return f"verdict: {worth}" if worth else "verdict: none, no expectation was tested"
+        held = f"{len(self.expectations)} of {len(self.expectations)} expectations hold"
         if self.learned:
-            return f"verdict: learned ({len(self.expectations)} of {len(self.expectations)} expectations hold)"
+            return f"verdict: learned: {worth} ({held})" if worth else f"verdict: learned ({held})"
+        if self.expectations and self.holds:
+            return f"verdict: {worth} ({held})"
         off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if not e.holds]
-        return "verdict: not learned: " + "; ".join(off + self.faults)
+        return "verdict: not learned: " + "; ".join([*off, *self.faults, *([worth] if worth else [])])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"learned": self.learned, "line": self.line, **asdict(self)}
+        return {
+            "learned": self.learned,
+            "line": self.line,
+            **asdict(self),
+            "worth": self.worth and self.worth.as_dict(),
+        }
 
 
 def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
@@ -103,10 +121,16 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
         notes += [f"{group}: {label} always does better than the policy" for group in dict.fromkeys(beaten)]
         if claims and len(beaten) == len(claims):
             faults.append(f"learning brought nothing: {label} always does better on every kind of link")
+    worth = worth_of(result)
+    notes += [] if worth is None else worth.notes
+    if seen := result.meta.get("tested_in_training"):
+        notes.append(
+            f"not held out: the policy was trained on tested links, or on what was fitted to them: {', '.join(seen)}"
+        )
     if any(row.get("synthetic") for row in result.rows):
         notes.append("the cellular expectation was held against synthetic traces only")
     baseline = next((each.relative_to for each in expected if each.relative_to), "cubic")
-    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "")
+    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "", worth)
 
 
 def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:

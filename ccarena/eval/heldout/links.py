@@ -1,11 +1,13 @@
-"""The held-out links, in four link sets, on which a policy is judged beside the heuristics.
+"""The held-out links, in link sets, on which a policy is judged beside the heuristics.
 
-| link set   | capacity                                              | queue                   | from                 |
-|------------|-------------------------------------------------------|-------------------------|----------------------|
-| `slides`   | 48 Mbit/s, base RTT 30 ms                             | 1 BDP                   | Hyvar's slides       |
-| `constant` | 5-100 Mbit/s, base RTT 10-100 ms                      | 1 BDP, 32 packets least | training's own range |
-| `steps`    | redrawn in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate  | ACCT §III, Fig. 4    |
-| `cellular` | recorded traces, 20 ms one way                        | 100 and 1000 packets    | mahimahi's traces    |
+| link set          | capacity                                           | queue                  | from              |
+|-------------------|----------------------------------------------------|------------------------|-------------------|
+| `slides`          | 48 Mbit/s, base RTT 30 ms                          | 1 BDP                  | Hyvar's slides    |
+| `constant`        | 5-100 Mbit/s, base RTT 10-100 ms                   | 1 BDP, 32 at least     | training's range  |
+| `steps`           | anew in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate | ACCT §III, Fig. 4 |
+| `cellular`        | recorded traces, 20 ms one way                     | 100 and 1000 packets   | mahimahi's traces |
+| `cellular-50ms`   | the same, 50 ms one way                            | 100 packets            | ABC, NSDI 2020    |
+| `cellular-uplink` | 20 ms, ACKs over the trace of the other direction  | 100 packets            | 6.829's contest   |
 
 Every scheme gets the same links, with ACCT's network agent on them, which only ACCT's packets address. Stepped rates
 are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs for Fig. 4's small,
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ STEP_S = 4.0
 STEPS_RTT_MS = {"small": 10.0, "medium": 40.0, "large": 100.0}
 CELLULAR_DELAY_MS = 20.0
 CELLULAR_BUFFERS_PACKETS = (100, 1000)
+UPLINK_BUFFER_PACKETS = 1000
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,18 @@ class Link:
     """What one expectation is stated over: the link set, and for cellular the buffer."""
     synthetic: bool = False
     """Made up in the place of a recorded trace that was not found."""
+    uplink: dict[str, Any] | None = None
+    """The service of the link that acknowledgements return over; None is a path without a queue."""
+
+    @property
+    def services(self) -> list[dict[str, Any]]:
+        """Of both directions, where they have one."""
+        return [self.service, *([self.uplink] if self.uplink else [])]
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is one of the cellular link sets."""
+        return self.link_set.startswith("cellular")
 
     @property
     def base_rtt_ms(self) -> float:
@@ -67,7 +82,7 @@ class Link:
     @property
     def capacity_window_ms(self) -> float:
         """Over how long capacity has to be counted to be known: the network agent's 100 ms on a trace, else 0."""
-        return 100.0 if self.link_set == "cellular" else 0.0
+        return 100.0 if self.recorded else 0.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,12 @@ def scenario(link: Link, sender: Sender) -> dict[str, Any]:
     flow: dict[str, Any] = {"name": "flow0", "scheme": sender.scheme, "base_rtt_ms": link.base_rtt_ms, **sender.fields}
     if sender.policy is not None:
         flow["policy"] = sender.policy
+    returning = []
+    if link.uplink is not None:
+        queue = {"type": "droptail", "packets": UPLINK_BUFFER_PACKETS}
+        returning = [{"name": "uplink", "service": link.uplink, "queue": queue, "delay_ms": link.delay_ms}]
+        flow |= {"path": ["bottleneck"], "return_path": ["uplink"]}
+        del flow["base_rtt_ms"]
     return {
         "version": 1,
         "duration_s": link.duration_s,
@@ -102,19 +123,26 @@ def scenario(link: Link, sender: Sender) -> dict[str, Any]:
                 "queue": {"type": "droptail", "packets": link.buffer_packets},
                 "delay_ms": link.delay_ms,
                 "agent": True,
-            }
+            },
+            *returning,
         ],
         "flows": [flow],
         "record": {"packets": True, "reports": sender.policy is not None, "bin_ms": 1},
     }
 
 
-def build(names: Sequence[str], seeds: int, duration_s: float | None = None) -> list[Link]:
+def build(
+    names: Sequence[str], seeds: int, duration_s: float | None = None, recordings: Sequence[str] = ()
+) -> list[Link]:
     """The links of the link sets called `names`, `seeds` repetitions each, in a fixed order.
 
-    `duration_s` of each run; None is the link set's own (30 s, and 60 s for steps and cellular). Raises ConfigError for
-    an unknown link set or an impossible number.
+    `duration_s` of each run; None is the link set's own (30 s, and 60 s for steps and cellular). `recordings` are those
+    that cellular links are made of, all that are held out if there are none. Raises ConfigError for an unknown link set
+    or recording, or an impossible number.
     """
+    unknown = [name for name in recordings if name not in HELD_OUT]
+    if unknown:
+        raise ConfigError(f'eval.recordings: unknown recording "{unknown[0]}"{did_you_mean(unknown[0], HELD_OUT)}')
     if seeds < 1 or (duration_s is not None and not 0 < duration_s < math.inf):
         raise ConfigError(f"seeds = {seeds}, duration_s = {duration_s}: expected 1 seed or more and a duration above 0")
     out: list[Link] = []
@@ -123,7 +151,11 @@ def build(names: Sequence[str], seeds: int, duration_s: float | None = None) -> 
             raise ConfigError(f'unknown link set "{name}"{did_you_mean(name, LINK_SETS)}')
         make, own_duration_s = LINK_SETS[name]
         out += [link for seed in range(seeds) for link in make(seed, duration_s or own_duration_s)]
-    return out
+    return [link for link in out if not recordings or not link.recorded or _recording(link) in recordings]
+
+
+def _recording(link: Link) -> str:
+    return link.name.split(",")[0]
 
 
 def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:
@@ -199,6 +231,29 @@ def _cellular(seed: int, duration_s: float) -> list[Link]:
     ]
 
 
+def _cellular_50ms(seed: int, duration_s: float) -> list[Link]:
+    links = [link for link in _cellular(seed, duration_s) if link.buffer_packets == CELLULAR_BUFFERS_PACKETS[0]]
+    name = "cellular-50ms"
+    return [replace(link, link_set=name, group="cellular, 50 ms one way", delay_ms=50.0) for link in links]
+
+
+def _cellular_uplink(seed: int, duration_s: float) -> list[Link]:
+    """Of the recordings whose other direction is there, too; both start at the same moment, as they were made."""
+    out = []
+    for link in _cellular(seed, duration_s):
+        other = None if link.synthetic else find_trace(_other_direction(_recording(link)))
+        if other is not None and link.buffer_packets == CELLULAR_BUFFERS_PACKETS[0]:
+            uplink = {**link.service, "file": str(other)}
+            group = "cellular, ACKs over uplink"
+            out.append(replace(link, link_set="cellular-uplink", group=group, uplink=uplink))
+    return out
+
+
+def _other_direction(recording: str) -> str:
+    stem, _, direction = recording.rpartition(".")
+    return f"{stem}.{ {'up': 'down', 'down': 'up'}.get(direction, direction) }"
+
+
 def trace_opportunities_ms(link: Link) -> np.ndarray | None:
     """Delivery opportunities within the run over a recorded trace, in ms from its start; None for other links."""
     if link.service["type"] != "trace":
@@ -215,5 +270,7 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "constant": (_constant, 30.0),
     "steps": (_steps, 60.0),
     "cellular": (_cellular, 60.0),
+    "cellular-50ms": (_cellular_50ms, 60.0),
+    "cellular-uplink": (_cellular_uplink, 60.0),
 }
 """Each link set's maker and its own duration of a run, s."""

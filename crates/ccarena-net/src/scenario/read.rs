@@ -414,10 +414,20 @@ fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
         return at.fail(format!("null, because scheme {:?} takes no policy", scheme.name));
     }
     if at.value.is_object() {
-        let action = at.object(&["constant"])?.require("constant", "an action")?;
-        return Ok(PolicySpec::Constant(action.number(-1e9, 1e9)?));
+        let o = at.object(&["constant", "by", "actions"])?;
+        if let Some(by) = o.get("by") {
+            let actions = o.require("actions", "an action for each category")?.list("a list of actions")?;
+            let actions = actions.iter().map(|action| action.number(-1e9, 1e9)).collect::<Result<_>>()?;
+            return Ok(PolicySpec::Table { by: by.text("a column of the report")?.into(), actions });
+        }
+        return Ok(PolicySpec::Constant(o.require("constant", "an action")?.number(-1e9, 1e9)?));
     }
-    Ok(PolicySpec::Artifact(at.text("the path of a policy artifact, or {constant: ACTION}")?.into()))
+    let expected =
+        "the path of a policy artifact, {constant: ACTION}, {by: COLUMN, actions: [ACTION, ...]} or \"none\"";
+    Ok(match at.text(expected)? {
+        "none" => PolicySpec::Nobody,
+        file => PolicySpec::Artifact(file.into()),
+    })
 }
 
 fn weight(at: &At<'_>, scheme: &Chosen) -> Result<f64> {
