@@ -43,7 +43,7 @@ prerequisites:  ## Offer to install the packages that are missing (root and apt;
 setup: can-build $(CORE)  ## Create .venv with all dependencies and build the native extension
 
 train: setup  ## Set up, then train ACCT with the default configuration, evaluate and report (options: ARGS="...")
-	$(BIN)/ccarena train --config acct $(ARGS)
+	$(BIN)/ccarena train $(ARGS)
 
 # Property tests draw the same cases every time, so that a change is judged by what it changed; `make properties` draws
 # others.

@@ -86,6 +86,26 @@ class Policy:
         `state` `[n, state_len]` is what the policy remembers, replaced in place; zeros if None. Raises PolicyError.
         """
 
+POLICY_HEADER: str
+"""`ccarena_policy.h`: inference in integers, in C."""
+
+class IntegerPolicy:
+    """A policy in integers (docs/export.md), with inference by the same code as in the simulator."""
+
+    def __init__(self, data: bytes) -> None:
+        """From an artifact's bytes. Raises PolicyError, which names the node that has no integer form."""
+
+    def program(self) -> dict[str, Any]:
+        """What is computed: the fields of `ccarena.policies.integer.IntegerPolicy`, `steps` as `int64[n, 12]`."""
+
+    def act(
+        self, observations: NDArray[np.float32], state: NDArray[np.int32] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The largest output's index `[n]` and all outputs `[n, outputs]` for observations `[n, length]`.
+
+        `state` `[n, state]` is what the policy remembers, replaced in place; zeros if None. Raises PolicyError.
+        """
+
 def draw_scenario(
     domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0, world: int = 0, episode: int = 0
 ) -> str:

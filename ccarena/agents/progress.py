@@ -23,11 +23,13 @@ from ccarena.agents.algorithm import Stats
 from ccarena.configs.schema import ProgressConfig
 from ccarena.envs.spec import Spec
 from ccarena.errors import MissingDependencyError, TrainingError
-from ccarena.run_folder import PROGRESS
+from ccarena.run_folder import PROGRESS, resume_command
+from ccarena.terminal import fitting
 
 ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
 _PLAIN_EVERY_S = 5.0
+_PLAIN_COLUMNS = 80
 _EPISODES = ("decisions", "reward", "episodes", "return", "episode_decisions")
 
 
@@ -102,7 +104,7 @@ class Recorder:
         except OSError as error:
             raise TrainingError(
                 f"{self._path.parent}: cannot write the learning curve: {error.strerror or error}; the last checkpoint "
-                "is kept; free some space, then go on with --resume"
+                f"is kept; free some space, then go on with: {resume_command(self._path.parent)}"
             ) from error
         return row
 
@@ -134,6 +136,10 @@ class Recorder:
         self._stats, self._row = state["stats"], state["row"]
         if self._path.exists():
             os.truncate(self._path, min(state["bytes"], self._path.stat().st_size))
+
+    def clear(self) -> None:
+        """Drops what a run that was killed before its first checkpoint has written."""
+        self.restore({"stats": {}, "row": 0, "bytes": 0})
 
     def close(self) -> None:
         """Flushes everything."""
@@ -196,12 +202,15 @@ class Display:
             self._bar.line = line
             self._bar.update(self._task, completed=self._decisions)
         else:
-            share, left_s = self._decisions / self._total, max(self._total - self._decisions, 0) / max(rate, 1e-9)
-            print(f"training {share:4.0%}  {line}  {left_s:.0f} s left", file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
 
     def _line(self, rate: float) -> str:
         row = summarise(self._recent)
-        shown = [f"{self._decisions:,} decisions", f"{rate:,.0f}/s", f"reward {row['reward_mean']:.1f}"]
+        shown = [f"{self._decisions:,} decisions", f"{rate:,.0f}/s"]
+        if not self._bar:
+            share, left_s = self._decisions / self._total, max(self._total - self._decisions, 0) / max(rate, 1e-9)
+            shown = [f"training {min(share, 1.0):4.0%}", *shown, f"{left_s:,.0f} s left"]
+        shown.append(f"reward {row['reward_mean']:.1f}")
         if row["return_mean"] is not None:
             shown.append(f"return {row['return_mean']:,.0f}")
         for name, categories in self._shares.items():
@@ -214,7 +223,7 @@ class Display:
             shown.append(f"entropy {row['entropy']:.2f}")
         if "critic_loss" in row:
             shown.append(f"critic loss {row['critic_loss']:.2g}")
-        return "  ".join(shown)
+        return fitting(shown, self._bar.console.width if self._bar else _PLAIN_COLUMNS)
 
     def close(self) -> None:
         """Shows the last state and leaves the terminal as it was."""

@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import json
 import logging
-import shlex
 import sys
 import threading
 import time
@@ -23,15 +22,15 @@ from ccarena.agents import checkpoint
 from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
 from ccarena.agents.progress import Display, Recorder
-from ccarena.agents.runs import INTERRUPTED, check_device, fixed, resumable, signals
+from ccarena.agents.runs import INTERRUPTED, check_device, fixed, locked, resumable, signals
 from ccarena.configs import TrainConfig, save_config
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
-from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
+from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError, PolicyError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact, load
 from ccarena.policies.networks import states_of
-from ccarena.run_folder import CONFIG, EVALUATION, POLICY
+from ccarena.run_folder import CONFIG, EVALUATION, POLICY, resume_command
 from ccarena.terminal import progress_bar
 
 __all__ = ["artifact_of", "check", "environments", "train"]
@@ -53,21 +52,21 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
     out = Path(config.out or Path("runs", config.name))
     context = Context(config, spec_of(config), make_envs or environments(config))
     check(context)
-    start = resumable(config, out) if resume else None
-    if start is None and (out / CONFIG).exists():
-        raise ConfigError(f"out = {out}: holds a run already; go on with it by --resume, or name another folder")
     # Networks this small lose more to a thread pool than they gain, and one thread is what makes sums reproducible.
     torch.set_num_threads(1)
-    with closing(build(context)) as algorithm:
-        if start is None:
+    with closing(build(context)) as algorithm, locked(out):
+        start = resumable(config, out) if resume else None
+        if not resume:
+            if (out / CONFIG).exists():
+                raise ConfigError(f"{out}: holds a run already; go on with it ({resume_command(out)}), or name another")
             save_config(config, out / CONFIG)
+        print(f"training in {out}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
         _learn(context, algorithm, out, start)
         if algorithm.decisions < config.total_decisions:
-            command = shlex.join(["ccarena", "train", "--out", str(out), "--resume"])
-            print(f"interrupted after {algorithm.decisions:,} decisions; go on with: {command}", file=sys.stderr)
+            where = f"after {algorithm.decisions:,} decisions"
+            print(f"interrupted {where}; go on with: {resume_command(out)}", file=sys.stderr)
             return INTERRUPTED
-        policy, found = algorithm.policy(), found_params(algorithm)
-    _finish(context, out, policy, found)
+        _finish(context, out, algorithm.policy(), found_params(algorithm))
     return 0
 
 
@@ -113,6 +112,7 @@ class _Run:
         self._recorder, self._display, self._interrupted = recorder, display, interrupted
         self._began_s = self._saved_s = time.monotonic()
         self._elapsed_s = elapsed_s
+        self._has_checkpoint = checkpoint.exists(out)
 
     def record(self, stats: Stats, *, updates: int = 0, **now: float) -> None:
         decisions = self._algorithm.decisions
@@ -124,6 +124,10 @@ class _Run:
         if self._algorithm.decisions >= self._config.total_decisions or self._interrupted.is_set():
             self._save()
             return False
+        if not self._has_checkpoint:
+            self._save()  # a folder that cannot hold a checkpoint is found now, not after hours
+            self._has_checkpoint = True
+            return True
         now_s = time.monotonic()
         if now_s - self._saved_s >= self._config.checkpoint_every_s:
             self._saved_s = now_s
@@ -155,6 +159,8 @@ def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.
             elapsed_s = start.rest["elapsed_s"]
         except (KeyError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{out}: the checkpoint does not fit this configuration: {error}") from error
+    else:
+        recorder.clear()
     if algorithm.decisions >= config.total_decisions:
         return
     with ExitStack() as stack:
@@ -196,7 +202,10 @@ def _finish(context: Context, out: Path, policy: torch.nn.Module, found: Mapping
     # Of a run that was finished before and then went on: its links have been opened.
     tests = load(out / POLICY).tests if (out / POLICY).is_file() else 0
     artifact = artifact_of(context, policy, found=found)
-    artifact.save(out / POLICY)
+    try:
+        artifact.save(out / POLICY)
+    except PolicyError as error:
+        raise PolicyError(f"{error}; the training itself is saved, then go on with: {resume_command(out)}") from error
     print(f"policy: {out / POLICY}")
     if not config.eval.link_sets:
         return

@@ -38,10 +38,11 @@ class LinkConfig(Section):
     step_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 6.0)
     """Time between two steps, s."""
     presets: Literal["auto"] | list[str] = "auto"
-    """Names of synthetic cellular presets (`ccarena traces list` shows them); `auto` is all of them."""
+    """Names of synthetic cellular presets (`ccarena traces list` shows them); `auto` is all of them but those that were
+    fitted to recordings which are tested, or of the validation set."""
     traces: Literal["auto"] | list[str] = "auto"
     """Names or files of recorded traces; `auto` is every one in CCARENA_TRACE_DIR and the other trace folders but those
-    that the evaluation holds out. If that leaves none, such links are not drawn."""
+    that are tested, or of the validation set. If that leaves none, such links are not drawn."""
     rtt_ms: Annotated[Pair, Range(0.1, 10_000)] = (10.0, 100.0)
     """Round-trip propagation delay, ms."""
     buffer_bdp: Annotated[Pair, Range(0.01, 1000)] = (0.5, 4.0)

@@ -182,7 +182,8 @@ class OwnAlgorithm(Named):
     it."""
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Which of `ALGORITHMS` configures the algorithm `value`, a mapping or a section with its `name`."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
     if name in ("cma_es", "es"):
         return str(name)
@@ -205,5 +206,5 @@ AlgorithmConfig = Annotated[
     | Annotated[EsConfig, Tag("es")]
     | Annotated[Sb3Config, Tag("sb3")]
     | Annotated[OwnAlgorithm, Tag("own")],
-    Discriminator(_kind),
+    Discriminator(kind_of),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
 from ccarena.policies.contract import Contract, FloatArray, Normalisation
 from ccarena.policies.graph import Graph, run
+from ccarena.run_folder import find_policy
 
 FORMAT = "2"
 _NORMALISATION = "normalisation."
@@ -163,6 +165,15 @@ def load(path: str | Path) -> Artifact:
         raise PolicyError(f"{path}: not a policy artifact: {error}; expected a safetensors file of ccarena") from error
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}") from error
+
+
+def load_policy(policy: str | os.PathLike[str]) -> Artifact:
+    """The trained policy in a file, in a run's folder, or of the run of that name in `runs/`.
+
+    `act(observations)` answers raw observations `[n, length]` with actions `[n]`; `document` is the scheme that it was
+    trained for. Raises PolicyError if there is none, or if it cannot be used.
+    """
+    return load(find_policy(os.fspath(policy)))
 
 
 def count_test(path: Path) -> None:

@@ -215,7 +215,6 @@ def test_advantages_with_equal_discounts_are_sb3s() -> None:
 
 
 def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("plotly", reason="PLOTLY NOT INSTALLED: the page is not written")
     out = tmp_path / "run"
     words = ["train", "--config", "hyvar", "--total-decisions", "320", "--env.worlds", "8", "--out", str(out)]
     words += ["--env.episode_s", "1", "--algorithm.learning_starts", "64", "--eval.link_sets", "[slides]"]

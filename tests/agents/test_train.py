@@ -146,7 +146,7 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no usable checkpoint"):
+    with pytest.raises(CheckpointError, match="holds no run"):
         training.train(configuration(tmp_path / "none"), resume=True, make_envs=make_toy)
     training.train(configuration(tmp_path / "run"), make_envs=make_toy)
     with pytest.raises(CheckpointError, match=r"other values of algorithm\.gamma, seed"):

@@ -10,9 +10,9 @@ counts it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,9 @@ from ccarena.envs.domain import digest
 from ccarena.envs.rewards import BUILT_IN, Reward
 from ccarena.envs.spec import Spec
 from ccarena.envs.trials import Candidate, Trials
+from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval import metrics
+from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link, Sender
@@ -35,6 +37,8 @@ from ccarena.eval.heldout.rules import Rule
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
 from ccarena.policies.record import record_of, scheme_of
+from ccarena.run_folder import POLICY
+from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
 from ccarena.traces.held_out import HELD_OUT, derives_from
 
@@ -49,79 +53,60 @@ SERIES_BIN_S = 0.1
 
 
 def evaluate(
-    policy: Path | None,
+    policies: Sequence[Path] = (),
     link_sets: Sequence[str] | None = None,
     seeds: int = 3,
     duration_s: float | None = None,
     schemes: Sequence[str] | None = None,
     *,
+    over: TraceLinks | None = None,
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
     record: TrainConfig | None = None,
-    rules: Sequence[Rule] | None = None,
 ) -> Evaluation:
-    """Run `policy`, the heuristics `schemes` and its scheme with one action always over the held-out links.
+    """Run `policies`, the heuristics `schemes` and each policy's scheme with one action always over held-out links.
 
-    In the simulator the policy and the `rules` (by default the artifact's) are scored by the record's objective, too.
-    `record` is the policy's own configuration, whose code may be run; an artifact's never is.
-
-    `link_sets` and `schemes` of None are those of the policy's record; the controls are. `seeds` repetitions per link,
+    `link_sets` and `schemes` of None are those of the policies' records; the controls are. Links `over` traces are run
+    beside the link sets that are named, and instead of the records' if none is. `seeds` repetitions per link,
     `duration_s` of simulated or, with the backend `kernel`, real time each (None: the link set's own). Without a policy
-    only the heuristics run. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or
+    only the heuristics run. In the simulator each policy and its artifact's rules without learning are scored by its
+    record's objective, too. `record` is the configuration of the only policy, whose own code may be run for that; an
+    artifact's never is. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or
     TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
     """
-    if policy is None:
-        names, lineup = (
-            list(link_sets or held_out.LINK_SETS),
-            [held_out.heuristic(name) for name in schemes or BASELINES],
-        )
-        meta = _asked(names, seeds, duration_s, schemes or BASELINES)
-        return run_lineup(held_out.build(names, seeds, duration_s), lineup, meta, None, threads, progress, backend)
-    trained = artifact.load(policy)
-    own, record = record is not None, record or record_of(trained)
-    record, spec = (
-        record.model_copy(update={"params": dict(trained.params)}),
-        Spec.of(_core.learned(trained.contract.document)),
-    )
-    names = list(link_sets or record.eval.link_sets or held_out.LINK_SETS)
-    chosen = list(record.baselines if schemes is None else schemes)
-    compared = [e.relative_to for e in record.expectations if e.relative_to is not None]
-    scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
-    recordings = list(record.eval.recordings)
-    tested = held_out.build(names, seeds, duration_s, recordings)
-    seen = tested_in_training(trained.trained_on, tested)
-    # The label of every row, so that no table shows the figures without it.
-    name = f"{spec.name} (trained on tested links)" if seen else spec.name
-    found = [Rule.of(each) for each in trained.rules] if rules is None else list(rules)
-    scored = _Scored.of(record, spec, scheme, name, policy, found, own) if backend == SIM else None
+    backends.about(backend)
+    judged = _judged(policies, record)
+    records = [each.record for each in judged]
+    own = list(dict.fromkeys(name for record in records for name in record.eval.link_sets))
+    names = list(link_sets or ([] if over is not None else own or held_out.LINK_SETS))
+    baselines = dict.fromkeys(name for record in records for name in record.baselines) if records else BASELINES
+    chosen = _heuristics(baselines if schemes is None else schemes)
+    recordings = [name for each in records for name in each.eval.recordings]
+    links = held_out.build(names, seeds, duration_s, recordings)
+    links += [] if over is None else held_out.over_traces(over, seeds, duration_s)
+    judged = [each.marked(links) for each in judged]
+    compared = [e.relative_to for record in records for e in record.expectations if e.relative_to is not None]
     lineup = [
-        Sender(name, scheme, str(policy.resolve()), fields),
+        *(each.sender for each in judged),
         *(held_out.heuristic(name) for name in dict.fromkeys((*compared, *chosen))),
-        *(Sender(c.label, scheme, {"constant": spec.constant(c.action)}, fields) for c in record.controls),
+        *{control.label: control for each in judged for control in each.controls}.values(),
     ]
-    watched = _Watched(record, spec)
-    meta = _asked(names, seeds, duration_s, chosen) | {
-        "scheme": name,
-        "policy": policy.name,
-        "policy_seed": trained.seed,
-        "policy_versions": trained.versions,
-        "trained_on": trained.trained_on,
-        "tested_in_training": seen,
-        "tests": trained.tests,
-        "rules": [rule.as_dict() for rule in found],
-        "objective": record.objective.name,
-        "logarithmic": scored is not None and scored.logarithmic,
-        "controls": [control.label for control in record.controls],
-        "expectations": [expectation.model_dump(mode="json") for expectation in record.expectations],
-        "categories": watched.categories,
-        "shares": record.progress.shares,
-        "action_values": list(spec.actions),
-    }
-    return run_lineup(tested, lineup, meta, watched, threads, progress, backend, scored)
+    if not lineup:
+        raise ConfigError("nothing to evaluate: name a policy or a scheme")
+    watched = {sender.label: each.watched for each in judged for sender in (each.sender, *each.controls)}
+    meta: dict[str, Any] = {"link_sets": names, "seeds": seeds, "duration_s": duration_s, "schemes": chosen}
+    if over is not None:
+        meta["traces"] = {trace.name: digest(trace.file.read_bytes()) for trace in over.traces}
+    if len(judged) == 1:
+        meta |= judged[0].about()
+    elif judged:
+        meta["policies"] = [each.about() for each in judged]
+    scored = [each.scored for each in judged if each.scored is not None] if backend == SIM else []
+    return run_lineup(links, lineup, meta, watched, threads, progress, backend, scored)
 
 
-def tested_in_training(trained_on: Sequence[Mapping[str, str]], tested: Sequence[Link]) -> list[str]:
+def seen_in_training(trained_on: Sequence[Mapping[str, str]], tested: Sequence[Link]) -> list[str]:
     """Recordings among the `tested` links that a policy was trained on, themselves or by what was fitted to them."""
     files = {Path(service["file"]) for link in tested for service in link.services if service["type"] == "trace"}
     digests = {digest(file.read_bytes()): file.name for file in files}
@@ -131,48 +116,135 @@ def tested_in_training(trained_on: Sequence[Mapping[str, str]], tested: Sequence
     return sorted(seen)
 
 
-def _asked(link_sets: list[str], seeds: int, duration_s: float | None, schemes: Sequence[str]) -> dict[str, Any]:
-    return {"link_sets": link_sets, "seeds": seeds, "duration_s": duration_s, "schemes": list(schemes)}
+@dataclass(frozen=True)
+class _Judged:
+    """A policy that is evaluated."""
+
+    policy: Path
+    trained: artifact.Artifact
+    record: TrainConfig
+    spec: Spec
+    sender: Sender
+    controls: tuple[Sender, ...]
+    """Its scheme with one action always, as its record asks."""
+    watched: _Watched
+    own: bool = False
+    """Whether the record is the user's own configuration, whose code may be run."""
+    tested: tuple[str, ...] = ()
+    """Recordings of the evaluation that it was trained on."""
+
+    def marked(self, links: Sequence[Link]) -> _Judged:
+        """With a label that says so in every table, if it was trained on what is tested."""
+        seen = tuple(seen_in_training(self.trained.trained_on, links))
+        if not seen:
+            return self
+        return replace(
+            self, tested=seen, sender=replace(self.sender, label=f"{self.sender.label} (trained on tested links)")
+        )
+
+    @property
+    def scored(self) -> _Scored | None:
+        """What scores it and its rules; None without rules, or where that would need an artifact's code."""
+        rules = [rule for rule in self.rules if rule.found]
+        known = self.record.reward.name in BUILT_IN and self.record.objective.name in objectives.BUILT_IN
+        if not rules or not (self.own or known):
+            return None
+        record = self.record.model_copy(update={"params": dict(self.trained.params)})
+        candidates = {self.sender.label: Candidate(self.policy.read_bytes())}
+        candidates |= {rule.label: rule.candidate for rule in rules}
+        return _Scored(record, self.spec, self.sender, candidates)
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The best ways to run its scheme without learning."""
+        return [Rule.of(each) for each in self.trained.rules]
+
+    def about(self) -> dict[str, Any]:
+        """What `Evaluation.meta` says of it."""
+        return {
+            "scheme": self.sender.label,
+            "policy": self.policy.name,
+            "policy_seed": self.trained.seed,
+            "policy_versions": self.trained.versions,
+            "trained_on": self.trained.trained_on,
+            "tested_in_training": list(self.tested),
+            "tests": self.trained.tests,
+            "rules": [rule.as_dict() for rule in self.rules],
+            "objective": self.record.objective.name,
+            "logarithmic": self.scored is not None and self.scored.logarithmic,
+            "controls": [control.label for control in self.controls],
+            "expectations": [expectation.model_dump(mode="json") for expectation in self.record.expectations],
+            "categories": self.watched.categories,
+            "shares": self.record.progress.shares,
+            "action_values": list(self.spec.actions),
+        }
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """Scores the policy and the rules on a link by the record's objective."""
+    """Scores a policy and its rules on a link by the record's objective."""
 
     record: TrainConfig
     spec: Spec
-    scheme: str | dict[str, Any]
+    sender: Sender
     candidates: dict[str, Candidate]
     """By label."""
-    logarithmic: bool
 
-    @classmethod
-    def of(
-        cls,
-        record: TrainConfig,
-        spec: Spec,
-        scheme: str | dict[str, Any],
-        label: str,
-        policy: Path,
-        rules: Sequence[Rule],
-        own: bool,
-    ) -> _Scored | None:
-        """None without rules, or if the objective or the reward is code of the user's (`own`: it may be run)."""
-        found = [rule for rule in rules if rule.found]
-        if not found or not (own or (record.reward.name in BUILT_IN and record.objective.name in objectives.BUILT_IN)):
-            return None
-        candidates = {label: Candidate(policy.read_bytes()), **{rule.label: rule.candidate for rule in found}}
-        return cls(record, spec, scheme, candidates, objectives.Objective(record.objective).logarithmic)
+    @property
+    def logarithmic(self) -> bool:
+        """Whether a difference of scores is a relative change."""
+        return objectives.Objective(self.record.objective).logarithmic
 
     def __call__(self, link: Link) -> list[dict[str, Any]]:
         """`scheme`, `score` and figures of each."""
-        document = held_out.scenario(link, Sender("", self.scheme, None, {"params": dict(self.record.params)}))
-        trials = Trials(self.record, self.spec, 1, document)
+        trials = Trials(self.record, self.spec, 1, held_out.scenario(link, replace(self.sender, policy=None)))
+        about = {"policy": self.sender.label, "link_set": link.link_set, "link": link.name, "seed": link.seed}
         out = []
         for label, done in zip(self.candidates, trials.run(list(self.candidates.values()), link.seed, 1), strict=True):
-            figures = ("throughput_mbps", "signal_delay_p95_ms")
-            out.append({"scheme": label, "score": done.score, **{name: float(done.run[name][0]) for name in figures}})
+            figures = {name: float(done.run[name][0]) for name in ("throughput_mbps", "signal_delay_p95_ms")}
+            out.append({**about, "scheme": label, "score": done.score, **figures})
         return out
+
+
+def _judged(policies: Sequence[Path], known: TrainConfig | None = None) -> list[_Judged]:
+    """The policies with their labels: a policy alone has its scheme's name, several have their runs'.
+
+    `known` is the configuration of the only policy, if the caller has it.
+    """
+    out: list[_Judged] = []
+    taken = {*heuristics(), ORACLE, BEST_WINDOW}
+    for policy in policies:
+        trained = artifact.load(policy)
+        record, spec = known or record_of(trained), Spec.of(_core.learned(trained.contract.document))
+        scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
+        label = spec.name
+        if len(policies) > 1:
+            own = policy.parent.name if policy.name == POLICY else policy.stem
+            label, number = own, 2
+            while label in taken:
+                label, number = f"{own} ({number})", number + 1
+        taken.add(label)
+        sender = Sender(label, scheme, str(policy.resolve()), fields)
+        controls = []
+        for control in record.controls:
+            always = Sender(control.label, scheme, {"constant": spec.constant(control.action)}, fields)
+            others = [other for each in out for other in each.controls if other.label == control.label]
+            differs = any(other != always for other in others)
+            controls.append(replace(always, label=f"{label}, {control.label}") if differs else always)
+        out.append(
+            _Judged(policy, trained, record, spec, sender, tuple(controls), _Watched(record, spec), known is not None)
+        )
+    return out
+
+
+def _heuristics(names: Iterable[str]) -> list[str]:
+    """`names`, each once, if they are schemes that need no policy. Raises ConfigError."""
+    known = heuristics()
+    chosen = list(dict.fromkeys(names))
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f'unknown scheme "{name}"{did_you_mean(name, known)}')
+    return chosen
 
 
 class _Watched:
@@ -213,22 +285,22 @@ def run_lineup(
     chosen: Sequence[Link],
     lineup: Sequence[Sender],
     meta: Mapping[str, Any],
-    watched: _Watched | None = None,
+    watched: Mapping[str, _Watched] | None = None,
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
-    scored: _Scored | None = None,
+    scored: Sequence[_Scored] = (),
 ) -> Evaluation:
     """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's.
 
-    `watched` says what is made of learned flows' reports.
+    `watched` says, by label, what is made of learned flows' reports.
     """
-    shown = _representatives(chosen)
     meta = {**meta, "versions": artifact.versions(), **backends.about(backend)}
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
-        futures = [pool.submit(_run_link, link, lineup, watched, link in shown, backend, scored) for link in chosen]
+        args = (lineup, watched or {}, backend, scored)
+        futures = [pool.submit(_run_link, link, link.seed == 0, *args) for link in chosen]
         try:
             for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
                 _collect(result, link, future.result())
@@ -260,16 +332,13 @@ class _LinkRuns:
 
 def _run_link(
     link: Link,
-    lineup: Sequence[Sender],
-    watched: _Watched | None,
     with_series: bool,
+    lineup: Sequence[Sender],
+    watched: Mapping[str, _Watched],
     backend: str,
-    scored: _Scored | None = None,
+    scored: Sequence[_Scored],
 ) -> _LinkRuns:
-    runs = _LinkRuns()
-    if scored is not None:
-        about = {"link_set": link.link_set, "link": link.name, "seed": link.seed}
-        runs.scores = [{**about, **row} for row in scored(link)]
+    runs = _LinkRuns(scores=[row for each in scored for row in each(link)])
     opportunities_ms = held_out.trace_opportunities_ms(link)
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
     about |= {"duration_s": link.duration_s, "base_rtt_ms": link.base_rtt_ms, "buffer_packets": link.buffer_packets}
@@ -288,8 +357,8 @@ def _run_link(
         reports = result["flows"][0].get("reports")
         if sender.policy is not None and reports is not None:
             row["inferences_per_s"] = len(reports) / link.duration_s
-        if watched is not None and sender.policy is not None and reports is not None and len(reports):
-            decided, counts = watched(np.asarray(reports, dtype=np.float32))
+        if sender.label in watched and reports is not None and len(reports):
+            decided, counts = watched[sender.label](np.asarray(reports, dtype=np.float32))
             row |= decided
             if counts is not None:
                 runs.actions[sender.label] = counts
@@ -370,15 +439,6 @@ def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
     actions = result.actions.setdefault(link.group, {})
     for label, counts in runs.actions.items():
         actions[label] = (np.asarray(actions.get(label, 0), dtype=np.int64) + counts).tolist()
-
-
-def _representatives(chosen: Sequence[Link]) -> list[Link]:
-    """The links drawn over time, one per group: the middle one of its first seed; of the recorded traces, the first."""
-    first: dict[str, list[Link]] = {}
-    for link in chosen:
-        if link.seed == 0:
-            first.setdefault(link.group, []).append(link)
-    return [group[0] if group[0].recorded else group[len(group) // 2] for group in first.values()]
 
 
 def _warnings(chosen: Sequence[Link]) -> list[str]:

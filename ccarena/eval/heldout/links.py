@@ -1,18 +1,21 @@
 """The held-out links, in link sets, on which a policy is judged beside the heuristics.
 
-| link set          | capacity                                           | queue                  | from              |
-|-------------------|----------------------------------------------------|------------------------|-------------------|
-| `slides`          | 48 Mbit/s, base RTT 30 ms                          | 1 BDP                  | Hyvar's slides    |
-| `constant`        | 5-100 Mbit/s, base RTT 10-100 ms                   | 1 BDP, 32 at least     | training's range  |
-| `steps`           | anew in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate | ACCT §III, Fig. 4 |
-| `cellular`        | recorded traces, 20 ms one way                     | 100 and 1000 packets   | mahimahi's traces |
-| `cellular-50ms`   | the same, 50 ms one way                            | 100 packets            | ABC, NSDI 2020    |
-| `cellular-uplink` | 20 ms, ACKs over the trace of the other direction  | 100 packets            | 6.829's contest   |
+| link set          | capacity                                          | queue                  | from              |
+|-------------------|---------------------------------------------------|------------------------|-------------------|
+| `slides`          | 48 Mbit/s, base RTT 30 ms                         | 1 BDP                  | Hyvar's slides    |
+| `constant`        | 5-100 Mbit/s, base RTT 10-100 ms                  | 1 BDP, 32 at least     | training's range  |
+| `steps`           | new in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate | ACCT §III, Fig. 4 |
+| `cellular`        | recorded traces, 20 ms one way                    | 100 and 1000 packets   | mahimahi's traces |
+| `cellular-50ms`   | the same, 50 ms one way                           | 100 packets            | ABC, NSDI 2020    |
+| `cellular-uplink` | 20 ms, ACKs over the trace of the other direction | 100 packets            | 6.829's contest   |
 
 Every scheme gets the same links, with ACCT's network agent on them, which only ACCT's packets address. Stepped rates
 are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs for Fig. 4's small,
 medium and large BDP: 10, 40 and 100 ms are ours. Where none of the recorded traces is found, synthetic presets take
 their place, with seeds that training never draws, and each such link says so (`synthetic`).
+
+A user's own traces are the link set `traces`, with the buffers and delays that they are given, and acknowledgements
+over a trace of their own where there is one. What is expected of recorded cellular links is expected of them, too.
 """
 
 from __future__ import annotations
@@ -26,10 +29,14 @@ import numpy as np
 
 from ccarena import traces
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.eval.given_traces import TraceLinks, service
 from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["LINK_SETS", "Link", "Sender", "build", "heuristic", "scenario"]
+__all__ = ["LINK_SETS", "TRACES", "Link", "Sender", "build", "heuristic", "over_traces", "scenario"]
+
+TRACES = "traces"
+"""The link set of the traces that a user names."""
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
@@ -40,7 +47,6 @@ STEP_S = 4.0
 STEPS_RTT_MS = {"small": 10.0, "medium": 40.0, "large": 100.0}
 CELLULAR_DELAY_MS = 20.0
 CELLULAR_BUFFERS_PACKETS = (100, 1000)
-UPLINK_BUFFER_PACKETS = 1000
 
 
 @dataclass(frozen=True)
@@ -61,18 +67,8 @@ class Link:
     """What one expectation is stated over: the link set, and for cellular the buffer."""
     synthetic: bool = False
     """Made up in the place of a recorded trace that was not found."""
-    uplink: dict[str, Any] | None = None
-    """The service of the link that acknowledgements return over; None is a path without a queue."""
-
-    @property
-    def services(self) -> list[dict[str, Any]]:
-        """Of both directions, where they have one."""
-        return [self.service, *([self.uplink] if self.uplink else [])]
-
-    @property
-    def recorded(self) -> bool:
-        """Whether it is one of the cellular link sets."""
-        return self.link_set.startswith("cellular")
+    back: dict[str, Any] | None = None
+    """The `service` of the link that acknowledgements cross; None is pure delay."""
 
     @property
     def base_rtt_ms(self) -> float:
@@ -83,6 +79,16 @@ class Link:
     def capacity_window_ms(self) -> float:
         """Over how long capacity has to be counted to be known: the network agent's 100 ms on a trace, else 0."""
         return 100.0 if self.recorded else 0.0
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its capacity is a trace's, or was made up in the place of one."""
+        return self.link_set.startswith("cellular") or self.link_set == TRACES
+
+    @property
+    def services(self) -> list[dict[str, Any]]:
+        """Of both directions, where they have one."""
+        return [self.service, *([self.back] if self.back else [])]
 
 
 @dataclass(frozen=True)
@@ -106,26 +112,17 @@ def scenario(link: Link, sender: Sender) -> dict[str, Any]:
     flow: dict[str, Any] = {"name": "flow0", "scheme": sender.scheme, "base_rtt_ms": link.base_rtt_ms, **sender.fields}
     if sender.policy is not None:
         flow["policy"] = sender.policy
-    returning = []
-    if link.uplink is not None:
-        queue = {"type": "droptail", "packets": UPLINK_BUFFER_PACKETS}
-        returning = [{"name": "uplink", "service": link.uplink, "queue": queue, "delay_ms": link.delay_ms}]
-        flow |= {"path": ["bottleneck"], "return_path": ["uplink"]}
-        del flow["base_rtt_ms"]
+    queue = {"type": "droptail", "packets": link.buffer_packets}
+    one_way = {"queue": queue, "delay_ms": link.delay_ms}
+    links = [{"name": "bottleneck", "service": link.service, "agent": True, **one_way}]
+    if link.back is not None:
+        links.append({"name": "back", "service": link.back, **one_way})
+        flow |= {"path": ["bottleneck"], "return_path": ["back"]}
     return {
         "version": 1,
         "duration_s": link.duration_s,
         "seed": link.seed,
-        "links": [
-            {
-                "name": "bottleneck",
-                "service": link.service,
-                "queue": {"type": "droptail", "packets": link.buffer_packets},
-                "delay_ms": link.delay_ms,
-                "agent": True,
-            },
-            *returning,
-        ],
+        "links": links,
         "flows": [flow],
         "record": {"packets": True, "reports": sender.policy is not None, "bin_ms": 1},
     }
@@ -140,11 +137,9 @@ def build(
     that cellular links are made of, all that are held out if there are none. Raises ConfigError for an unknown link set
     or recording, or an impossible number.
     """
-    unknown = [name for name in recordings if name not in HELD_OUT]
-    if unknown:
+    _check(seeds, duration_s)
+    if unknown := [name for name in recordings if name not in HELD_OUT]:
         raise ConfigError(f'eval.recordings: unknown recording "{unknown[0]}"{did_you_mean(unknown[0], HELD_OUT)}')
-    if seeds < 1 or (duration_s is not None and not 0 < duration_s < math.inf):
-        raise ConfigError(f"seeds = {seeds}, duration_s = {duration_s}: expected 1 seed or more and a duration above 0")
     out: list[Link] = []
     for name in names:
         if name not in LINK_SETS:
@@ -156,6 +151,40 @@ def build(
 
 def _recording(link: Link) -> str:
     return link.name.split(",")[0]
+
+
+def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) -> list[Link]:
+    """The links over the traces that a user named, `seeds` repetitions each, of 60 s unless `duration_s` is given.
+
+    Raises ConfigError for an impossible number.
+    """
+    _check(seeds, duration_s)
+    length_s = duration_s or LINK_SETS["cellular"][1]
+    out = []
+    for seed in range(seeds):
+        for index, trace, buffer, delay_ms in given.each():
+            how = f"{buffer} packets, {delay_ms:g} ms"
+            forward = service(trace.file, length_s, seed, index)
+            back = service(trace.back, length_s, seed, index) if trace.back else None
+            out.append(
+                Link(
+                    TRACES,
+                    f"{trace.name}, {how}",
+                    seed,
+                    length_s,
+                    delay_ms,
+                    buffer,
+                    forward,
+                    f"traces, {how}",
+                    back=back,
+                )
+            )
+    return out
+
+
+def _check(seeds: int, duration_s: float | None) -> None:
+    if seeds < 1 or (duration_s is not None and not 0 < duration_s < math.inf):
+        raise ConfigError(f"seeds = {seeds}, duration_s = {duration_s}: expected 1 seed or more and a duration above 0")
 
 
 def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:
@@ -241,17 +270,12 @@ def _cellular_uplink(seed: int, duration_s: float) -> list[Link]:
     """Of the recordings whose other direction is there, too; both start at the same moment, as they were made."""
     out = []
     for link in _cellular(seed, duration_s):
-        other = None if link.synthetic else find_trace(_other_direction(_recording(link)))
+        stem, _, direction = _recording(link).rpartition(".")
+        other = None if link.synthetic else find_trace(f"{stem}.{'up' if direction == 'down' else 'down'}")
         if other is not None and link.buffer_packets == CELLULAR_BUFFERS_PACKETS[0]:
-            uplink = {**link.service, "file": str(other)}
-            group = "cellular, ACKs over uplink"
-            out.append(replace(link, link_set="cellular-uplink", group=group, uplink=uplink))
+            back = {**link.service, "file": str(other)}
+            out.append(replace(link, link_set="cellular-uplink", group="cellular, ACKs over uplink", back=back))
     return out
-
-
-def _other_direction(recording: str) -> str:
-    stem, _, direction = recording.rpartition(".")
-    return f"{stem}.{ {'up': 'down', 'down': 'up'}.get(direction, direction) }"
 
 
 def trace_opportunities_ms(link: Link) -> np.ndarray | None:

@@ -127,8 +127,10 @@ def worth_of(result: Evaluation) -> Worth | None:
     meta = result.meta
     rules = [Rule.of(each) for each in meta.get("rules", [])]
     scores: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row in result.scores:
+    for row in (row for row in result.scores if row["policy"] == result.policy):
         scores.setdefault(row["scheme"], {}).setdefault(f"{row['link_set']}: {row['link']}", []).append(row)
+    if result.policy not in scores:
+        return None
     ours = scores[result.policy]
     seeds = int(meta.get("seeds", 1))
     notes = []

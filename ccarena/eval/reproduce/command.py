@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import measurements
+from ccarena.arguments import Unused, refuse
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.reproduce import checks, figures, kernel, pages, policy, runner, runs, suite, tables
@@ -20,6 +21,20 @@ from ccarena.files import write_atomically
 __all__ = ["add_parser", "run"]
 
 SHOWN_FAILURES = 10
+
+
+UNUSED = (
+    Unused(
+        ("suites", "all", "backend", "quick", "seeds", "out", "policy", "jobs", "write_docs"),
+        lambda args: args.list,
+        "beside --list",
+    ),
+    Unused(
+        ("backend", "quick", "seeds", "policy", "jobs", "json"),
+        lambda args: args.write_docs is not None and not args.all and not args.suites,
+        "beside --write-docs alone, which runs nothing",
+    ),
+)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -111,6 +126,7 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                 raise
             print(f"LEFT OUT {one.name}: {error}", file=sys.stderr)
     loaded = [one for one in loaded if one.name in trained]
+    _refuse_in_vain(args, loaded, given)
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
     jobs = 1 if args.backend == KERNEL else args.jobs or os.cpu_count() or 1
@@ -149,6 +165,15 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
         for digest, files in digests:
             tables.print_suite(digest, files)
     return failures
+
+
+def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given: policy.Policies) -> None:
+    """Raises ConfigError for a policy that no suite needs, and for seeds if nothing is random."""
+    needed = {scheme for one in loaded for scheme in one.learned}
+    if spare := [str(each.file) for scheme, each in given.items() if scheme not in needed]:
+        refuse(args, ("policy",), f"with {', '.join(spare)}: no suite that was named runs it")
+    if all(one.suite.compute is not None for one in loaded):
+        refuse(args, ("seeds",), "on suites that are computed and draw nothing at random")
 
 
 def _write_docs(path: Path, out: Path) -> None:

@@ -1,6 +1,7 @@
 //! `ccarena._core`: the simulator for Python. Converts types, nothing else.
 
 mod errors;
+mod integer;
 mod learned;
 mod policy;
 mod simulate;
@@ -17,6 +18,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     learned::register(module)?;
     traces::register(module)?;
     policy::register(module)?;
+    integer::register(module)?;
     worlds::register(module)?;
     trials::register(module)
 }

@@ -11,6 +11,7 @@ use std::path::Path;
 use ccarena_cc::{Action, Time};
 use ccarena_net::Scenario;
 use ccarena_sim::{Files, Sim, Stop};
+use common::{digest_from, next};
 use serde_json::{Value, json};
 
 /// Scheme, its parameters: the defaults, the shipped configurations' and the suites' ablations.
@@ -82,21 +83,8 @@ fn paths() -> Vec<(&'static str, Value, Value, Value)> {
     ]
 }
 
-/// Xorshift64* (Vigna, 2016): the same numbers everywhere.
-fn next(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
-}
-
-/// FNV-1a.
-fn digest(hash: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}
-
 fn of_floats(hash: u64, values: &[f32]) -> u64 {
-    digest(hash, values.iter().flat_map(|x| x.to_bits().to_le_bytes()))
+    digest_from(hash, values.iter().flat_map(|x| x.to_bits().to_le_bytes()))
 }
 
 fn act(sim: &mut Sim, flow: usize, numbers: &mut u64) {
@@ -135,7 +123,7 @@ fn run(document: &Value, seed: u64) -> Value {
     }
     let last: Vec<f64> = report.iter().map(|x| (f64::from(*x) * 1e3).round() / 1e3).collect();
     let goodput: Vec<u64> = sim.flows().iter().map(|f| f.receiver.goodput_bytes).collect();
-    let packets = digest(hash, common::fingerprint(sim).into_bytes());
+    let packets = digest_from(hash, common::fingerprint(sim).into_bytes());
     json!({
         "decisions": decisions, "seen": format!("{hash:016x}"), "packets": format!("{packets:016x}"),
         "goodput_bytes": goodput, "last_report": last,

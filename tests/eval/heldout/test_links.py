@@ -70,7 +70,7 @@ def test_longer_paths_and_acknowledgements_over_the_other_direction(
     document = links.scenario(both[0], links.heuristic("cubic"))
     _core.validate_scenario(json.dumps(document))
     assert document["links"][1]["service"]["file"].endswith("Verizon-LTE-short.up")
-    assert document["flows"][0]["return_path"] == ["uplink"]
+    assert document["flows"][0]["return_path"] == ["back"]
     only = links.build(["cellular", "constant"], 1, duration_s=1.0, recordings=["TMobile-LTE-driving.down"])
     assert {link.name.split(",")[0] for link in only if link.recorded} == {"TMobile-LTE-driving.down"}
     assert any(not link.recorded for link in only)

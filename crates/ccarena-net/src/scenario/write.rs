@@ -91,6 +91,7 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
         "policy": match &f.policy {
             None => Value::Null,
             Some(PolicySpec::Artifact(file)) => json!(file),
+            Some(PolicySpec::Integer(file)) => json!({"integer": file}),
             Some(PolicySpec::Constant(action)) => json!({"constant": action}),
             Some(PolicySpec::Table { by, actions }) => json!({"by": by, "actions": actions}),
             Some(PolicySpec::Nobody) => json!("none"),

@@ -52,3 +52,21 @@ pub fn fingerprint(mut sim: Sim) -> String {
     }
     text
 }
+
+/// Xorshift64* (Vigna, 2016): the same numbers everywhere.
+pub fn next(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+}
+
+/// FNV-1a.
+pub fn digest(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    digest_from(0xcbf2_9ce4_8422_2325, bytes)
+}
+
+/// FNV-1a that goes on from `hash`.
+pub fn digest_from(hash: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
