@@ -24,8 +24,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser(
         "train",
         **kwargs,
-        usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--leave-out CARRIER] [--resume] "
-        "[--print-config]",
+        usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--leave-out CARRIER]\n"
+        "                     [--resume] [--print-config]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
