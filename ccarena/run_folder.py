@@ -10,14 +10,17 @@ from typing import Any
 from ccarena.errors import ConfigError, PolicyError
 
 __all__ = [
+    "BEST",
     "CONFIG",
     "EVALUATION",
+    "LAST",
     "PAGE",
     "POLICY",
     "PROGRESS",
     "RESULTS",
     "ROWS",
     "SUMMARY",
+    "VALIDATION",
     "find_policy",
     "free_folder",
     "newest_run",
@@ -26,7 +29,9 @@ __all__ = [
 ]
 
 CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
-"""What a training writes: its effective configuration, the policy, and a line of figures for every update."""
+"""What a training writes: its effective configuration, the policy, and a line of figures every few updates."""
+VALIDATION, BEST, LAST = "validation.jsonl", "policy.best.safetensors", "policy.last.safetensors"
+"""What its validations write: a line each, the best policy of all, and the last one; `POLICY` is one of the two."""
 RESULTS, EVALUATION, PAGE = "results.json", "evaluation.json", "report.html"
 """What an evaluation writes: every row and series; the verdict and the means; the page for people."""
 ROWS, SUMMARY = "rows.csv", "summary.csv"

@@ -20,7 +20,10 @@ from ccarena.run_folder import CONFIG
 
 INTERRUPTED = 130
 LOCK = ".lock"
-MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval", "baselines", "expectations", "rules")
+MAY_CHANGE = (
+    *("total_decisions", "out", "threads", "checkpoint_every_s", "track"),
+    *("eval", "baselines", "expectations", "rules"),
+)
 """Keys that may differ between a run and its continuation."""
 
 
