@@ -217,15 +217,16 @@ class Trials:
     def __init__(self, domain_json: str | None = None, scenario_json: str | None = None, threads: int = 1) -> None: ...
     def run(
         self,
-        candidates: list[tuple[Policy | float | tuple[int, list[float]], dict[str, float]]],
+        candidates: list[tuple[Policy | float | tuple[str, list[float]] | None, dict[str, float]]],
         seed: int,
         count: int,
         first: int = 0,
     ) -> list[dict[str, Any]]:
         """Trials `first`, ..., `first + count - 1` of `seed` for each candidate; the GIL is released meanwhile.
 
-        A candidate is who decides (a policy, one action always, or a column of the report and an action for each of its
-        categories) and the parameters that differ from the learners'. The answer has, with a row per trial and learner,
-        `figures` float64 `[rows, figures]`, `params` (a dict per row), and `intervals` uint64 `[rows]`, how many of the
-        rows of `reports` `[n, columns]` and `truth` `[n, columns]`, both float32, are each one's.
+        A candidate is who decides (a policy, one action always, a column of the report and an action for each of its
+        categories, or None: nobody) and the parameters that differ from the learners'. The answer has, with a row per
+        trial and learner, `figures` float64 `[rows, figures]`, `params` (a dict per row), and `intervals` uint64
+        `[rows]`, how many of the rows of `reports` `[n, columns]` and `truth` `[n, columns]`, both float32, are each
+        one's.
         """

@@ -14,6 +14,7 @@ from ccarena.configs.keys import keys_of, plain
 from ccarena.configs.load import shipped
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import INTERRUPTED, ConfigError
+from ccarena.traces.held_out import CARRIERS
 
 HELP_COLUMNS = 80
 
@@ -27,7 +28,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser(
         "train",
         **kwargs,
-        usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--resume] [--print-config]",
+        usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--leave-out CARRIER]\n"
+        "                     [--resume] [--print-config]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
@@ -38,13 +40,18 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--resume", action="store_true", help="go on with the run in --out (default: the newest runs/NAME)"
     )
+    parser.add_argument(
+        "--leave-out",
+        metavar="CARRIER",
+        help=f"train on every recording and preset but those of this carrier, and test on those: {', '.join(CARRIERS)}",
+    )
     parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
     parser.set_defaults(overrides=[], train_parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Loads and checks the configuration, then trains. Returns the exit code."""
-    overrides = parse_overrides(args.overrides, options=("config", "resume", "print-config", "help"))
+    overrides = parse_overrides(args.overrides, options=("config", "leave-out", "resume", "print-config", "help"))
     if args.resume and "out" in overrides and "config" in args.given:
         raise ConfigError("--config has no effect beside --resume and --out: the run has its own configuration")
     config = load_config(args.config, overrides)
@@ -53,10 +60,18 @@ def run(args: argparse.Namespace) -> int:
         args.train_parser.epilog = _key_help(args.config, config)
         args.train_parser.print_help()
         return 0
+    if args.leave_out is not None:
+        if args.resume:
+            raise ConfigError("--leave-out has no effect beside --resume: the run has its own configuration")
+        from ccarena.envs.domain import without_carrier
+
+        config, overrides = without_carrier(config, args.leave_out), {}
     if args.print_config:
         print(dump_config(resumed(config, overrides) if args.resume else config), end="")
         return 0
-    return 0 if train(args.config, overrides, resume=args.resume).finished else INTERRUPTED
+    return (
+        0 if train(config if args.leave_out else args.config, overrides, resume=args.resume).finished else INTERRUPTED
+    )
 
 
 def _key_help(name: str, config: TrainConfig) -> str:

@@ -9,7 +9,7 @@ rather the luckiest.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,18 +20,19 @@ from torch import Tensor, nn
 
 from ccarena.agents.actor_critic import ACTOR_GAIN
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
-from ccarena.agents.progress import ReportSums, merge
+from ccarena.agents.evolution_runs import Evaluator, LocalEvaluator
+from ccarena.agents.progress import merge
 from ccarena.configs.schema import CmaEsConfig, EsConfig, EvolutionConfig, TrainConfig
 from ccarena.envs.domain import check_range, param_bounds
 from ccarena.envs.spec import Spec
-from ccarena.envs.trials import Candidate, Trials
+from ccarena.envs.trials import Candidate
 from ccarena.errors import ConfigError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import Graph
 from ccarena.policies.networks import Squash, states_of
 
-__all__ = ["Evaluator", "Evolution", "Genome", "Scored", "Strategy"]
+__all__ = ["Evolution", "Genome", "Ranges", "Strategy"]
 
 Vectors = NDArray[np.float64]
 
@@ -58,51 +59,6 @@ class Strategy(Protocol):
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
         """Back to a `state()`."""
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What a candidate's runs came to."""
-
-    score: float
-    stats: Stats
-
-
-class Evaluator(Protocol):
-    """Who runs candidates: this process, or a cluster."""
-
-    def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
-        """The candidates over the links of `seed`, in their order."""
-
-    def close(self) -> None:
-        """Ends what it has started."""
-
-
-class LocalEvaluator:
-    """In threads of this process."""
-
-    def __init__(self, config: TrainConfig, spec: Spec, threads: int) -> None:
-        assert isinstance(config.algorithm, EvolutionConfig)
-        self._links = config.algorithm.links
-        self._trials = Trials(config, spec, threads)
-        self._sums = ReportSums(spec, config.progress)
-
-    def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
-        """The candidates over the links of `seed`, in their order."""
-        out = []
-        for done in self._trials.run(candidates, seed, self._links):
-            stats: Stats = {
-                "decisions": float(len(done.rewards)),
-                "reward": float(done.rewards.sum(dtype=np.float64)),
-                "episodes": float(len(done.scores)),
-                "return": float(done.rewards.sum(dtype=np.float64)),
-                "episode_decisions": float(len(done.rewards)),
-            }
-            out.append(Scored(done.score, stats | self._sums(done.reports)))
-        return out
-
-    def close(self) -> None:
-        """Nothing was started."""
 
 
 class Constant(nn.Module):
@@ -132,13 +88,12 @@ class Genome:
             self._module = self._network(context) if config.weights else Constant(spec, neutral(spec, config.action))
         self._searched = list(self._module.parameters()) if config.weights else []
         self._states = states_of(self._module)
-        self._ranges = _ranges(context.config, config)
-        start = spec.values(context.config.params)
-        inside = [_share(float(start.get(name, low)), (low, high)) for name, (low, high) in self._ranges.items()]
+        self._ranges = Ranges.of(context.config, config.params, "algorithm.params")
+        inside = self._ranges.shares(spec.values(context.config.params))
         weights = [p.detach().reshape(-1) for p in self._searched]
         self.start: Vectors = np.concatenate([*(w.numpy().astype(np.float64) for w in weights), inside])
         """Where the search begins: the network as it is built, and the record's parameters."""
-        self.weights = self.start.size - len(self._ranges)
+        self.weights = self.start.size - len(self._ranges.ranges)
         """How many of the numbers are weights."""
         self._template, self._places = self._export()
 
@@ -161,10 +116,7 @@ class Genome:
 
     def params(self, x: Vectors) -> dict[str, float]:
         """The parameters of a vector."""
-        return {
-            name: _value(float(share), between)
-            for share, (name, between) in zip(x[self.weights :], self._ranges.items(), strict=True)
-        }
+        return self._ranges.values(x[self.weights :])
 
     def candidate(self, x: Vectors) -> Candidate:
         """A vector as what is tried."""
@@ -251,28 +203,39 @@ def neutral(spec: Spec, action: float | None) -> float:
     return action
 
 
-def _ranges(record: TrainConfig, config: EvolutionConfig) -> dict[str, tuple[float, float]]:
-    known = param_bounds(record)
-    ranges: dict[str, tuple[float, float]] = {}
-    for name, given in config.params.items():
-        low, high = given or known.get(name, (0.0, 0.0))
-        check_range("algorithm.params", name, (low, high), known)
-        if not low < high:
-            raise ConfigError(f"algorithm.params.{name} = [{low:g}, {high:g}]: expected low < high")
-        ranges[name] = (low, high)
-    return ranges
+@dataclass(frozen=True)
+class Ranges:
+    """Parameters that are searched, each in shares of its range: of its logarithm, where the range is above 0."""
 
+    ranges: dict[str, tuple[float, float]]
 
-def _value(share: float, between: tuple[float, float]) -> float:
-    low, high = between
-    share = min(max(share, 0.0), 1.0)
-    return low * (high / low) ** share if low > 0 else low + (high - low) * share
+    @classmethod
+    def of(cls, record: TrainConfig, given: Mapping[str, tuple[float, float] | None], key: str) -> Ranges:
+        """From what the configuration's `key` says. Raises ConfigError for a parameter or a range there is not."""
+        known = param_bounds(record)
+        ranges: dict[str, tuple[float, float]] = {}
+        for name, between in given.items():
+            low, high = between or known.get(name, (0.0, 0.0))
+            check_range(key, name, (low, high), known)
+            if not low < high:
+                raise ConfigError(f"{key}.{name} = [{low:g}, {high:g}]: expected low < high")
+            ranges[name] = (low, high)
+        return cls(ranges)
 
+    def values(self, shares: Vectors) -> dict[str, float]:
+        """Parameters from their shares, which are held to 0..1."""
+        out = {}
+        for share, (name, (low, high)) in zip(np.clip(shares, 0.0, 1.0), self.ranges.items(), strict=True):
+            out[name] = float(low * (high / low) ** share if low > 0 else low + (high - low) * share)
+        return out
 
-def _share(value: float, between: tuple[float, float]) -> float:
-    low, high = between
-    value = min(max(value, low), high)
-    return math.log(value / low) / math.log(high / low) if low > 0 else (value - low) / (high - low)
+    def shares(self, values: Mapping[str, float]) -> Vectors:
+        """The other way round, values being held to their ranges; where none is given, the low end."""
+        out = []
+        for name, (low, high) in self.ranges.items():
+            value = min(max(values.get(name, low), low), high)
+            out.append(math.log(value / low) / math.log(high / low) if low > 0 else (value - low) / (high - low))
+        return np.array(out, dtype=np.float64)
 
 
 class Evolution:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 
 from ccarena.agents.algorithm import Context
-from ccarena.agents.evolution import LocalEvaluator, Scored
+from ccarena.agents.evolution_runs import LocalEvaluator, Scored
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate

@@ -19,7 +19,10 @@ from ccarena.errors import CheckpointError, ConfigError
 from ccarena.run_folder import CONFIG
 
 LOCK = ".lock"
-MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "track", "eval", "baselines", "expectations")
+MAY_CHANGE = (
+    *("total_decisions", "out", "threads", "checkpoint_every_s", "track"),
+    *("eval", "baselines", "expectations", "rules"),
+)
 """Keys that may differ between a run and its continuation."""
 
 

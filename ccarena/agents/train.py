@@ -34,6 +34,7 @@ from ccarena.policies import artifact, export, tensorfile
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import states_of
 from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, resume_command
+from ccarena.terminal import progress_bar
 
 __all__ = ["artifact_of", "check", "environments", "train"]
 
@@ -272,19 +273,29 @@ def artifact_of(context: Context, policy: torch.nn.Module, found: Mapping[str, f
 
 def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
+    config = context.config
+    # Of a run that was finished before and then went on: its links have been opened.
+    tests = artifact.load(out / POLICY).tests if (out / POLICY).is_file() else 0
     _write(out, POLICY, chosen.encode())
     if best.policy:
         _write(out, LAST, chosen.encode())
-        if context.config.validation.policy == "best":
+        if config.validation.policy == "best":
             _write(out, POLICY, best.policy)
             chosen = artifact.load(out / POLICY)
             print(f"the best policy of all validated is that after {best.decisions:,} decisions")
     print(f"policy: {out / POLICY}")
-    if not context.config.eval.link_sets:
+    if not config.eval.link_sets:
         return
+    from ccarena.eval.heldout.rules import search
     from ccarena.eval.heldout.training_run import evaluate_run
 
-    verdict = evaluate_run(out, context.config)
+    rules = []
+    if config.rules.links:
+        with progress_bar("searching rules") as progress:
+            rules = [rule.as_dict() for rule in search(config, context.spec, config.threads, progress)]
+    chosen = replace(chosen, rules=rules, tests=tests + 1)
+    _write(out, POLICY, chosen.encode())
+    verdict = evaluate_run(out, config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
         _write(out, POLICY, replace(chosen, evaluation=figures).encode())

@@ -58,10 +58,11 @@ class LinkConfig(Section):
     step_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 6.0)
     """Time between two steps, s."""
     presets: Literal["auto"] | list[str] = "auto"
-    """Names of synthetic cellular presets (`ccarena traces list` shows them); `auto` is all of them."""
+    """Names of synthetic cellular presets (`ccarena traces list` shows them); `auto` is all of them but those that were
+    fitted to recordings which are tested, or of the validation set."""
     traces: Literal["auto"] | list[str] = "auto"
     """Names or files of recorded traces; `auto` is every one in CCARENA_TRACE_DIR and the other trace folders but those
-    that the evaluation holds out. If that leaves none, such links are not drawn."""
+    that are tested, or of the validation set. If that leaves none, such links are not drawn."""
     augment: Augment | None = None
     """What is made of a recorded trace each time that one is drawn; null takes it as it is."""
     uplinks: float = Field(0.0, ge=0, le=1)

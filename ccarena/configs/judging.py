@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ccarena.configs.sections import MAX_SEED, Count, Section, Text
+from ccarena.configs.sections import MAX_SEED, Count, Pair, Range, Section, Text
 
-LinkSet = Literal["slides", "constant", "steps", "cellular"]
+LinkSet = Literal["slides", "constant", "steps", "cellular", "cellular-50ms", "cellular-uplink"]
 
 
 class ProgressConfig(Section):
@@ -29,6 +29,20 @@ class Control(Section):
     """What tables call it."""
     action: float
     """The action: one of a discrete document's values, or a number within the bounds."""
+
+
+class RulesConfig(Section):
+    """How the best ways to run the scheme without learning are found on training links (docs/training.md)."""
+
+    links: int = Field(32, ge=0, le=100_000)
+    """Links of the training distribution that every candidate runs over; 0 leaves the search out."""
+    law: dict[str, Annotated[Pair, Range(-1e9, 1e9)] | None] = Field({})
+    """Parameters of the document that are tuned together, as `algorithm.params` of cma_es has them (and those, if none
+    are given): the tuned law."""
+    law_action: float | None = None
+    """The action that the tuned law takes always; null is the best of those that were tried."""
+    law_candidates: int = Field(300, ge=1, le=1_000_000)
+    """Candidates that the law's search may try."""
 
 
 class Target(Section):
@@ -87,7 +101,9 @@ class EvalConfig(Section):
 
     link_sets: list[LinkSet] = Field(["constant", "steps", "cellular"])
     """Groups of evaluation links; an empty list leaves the evaluation out."""
+    recordings: list[str] = Field([])
+    """Names of the recordings of cellular links that are tested; an empty list is all that are held out."""
     duration_s: float = Field(30.0, gt=0, le=86_400)
     """Simulated time per run, s."""
-    seeds: int = Field(3, ge=1, le=1000)
+    seeds: int = Field(5, ge=1, le=1000)
     """Seeds per link."""

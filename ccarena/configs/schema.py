@@ -12,7 +12,15 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from ccarena.configs.distribution import CrossTraffic, EnvConfig, LinkConfig, LinkKinds
-from ccarena.configs.judging import Control, EvalConfig, ExpectationConfig, ProgressConfig, Target, ValidationConfig
+from ccarena.configs.judging import (
+    Control,
+    EvalConfig,
+    ExpectationConfig,
+    ProgressConfig,
+    RulesConfig,
+    Target,
+    ValidationConfig,
+)
 from ccarena.configs.learning import (
     A3CConfig,
     AlgorithmConfig,
@@ -47,6 +55,7 @@ __all__ = [
     "OwnAlgorithm",
     "ProgressConfig",
     "RewardConfig",
+    "RulesConfig",
     "Sb3Config",
     "Target",
     "TrainConfig",
@@ -98,7 +107,9 @@ class TrainConfig(Section):
     baselines: list[str] = Field(["cubic", "bbr", "reno"])
     """Heuristics that the evaluation runs beside the policy."""
     controls: list[Control] = Field([])
-    """The scheme with one action always: what learning has to beat."""
+    """The scheme with one action always, for the tables of an evaluation."""
+    rules: RulesConfig = RulesConfig()
+    """What learning has to beat: how the best rules without learning are searched."""
     expectations: list[ExpectationConfig] = Field([])
     """What the policy has to reach for the verdict "learned"."""
     eval: EvalConfig = EvalConfig()

@@ -38,7 +38,16 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
         lambda c: not c.validation.kinds,
         "validation.kinds is empty",
     ),
-    (("eval.duration_s", "eval.seeds"), lambda c: not c.eval.link_sets, "eval.link_sets is empty"),
+    (
+        ("eval.duration_s", "eval.seeds", "eval.recordings", "rules.links"),
+        lambda c: not c.eval.link_sets,
+        "eval.link_sets is empty",
+    ),
+    (
+        ("rules.law", "rules.law_action", "rules.law_candidates"),
+        lambda c: not c.rules.links or not c.eval.link_sets,
+        "no rules are searched",
+    ),
 )
 """Keys, of which configurations they are in vain, and why."""
 

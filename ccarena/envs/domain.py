@@ -14,7 +14,7 @@ from ccarena.envs.spec import document_of
 from ccarena.errors import ConfigError, TraceError, did_you_mean
 from ccarena.scenario import scenario_json
 from ccarena.traces import available, find
-from ccarena.traces.held_out import HELD_OUT
+from ccarena.traces.held_out import CARRIERS, HELD_OUT, VALIDATION, carrier_of, derives_from, free
 
 
 def sources(record: TrainConfig, scenario: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
@@ -85,6 +85,28 @@ def domain_json(record: TrainConfig) -> str:
     return json.dumps(document)
 
 
+def without_carrier(record: TrainConfig, carrier: str) -> TrainConfig:
+    """`record` trained on every recording and preset but those of `carrier`, and tested on recordings of it alone.
+
+    Recordings of the validation set stay out. Raises ConfigError for an unknown carrier.
+    """
+    _known("--leave-out", "carrier", carrier, list(CARRIERS))
+    tested = [name for name in HELD_OUT if carrier_of(name) == carrier]
+
+    def others(names: list[str]) -> list[str]:
+        return [name for name in names if carrier_of(name) != carrier and derives_from(name) not in VALIDATION]
+
+    presets = others([preset["name"] for preset in _core.cellular_presets()])
+    link = record.env.link.model_copy(update={"traces": others(sorted(available())) or "auto", "presets": presets})
+    return record.model_copy(
+        update={
+            "name": f"{record.name}-without-{carrier}",
+            "env": record.env.model_copy(update={"link": link}),
+            "eval": record.eval.model_copy(update={"recordings": tested}),
+        }
+    )
+
+
 def trained_on(record: TrainConfig) -> list[dict[str, str]]:
     """Everything that training on `record` draws capacity from: `kind` (trace, preset or distribution), name, digest.
 
@@ -112,7 +134,7 @@ def digest(data: bytes) -> str:
 
 def _presets(names: str | list[str]) -> list[str]:
     known = [preset["name"] for preset in _core.cellular_presets()]
-    return known if isinstance(names, str) else [_known("env.link.presets", "preset", n, known) for n in names]
+    return free(known) if isinstance(names, str) else [_known("env.link.presets", "preset", n, known) for n in names]
 
 
 def heuristics(key: str, names: list[str]) -> list[str]:
@@ -161,7 +183,7 @@ def _known(key: str, what: str, name: str, known: list[str]) -> str:
 def _traces(names: str | list[str]) -> list[str]:
     if not isinstance(names, str):
         return [str(_trace(name)) for name in names]
-    return [str(path) for name, path in sorted(available().items()) if name not in HELD_OUT]
+    return [str(path) for name, path in sorted(available().items()) if free([name])]
 
 
 def _trace(name: str) -> Path:

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.configs.schema import TrainConfig
-from ccarena.envs.domain import domain_json
+from ccarena.envs.domain import sources
 from ccarena.envs.objectives import Objective
 from ccarena.envs.rewards import Columns, Reward
 from ccarena.envs.spec import Spec
 
 __all__ = ["Answers", "Candidate", "Outcome", "Trials"]
 
-Answers = bytes | float | tuple[int, list[float]]
-"""Who decides: a policy artifact's bytes; one action always (an index, or a continuous value); or a column of the
-report and such an action for each of its categories 0, 1, ..."""
+Answers = bytes | float | tuple[str, list[float]] | None
+"""Who decides: a policy artifact's bytes; one action always (an index, or a continuous value); a column of the report
+and such an action for each of its categories 0, 1, ...; or nobody, which leaves the base alone."""
 
 RUNS_AT_ONCE = 256
 """Of the runs whose reports are in memory at a time."""
@@ -58,13 +58,18 @@ class Outcome:
 
 
 class Trials:
-    """Runs candidates over the record's links. Raises what `domain_json`, `Reward` and `Objective` do."""
+    """Runs candidates over the record's links, or over one scenario, whose learners have no policy.
 
-    def __init__(self, record: TrainConfig, spec: Spec, threads: int) -> None:
+    Raises what `domain_json`, `Reward` and `Objective` do.
+    """
+
+    def __init__(
+        self, record: TrainConfig, spec: Spec, threads: int, scenario: Mapping[str, Any] | None = None
+    ) -> None:
         self._spec = spec
         self._reward, self._objective = Reward(record.reward, spec), Objective(record.objective)
         self._params = spec.values(record.params)
-        self._trials = _core.Trials(domain_json(record), threads=threads)
+        self._trials = _core.Trials(*sources(record, scenario), threads=threads)
 
     def run(self, candidates: Sequence[Candidate], seed: int, count: int, first: int = 0) -> list[Outcome]:
         """Trials `first`, ..., `first + count - 1` of `seed`, of every candidate. Raises TraceError or PolicyError."""

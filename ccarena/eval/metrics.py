@@ -40,6 +40,7 @@ __all__ = [
     "power",
     "queue_cdf",
     "queueing_delay_ms",
+    "sage_score",
     "satisfaction",
     "share_within_delay",
     "share_within_packets",
@@ -208,6 +209,11 @@ def power(throughput: float, signal_delay_p95: float) -> float:
     return throughput / (signal_delay_p95 / 1e3) if signal_delay_p95 > 0 else math.nan
 
 
+def sage_score(throughput: float, delay_mean: float) -> float:
+    """S = throughput² (Mbit/s)² over mean one-way delay (ms), propagation included (Sage's league, ccBench)."""
+    return throughput**2 / delay_mean if delay_mean > 0 else math.nan
+
+
 def loss_share(dropped_packets: float, delivered_packets: float) -> float:
     """Packets dropped at the link over those that came to it (Pantheon: 1 - egress / ingress)."""
     offered = dropped_packets + delivered_packets
@@ -355,6 +361,7 @@ FIGURES: dict[str, Figure] = {
     ),
     "inferences_per_s": Figure("Inferences", "1/s", 1, "Decisions of a learned flow per second of the run."),
     "power": Figure("Power", "Mbit/s/s", 1, "Throughput over p95 signal delay (MIT 6.829, Stanford CS244)."),
+    "sage_score": Figure("S", "(Mbit/s)²/ms", 2, "Throughput squared over mean one-way delay (Sage's league)."),
     "loss_share": Figure("Loss", "share", 5, "Packets that the queue dropped over those that came to it (Pantheon)."),
     "satisfaction": Figure("Satisfaction", "x/a", 3, "Goodput over the least rate that the flow requires (Hercules)."),
     "max_min_distance": Figure(
@@ -436,5 +443,6 @@ def summarise(
         "signal_delay_p95_ms": signal,
         "self_inflicted_delay_ms": signal - omniscient,
         "power": power(rate, signal),
+        "sage_score": sage_score(rate, mean(one_way)),
         "loss_share": loss_share(drops, len(mine)),
     }

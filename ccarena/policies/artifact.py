@@ -6,11 +6,12 @@ docs/artifact.md has every entry. Nothing in it is executed or unpickled. Readin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata as packages
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,10 @@ class Artifact:
     """Every trace, preset and distribution of scenarios that it was trained on: `kind`, `name`, `digest`."""
     evaluation: dict[str, Any] = field(default_factory=dict)
     """Figures that it reached after training; empty if it was not evaluated."""
+    rules: list[dict[str, Any]] = field(default_factory=list)
+    """The best ways to run its scheme without learning, found on its training links (`ccarena.eval.heldout.rules`)."""
+    tests: int = 0
+    """How often the tested links were opened for it before it was saved."""
 
     @classmethod
     def of(
@@ -58,6 +63,8 @@ class Artifact:
         seed: int = 0,
         trained_on: Sequence[Mapping[str, str]] = (),
         evaluation: Mapping[str, Any] | None = None,
+        rules: Sequence[Mapping[str, Any]] = (),
+        tests: int = 0,
     ) -> Artifact:
         """The artifact of a network that was trained with the software that is installed."""
         return cls(
@@ -69,6 +76,8 @@ class Artifact:
             versions(),
             [dict(each) for each in trained_on],
             dict(evaluation or {}),
+            [dict(each) for each in rules],
+            tests,
         )
 
     @property
@@ -116,6 +125,8 @@ class Artifact:
             "versions": _json(self.versions),
             "trained_on": _json(self.trained_on),
             "evaluation": _json(self.evaluation),
+            "rules": _json(self.rules),
+            "tests": str(self.tests),
         }
         data = tensorfile.encode(self.tensors, metadata)
         _check(data)
@@ -165,6 +176,13 @@ def load_policy(policy: str | os.PathLike[str]) -> Artifact:
     return load(find_policy(os.fspath(policy)))
 
 
+def count_test(path: Path) -> None:
+    """Counts in the artifact at `path` that the tested links were opened for it once more, if it can be written."""
+    policy = load(path)
+    with contextlib.suppress(PolicyError):
+        replace(policy, tests=policy.tests + 1).save(path)
+
+
 def _decode(data: bytes) -> Artifact:
     tensorfile.refuse_pickle(data)
     _check(data)
@@ -178,19 +196,18 @@ def _decode(data: bytes) -> Artifact:
         tuple(_parse(metadata, "actions", list)),
         (bounds[0], bounds[1]) if bounds else None,
     )
-    try:
-        seed = int(metadata.get("seed", ""))
-    except ValueError:
-        raise PolicyError(f"metadata `seed` is {metadata.get('seed')!r}; expected an integer") from None
     return Artifact(
         contract,
         Graph.of_json(_parse(metadata, "graph", dict), tensors),
         _parse(metadata, "params", dict),
         _parse(metadata, "training", dict),
-        seed,
+        _whole(metadata, "seed"),
         _parse(metadata, "versions", dict),
         _parse(metadata, "trained_on", list),
         _parse(metadata, "evaluation", dict),
+        # Files of before there were any have neither.
+        _parse(metadata, "rules", list) if "rules" in metadata else [],
+        _whole(metadata, "tests") if "tests" in metadata else 0,
     )
 
 
@@ -204,12 +221,19 @@ def _check(data: bytes) -> None:
 def versions() -> dict[str, str]:
     """Versions of this Python and of the installed packages that training depends on."""
     found = {"python": platform.python_version()}
-    for name in ("ccarena", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib"):
+    for name in ("ccarena", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "cma"):
         try:
             found[name] = packages.version(name)
         except packages.PackageNotFoundError:
             continue
     return found
+
+
+def _whole(metadata: Mapping[str, str], key: str) -> int:
+    try:
+        return int(metadata.get(key, ""))
+    except ValueError:
+        raise PolicyError(f"metadata `{key}` is {metadata.get(key)!r}; expected an integer") from None
 
 
 def _json(value: Any) -> str:

@@ -44,6 +44,8 @@ def show_policy(args: argparse.Namespace) -> None:
         "seed": policy.seed,
         "versions": policy.versions,
         "trained_on": policy.trained_on,
+        "tests": policy.tests,
+        "rules": policy.rules,
         "evaluation": policy.evaluation,
     }
     if args.json:
@@ -62,6 +64,9 @@ def show_policy(args: argparse.Namespace) -> None:
     print(f"trained    {policy.training.get('name', 'unnamed')}, seed {policy.seed}, {_pairs(policy.versions)}")
     for each in policy.trained_on:
         print(f"on         {each.get('kind')} {each.get('name')} {each.get('digest')}")
+    print(f"tested     on held-out links {policy.tests} times")
+    for rule in policy.rules:
+        print(f"beside     {rule.get('label')}: {rule.get('missing') or rule.get('score')}")
     print(f"evaluated  {policy.evaluation.get('verdict', 'no') if policy.evaluation else 'no'}")
 
 

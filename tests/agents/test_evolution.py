@@ -16,7 +16,8 @@ from ccarena.agents import train as training
 from ccarena.agents.algorithm import Context
 from ccarena.agents.cma_es import CmaEs
 from ccarena.agents.es import Es, centred_ranks
-from ccarena.agents.evolution import Evolution, Genome, LocalEvaluator, Strategy
+from ccarena.agents.evolution import Evolution, Genome, Strategy
+from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import CmaEsConfig, EsConfig
 from ccarena.envs.spec import spec_of

@@ -15,7 +15,8 @@ import pytest
 
 from ccarena.agents.a3c import Learner
 from ccarena.agents.algorithm import Context, MakeEnvs
-from ccarena.agents.evolution import Genome, LocalEvaluator
+from ccarena.agents.evolution import Genome
+from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.agents.ray_evolution import RayEvaluator
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig

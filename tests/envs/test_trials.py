@@ -16,7 +16,7 @@ from ccarena.configs.schema import TrainConfig
 from ccarena.envs.domain import domain_json
 from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate, Trials
-from ccarena.errors import ActionError, ConfigError
+from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval import metrics
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
@@ -61,7 +61,7 @@ def test_a_policy_and_a_table_that_always_say_the_same_are_that_constant() -> No
     with torch.no_grad():
         network.bias.copy_(torch.arange(15) == 9)
     policy = Artifact(spec.contract, export.to_graph(network, spec.size)).encode()
-    table = (spec.report.index("zone"), [9.0] * 4)
+    table = ("zone", [9.0] * 4)
     constant, *others = Trials(config, spec, threads=2).run([Candidate(a) for a in (9.0, policy, table)], 2, 3)
     for other in others:
         np.testing.assert_array_equal(constant.reports, other.reports)
@@ -70,7 +70,7 @@ def test_a_policy_and_a_table_that_always_say_the_same_are_that_constant() -> No
 def test_a_table_acts_by_the_category_of_the_interval_before() -> None:
     config = record(env__link__signal=1)
     spec = spec_of(config)
-    (outcome,) = Trials(config, spec, 1).run([Candidate((spec.report.index("zone"), [14.0, 0.0, 3.0, 5.0]))], 3, 1)
+    (outcome,) = Trials(config, spec, 1).run([Candidate(("zone", [14.0, 0.0, 3.0, 5.0]))], 3, 1)
     zone = outcome.reports[:, spec.report.index("zone")].astype(int)
     alpha = outcome.reports[:, spec.report.index("alpha")]
     expected = np.array([spec.actions[i] for i in (14, 0, 3, 5)])
@@ -134,7 +134,7 @@ def test_a_wrong_objective_is_refused(objective: Any, message: str) -> None:
 def test_what_cannot_decide_is_refused() -> None:
     config = record()
     trials = Trials(config, spec_of(config), threads=1)
-    with pytest.raises(ActionError, match="expected an index from 0 to 14"):
+    with pytest.raises(PolicyError, match="expected an index from 0 to 14"):
         trials.run([Candidate(15.0)], 1, 1)
     with pytest.raises(ConfigError, match=r"env\.drawn: unknown parameter \"budget_mss\""):
         drawn = record(env__drawn={"budget_mss": 5})

@@ -49,7 +49,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--schemes", nargs="*", metavar="SCHEME", help="heuristics (those of the policies' records, or cubic bbr reno)"
     )
     parser.add_argument(
-        "--seeds", type=int, metavar="N", help="repetitions per link (3), or of the scenario, from its own seed on (1)"
+        "--seeds", type=int, metavar="N", help="repetitions per link (5), or of the scenario, from its own seed on (1)"
     )
     parser.add_argument(
         "--duration-s", type=float, metavar="S", help="time per run (the link set's own, 30 or 60; the scenario's own)"
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         link_sets=args.link_sets,
         traces=over,
         schemes=args.schemes,
-        seeds=3 if args.seeds is None else args.seeds,
+        seeds=5 if args.seeds is None else args.seeds,
         duration_s=args.duration_s,
         backend=args.backend,
         threads=args.threads,

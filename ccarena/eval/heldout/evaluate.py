@@ -9,6 +9,7 @@ counts it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,28 +21,33 @@ import numpy as np
 from ccarena import _core, backends
 from ccarena.backends import SIM
 from ccarena.configs.schema import TrainConfig
+from ccarena.envs import objectives
 from ccarena.envs.domain import digest
 from ccarena.envs.rewards import BUILT_IN, Reward
 from ccarena.envs.spec import Spec
+from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval import metrics
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import links as held_out
-from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link, Sender
 from ccarena.eval.heldout.oracle import one_rtt_late
+from ccarena.eval.heldout.rules import Rule
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
 from ccarena.policies.record import record_of, scheme_of
 from ccarena.run_folder import POLICY
 from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
-from ccarena.traces.held_out import HELD_OUT
+from ccarena.traces.held_out import HELD_OUT, derives_from
 
 __all__ = ["evaluate", "run_lineup"]
 
 BASELINES = ("cubic", "bbr", "reno")
 """What runs where no policy's record says otherwise."""
+WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
+"""Fixed windows that are tried, in bandwidth-delay products of the link's mean capacity."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
 SERIES_BIN_S = 0.1
 
@@ -57,22 +63,29 @@ def evaluate(
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
+    record: TrainConfig | None = None,
 ) -> Evaluation:
     """Run `policies`, the heuristics `schemes` and each policy's scheme with one action always over held-out links.
 
     `link_sets` and `schemes` of None are those of the policies' records; the controls are. Links `over` traces are run
     beside the link sets that are named, and instead of the records' if none is. `seeds` repetitions per link,
     `duration_s` of simulated or, with the backend `kernel`, real time each (None: the link set's own). Without a policy
-    only the heuristics run. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or
+    only the heuristics run. In the simulator each policy and its artifact's rules without learning are scored by its
+    record's objective, too. `record` is the configuration of the only policy, whose own code may be run for that; an
+    artifact's never is. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or
     TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
     """
     backends.about(backend)
-    judged = _judged(policies)
+    judged = _judged(policies, record)
     records = [each.record for each in judged]
     own = list(dict.fromkeys(name for record in records for name in record.eval.link_sets))
     names = list(link_sets or ([] if over is not None else own or held_out.LINK_SETS))
     baselines = dict.fromkeys(name for record in records for name in record.baselines) if records else BASELINES
     chosen = _heuristics(baselines if schemes is None else schemes)
+    recordings = [name for each in records for name in each.eval.recordings]
+    links = held_out.build(names, seeds, duration_s, recordings)
+    links += [] if over is None else held_out.over_traces(over, seeds, duration_s)
+    judged = [each.marked(links) for each in judged]
     compared = [e.relative_to for record in records for e in record.expectations if e.relative_to is not None]
     lineup = [
         *(each.sender for each in judged),
@@ -89,12 +102,18 @@ def evaluate(
         meta |= judged[0].about()
     elif judged:
         meta["policies"] = [each.about() for each in judged]
-    links = held_out.build(names, seeds, duration_s)
-    links += [] if over is None else held_out.over_traces(over, seeds, duration_s)
-    result = run_lineup(links, lineup, meta, watched, threads, progress, backend)
-    for each in judged:
-        result.warnings += each.seen(meta.get("traces", {}))
-    return result
+    scored = [each.scored for each in judged if each.scored is not None] if backend == SIM else []
+    return run_lineup(links, lineup, meta, watched, threads, progress, backend, scored)
+
+
+def seen_in_training(trained_on: Sequence[Mapping[str, str]], tested: Sequence[Link]) -> list[str]:
+    """Recordings among the `tested` links that a policy was trained on, themselves or by what was fitted to them."""
+    files = {Path(service["file"]) for link in tested for service in link.services if service["type"] == "trace"}
+    digests = {digest(file.read_bytes()): file.name for file in files}
+    names = {file.name for file in files}
+    seen = {digests[each["digest"]] for each in trained_on if each.get("digest") in digests}
+    seen |= {origin for each in trained_on if (origin := derives_from(each.get("name", ""))) in names}
+    return sorted(seen)
 
 
 @dataclass(frozen=True)
@@ -109,6 +128,36 @@ class _Judged:
     controls: tuple[Sender, ...]
     """Its scheme with one action always, as its record asks."""
     watched: _Watched
+    own: bool = False
+    """Whether the record is the user's own configuration, whose code may be run."""
+    tested: tuple[str, ...] = ()
+    """Recordings of the evaluation that it was trained on."""
+
+    def marked(self, links: Sequence[Link]) -> _Judged:
+        """With a label that says so in every table, if it was trained on what is tested."""
+        seen = tuple(seen_in_training(self.trained.trained_on, links))
+        if not seen:
+            return self
+        return replace(
+            self, tested=seen, sender=replace(self.sender, label=f"{self.sender.label} (trained on tested links)")
+        )
+
+    @property
+    def scored(self) -> _Scored | None:
+        """What scores it and its rules; None without rules, or where that would need an artifact's code."""
+        rules = [rule for rule in self.rules if rule.found]
+        known = self.record.reward.name in BUILT_IN and self.record.objective.name in objectives.BUILT_IN
+        if not rules or not (self.own or known):
+            return None
+        record = self.record.model_copy(update={"params": dict(self.trained.params)})
+        candidates = {self.sender.label: Candidate(self.policy.read_bytes())}
+        candidates |= {rule.label: rule.candidate for rule in rules}
+        return _Scored(record, self.spec, self.sender, candidates)
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The best ways to run its scheme without learning."""
+        return [Rule.of(each) for each in self.trained.rules]
 
     def about(self) -> dict[str, Any]:
         """What `Evaluation.meta` says of it."""
@@ -118,6 +167,11 @@ class _Judged:
             "policy_seed": self.trained.seed,
             "policy_versions": self.trained.versions,
             "trained_on": self.trained.trained_on,
+            "tested_in_training": list(self.tested),
+            "tests": self.trained.tests,
+            "rules": [rule.as_dict() for rule in self.rules],
+            "objective": self.record.objective.name,
+            "logarithmic": self.scored is not None and self.scored.logarithmic,
             "controls": [control.label for control in self.controls],
             "expectations": [expectation.model_dump(mode="json") for expectation in self.record.expectations],
             "categories": self.watched.categories,
@@ -125,20 +179,43 @@ class _Judged:
             "action_values": list(self.spec.actions),
         }
 
-    def seen(self, digests: Mapping[str, str]) -> list[str]:
-        """A warning if the policy was trained on one of these traces, by name."""
-        known = {each.get("digest") for each in self.trained.trained_on if each.get("kind") == "trace"}
-        names = sorted(name for name, digest in digests.items() if digest in known)
-        return [f"not held out: {self.sender.label} was trained on {', '.join(names)}"] if names else []
+
+@dataclass(frozen=True)
+class _Scored:
+    """Scores a policy and its rules on a link by the record's objective."""
+
+    record: TrainConfig
+    spec: Spec
+    sender: Sender
+    candidates: dict[str, Candidate]
+    """By label."""
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether a difference of scores is a relative change."""
+        return objectives.Objective(self.record.objective).logarithmic
+
+    def __call__(self, link: Link) -> list[dict[str, Any]]:
+        """`scheme`, `score` and figures of each."""
+        trials = Trials(self.record, self.spec, 1, held_out.scenario(link, replace(self.sender, policy=None)))
+        about = {"policy": self.sender.label, "link_set": link.link_set, "link": link.name, "seed": link.seed}
+        out = []
+        for label, done in zip(self.candidates, trials.run(list(self.candidates.values()), link.seed, 1), strict=True):
+            figures = {name: float(done.run[name][0]) for name in ("throughput_mbps", "signal_delay_p95_ms")}
+            out.append({**about, "scheme": label, "score": done.score, **figures})
+        return out
 
 
-def _judged(policies: Sequence[Path]) -> list[_Judged]:
-    """The policies with their labels: a policy alone has its scheme's name, several have their runs'."""
+def _judged(policies: Sequence[Path], known: TrainConfig | None = None) -> list[_Judged]:
+    """The policies with their labels: a policy alone has its scheme's name, several have their runs'.
+
+    `known` is the configuration of the only policy, if the caller has it.
+    """
     out: list[_Judged] = []
-    taken = {*heuristics(), ORACLE}
+    taken = {*heuristics(), ORACLE, BEST_WINDOW}
     for policy in policies:
         trained = artifact.load(policy)
-        record, spec = record_of(trained), Spec.of(_core.learned(trained.contract.document))
+        record, spec = known or record_of(trained), Spec.of(_core.learned(trained.contract.document))
         scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
         label = spec.name
         if len(policies) > 1:
@@ -151,10 +228,12 @@ def _judged(policies: Sequence[Path]) -> list[_Judged]:
         controls = []
         for control in record.controls:
             always = Sender(control.label, scheme, {"constant": spec.constant(control.action)}, fields)
-            known = [other for each in out for other in each.controls if other.label == control.label]
-            differs = any(other != always for other in known)
+            others = [other for each in out for other in each.controls if other.label == control.label]
+            differs = any(other != always for other in others)
             controls.append(replace(always, label=f"{label}, {control.label}") if differs else always)
-        out.append(_Judged(policy, trained, record, spec, sender, tuple(controls), _Watched(record, spec)))
+        out.append(
+            _Judged(policy, trained, record, spec, sender, tuple(controls), _Watched(record, spec), known is not None)
+        )
     return out
 
 
@@ -210,6 +289,7 @@ def run_lineup(
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
+    scored: Sequence[_Scored] = (),
 ) -> Evaluation:
     """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's.
 
@@ -219,7 +299,8 @@ def run_lineup(
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
-        futures = [pool.submit(_run_link, link, lineup, watched or {}, link.seed == 0, backend) for link in chosen]
+        args = (lineup, watched or {}, backend, scored)
+        futures = [pool.submit(_run_link, link, link.seed == 0, *args) for link in chosen]
         try:
             for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
                 _collect(result, link, future.result())
@@ -246,13 +327,19 @@ class _LinkRuns:
     rows: list[dict[str, Any]] = field(default_factory=list)
     queue_ns: dict[str, np.ndarray] = field(default_factory=dict)
     actions: dict[str, np.ndarray] = field(default_factory=dict)
+    scores: list[dict[str, Any]] = field(default_factory=list)
     series: dict[str, Any] | None = None
 
 
 def _run_link(
-    link: Link, lineup: Sequence[Sender], watched: Mapping[str, _Watched], with_series: bool, backend: str
+    link: Link,
+    with_series: bool,
+    lineup: Sequence[Sender],
+    watched: Mapping[str, _Watched],
+    backend: str,
+    scored: Sequence[_Scored],
 ) -> _LinkRuns:
-    runs = _LinkRuns()
+    runs = _LinkRuns(scores=[row for each in scored for row in each(link)])
     opportunities_ms = held_out.trace_opportunities_ms(link)
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
     about |= {"duration_s": link.duration_s, "base_rtt_ms": link.base_rtt_ms, "buffer_packets": link.buffer_packets}
@@ -280,10 +367,12 @@ def _run_link(
         log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
         runs.queue_ns[sender.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
         if with_series:
-            lines[sender.label] = {
-                "rate_mbps": metrics.bin_throughput_mbps(log, link.duration_s, SERIES_BIN_S),
-                "queueing_delay_ms": metrics.bin_queueing_delay_ms(log, link.duration_s, SERIES_BIN_S),
-            }
+            lines[sender.label] = _over_time(result, link)
+    if backend == SIM:
+        figures, result = _best_window(link, capacity)
+        runs.rows.append({**about, "scheme": BEST_WINDOW, "capacity_mbps": float(capacity.mean()), **figures})
+        if with_series:
+            lines[BEST_WINDOW] = _over_time(result, link)
     per_bin = round(SERIES_BIN_S * 1e3)
     for gain in ORACLE_GAINS if link.recorded else ORACLE_GAINS[:1]:
         bound = one_rtt_late(
@@ -310,8 +399,37 @@ def _run_link(
     return runs
 
 
+def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
+    """Rate and largest queueing delay of each bin."""
+    log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+    return {
+        "rate_mbps": metrics.bin_throughput_mbps(log, link.duration_s, SERIES_BIN_S),
+        "queueing_delay_ms": metrics.bin_queueing_delay_ms(log, link.duration_s, SERIES_BIN_S),
+    }
+
+
+def _best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
+    """The figures and the run of the fixed window that has most power on this very link; with `window` in packets."""
+    bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
+    best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})
+    for window in sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP}):
+        sender = Sender(BEST_WINDOW, "fixed", None, {"params": {"window": window}})
+        result = backends.execute(held_out.scenario(link, sender), SIM)
+        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+        # The signal delay is of the queue alone: without any, power has no bound.
+        delay_ms = metrics.percentile(metrics.signal_delay_ms(log), 0.95) + link.delay_ms
+        power = metrics.power(metrics.throughput_mbps(log, 0.0, link.duration_s), delay_ms)
+        if power > best[0] or not best[1]:
+            best = power, window, result
+    _, window, result = best
+    opportunities_ms = held_out.trace_opportunities_ms(link)
+    figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
+    return {**figures, "window": float(window)}, result
+
+
 def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
     result.rows += [plain(row) for row in runs.rows]
+    result.scores += [plain(row) for row in runs.scores]
     if runs.series is not None:
         result.series.append(plain(runs.series))
     queues = result.queue_ns.setdefault(link.group, {})

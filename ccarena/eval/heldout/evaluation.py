@@ -11,10 +11,12 @@ from ccarena.errors import ConfigError
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
 
-__all__ = ["ORACLE", "Evaluation"]
+__all__ = ["BEST_WINDOW", "ORACLE", "Evaluation"]
 
 ORACLE = "oracle"
 """The label of `ccarena.eval.heldout.oracle`, which is in the rows beside the schemes."""
+BEST_WINDOW = "best fixed window"
+"""The label of the fixed window that has most power on each link, chosen with hindsight."""
 
 
 @dataclass
@@ -32,10 +34,15 @@ class Evaluation:
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
     """By group and learned scheme: how often each action was chosen after an interval of each category
     `[categories][actions]`; empty if the record names no category or actions are continuous."""
+    scores: list[dict[str, Any]] = field(default_factory=list)
+    """By its record's objective, of each `policy` and of the rules without learning: `link_set`, `link`, `seed`,
+    `scheme`, `score`, `throughput_mbps` and `signal_delay_p95_ms`."""
     meta: dict[str, Any] = field(default_factory=dict)
     """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `controls`,
-    those of the scheme with one action always; `expectations`, as in its record; `categories` and `action_values` of
-    `actions`; `shares`, as in its record's `progress`; and `trained_on`. Of several, `policies` lists these."""
+    those of the scheme with one action always; `rules`, the best ones without learning; `objective`, by which scores
+    are, and whether it is `logarithmic`; `trained_on`, what of the tested links is in that (`tested_in_training`), and
+    how often they were opened for it before (`tests`); `expectations`, as in its record; `categories` and
+    `action_values` of `actions`; `shares`, as in its record's `progress`. Of several, `policies` lists these."""
     warnings: list[str] = field(default_factory=list)
     """What a reader must know before believing a row."""
 

@@ -17,6 +17,7 @@ from ccarena.configs.schema import ExpectationConfig
 from ccarena.eval.figure_text import show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.links import TRACES
+from ccarena.eval.heldout.worth import Worth, worth_of
 from ccarena.eval.metrics import FIGURES
 
 __all__ = ["Expectation", "State", "Verdict", "judge", "together"]
@@ -66,6 +67,8 @@ class Verdict:
     """Whose figures `Expectation.baseline` are."""
     control: str = ""
     """What `Expectation.control` is of; empty if the record has none."""
+    worth: Worth | None = None
+    """The comparison with the best rules without learning; None if there was none."""
 
     @property
     def learned(self) -> bool:
@@ -74,8 +77,11 @@ class Verdict:
 
     @property
     def state(self) -> Literal["learned", "not learned", "not tested"]:
-        """Not learned if anything is off; else not tested unless every expectation was."""
+        """Not learned if anything is off, or a rule without learning does as well; else not tested unless every
+        expectation was."""
         if self.faults or any(e.state == "fails" for e in self.expectations):
+            return "not learned"
+        if self.worth is not None and self.worth.best is not None and not self.worth.better:
             return "not learned"
         return "learned" if self.expectations and not self.untested else "not tested"
 
@@ -93,20 +99,24 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """One sentence: "learned", or what is off or was not tested."""
+        """One sentence: "learned", by how much more than the best rule, or what is off or was not tested."""
+        worth = "" if self.worth is None else self.worth.line
         if self.state == "learned":
-            return f"verdict: learned ({self.counts})"
+            return f"verdict: learned: {worth} ({self.counts})" if worth else f"verdict: learned ({self.counts})"
         if self.state == "not tested":
             if len(self.untested) == len(self.expectations):
-                return "verdict: none, no expectation was tested"
-            missing = "; ".join(e.group for e in self.untested)
+                return "verdict: none, no expectation was tested" + (f"; {worth}" if worth else "")
+            missing = "; ".join([*(e.group for e in self.untested), *([worth] if worth else [])])
             return f"verdict: not tested in full ({self.counts}): {missing}"
         off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if e.state == "fails"]
-        return "verdict: not learned: " + "; ".join(off + self.faults)
+        if not off and not self.faults:
+            return f"verdict: {worth} ({self.counts})"
+        return "verdict: not learned: " + "; ".join([*off, *self.faults, *([worth] if worth else [])])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self)}
+        worth = self.worth and self.worth.as_dict()
+        return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self), "worth": worth}
 
 
 def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
@@ -131,8 +141,12 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
         notes += [f"{group}: {label} always does better than the policy" for group in dict.fromkeys(beaten)]
         if claims and len(beaten) == len(claims):
             faults.append(f"learning brought nothing: {label} always does better on every kind of link")
+    worth = worth_of(result)
+    notes += [] if worth is None else worth.notes
+    if seen := result.meta.get("tested_in_training"):
+        notes.append(f"not held out: {result.policy}: training drew from {', '.join(seen)}, or what was fitted to it")
     baseline = next((each.relative_to for each in expected if each.relative_to), "cubic")
-    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "")
+    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "", worth)
 
 
 def together(verdicts: Mapping[str, Verdict]) -> Verdict:

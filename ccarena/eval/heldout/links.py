@@ -1,11 +1,13 @@
-"""The held-out links, in four link sets, on which a policy is judged beside the heuristics.
+"""The held-out links, in link sets, on which a policy is judged beside the heuristics.
 
-| link set   | capacity                                              | queue                   | from                 |
-|------------|-------------------------------------------------------|-------------------------|----------------------|
-| `slides`   | 48 Mbit/s, base RTT 30 ms                             | 1 BDP                   | Hyvar's slides       |
-| `constant` | 5-100 Mbit/s, base RTT 10-100 ms                      | 1 BDP, 32 packets least | training's own range |
-| `steps`    | redrawn in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate  | ACCT §III, Fig. 4    |
-| `cellular` | recorded traces, 20 ms one way                        | 100 and 1000 packets    | mahimahi's traces    |
+| link set          | capacity                                          | queue                  | from              |
+|-------------------|---------------------------------------------------|------------------------|-------------------|
+| `slides`          | 48 Mbit/s, base RTT 30 ms                         | 1 BDP                  | Hyvar's slides    |
+| `constant`        | 5-100 Mbit/s, base RTT 10-100 ms                  | 1 BDP, 32 at least     | training's range  |
+| `steps`           | new in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate | ACCT §III, Fig. 4 |
+| `cellular`        | recorded traces, 20 ms one way                    | 100 and 1000 packets   | mahimahi's traces |
+| `cellular-50ms`   | the same, 50 ms one way                           | 100 packets            | ABC, NSDI 2020    |
+| `cellular-uplink` | 20 ms, ACKs over the trace of the other direction | 100 packets            | 6.829's contest   |
 
 Every scheme gets the same links, with ACCT's network agent on them, which only ACCT's packets address. Stepped rates
 are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs for Fig. 4's small,
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +83,12 @@ class Link:
     @property
     def recorded(self) -> bool:
         """Whether its capacity is a trace's, or was made up in the place of one."""
-        return self.link_set in ("cellular", TRACES)
+        return self.link_set.startswith("cellular") or self.link_set == TRACES
+
+    @property
+    def services(self) -> list[dict[str, Any]]:
+        """Of both directions, where they have one."""
+        return [self.service, *([self.back] if self.back else [])]
 
 
 @dataclass(frozen=True)
@@ -121,20 +128,29 @@ def scenario(link: Link, sender: Sender) -> dict[str, Any]:
     }
 
 
-def build(names: Sequence[str], seeds: int, duration_s: float | None = None) -> list[Link]:
+def build(
+    names: Sequence[str], seeds: int, duration_s: float | None = None, recordings: Sequence[str] = ()
+) -> list[Link]:
     """The links of the link sets called `names`, `seeds` repetitions each, in a fixed order.
 
-    `duration_s` of each run; None is the link set's own (30 s, and 60 s for steps and cellular). Raises ConfigError for
-    an unknown link set or an impossible number.
+    `duration_s` of each run; None is the link set's own (30 s, and 60 s for steps and cellular). `recordings` are those
+    that cellular links are made of, all that are held out if there are none. Raises ConfigError for an unknown link set
+    or recording, or an impossible number.
     """
     _check(seeds, duration_s)
+    if unknown := [name for name in recordings if name not in HELD_OUT]:
+        raise ConfigError(f'eval.recordings: unknown recording "{unknown[0]}"{did_you_mean(unknown[0], HELD_OUT)}')
     out: list[Link] = []
     for name in names:
         if name not in LINK_SETS:
             raise ConfigError(f'unknown link set "{name}"{did_you_mean(name, LINK_SETS)}')
         make, own_duration_s = LINK_SETS[name]
         out += [link for seed in range(seeds) for link in make(seed, duration_s or own_duration_s)]
-    return out
+    return [link for link in out if not recordings or not link.recorded or _recording(link) in recordings]
+
+
+def _recording(link: Link) -> str:
+    return link.name.split(",")[0]
 
 
 def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) -> list[Link]:
@@ -244,6 +260,24 @@ def _cellular(seed: int, duration_s: float) -> list[Link]:
     ]
 
 
+def _cellular_50ms(seed: int, duration_s: float) -> list[Link]:
+    links = [link for link in _cellular(seed, duration_s) if link.buffer_packets == CELLULAR_BUFFERS_PACKETS[0]]
+    name = "cellular-50ms"
+    return [replace(link, link_set=name, group="cellular, 50 ms one way", delay_ms=50.0) for link in links]
+
+
+def _cellular_uplink(seed: int, duration_s: float) -> list[Link]:
+    """Of the recordings whose other direction is there, too; both start at the same moment, as they were made."""
+    out = []
+    for link in _cellular(seed, duration_s):
+        stem, _, direction = _recording(link).rpartition(".")
+        other = None if link.synthetic else find_trace(f"{stem}.{'up' if direction == 'down' else 'down'}")
+        if other is not None and link.buffer_packets == CELLULAR_BUFFERS_PACKETS[0]:
+            back = {**link.service, "file": str(other)}
+            out.append(replace(link, link_set="cellular-uplink", group="cellular, ACKs over uplink", back=back))
+    return out
+
+
 def trace_opportunities_ms(link: Link) -> np.ndarray | None:
     """Delivery opportunities within the run over a recorded trace, in ms from its start; None for other links."""
     if link.service["type"] != "trace":
@@ -260,5 +294,7 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "constant": (_constant, 30.0),
     "steps": (_steps, 60.0),
     "cellular": (_cellular, 60.0),
+    "cellular-50ms": (_cellular_50ms, 60.0),
+    "cellular-uplink": (_cellular_uplink, 60.0),
 }
 """Each link set's maker and its own duration of a run, s."""

@@ -23,6 +23,7 @@ from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
 from ccarena.files import check_writable, write_atomically
 from ccarena.pages import Page, Section, images
+from ccarena.policies.artifact import count_test
 from ccarena.policies.given import PolicyLike, file_of
 from ccarena.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
 from ccarena.schemes import heuristics
@@ -120,7 +121,7 @@ def evaluate(
     link_sets: Sequence[str] | None = None,
     traces: TraceLinks | Sequence[str | os.PathLike[str]] | None = None,
     schemes: Sequence[str] | None = None,
-    seeds: int = 3,
+    seeds: int = 5,
     duration_s: float | None = None,
     backend: str = SIM,
     threads: int | None = None,
@@ -175,6 +176,8 @@ def evaluate(
         )
         trainings = [read_progress(policy.parent / PROGRESS) for policy in policies]
         labels = result.policies
+        for policy in policies:
+            count_test(policy)
         verdicts = {
             label: judge(result.of_policy(label), training) for label, training in zip(labels, trainings, strict=True)
         }

@@ -14,7 +14,8 @@ from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
-from ccarena.eval.heldout.summary import SUMMARY, label, summary_table, with_interval
+from ccarena.eval.heldout.summary import SUMMARY, label, summary_table, with_interval, worth_table
+from ccarena.eval.heldout.worth import Worth
 from ccarena.eval.metrics import FIGURES
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
 
@@ -41,6 +42,7 @@ def evaluation_page(
     """The page. `progress` are the lines of `progress.jsonl`, `config` is the effective configuration as YAML, and
     `repeat` the commands that give the same figures again."""
     sections = [] if not verdict.expectations else [_expectations(verdict)]
+    sections += [] if verdict.worth is None else [_worth(verdict.worth)]
     sections.append(_summary(result))
     if result.series:
         sections.append(_over_time(result))
@@ -113,6 +115,7 @@ def _findings(verdict: Verdict) -> list[Block]:
     off = [f"{_sentence(e)}, expected {e.target}." for e in verdict.expectations if e.state == "fails"]
     off += [f"{fault[:1].upper()}{fault[1:]}." for fault in verdict.faults]
     off += [f"Not tested: {e.group} ({e.measured})." for e in verdict.untested]
+    off += [] if verdict.worth is None else [f"{verdict.worth.line[:1].upper()}{verdict.worth.line[1:]}."]
     held = [f"{_sentence(e)}, as expected." for e in verdict.expectations if e.state == "holds"]
     findings: list[Block] = [Callout(state, headline, [Items(off + held)] if off or held else [])]
     if verdict.notes:
@@ -139,6 +142,16 @@ def _expectations(verdict: Verdict) -> Section:
         "everything else (packets' rounding is not in it)."
     )
     return Section("Expectations", lead, [Table(head, rows, words=len(head))])
+
+
+def _worth(worth: Worth) -> Section:
+    head, rows = worth_table(worth)
+    lead = (
+        "The best ways to run the scheme without learning, each found by search on training links alone, and the "
+        f"policy, on the links of this test ({worth.links} links, {worth.seeds} seeds). The gain is that of the "
+        f"record's objective ({worth.objective}), with a bootstrap interval over links and seeds."
+    )
+    return Section("Beside rules without learning", lead, [Table(head, rows, words=1)])
 
 
 def _summary(result: Evaluation) -> Section:

@@ -12,16 +12,30 @@ import numpy as np
 from ccarena.eval.figure_text import heading, show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.heldout.worth import Worth
 from ccarena.eval.metrics import FIGURES, confidence_interval
 from ccarena.terminal import print_table
 
-__all__ = ["SUMMARY", "digest", "label", "mean_of", "mean_rows", "print_summary", "summary_table", "with_interval"]
+__all__ = [
+    "SUMMARY",
+    "digest",
+    "label",
+    "mean_of",
+    "mean_rows",
+    "print_summary",
+    "summary_table",
+    "with_interval",
+    "worth_table",
+]
 
 SUMMARY = (
     "utilisation",
     "throughput_mbps",
     "queueing_delay_mean_ms",
     "queueing_delay_p95_ms",
+    "signal_delay_p95_ms",
+    "power",
+    "sage_score",
     "share_within_budget",
     "share_within_5_packets",
     "loss_share",
@@ -89,6 +103,10 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
     console = Console(highlight=False, soft_wrap=True)
     if verdict is None:
         return
+    if verdict.worth is not None:
+        worth = verdict.worth
+        title = f"beside rules without learning, by {worth.objective}: {worth.links} links, {worth.seeds} seeds"
+        print_table(title, *worth_table(worth), left=1)
     for warning in verdict.notes:
         console.print(f"warning: {warning}", style="bold yellow", markup=False)
     for item in verdict.expectations:
@@ -104,6 +122,25 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
             console.print(f"        knowing capacity one RTT late: {item.oracle}", markup=False)
     if page is not None:
         console.print(f"page: {page}", markup=False)
+
+
+def worth_table(worth: Worth) -> tuple[list[str], list[list[str]]]:
+    """(headings, rows): the policy, then each rule without learning, with scores and the policy's gain over it."""
+    head = [
+        "without learning",
+        "objective, trained",
+        "tested",
+        "policy's gain [95 %]",
+        "Mbit/s",
+        "p95 signal delay, ms",
+    ]
+    rows = []
+    for each in (worth.policy, *worth.rules):
+        figures = [each.trained, each.score, None, each.throughput_mbps, each.signal_delay_p95_ms]
+        said = ["–" if x is None or not math.isfinite(x) else f"{x:.4g}" for x in figures]
+        said[2] = "" if each is worth.policy else each.said
+        rows.append([label(each.label, worth.policy.label), *said])
+    return head, rows
 
 
 def label(scheme: str, policy: str = "") -> str:

@@ -20,9 +20,8 @@ from ccarena.files import write_atomically
 from ccarena.plain_data import plain
 from ccarena.run_folder import CONFIG, EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_progress
 from ccarena.terminal import progress_bar
-from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["evaluate_run", "not_held_out", "write_outcome"]
+__all__ = ["evaluate_run", "write_outcome"]
 
 
 def evaluate_run(run: Path, config: TrainConfig) -> str:
@@ -40,8 +39,8 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
             config.baselines,
             threads=config.threads,
             progress=progress,
+            record=config,
         )
-    result.warnings += not_held_out(config)
     training = read_progress(run / PROGRESS)
     verdict = judge(result, training)
     write_outcome(
@@ -77,17 +76,3 @@ def write_outcome(
     write_atomically(folder / EVALUATION, json.dumps(short, indent=1) + "\n")
     write_page(folder / PAGE, result, verdict, name=name, progress=progress, config=config, repeat=repeat)
     return short
-
-
-def not_held_out(config: TrainConfig) -> list[str]:
-    """A warning if `config` has training draw traces that the evaluation judges by."""
-    link = config.env.link
-    if link.kinds.trace <= 0:
-        return []
-    names = [] if link.traces == "auto" else map(_file_name, link.traces)
-    seen = sorted(set(HELD_OUT).intersection(names))
-    return [f"not held out: training saw the traces {', '.join(seen)}"] if seen else []
-
-
-def _file_name(trace: str) -> str:
-    return Path(trace).name

@@ -27,6 +27,15 @@ pub enum PolicySpec {
     Integer(String),
     /// This action at every decision: an index into discrete actions, or a continuous value.
     Constant(f64),
+    /// By the category 0, 1, ... that a column of the report holds: such an action each, the last one for what is above.
+    Table {
+        /// The column.
+        by: String,
+        /// The actions.
+        actions: Vec<f64>,
+    },
+    /// Nobody: the base alone.
+    Nobody,
 }
 
 /// Who decides for the learned controller of one flow.
@@ -37,6 +46,10 @@ pub enum Decider {
     Outside,
     /// Always the same action.
     Constant(Action),
+    /// An action for each category.
+    Table(Table),
+    /// Nobody: no action is ever put in force.
+    Nobody,
     /// A policy.
     Policy(BoundPolicy),
 }
@@ -54,6 +67,14 @@ pub struct BoundPolicy {
 enum Inference {
     Float32(Scratch),
     Integer(Memory),
+}
+
+/// An action for each category that a column of the report holds.
+#[derive(Clone, Debug)]
+pub struct Table {
+    column: usize,
+    actions: Vec<Action>,
+    report: Vec<f32>,
 }
 
 /// Why nobody can decide for a flow as its scenario says.
@@ -114,6 +135,16 @@ pub enum BindError {
         trained: f64,
         /// Its value in the scenario.
         given: f64,
+    },
+    /// A table goes by a column that the scheme does not report, or has no action.
+    #[error("by {by:?}, {actions} actions: expected at least one action, and one of the report's columns: {columns}")]
+    Table {
+        /// The column.
+        by: String,
+        /// How many actions it has.
+        actions: usize,
+        /// Those that the scheme reports.
+        columns: String,
     },
     /// The scheme does not take the constant action.
     #[error(transparent)]
@@ -191,6 +222,12 @@ impl Policies {
                 learned.act(action, Time::ZERO).map_err(BindError::from)?;
                 Decider::Constant(action)
             }
+            Some(PolicySpec::Table { by, actions }) => {
+                let table = Table::new(by, actions, learned)?;
+                learned.act(table.actions[0], Time::ZERO).map_err(BindError::from)?;
+                Decider::Table(table)
+            }
+            Some(PolicySpec::Nobody) => Decider::Nobody,
             None if outside => Decider::Outside,
             None => return Err(BindError::Missing.into()),
         };
@@ -226,17 +263,46 @@ impl Decider {
         BoundPolicy::new(policy, file, learned, false).map(Self::Policy)
     }
 
+    /// An action for each category of the column `by`.
+    ///
+    /// # Errors
+    /// If the scheme reports no such column, there is no action, or it takes one of them not.
+    pub fn table(by: &str, actions: &[f64], learned: &dyn LearnedController) -> Result<Self, BindError> {
+        Table::new(by, actions, learned).map(Self::Table)
+    }
+
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
     pub fn decide(&mut self, learned: &mut dyn LearnedController, now: Time) -> bool {
         let action = match self {
             Self::Outside => return false,
+            Self::Nobody => return true,
             Self::Constant(action) => *action,
+            Self::Table(table) => table.decide(learned),
             Self::Policy(policy) => policy.decide(learned),
         };
         // `bind` has checked constants against the action space and policies against the scheme.
         let accepted = learned.act(action, now);
         debug_assert!(accepted.is_ok(), "{accepted:?}");
         true
+    }
+}
+
+impl Table {
+    fn new(by: &str, actions: &[f64], learned: &dyn LearnedController) -> Result<Self, BindError> {
+        let spec = learned.spec();
+        let column = spec.report.iter().position(|name| name == by).filter(|_| !actions.is_empty());
+        let columns = || spec.report.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let column =
+            column.ok_or_else(|| BindError::Table { by: by.into(), actions: actions.len(), columns: columns() })?;
+        let actions = actions.iter().map(|&value| spec.action(value)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { column, actions, report: vec![0.0; spec.report.len()] })
+    }
+
+    fn decide(&mut self, learned: &dyn LearnedController) -> Action {
+        learned.report(&mut self.report);
+        // Before the first interval the report is of zeros: category 0.
+        let category = self.report[self.column].max(0.0) as usize;
+        self.actions[category.min(self.actions.len() - 1)]
     }
 }
 
@@ -359,6 +425,13 @@ mod tests {
         };
         refused(None, "missing; the scheme is learned");
         refused(Some(PolicySpec::Constant(15.0)), "expected an index from 0 to 14");
+        let table = |by: &str, actions: &[f64]| Some(PolicySpec::Table { by: by.into(), actions: actions.into() });
+        refused(
+            table("zones", &[1.0]),
+            "by \"zones\", 1 actions: expected at least one action, and one of the report's",
+        );
+        refused(table("zone", &[]), "by \"zone\", 0 actions");
+        refused(table("zone", &[1.0, 15.0]), "expected an index from 0 to 14");
         refused(Some(PolicySpec::Artifact("/nowhere".into())), "/nowhere: cannot be read");
         refused(Some(PolicySpec::Artifact(file!().into())), file!());
     }

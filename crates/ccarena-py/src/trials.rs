@@ -12,20 +12,20 @@ use pyo3::types::PyDict;
 use crate::policy::Policy;
 use crate::{errors, worlds};
 
-/// Who decides: a policy, one action always, or a column of the report with an action for each of its categories.
+/// Who decides: a policy, one action always, a column of the report with an action for each category.
 #[derive(FromPyObject)]
 enum Given<'py> {
     Policy(Bound<'py, Policy>),
     Constant(f64),
-    Table(usize, Vec<f64>),
+    Table(String, Vec<f64>),
 }
 
-impl From<Given<'_>> for Answers {
-    fn from(given: Given<'_>) -> Self {
-        match given {
-            Given::Policy(policy) => Self::Policy(Arc::clone(&policy.get().0)),
-            Given::Constant(value) => Self::Constant(value),
-            Given::Table(column, actions) => Self::Table { column, actions },
+impl Given<'_> {
+    fn answers(self) -> Answers {
+        match self {
+            Given::Policy(policy) => Answers::Policy(Arc::clone(&policy.get().0)),
+            Given::Constant(value) => Answers::Constant(value),
+            Given::Table(by, actions) => Answers::Table(by, actions),
         }
     }
 }
@@ -49,20 +49,22 @@ impl Trials {
         FIGURES.to_vec()
     }
 
-    /// run(candidates: [(policy | action | (column, actions), params)], seed, count, first=0) -> list of dicts, one per
+    /// run(candidates: [(policy | action | (column, actions) | None, params)], seed, count, first=0) -> list of dicts, one per
     /// candidate: `figures` float64[rows, FIGURES], `params` [rows], `reports` float32[n, report], `truth` float32[n,
     /// columns] and `intervals` uint64[rows], how many of them each row has. The GIL is released meanwhile.
     #[pyo3(signature = (candidates, seed, count, first=0))]
     fn run<'py>(
         &self,
         py: Python<'py>,
-        candidates: Vec<(Given<'py>, BTreeMap<String, f64>)>,
+        candidates: Vec<(Option<Given<'py>>, BTreeMap<String, f64>)>,
         seed: u64,
         count: u64,
         first: u64,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let candidates: Vec<Candidate> =
-            candidates.into_iter().map(|(given, params)| Candidate { answers: given.into(), params }).collect();
+        let candidates: Vec<Candidate> = candidates
+            .into_iter()
+            .map(|(given, params)| Candidate { answers: given.map_or(Answers::Nobody, Given::answers), params })
+            .collect();
         let done = py.detach(|| self.0.run(&candidates, seed, first, count)).map_err(|e| errors::world(&e))?;
         done.into_iter().map(|runs| dict(py, runs.into_iter().flatten().collect())).collect()
     }

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccarena_cc::policy::Policy;
-use ccarena_cc::{Action, Decider, Dur, LearnedSpec, Time, registry};
+use ccarena_cc::{BindError, Decider, Dur, LearnedController, Time, registry};
 use ccarena_net::Scenario;
 use ccarena_net::link::Delivered;
 use rayon::prelude::*;
 
+use crate::build::SimError;
 use crate::files::Files;
 use crate::sim::{Sim, Stop};
 use crate::truth::{Before, TRUTH};
@@ -48,13 +49,21 @@ pub enum Answers {
     Policy(Arc<Policy>),
     /// Always this: an index into discrete actions, or a continuous value.
     Constant(f64),
-    /// By the category that a column of the report holds, 0, 1, ...: an action each, the last one for what is above.
-    Table {
-        /// Number of the column.
-        column: usize,
-        /// Actions, as of a constant.
-        actions: Vec<f64>,
-    },
+    /// By the category that a column of the report holds, such an action each.
+    Table(String, Vec<f64>),
+    /// Nobody: the base alone.
+    Nobody,
+}
+
+impl Answers {
+    fn decider(&self, learned: &dyn LearnedController) -> Result<Decider, BindError> {
+        match self {
+            Self::Policy(policy) => Decider::policy(Arc::clone(policy), "candidate", learned),
+            Self::Constant(value) => Ok(Decider::Constant(learned.spec().action(*value)?)),
+            Self::Table(by, actions) => Decider::table(by, actions, learned),
+            Self::Nobody => Ok(Decider::Nobody),
+        }
+    }
 }
 
 /// What is tried: who decides, and the parameters that differ from those of the scenario's learners.
@@ -140,9 +149,11 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<V
     let spec = spec.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
     let mut learners = Vec::with_capacity(flows.len());
     for &flow in &flows {
-        let mut answer = Answer::new(&candidate.answers, &spec, &mut sim, flow)?;
-        answer.put(&mut sim, flow, &[])?;
-        learners.push((answer, Before::of(&sim), Learned::default()));
+        let Some(learned) = sim.learned(flow) else { continue };
+        let bound = candidate.answers.decider(learned);
+        let mut decider = bound.map_err(|source| SimError::Policy { flow, source })?;
+        answer(&mut sim, flow, &mut decider);
+        learners.push((decider, Before::of(&sim), Learned::default()));
     }
     let (width, end) = (spec.report.len(), Time(scenario.duration.0));
     let book = |sim: &mut Sim, learner: usize, before: &Before, out: &mut Learned| {
@@ -155,10 +166,10 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<V
     };
     while let Stop::Decision(flow) = sim.run_until(end) {
         let Some(i) = flows.iter().position(|&f| f == flow) else { continue };
-        let (answer, before, out) = &mut learners[i];
+        let (decider, before, out) = &mut learners[i];
         book(&mut sim, i, before, out);
         *before = Before::of(&sim);
-        answer.put(&mut sim, flow, &out.reports[out.reports.len() - width..])?;
+        answer(&mut sim, flow, decider);
     }
     for (i, (_, before, out)) in learners.iter_mut().enumerate() {
         sim.end_interval(flows[i]);
@@ -169,50 +180,11 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<V
     Ok(out)
 }
 
-/// Who answers one flow.
-enum Answer {
-    Decider(Decider),
-    Table(usize, Vec<Action>),
-}
-
-impl Answer {
-    fn new(answers: &Answers, spec: &LearnedSpec, sim: &mut Sim, flow: usize) -> Result<Self, WorldError> {
-        let action = |value: f64| spec.action(value).map_err(|source| WorldError::Action { index: flow, source });
-        Ok(match answers {
-            Answers::Policy(policy) => {
-                let Some(learned) = sim.learned(flow) else {
-                    return Err(WorldError::Learners { found: 0, expected: "at least one".into() });
-                };
-                let bound = Decider::policy(Arc::clone(policy), "candidate", learned);
-                Self::Decider(bound.map_err(|source| crate::SimError::Policy { flow, source })?)
-            }
-            Answers::Constant(value) => Self::Decider(Decider::Constant(action(*value)?)),
-            Answers::Table { column, actions } => {
-                if *column >= spec.report.len() || actions.is_empty() {
-                    let found = format!("a table of {} actions by column {column}", actions.len());
-                    return Err(WorldError::State(format!("{found}; the report has {} columns", spec.report.len())));
-                }
-                Self::Table(*column, actions.iter().map(|&value| action(value)).collect::<Result<_, _>>()?)
-            }
-        })
-    }
-
-    /// Puts the action after an interval with this report in force; before the first interval there is none.
-    fn put(&mut self, sim: &mut Sim, flow: usize, report: &[f32]) -> Result<(), WorldError> {
-        match self {
-            Self::Decider(decider) => {
-                let now = sim.now();
-                if let Some(learned) = sim.learned(flow) {
-                    decider.decide(learned, now);
-                }
-                Ok(())
-            }
-            Self::Table(column, actions) => {
-                let category = report.get(*column).map_or(0, |&value| value.max(0.0) as usize);
-                let action = actions[category.min(actions.len() - 1)];
-                sim.act(flow, action).map_err(|source| WorldError::Action { index: flow, source })
-            }
-        }
+/// Has `decider` answer for a flow.
+fn answer(sim: &mut Sim, flow: usize, decider: &mut Decider) {
+    let now = sim.now();
+    if let Some(learned) = sim.learned(flow) {
+        decider.decide(learned, now);
     }
 }
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from tests.envs.acct import RECORD, SPEC
 
-LOADS = {"cubic": (0.97, 80), "bbr": (0.9, 20), "reno": (0.95, 40), "acct": (0.5, 0)}
+LOADS = {"cubic": (0.97, 80), "bbr": (0.9, 20), "reno": (0.95, 40), "acct": (0.5, 0), "fixed": (0.8, 0)}
 
 
 @pytest.fixture
@@ -37,9 +37,12 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
         contract = SPEC.contract
         params: dict[str, float] = {}  # noqa: RUF012
         trained_on: list[dict[str, str]] = []  # noqa: RUF012
+        rules: list[dict[str, Any]] = []  # noqa: RUF012
+        tests = 0
 
     monkeypatch.setattr(backends, "simulate", fake)
     monkeypatch.setattr("ccarena.policies.artifact.load", lambda path: Trained)
+    monkeypatch.setattr("ccarena.policies.artifact.count_test", lambda path: None)
     folder = tmp_path / "recorded"
     folder.mkdir()
     (folder / "Verizon-LTE-short.down").write_text("".join(f"{ms}\n" for ms in range(2, 9000, 2)))

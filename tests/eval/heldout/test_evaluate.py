@@ -12,7 +12,7 @@ import pytest
 from ccarena import backends
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import evaluate, expectations, summary
-from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.page import write_page
 from ccarena.plain_data import plain
 
@@ -26,7 +26,7 @@ def test_every_scheme_gets_the_same_link(simulated: list[dict[str, Any]], evalua
         by_link.setdefault(json.dumps(link), set()).add(
             json.dumps(document["flows"][0].get("policy")) + document["flows"][0]["scheme"]
         )
-    assert {len(schemes) for schemes in by_link.values()} == {6}
+    assert {len(schemes) for schemes in by_link.values()} == {7}
     assert all(document["links"][0]["agent"] is True for document in simulated)
 
 
@@ -53,7 +53,7 @@ def test_the_same_on_any_number_of_threads(
 
 
 def test_rows_have_every_scheme_and_the_oracle(evaluated: Evaluation) -> None:
-    assert evaluated.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", ORACLE]
+    assert evaluated.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", BEST_WINDOW, ORACLE]
     assert evaluated.groups() == ["constant", "steps", "cellular, 100 packets", "cellular, 1000 packets"]
     of_first_seed = {(row["group"], row["link"]) for row in evaluated.rows if row["seed"] == 0}
     assert {(series["group"], series["link"]) for series in evaluated.series} == of_first_seed

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ccarena import _core
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import links
 
@@ -52,3 +54,25 @@ def test_opportunities_are_those_of_the_run(simulated: list[dict[str, Any]]) -> 
 def test_impossible_link_sets_are_refused(link_sets: list[str], seeds: int, duration_s: float, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         links.build(link_sets, seeds, duration_s)
+
+
+def test_longer_paths_and_acknowledgements_over_the_other_direction(
+    simulated: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for direction in ("down", "up"):
+        (tmp_path / f"Verizon-LTE-short.{direction}").write_text("".join(f"{ms}\n" for ms in range(2, 9000, 2)))
+    (tmp_path / "TMobile-LTE-driving.down").write_text("1\n9000\n")
+    monkeypatch.setenv("CCARENA_TRACE_DIR", str(tmp_path))
+    far = links.build(["cellular-50ms"], 1, duration_s=1.0)
+    assert {(link.base_rtt_ms, link.buffer_packets) for link in far} == {(100.0, 100)} and len(far) == 3
+    both = links.build(["cellular-uplink"], 1, duration_s=1.0)
+    assert [link.name.split(",")[0] for link in both] == ["Verizon-LTE-short.down", "Verizon-LTE-short.up"]
+    document = links.scenario(both[0], links.heuristic("cubic"))
+    _core.validate_scenario(json.dumps(document))
+    assert document["links"][1]["service"]["file"].endswith("Verizon-LTE-short.up")
+    assert document["flows"][0]["return_path"] == ["back"]
+    only = links.build(["cellular", "constant"], 1, duration_s=1.0, recordings=["TMobile-LTE-driving.down"])
+    assert {link.name.split(",")[0] for link in only if link.recorded} == {"TMobile-LTE-driving.down"}
+    assert any(not link.recorded for link in only)
+    with pytest.raises(ConfigError, match=r"eval\.recordings: unknown recording"):
+        links.build(["cellular"], 1, recordings=["Verizon-LTE-shrt.down"])

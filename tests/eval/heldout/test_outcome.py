@@ -16,7 +16,7 @@ import ccarena
 from ccarena.cli import main
 from ccarena.errors import ConfigError, PolicyError, TraceError
 from ccarena.eval.heldout import links
-from ccarena.eval.heldout.evaluation import ORACLE
+from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def runs(tmp_path: Path) -> list[str]:
 
 def test_heuristics_alone(one_link: None, tmp_path: Path) -> None:
     outcome = ccarena.evaluate("cubic", "copa", link_sets=["constant"], seeds=2, out=tmp_path / "out")
-    assert outcome.evaluation.schemes() == ["cubic", "copa", ORACLE] and outcome.verdicts == {}
+    assert outcome.evaluation.schemes() == ["cubic", "copa", BEST_WINDOW, ORACLE] and outcome.verdicts == {}
     rows, summary = outcome.columns("rows"), outcome.columns("summary")
-    assert len(rows["seed"]) == 2 * 3
+    assert len(rows["seed"]) == 2 * 4
     values = rows["throughput_mbps"][rows["scheme"] == "cubic"]
     mine = (summary["scheme"] == "cubic") & (summary["figure"] == "throughput_mbps")
     assert summary["mean"][mine] == pytest.approx([values.mean()])
@@ -87,7 +87,7 @@ def test_several_policies_are_judged_side_by_side(
     result = json.loads((tmp_path / "out" / "results.json").read_text())
     schemes = list(dict.fromkeys(row["scheme"] for row in result["rows"]))
     # The controls, ACCT with one action always, are the same for both and run once.
-    assert schemes == ["acct-1", "acct-2", "cubic", "copa", "acct α=1", "acct α=100", ORACLE]
+    assert schemes == ["acct-1", "acct-2", "cubic", "copa", "acct α=1", "acct α=100", BEST_WINDOW, ORACLE]
     assert [each["policy_seed"] for each in result["meta"]["policies"]] == [1, 2]
     short = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     tested = {each["group"] for each in short["verdict"]["expectations"] if each["state"] != "not tested"}
@@ -184,7 +184,8 @@ def test_the_plot_has_a_panel_per_group_and_a_mark_per_run(one_link: None, tmp_p
     outcome = ccarena.evaluate("cubic", "copa", link_sets=["constant"], seeds=2)
     (drawn,) = outcome.plot(tmp_path / "plot.html").sections[0].blocks
     runs = [trace for chart in drawn.charts for trace in chart.traces if trace["text"] != ["median"]]
-    assert {trace["name"]: len(trace["x"]) for trace in runs} == {"CUBIC": 2, "copa": 2, "one-RTT-late oracle": 2}
+    expected = {"CUBIC": 2, "copa": 2, "best fixed window": 2, "one-RTT-late oracle": 2}
+    assert {trace["name"]: len(trace["x"]) for trace in runs} == expected
     assert (tmp_path / "plot.html").is_file()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluate import evaluate
-from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 
 ACCT = "acct"
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: evaluation on it not tested (run make)")
@@ -29,7 +29,7 @@ def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
     policy = tmp_path / "policy.safetensors"
     to_artifact(network(), RECORD.model_dump(mode="json"), 3).save(policy)
     result = evaluate([policy], ["constant"], seeds=1, threads=2)
-    assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", ORACLE]
+    assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", BEST_WINDOW, ORACLE]
     for row in result.rows:
         assert row["capacity_mbps"] == pytest.approx(24, rel=1e-6)
         assert 0 < row["utilisation"] <= 1 and row["queueing_delay_p95_ms"] >= 0
@@ -37,6 +37,8 @@ def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
     # The buffer of 80 packets is 40 ms: CUBIC fills it, and knowing capacity needs none of it.
     assert 20 < by_scheme["cubic"]["queueing_delay_p95_ms"] <= 41
     assert by_scheme[ORACLE]["queueing_delay_p95_ms"] < 1
+    # One bandwidth-delay product fills the link without a queue.
+    assert by_scheme[BEST_WINDOW]["window"] == 80 and by_scheme[BEST_WINDOW]["queueing_delay_p95_ms"] < 3
     assert by_scheme[ACCT]["decisions"] > 30 and sum(by_scheme[ACCT]["zone_shares"]) == pytest.approx(1, abs=1e-5)
     (series,) = result.series
     assert len(series["time_s"]) == 30 and set(series["schemes"]) == set(result.schemes())

@@ -434,18 +434,27 @@ fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
         return at.fail(format!("null, because scheme {:?} takes no policy", scheme.name));
     }
     if at.value.is_object() {
-        let o = at.object(&["constant", "integer"])?;
+        let o = at.object(&["constant", "integer", "by", "actions"])?;
         if let Some(file) = o.get("integer") {
-            if o.get("constant").is_some() {
-                return at.fail("either `integer` or `constant`");
+            if o.get("constant").is_some() || o.get("by").is_some() {
+                return at.fail("one of `integer`, `constant` and `by`");
             }
             return Ok(PolicySpec::Integer(file.text("the path of a policy artifact")?.into()));
+        }
+        if let Some(by) = o.get("by") {
+            let actions = o.require("actions", "an action for each category")?.list("a list of actions")?;
+            let actions = actions.iter().map(|action| action.number(-1e9, 1e9)).collect::<Result<_>>()?;
+            return Ok(PolicySpec::Table { by: by.text("a column of the report")?.into(), actions });
         }
         let action = o.require("constant", "an action, or `integer: FILE`")?;
         return Ok(PolicySpec::Constant(action.number(-1e9, 1e9)?));
     }
-    let expected = "the path of a policy artifact, {integer: FILE} to infer it in integers, or {constant: ACTION}";
-    Ok(PolicySpec::Artifact(at.text(expected)?.into()))
+    let expected = "the path of a policy artifact, {integer: FILE} to infer it in integers, {constant: ACTION}, \
+                    {by: COLUMN, actions: [ACTION, ...]} or \"none\"";
+    Ok(match at.text(expected)? {
+        "none" => PolicySpec::Nobody,
+        file => PolicySpec::Artifact(file.into()),
+    })
 }
 
 fn weight(at: &At<'_>, scheme: &Chosen) -> Result<f64> {

@@ -111,6 +111,8 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
             Some(PolicySpec::Artifact(file)) => json!(file),
             Some(PolicySpec::Integer(file)) => json!({"integer": file}),
             Some(PolicySpec::Constant(action)) => json!({"constant": action}),
+            Some(PolicySpec::Table { by, actions }) => json!({"by": by, "actions": actions}),
+            Some(PolicySpec::Nobody) => json!("none"),
         },
         "requirement": f.requirement.map(requirement),
         "weight": f.weight,

@@ -1,0 +1,62 @@
+"""Runs evolution's candidates and says what their runs came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ccarena.agents.algorithm import Stats
+from ccarena.agents.progress import ReportSums
+from ccarena.configs.schema import EvolutionConfig, TrainConfig
+from ccarena.envs.spec import Spec
+from ccarena.envs.trials import Candidate, Trials
+
+__all__ = ["Evaluator", "LocalEvaluator", "Scored"]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a candidate's runs came to."""
+
+    score: float
+    stats: Stats
+
+
+class Evaluator(Protocol):
+    """Who runs candidates: this process, or a cluster."""
+
+    def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
+        """The candidates over the links of `seed`, in their order."""
+
+    def close(self) -> None:
+        """Ends what it has started."""
+
+
+class LocalEvaluator:
+    """In threads of this process."""
+
+    def __init__(self, config: TrainConfig, spec: Spec, threads: int) -> None:
+        assert isinstance(config.algorithm, EvolutionConfig)
+        self._links = config.algorithm.links
+        self._trials = Trials(config, spec, threads)
+        self._sums = ReportSums(spec, config.progress)
+
+    def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
+        """The candidates over the links of `seed`, in their order."""
+        out = []
+        for done in self._trials.run(candidates, seed, self._links):
+            stats: Stats = {
+                "decisions": float(len(done.rewards)),
+                "reward": float(done.rewards.sum(dtype=np.float64)),
+                "episodes": float(len(done.scores)),
+                "return": float(done.rewards.sum(dtype=np.float64)),
+                "episode_decisions": float(len(done.rewards)),
+            }
+            out.append(Scored(done.score, stats | self._sums(done.reports)))
+        return out
+
+    def close(self) -> None:
+        """Nothing was started."""

@@ -1,0 +1,194 @@
+"""What a learned policy has to beat: the scheme without learning, at its best, found on training links alone.
+
+- **one action always**: of discrete actions every one is tried, of continuous ones a grid that is then refined;
+- **an action per category** (zone, case) of the report's first column in `progress.shares`: from the best single
+  action, one category after the other, until a round changes nothing;
+- **the base alone**: no action is ever put in force;
+- **the tuned law**: the parameters in `rules.law`, searched by CMA-ES with one action always.
+
+All are scored by the record's `objective` over the same links of its training distribution. What cannot be found says
+why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ccarena.configs.schema import CmaEsConfig, EvolutionConfig, TrainConfig
+from ccarena.envs.spec import Spec
+from ccarena.envs.trials import Answers, Candidate, Trials
+from ccarena.terminal import Progress
+
+__all__ = ["Rule", "search"]
+
+GRID = 11
+"""Continuous actions that are tried first, evenly over the bounds; then as many between the neighbours of the best."""
+ROUNDS = 2
+"""Times that the actions of all categories are gone through, at most."""
+SEED = 0x0000_52_55_4C_45
+"""Of the links that rules are searched on: one for all, so that policies of other seeds meet the same rules."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A way to run the scheme without learning."""
+
+    kind: str
+    """`constant`, `by category`, `base` or `law`."""
+    label: str
+    """What tables call it."""
+    policy: Any = None
+    """A scenario's `policy`; None if the rule was not found."""
+    params: dict[str, float] = field(default_factory=dict)
+    """Parameters of the document that differ from the policy's."""
+    score: float | None = None
+    """The mean objective on training links."""
+    missing: str = ""
+    """Why there is none."""
+
+    @property
+    def found(self) -> bool:
+        """Whether there is such a rule."""
+        return not self.missing
+
+    @property
+    def candidate(self) -> Candidate:
+        """As what trials run."""
+        return Candidate(answers_of(self.policy), self.params)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for an artifact's metadata."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Rule:
+        """From `as_dict`. Raises TypeError if it is of something else."""
+        return cls(**data)
+
+
+def answers_of(policy: Any) -> Answers:
+    """Who decides, as trials take it, from a rule's `policy`."""
+    if policy == "none":
+        return None
+    return (policy["by"], list(policy["actions"])) if "by" in policy else float(policy["constant"])
+
+
+def search(record: TrainConfig, spec: Spec, threads: int, progress: Progress | None = None) -> list[Rule]:
+    """The best rule of each kind. Raises what `Trials` does; `progress(done, total)` is called after each kind."""
+    trials, links = Trials(record, spec, threads), record.rules.links
+
+    def score(candidates: Sequence[Candidate]) -> list[float]:
+        return [done.score for done in trials.run(candidates, SEED, links)]
+
+    kinds: list[Callable[[], Rule]] = [
+        lambda: _constant(spec, score),
+        lambda: _by_category(record, spec, score, found[0]),
+        lambda: _base(spec, score),
+        lambda: _law(record, spec, score, found[0]),
+    ]
+    found: list[Rule] = []
+    for kind in kinds:
+        found.append(kind())
+        if progress is not None:
+            progress(len(found), len(kinds))
+    return found
+
+
+Score = Callable[[Sequence[Candidate]], list[float]]
+
+
+def _actions(spec: Spec) -> list[float]:
+    """Actions to try, as a scenario's constant has them: indices, or values."""
+    if spec.bounds is None:
+        return [float(index) for index in range(len(spec.actions))]
+    return [float(value) for value in np.linspace(*spec.bounds, GRID)]
+
+
+def _named(spec: Spec, action: float) -> str:
+    return f"{spec.actions[int(action)] if spec.bounds is None else action:.3g}"
+
+
+def _best(candidates: Sequence[Candidate], score: Score) -> tuple[int, float]:
+    scores = score(candidates)
+    best = int(np.argmax(scores))
+    return best, scores[best]
+
+
+def _constant(spec: Spec, score: Score) -> Rule:
+    tried = _actions(spec)
+    best, value = _best([Candidate(action) for action in tried], score)
+    action = tried[best]
+    if spec.bounds is not None:
+        low, high = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
+        finer = [float(between) for between in np.linspace(low, high, GRID)]
+        index, better = _best([Candidate(between) for between in finer], score)
+        action, value = (finer[index], better) if better > value else (action, value)
+    return Rule("constant", f"{spec.name} {_named(spec, action)} always", {"constant": action}, score=value)
+
+
+def _by_category(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
+    column, categories = next(iter(record.progress.shares.items()), ("", []))
+    if not categories:
+        missing = "the record names no category of the report (progress.shares)"
+        return Rule("by category", "an action per category", missing=missing)
+    spec.column(column, "progress.shares")
+    # Climbing ends where no single action improves: from two starts, of which one takes nothing for granted.
+    starts = dict.fromkeys((float(constant.policy["constant"]), _actions(spec)[0]))
+    climbed = [_climb(spec, score, column, [start] * len(categories)) for start in starts]
+    table, value = max(climbed, key=lambda each: each[1])
+    said = ", ".join(f"{name} {_named(spec, action)}" for name, action in zip(categories, table, strict=True))
+    return Rule("by category", f"{spec.name} by {column}: {said}", {"by": column, "actions": table}, score=value)
+
+
+def _climb(spec: Spec, score: Score, column: str, table: list[float]) -> tuple[list[float], float]:
+    (value,) = score([Candidate((column, table))])
+    for _ in range(ROUNDS):
+        before = list(table)
+        for category in range(len(table)):
+            tried = [[*table[:category], action, *table[category + 1 :]] for action in _actions(spec)]
+            best, found = _best([Candidate((column, each)) for each in tried], score)
+            # An action that changes nothing, as in a category that does not occur, is no better.
+            if found > value:
+                table, value = tried[best], found
+        if table == before:
+            break
+    return table, value
+
+
+def _base(spec: Spec, score: Score) -> Rule:
+    base = json.loads(spec.canonical)["base"]
+    kind = base["kind"] if isinstance(base, dict) else base
+    if kind == "none":
+        return Rule("base", "the base alone", missing="the document has no base: nothing moves without actions")
+    (value,) = score([Candidate(None)])
+    return Rule("base", f"{spec.name}'s base {kind} alone", "none", score=value)
+
+
+def _law(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
+    from ccarena.agents.cma_es import CmaEs
+    from ccarena.agents.evolution import Ranges
+
+    algorithm, law = record.algorithm, record.rules.law
+    law = law or (algorithm.params if isinstance(algorithm, EvolutionConfig) else {})
+    if not law:
+        missing = "the record names no parameters of a law (rules.law)"
+        return Rule("law", "the tuned law", missing=missing)
+    given = record.rules.law_action
+    action = float(constant.policy["constant"]) if given is None else float(spec.constant(given))
+    ranges = Ranges.of(record, law, "rules.law")
+    strategy = CmaEs(ranges.shares(spec.values(record.params)), 0, CmaEsConfig(sigma=0.25), SEED)
+    tried = 0
+    while tried < record.rules.law_candidates:
+        asked = strategy.ask()
+        strategy.tell(np.array(score([Candidate(action, ranges.values(x)) for x in asked])), 0.0)
+        tried += len(asked)
+    start, found = Candidate(action, {}), Candidate(action, ranges.values(strategy.centre))
+    best, value = _best([start, found], score)
+    params = dict((start, found)[best].params)
+    said = ", ".join(f"{name} {number:.3g}" for name, number in params.items()) or "as the record has it"
+    return Rule("law", f"{spec.name}'s law, {said}, {_named(spec, action)} always", {"constant": action}, params, value)

@@ -1,0 +1,96 @@
+"""Whether a policy is worth its network: gains, their intervals, and the verdict that they lead to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccarena.eval.heldout.evaluation import Evaluation
+from ccarena.eval.heldout.expectations import judge
+from ccarena.eval.heldout.rules import Rule
+from ccarena.eval.heldout.summary import worth_table
+from ccarena.eval.heldout.worth import bootstrap, worth_of
+
+CONSTANT = Rule("constant", "2 always", {"constant": 1}, score=9.0)
+TABLE = Rule("by category", "by zone", {"by": "zone", "actions": [1, 0]}, score=10.0)
+LAW = Rule("law", "the tuned law", missing="the record names no parameters of a law (rules.law)")
+
+
+def evaluation(gain: float, seeds: int = 5, logarithmic: bool = False, **meta: Any) -> Evaluation:
+    """Scores on eight links: the table's around 10, the constant's one below, the policy's `gain` above the table's."""
+    rng = np.random.default_rng(1)
+    scores = []
+    for link in range(8):
+        for seed in range(seeds):
+            about = {"policy": "mine", "link_set": "steps", "link": f"{link}", "seed": seed, "throughput_mbps": 5.0}
+            base = 10.0 + link + rng.normal(0, 0.3)
+            for scheme, score in (
+                ("mine", base + gain + rng.normal(0, 0.05)),
+                ("2 always", base - 1),
+                ("by zone", base),
+            ):
+                scores.append({**about, "scheme": scheme, "score": score, "signal_delay_p95_ms": 7.0})
+    rules = [rule.as_dict() for rule in (CONSTANT, TABLE, LAW)]
+    found = {
+        "scheme": "mine",
+        "rules": rules,
+        "objective": "reward",
+        "logarithmic": logarithmic,
+        "seeds": seeds,
+        **meta,
+    }
+    return Evaluation(scores=scores, meta=found)
+
+
+def test_a_policy_that_beats_every_rule_has_learned() -> None:
+    worth = worth_of(evaluation(gain=1.0))
+    assert worth is not None and worth.better and worth.best is not None
+    assert worth.best.label == "by zone", "the best on the tested links"
+    assert worth.best.gain == pytest.approx(1 / 13.5, rel=0.05)
+    assert worth.best.low < worth.best.gain < worth.best.high
+    assert worth.line.startswith("+7.") and worth.line.endswith("over the best rule (by zone)")
+    assert judge(evaluation(gain=1.0)).line == f"verdict: none, no expectation was tested; {worth.line}"
+
+
+def test_a_policy_that_does_not_is_not_worth_its_network() -> None:
+    result = evaluation(gain=0.0)
+    verdict = judge(result)
+    assert verdict.worth is not None and not verdict.worth.better and not verdict.learned
+    assert "not worth its network: " in verdict.line and "against the best rule (by zone)" in verdict.line
+    head, rows = worth_table(verdict.worth)
+    assert [row[0] for row in rows] == ["mine (policy)", "2 always", "by zone", "the tuned law"]
+    assert rows[3][head.index("policy's gain [95 %]")] == LAW.missing
+    assert verdict.as_dict()["worth"]["better"] is False
+
+
+def test_few_seeds_and_tested_training_links_are_said() -> None:
+    seen = ["Verizon-LTE-short.down"]
+    notes = judge(evaluation(gain=1.0, seeds=2, tested_in_training=seen)).notes
+    assert any("of 2 seeds; expected 5 or more" in note for note in notes)
+    assert any("not held out" in note and seen[0] in note for note in notes)
+
+
+def test_where_nothing_could_be_searched_the_verdict_says_so() -> None:
+    worth = worth_of(evaluation(gain=1.0, rules=[LAW.as_dict()]))
+    assert worth is not None and worth.best is None
+    assert worth.line == f"not compared with rules: law: {LAW.missing}"
+    assert worth_of(Evaluation(meta={"scheme": "mine"})) is None
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng, covered = np.random.default_rng(3), 0
+    for trial in range(60):
+        links = rng.normal(20, 2, 12)
+        theirs = [link + rng.normal(0, 1, 5) for link in links]
+        ours = [each * 1.05 + rng.normal(0, 1, 5) for each in theirs]
+        _, low, high = bootstrap(ours, theirs, logarithmic=False, seed=trial)
+        covered += low <= 0.05 <= high
+    assert 50 <= covered <= 60
+
+
+def test_differences_of_logarithms_are_relative_changes() -> None:
+    theirs = [np.zeros(3), np.ones(2)]
+    gain, low, high = bootstrap([each + np.log(1.07) for each in theirs], theirs, logarithmic=True)
+    assert (gain, low, high) == pytest.approx((0.07, 0.07, 0.07))
