@@ -11,7 +11,8 @@
 //! - **Sharing**: see [`sharing`].
 //!
 //! Losses alone do not lower the window unless they are many: random loss is no news of a queue, and where the buffer is
-//! smaller than d the share of lost packets says so. The transport's timeout leaves two packets.
+//! smaller than d the share of lost packets says so. The transport's timeout
+//! leaves two packets, from which slow start leads back.
 
 mod estimates;
 mod numbers;
@@ -21,7 +22,7 @@ use self::estimates::Estimates;
 use self::numbers::Numbers;
 use self::sharing::Sharing;
 use super::{Base, BaseEntry, Lever, over, per_rtt};
-use crate::controller::{AckInfo, LossInfo, SentInfo};
+use crate::controller::{AckInfo, LossInfo, RecoveryState, SentInfo};
 use crate::learned::monitor::Measured;
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -46,6 +47,7 @@ pub const PILOT: BaseEntry = BaseEntry {
             searched: Time::ZERO,
             beyond: 0.0,
             factor: 1.0,
+            ceiling: f64::INFINITY,
         };
         over(base, parts.plan)
     },
@@ -73,6 +75,9 @@ struct Pilot {
     beyond: f64,
     /// What an action multiplies the goal by.
     factor: f64,
+    /// Most packets in the window: after a timeout it grows by what is acknowledged, as in slow start, so that what the
+    /// timer took for lost is not sent again at once.
+    ceiling: f64,
 }
 
 impl Pilot {
@@ -133,11 +138,16 @@ impl Base for Pilot {
     fn on_ack(&mut self, ack: &AckInfo) {
         self.seen.on_ack(ack, self.numbers.base_s);
         self.beyond = 0.0;
+        if ack.recovery == RecoveryState::Loss {
+            self.ceiling += f64::from(ack.acked_packets);
+        } else {
+            self.ceiling = f64::INFINITY;
+        }
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {
         self.seen.on_loss(loss);
-        self.velocity = 0.0;
+        (self.velocity, self.beyond) = (0.0, 0.0);
         if loss.new_episode {
             self.sharing.on_loss(loss.now, &self.numbers);
         }
@@ -146,7 +156,11 @@ impl Base for Pilot {
     fn on_timeout(&mut self, loss: &LossInfo) {
         self.seen.on_loss(loss);
         self.sharing.on_timeout(loss.now);
-        (self.window, self.velocity, self.beyond) = (LEAST, 0.0, 0.0);
+        (self.window, self.velocity, self.beyond, self.ceiling) = (LEAST, 0.0, 0.0, LEAST);
+    }
+
+    fn on_spurious_loss(&mut self, _now: Time) {
+        self.ceiling = f64::INFINITY;
     }
 
     #[inline]
@@ -167,7 +181,7 @@ impl Base for Pilot {
             Some(window) => (self.window, self.velocity) = (window, 0.0),
             None => self.steer(now, rtt_min, dt),
         }
-        self.window = self.window.clamp(LEAST, MOST);
+        self.window = self.window.min(self.ceiling).clamp(LEAST, MOST);
     }
 
     #[inline]

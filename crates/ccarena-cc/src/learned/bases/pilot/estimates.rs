@@ -152,3 +152,45 @@ impl Since for Dur {
         if self == Self::MAX || earlier == Self::MAX { 0.0 } else { (self - earlier.min(self)).as_secs_f64() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acked(seen: &mut Estimates, from_ms: u64, to_ms: u64, rtt_ms: u64) {
+        for ms in from_ms..to_ms {
+            let rtt = Dur::from_millis(rtt_ms);
+            let now = Time::ZERO + Dur::from_millis(ms);
+            seen.on_ack(&AckInfo { now, rtt: Some(rtt), srtt: rtt, cwnd_limited: true, ..AckInfo::default() }, 10.0);
+        }
+    }
+
+    #[test]
+    fn a_path_that_has_become_longer_is_noticed() {
+        let mut seen = Estimates::new(1448);
+        acked(&mut seen, 0, 1000, 20);
+        acked(&mut seen, 1000, 5000, 60);
+        assert!((seen.standing() - 0.04).abs() < 1e-9, "for now it is a queue");
+        acked(&mut seen, 5000, 22_000, 60);
+        assert!((seen.rtt_min().unwrap() - 0.06).abs() < 1e-9, "the old minimum has expired");
+        assert!(seen.standing().abs() < 1e-9);
+    }
+
+    #[test]
+    fn frozen_averages_stay_and_others_follow() {
+        let numbers = Numbers::read(&[]);
+        let mut seen = Estimates::new(1448);
+        let mut second = |packets: f64, frozen: bool| {
+            for ms in 0..100 {
+                acked(&mut seen, ms, ms + 1, 20);
+                seen.tick(&numbers, packets, 0.01, frozen);
+            }
+            (seen.fast, seen.slow)
+        };
+        let before = second(5.0, false);
+        assert!((before.0 - 500.0).abs() < 1.0 && (before.1 - 500.0).abs() < 1.0, "{before:?}");
+        assert_eq!(second(1.0, true), before);
+        let after = second(1.0, false);
+        assert!((after.0 - 100.0).abs() < 1.0 && after.1 < before.1, "{after:?}");
+    }
+}

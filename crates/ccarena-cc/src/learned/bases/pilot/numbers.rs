@@ -26,27 +26,27 @@ macro_rules! numbers {
 
 numbers! {
     preference = 0.5, 0.0 to 1.0: "what delay is worth: 0 is all for throughput, 1 all for delay";
-    fast_ms = 50.0, 1.0 to 1000.0: "time constant of the fast average of delivered bytes in ms";
-    slow_ms = 700.0, 10.0 to 10000.0: "time constant of the slow average in ms";
-    mix = 0.5, 0.0 to 1.0: "share of the fast average in the rate; the slow one has the rest";
-    trend = 0.3, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
-    deviation = 0.3, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
-    deviation_throughput = 1.0, 0.0 to 8.0: "the same at preference 0";
-    slack_ms = 4.0, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
-    slack_throughput_ms = 12.0, 0.1 to 500.0: "the same at preference 0";
-    slack_per_rtt = 0.3, 0.0 to 2.0: "d falls with this power of the smallest RTT";
-    slack_per_rate = 0.2, 0.0 to 2.0: "d falls with this power of the rate";
-    feedback = 0.1, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d)";
-    rise = 0.17, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
-    fall = 0.46, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
-    search = 0.05, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
-    trickle_ms = 70.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
-    trickle_packets = 1.8, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
+    fast_ms = 23.0, 1.0 to 1000.0: "time constant of the fast average of delivered bytes in ms";
+    slow_ms = 260.0, 10.0 to 10000.0: "time constant of the slow average in ms";
+    mix = 0.24, 0.0 to 1.0: "share of the fast average in the rate; the slow one has the rest";
+    trend = 0.34, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
+    deviation = 0.55, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
+    deviation_throughput = 1.4, 0.0 to 8.0: "the same at preference 0";
+    slack_ms = 4.6, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
+    slack_throughput_ms = 13.0, 0.1 to 500.0: "the same at preference 0";
+    slack_per_rtt = 0.11, 0.0 to 2.0: "d falls with this power of the smallest RTT";
+    slack_per_rate = 0.55, 0.0 to 2.0: "d falls with this power of the rate";
+    feedback = 0.075, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d)";
+    rise = 0.33, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
+    fall = 0.14, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
+    search = 0.018, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
+    trickle_ms = 35.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
+    trickle_packets = 1.1, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
     loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window";
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
     probe_s = 4.0, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
     probe_rtts = 30.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
-    drain = 0.8, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
+    drain = 0.5, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
     competing_ms = 10.0, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
     competing_share = 0.5, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
@@ -77,5 +77,35 @@ impl Numbers {
         let by_rtt = (rtt_min.max(1e-3) / 0.04).powf(-self.slack_per_rtt);
         let by_rate = (rate.max(1.0) / 100.0).powf(-self.slack_per_rate);
         (natural * by_rtt * by_rate).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::shipped;
+
+    #[test]
+    fn the_shipped_document_starts_from_the_bases_own_numbers() {
+        let document = shipped::find("pilot").unwrap();
+        let named = |name: &str| document.spec().params.iter().find(|p| p.name == name);
+        let both: Vec<_> = Numbers::OPTIONS.iter().filter_map(|o| Some((o, named(o.name)?))).collect();
+        assert!(both.len() > 15, "{} in common", both.len());
+        for (option, param) in both {
+            let numbers = (option.default, option.min, option.max);
+            assert_eq!((param.default, param.min, param.max), numbers, "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn preference_runs_from_one_set_to_the_other() {
+        let at = |preference: f64| {
+            let numbers = Numbers { preference, ..Numbers::read(&[]) };
+            (numbers.deviations(), numbers.slack(0.04, 100.0))
+        };
+        let (delay, middle, throughput) = (at(1.0), at(0.5), at(0.0));
+        assert!(delay.0 < middle.0 && middle.0 < throughput.0 && delay.1 < middle.1 && middle.1 < throughput.1);
+        let own = Numbers::read(&[]);
+        assert!((delay.0 - own.deviation).abs() < 1e-9 && (throughput.1 - own.slack_throughput_ms / 1e3).abs() < 1e-9);
     }
 }
