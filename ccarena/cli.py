@@ -27,7 +27,9 @@ COMMANDS = {
         "ccarena.cc_kernel_bridge.command",
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
-    "policy": ("ccarena.policies.command", "show a policy artifact, or export it to ONNX"),
+    "policy": ("ccarena.policies.command", "show what a policy artifact holds"),
+    "export": ("ccarena.policies.export_command", "write a policy as C or as an ONNX model, and say what it costs"),
+    "parity": ("ccarena.eval.parity.command", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
     "completion": ("ccarena.completion", "print what bash, zsh or fish need to complete this command line"),
@@ -85,6 +87,7 @@ def _run(words: list[str]) -> int:
     elif rest:
         raise unrecognised(build_parser(chosen), words, rest)
     refuse_unused(args, getattr(command, "UNUSED", ()))
+    args.words = words
     return command.run(args) or 0
 
 
