@@ -14,7 +14,7 @@ from ccarena.eval import given_traces
 from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy
-from ccarena.schemes import heuristics
+from ccarena.schemes import is_heuristic
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
@@ -32,8 +32,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "entries",
         nargs="*",
         metavar="ENTRY",
-        help="a policy file, a run's folder, the name of a run in runs/, or a heuristic; several run side by side, and "
-        "heuristics that are named replace those of the policies' records",
+        help="a policy file, a run's folder, the name of a run in runs/, or a heuristic, such as "
+        "cubic or cubic:hystart=0; several run side by side, and heuristics that are named replace those of the "
+        "policies' records",
     )
     parser.add_argument(
         "--suite",  # the older spelling
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 def _folder(entries: Sequence[str], backend: str) -> Path:
     """Where results go by default: beside the only policy, else below runs/."""
     folder = "eval" if backend == SIM else f"eval-{backend}"
-    policies = [name for name in entries if name not in heuristics()]
+    policies = [name for name in entries if not is_heuristic(name)]
     return find_policy(policies[0]).parent / folder if len(policies) == 1 else Path("runs", folder)
 
 
@@ -112,7 +113,7 @@ def _scenario(args: argparse.Namespace) -> None:
     from ccarena.eval.scenarios.command import show_scenario
 
     for name in args.entries:
-        if name in heuristics():
+        if is_heuristic(name):
             raise ConfigError(f"{name} beside --scenario: the scenario's flows name their schemes; leave {name} out")
     show_scenario(
         args.scenario,

@@ -26,8 +26,9 @@ from ccarena.envs.domain import digest
 from ccarena.envs.rewards import BUILT_IN, Reward
 from ccarena.envs.spec import Spec
 from ccarena.envs.trials import Candidate, Trials
-from ccarena.errors import ConfigError, did_you_mean
+from ccarena.errors import ConfigError
 from ccarena.eval import metrics
+from ccarena.eval.compete.entrants import parse_entry
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
@@ -89,7 +90,7 @@ def evaluate(
     compared = [e.relative_to for record in records for e in record.expectations if e.relative_to is not None]
     lineup = [
         *(each.sender for each in judged),
-        *(held_out.heuristic(name) for name in dict.fromkeys((*compared, *chosen))),
+        *(_sender(name) for name in dict.fromkeys((*compared, *chosen))),
         *{control.label: control for each in judged for control in each.controls}.values(),
     ]
     if not lineup:
@@ -239,12 +240,16 @@ def _judged(policies: Sequence[Path], known: TrainConfig | None = None) -> list[
 
 def _heuristics(names: Iterable[str]) -> list[str]:
     """`names`, each once, if they are schemes that need no policy. Raises ConfigError."""
-    known = heuristics()
     chosen = list(dict.fromkeys(names))
     for name in chosen:
-        if name not in known:
-            raise ConfigError(f'unknown scheme "{name}"{did_you_mean(name, known)}')
+        _sender(name)
     return chosen
+
+
+def _sender(text: str) -> Sender:
+    """A heuristic, with parameters as in `cubic:hystart=0` (`entrants.GRAMMAR`). Raises ConfigError."""
+    entrant = parse_entry(text)
+    return Sender(entrant.label, entrant.scheme, None, {k: v for k, v in entrant.flow.items() if k != "scheme"})
 
 
 class _Watched:

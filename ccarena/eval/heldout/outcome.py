@@ -26,7 +26,7 @@ from ccarena.pages import Page, Section, images
 from ccarena.policies.artifact import count_test
 from ccarena.policies.given import PolicyLike, file_of
 from ccarena.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
-from ccarena.schemes import heuristics
+from ccarena.schemes import heuristics, is_heuristic
 from ccarena.terminal import Progress, progress_bar
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def evaluate(
 
     Arguments:
         entries: policies (a file, a run's folder, the name of a run in `runs/`, or what `load_policy` returned) and
-            names of heuristics, in any order. A name of both is the heuristic. Heuristics that are named replace those
-            of the policies' records. Without any, `schemes` run.
+            heuristics, such as `cubic` or `cubic:hystart=0`, in any order. A name of both is the heuristic. Heuristics
+            that are named replace those of the policies' records. Without any, `schemes` run.
         link_sets: of `slides`, `constant`, `steps`, `cellular`; those of the policies' records if None.
         traces: links over these traces, beside the `link_sets` that are named, else instead of the records':
             files, names, folders, `NAME=TRACE` and `TRACE,BACK`, with buffers of 100 and 1000 packets and 20 ms each
@@ -203,17 +203,16 @@ def _run_name(policy: Path) -> str:
 
 def _entries(entries: Sequence[PolicyLike], stack: ExitStack) -> tuple[list[Path], list[str]]:
     """The policies' files and the heuristics' names. Raises ConfigError or PolicyError."""
-    known = heuristics()
     policies: list[Path] = []
     named: list[str] = []
     for entry in entries:
-        if isinstance(entry, str) and entry in known:
+        if isinstance(entry, str) and is_heuristic(entry):
             named.append(entry)
             continue
         try:
             file = file_of(entry, stack)
         except PolicyError as error:
-            near = did_you_mean(str(entry), known)
+            near = did_you_mean(str(entry), heuristics())
             raise PolicyError(f"{error}{near}" if "did you mean" in near else str(error)) from error
         if file in policies:
             raise ConfigError(f"{entry}: given twice")

@@ -75,6 +75,15 @@ def test_heuristics_alone(one_link: None, tmp_path: Path) -> None:
     assert outcome.repeat == ["ccarena eval cubic copa --link-sets constant --seeds 2"]
 
 
+def test_heuristics_with_parameters_stand_beside_those_without(one_link: None) -> None:
+    outcome = ccarena.evaluate("vegas", "vegas:alpha=20:beta=40", link_sets=["slides"], seeds=1, duration_s=2.0)
+    assert outcome.evaluation.schemes() == ["vegas", "vegas:alpha=20:beta=40", ORACLE]
+    shy, bold = outcome.columns("rows")["queueing_delay_mean_ms"][:2]
+    assert bold > shy
+    with pytest.raises(ConfigError, match=r'entry "vegas:alfa=2".*alfa'):
+        ccarena.evaluate("vegas:alfa=2")
+
+
 def test_several_policies_are_judged_side_by_side(
     one_link: None, runs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
