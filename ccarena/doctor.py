@@ -77,6 +77,7 @@ def examine() -> list[Finding]:
         kernel_bridge,
         emulator,
         mahimahi,
+        pictures,
         public_traces,
         memory_and_disk,
         cores,
@@ -204,6 +205,20 @@ def cores() -> Finding:
         "`ccarena train` sets OMP_NUM_THREADS=1 for itself; set it for scripts, which it makes several times faster"
     )
     return Finding("cores", "ok", found, advice)
+
+
+def pictures() -> Finding:
+    """Whether plots can be written as images, too."""
+    lacking = []
+    if _version("kaleido") is None:
+        lacking.append(("the Python package kaleido is not installed", 'pip install "ccarena[images]"'))
+    if not any(map(shutil.which, ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome"))):
+        lacking.append(("no Chrome on PATH", "install Chrome or Chromium, or `kaleido_get_chrome`"))
+    found = "plots as .svg, .png and .pdf" if not lacking else "plots as .html alone"
+    state: State = "limited" if lacking else "ok"
+    return Finding(
+        "pictures", state, "; ".join([found, *(w for w, _ in lacking)]), "; ".join(how for _, how in lacking)
+    )
 
 
 def _lacking(capability: str, found: str, lacking: list[tuple[str, str]]) -> Finding:

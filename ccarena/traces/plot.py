@@ -104,6 +104,6 @@ def _image(fig: Any, suffix: str) -> bytes:
         reason = str(error).strip().split("\n", 1)[0]
         raise MissingDependencyError(
             f'plotting to {suffix} needs the Python package "kaleido" and a Chrome that it can start ({reason}); '
-            "`pip install kaleido` and `kaleido_get_chrome`, or plot to .html, which needs neither"
+            '`pip install "ccarena[images]"` and `kaleido_get_chrome`, or plot to .html, which needs neither'
         ) from error
     return data
