@@ -209,15 +209,12 @@ def cores() -> Finding:
 
 def pictures() -> Finding:
     """Whether plots can be written as images, too."""
-    lacking = []
-    if _version("kaleido") is None:
-        lacking.append(("the Python package kaleido is not installed", 'pip install "ccarena[images]"'))
-    if not any(map(shutil.which, ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chrome"))):
-        lacking.append(("no Chrome on PATH", "install Chrome or Chromium, or `kaleido_get_chrome`"))
-    found = "plots as .svg, .png and .pdf" if not lacking else "plots as .html alone"
-    state: State = "limited" if lacking else "ok"
+    from ccarena.pages.browser import find_browser
+
+    if browser := find_browser():
+        return Finding("pictures", "ok", f"plots as .svg, .png and .pdf, drawn by {browser}")
     return Finding(
-        "pictures", state, "; ".join([found, *(w for w, _ in lacking)]), "; ".join(how for _, how in lacking)
+        "pictures", "limited", "plots as .html alone: no browser", "install Chromium, or name it in BROWSER_PATH"
     )
 
 
