@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             api.measure(sheet)
         if "training" in args.only:
             training.measure(sheet, args.seconds, args.threads, args.train_decisions)
+            training.measure_start(sheet)
         if "suites" in args.only:
             training.measure_suites(sheet)
         if "realtime" in args.only:

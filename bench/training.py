@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 SEED = 1
 RUNS = 5
+STARTS = 20
 MEMORY_WORLDS = 1024
 SUITES = {"wcc/ack": (120.0, None), "hercules/worst-case": (1800.0, 4)}
 """Seconds that each may take in full, and the seeds that it is measured with (None: all)."""
@@ -54,6 +56,17 @@ def measure(sheet: Sheet, seconds: float, threads: int, train_decisions: int) ->
     trained = training_rate(train_decisions, threads)
     what = f"A3C end to end, {threads} threads"
     sheet.add("training/a3c", what, trained, "decisions/s", Target(at_least=20_000))
+
+
+def measure_start(sheet: Sheet) -> None:
+    """The command line's start, a whole process."""
+    command = [sys.executable, "-c", "import ccarena_command; ccarena_command.main()", "--help"]
+    seconds = []
+    for _ in range(STARTS):
+        began_s = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True)
+        seconds.append(time.perf_counter() - began_s)
+    sheet.add("training/start", "`ccarena --help`, median", statistics.median(seconds), "s", Target(at_most=0.15))
 
 
 def measure_suites(sheet: Sheet) -> None:

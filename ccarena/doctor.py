@@ -77,6 +77,7 @@ def examine() -> list[Finding]:
         kernel_bridge,
         emulator,
         mahimahi,
+        pictures,
         public_traces,
         memory_and_disk,
         cores,
@@ -204,6 +205,17 @@ def cores() -> Finding:
         "`ccarena train` sets OMP_NUM_THREADS=1 for itself; set it for scripts, which it makes several times faster"
     )
     return Finding("cores", "ok", found, advice)
+
+
+def pictures() -> Finding:
+    """Whether plots can be written as images, too."""
+    from ccarena.pages.browser import find_browser
+
+    if browser := find_browser():
+        return Finding("pictures", "ok", f"plots as .svg, .png and .pdf, drawn by {browser}")
+    return Finding(
+        "pictures", "limited", "plots as .html alone: no browser", "install Chromium, or name it in BROWSER_PATH"
+    )
 
 
 def _lacking(capability: str, found: str, lacking: list[tuple[str, str]]) -> Finding:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from ccarena import programs
-from ccarena.errors import CcarenaError, ScenarioError
+from ccarena.errors import CcarenaError, ScenarioError, TraceError, did_you_mean
 
 PROGRAM = "ccarena-link"
 
@@ -25,6 +26,8 @@ SHELLS = {
 }
 """Every shell with its line of help."""
 
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([kmg])(?:b|bit|bits|ibit)?(?:ps|/s)?", re.IGNORECASE)
+_MBPS = {"k": 1e-3, "m": 1.0, "g": 1e3}
 _WITH_VALUE = ("--emulator", "--far-command", "--lateness-bound", "--seed", "--summary")
 
 
@@ -34,6 +37,7 @@ def execute(words: Sequence[str]) -> NoReturn:
     Raises MachineError if the program is missing, and ScenarioError if a scenario cannot be read or is not valid.
     """
     name, *arguments = words
+    _check_traces(name, arguments)
     program = programs.find(PROGRAM)
     if name == "emulate":
         at = _scenario(arguments)
@@ -66,10 +70,28 @@ def onoff() -> None:
 def _entry(shell: str) -> NoReturn:
     """Replace this process by the shell, under its mahimahi-like name, which its log and its errors show."""
     try:
+        _check_traces(shell, sys.argv[1:])
         os.execv(programs.find(PROGRAM), [f"cca-{shell}", *sys.argv[1:]])
     except CcarenaError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _check_traces(shell: str, arguments: Sequence[str]) -> None:
+    """Raises TraceError if a trace of `link` is not there and what was meant can be said; else the program does."""
+    for word in arguments[:2] if shell == "link" else ():
+        path = Path(word)
+        if word.startswith("-") or path.exists():
+            continue
+        if rate := _RATE.fullmatch(word):
+            raise TraceError(
+                f"{word}: cannot read the trace: it looks like a rate, and {shell} takes files of delivery times; for "
+                f"a constant rate run `ccarena emulate SCENARIO.yaml` with a service {{type: constant, rate_mbps: "
+                f"{float(rate[1]) * _MBPS[rate[2].lower()]:g}}} (docs/scenario.md)"
+            )
+        beside = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+        if "did you mean" in (hint := did_you_mean(path.name, beside)):
+            raise TraceError(f"{word}: cannot read the trace: there is no such file{hint}")
 
 
 def _scenario(arguments: list[str]) -> int | None:

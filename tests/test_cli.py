@@ -31,6 +31,22 @@ def failing(monkeypatch: pytest.MonkeyPatch):
     return install
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["link", "48mbit", "48mbit"], "48mbit: cannot read the trace: it looks like a rate"),
+        (["link", "up.trce", "up.trace"], 'there is no such file; did you mean "up.trace"?'),
+    ],
+)
+def test_what_is_no_trace_of_a_link_gets_what_was_meant(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "up.trace").write_text("1\n")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words) == 3
+    assert message in capsys.readouterr().err
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     for option in ("--version", "-V"):
         with pytest.raises(SystemExit) as caught:

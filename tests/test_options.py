@@ -139,11 +139,22 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "policy": Case("policy show absent", "policy show policy.safetensors"),
         "--json": more("policy show policy.safetensors", "--json"),
     },
-    "policy export": {
-        "policy": Case("policy export absent --onnx a.onnx", "policy export policy.safetensors --onnx a.onnx"),
-        "--onnx": Case(
-            "policy export policy.safetensors --onnx a.onnx", "policy export policy.safetensors --onnx b.onnx"
-        ),
+    "export": {
+        "policy": Case("export absent --to onnx", "export policy.safetensors --to onnx"),
+        "--to": Case("export policy.safetensors --to onnx", "export policy.safetensors --to c"),
+        "--out": more("export policy.safetensors --to onnx", "--out elsewhere"),
+        "--name": more("export policy.safetensors --to onnx", "--name mine"),
+        "--json": more("export policy.safetensors --to onnx", "--json"),
+        "--decisions": more("export policy.safetensors --to c", "--decisions 7"),
+        "--duration-s": more("export policy.safetensors --to c", "--duration-s 7"),
+    },
+    "parity": {
+        "policy": Case("parity absent", "parity policy.safetensors"),
+        "--decisions": more("parity policy.safetensors", "--decisions 7"),
+        "--seed": more("parity policy.safetensors", "--seed 7"),
+        "--link-sets": more("parity policy.safetensors", "--link-sets"),
+        "--duration-s": more("parity policy.safetensors", "--duration-s 7"),
+        "--json": more("parity policy.safetensors --decisions 8 --link-sets", "--json out.json", whole=True),
     },
     "schemes": {
         "name": more("schemes", "cubic"),
@@ -227,6 +238,7 @@ REFUSED: dict[str, str] = {
     "kernel daemon cubic --desired-mbps 5": "--desired-mbps has no effect with cubic, which is not learned",
     "kernel daemon cubic --weight 2": "--weight has no effect with cubic, which has no weight",
     "kernel daemon policy.safetensors --action 1": "--action has no effect beside the policy",
+    "export policy.safetensors --to onnx --decisions 7": "--decisions has no effect with --to onnx",
     "traces stats up.trace --seed 3": "--seed has no effect on recorded traces",
     "traces plot up.trace --mean-mbps 3": "--mean-mbps has no effect on recorded traces",
     f"{CONVERT} --seed 3": "--seed has no effect without --burstiness",
@@ -247,6 +259,7 @@ STANDING_IN = (
     "ccarena.cc_kernel_bridge.bridge.set_weight",
     "ccarena.cc_kernel_bridge.command.os.execv",
     "ccarena.traces.fetch.fetch",
+    "ccarena.eval.parity.command.parity",
 )
 """Where commands hand over."""
 
