@@ -39,7 +39,6 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for package, words in (
         ("matplotlib", "render_mode"),
         ("pandas", ".summary()"),
-        ("plotly", ".plot()"),
         ("torch", "networks"),
         ("stable_baselines3", "sb3"),
         ("pettingzoo", "ParallelEnv"),
