@@ -4,6 +4,9 @@
 
     results = ccarena.run("scenario.yaml", seeds=5)         # or a dictionary, or a list of scenarios
     results.flows(), results.summary(), results.plot()
+    ccarena.train("acct", out="runs/acct")
+    ccarena.evaluate("runs/acct", "cubic", "bbr").summary()
+    ccarena.compete("cubic", "bbr", links=["48mbps,20ms,1bdp"]).summary()
 
 Importing the package registers its environments: `gymnasium.make("ccarena/Acct-v0")`. It loads neither torch, Ray,
 pandas nor the native simulator: what is listed here is loaded when it is first used.
@@ -14,6 +17,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ccarena.agents.api import Training, train
+    from ccarena.eval.compete.competition import Competition, compete
+    from ccarena.eval.heldout.outcome import Outcome, evaluate
     from ccarena.eval.scenarios.results import Results
     from ccarena.eval.scenarios.run import run
     from ccarena.policies.artifact import load_policy
@@ -22,22 +28,34 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Competition",
     "Flow",
     "Link",
+    "Outcome",
     "Results",
     "Scenario",
+    "Training",
     "__version__",
+    "compete",
+    "evaluate",
     "load_policy",
     "run",
+    "train",
 ]
 
 _HOMES = {
+    "Competition": "ccarena.eval.compete.competition",
     "Flow": "ccarena.scenario_types",
     "Link": "ccarena.scenario_types",
+    "Outcome": "ccarena.eval.heldout.outcome",
     "Results": "ccarena.eval.scenarios.results",
     "Scenario": "ccarena.scenario_types",
+    "Training": "ccarena.agents.api",
+    "compete": "ccarena.eval.compete.competition",
+    "evaluate": "ccarena.eval.heldout.outcome",
     "load_policy": "ccarena.policies.artifact",
     "run": "ccarena.eval.scenarios.run",
+    "train": "ccarena.agents.api",
 }
 """Where each name of the interface is defined."""
 

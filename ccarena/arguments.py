@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ccarena.errors import ConfigError, did_you_mean
 
@@ -30,8 +29,7 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message} (`{self.prog} --help` shows what it takes)")
 
 
-@dataclass(frozen=True)
-class Unused:
+class Unused(NamedTuple):
     """Options that have no effect when something else is given, or is not."""
 
     options: Sequence[str]

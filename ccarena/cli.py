@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 from ccarena import __version__
@@ -33,6 +32,7 @@ COMMANDS = {
     "parity": ("ccarena.eval.parity.command", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
+    "completion": ("ccarena.completion", "print what bash, zsh or fish need to complete this command line"),
     "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
 }
 
@@ -42,6 +42,10 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells count
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code (see [`ccarena.errors`])."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if "_ARGCOMPLETE" in os.environ:
+        from ccarena.completion import answer
+
+        answer(build_parser, list(COMMANDS))
     debug = "--debug" in words
     try:
         given = words[1:] if words[:1] == ["--debug"] else words
@@ -118,6 +122,8 @@ def _unexpected(error: Exception) -> tuple[str, int]:
 
 def _fail(message: str, code: int, debug: bool) -> int:
     if debug:
+        import traceback
+
         traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)
     return code

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from ccarena import __version__, cli
-from ccarena.agents.command import free_folder, newest_run
 from ccarena.configs import TrainConfig, load_config, save_config
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
+from ccarena.run_folder import free_folder, newest_run
 
 ROOT = Path(__file__).parents[1]
 
@@ -173,11 +173,11 @@ def test_a_new_run_never_lands_on_an_old_one(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     config = load_config("acct")
     for expected in ("runs/acct", "runs/acct-2", "runs/acct-3"):
-        assert free_folder(config) == Path(expected)
+        assert free_folder(config.name, config.out) == Path(expected)
         save_config(config, Path(expected) / "config.yaml")
         assert newest_run("acct") == Path(expected)
     with pytest.raises(ConfigError, match="holds a run already"):
-        free_folder(config.model_copy(update={"out": "runs/acct-2"}))
+        free_folder("acct", "runs/acct-2")
 
 
 def test_resume_reads_the_run_s_own_configuration(tmp_path: Path, monkeypatch, capsys) -> None:

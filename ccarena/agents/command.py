@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
 import textwrap
-from pathlib import Path
 from typing import Any
 
+from ccarena.agents.api import INTERRUPTED, resumed, train
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.docs import TITLES
 from ccarena.configs.keys import keys_of, plain
 from ccarena.configs.load import shipped
 from ccarena.configs.unused import refuse_unused_keys
-from ccarena.errors import ConfigError, MissingDependencyError
-from ccarena.run_folder import CONFIG, resume_command
+from ccarena.errors import ConfigError
 
-RUNS = Path("runs")
 HELP_COLUMNS = 80
 
 
@@ -52,68 +49,10 @@ def run(args: argparse.Namespace) -> int:
         args.train_parser.epilog = _key_help(args.config, config)
         args.train_parser.print_help()
         return 0
-    if args.resume:
-        # A resumed run goes on with its own configuration; --config only says which run it is.
-        folder = Path(config.out) if config.out else newest_run(config.name)
-        if not (folder / CONFIG).is_file():
-            raise ConfigError(
-                f"--resume: {folder} holds no run (no {CONFIG}); give its folder with --out, or leave --resume out"
-            )
-        config = load_config(folder / CONFIG, {**overrides, "out": str(folder)})
     if args.print_config:
-        print(dump_config(config), end="")
+        print(dump_config(resumed(config, overrides) if args.resume else config), end="")
         return 0
-    # The native extension from here on: --help and --print-config do without it.
-    from ccarena.envs.domain import domain_json, heuristics, name_traces
-    from ccarena.envs.rewards import Reward
-    from ccarena.envs.spec import spec_of
-
-    # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
-    Reward(config.reward, spec_of(config))
-    domain_json(config)
-    heuristics("baselines", config.baselines)
-    if not args.resume:
-        config = config.model_copy(update={"out": str(free_folder(config)), "env": name_traces(config.env)})
-        if config.env.link.kinds.trace > 0 and config.env.link.traces == "auto":
-            print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
-    # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("torch", "train", "training") from error
-    from ccarena.agents.train import train
-
-    return train(config, resume=args.resume)
-
-
-def newest_run(name: str) -> Path:
-    """The folder of the newest run called `name`: the last of `runs/NAME`, `runs/NAME-2`, ..."""
-    folder, number = RUNS / name, 2
-    while (RUNS / f"{name}-{number}").exists():
-        folder, number = RUNS / f"{name}-{number}", number + 1
-    return folder
-
-
-def free_folder(config: TrainConfig) -> Path:
-    """Where a new run goes. No run is ever overwritten.
-
-    Raises ConfigError if `out` was given and holds a run already.
-    """
-    if config.out:
-        folder = Path(config.out)
-        if (folder / CONFIG).exists():
-            raise ConfigError(
-                f"out = {folder}: holds a run already; go on with it ({resume_command(folder)}), or name another folder"
-            )
-        return folder
-    folder = newest_run(config.name)
-    if not (folder / CONFIG).exists():
-        return folder
-    stem, _, number = folder.name.rpartition("-")
-    return RUNS / (
-        f"{config.name}-{int(number) + 1}" if stem == config.name and number.isdigit() else f"{config.name}-2"
-    )
+    return 0 if train(args.config, overrides, resume=args.resume).finished else INTERRUPTED
 
 
 def _key_help(name: str, config: TrainConfig) -> str:

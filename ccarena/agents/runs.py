@@ -20,7 +20,7 @@ from ccarena.run_folder import CONFIG
 
 INTERRUPTED = 130
 LOCK = ".lock"
-MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval", "baselines", "expectations")
+MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "track", "eval", "baselines", "expectations")
 """Keys that may differ between a run and its continuation."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from ccarena.configs.distribution import CrossTraffic, EnvConfig, LinkConfig, LinkKinds
-from ccarena.configs.judging import Control, EvalConfig, ExpectationConfig, ProgressConfig, Target
+from ccarena.configs.judging import Control, EvalConfig, ExpectationConfig, ProgressConfig, Target, ValidationConfig
 from ccarena.configs.learning import (
     A3CConfig,
     AlgorithmConfig,
@@ -50,6 +50,7 @@ __all__ = [
     "Sb3Config",
     "Target",
     "TrainConfig",
+    "ValidationConfig",
 ]
 
 
@@ -89,6 +90,11 @@ class TrainConfig(Section):
     """The training distribution."""
     progress: ProgressConfig = ProgressConfig()
     """The learning curve."""
+    track: Literal["none", "wandb", "mlflow"] = "none"
+    """Who gets the learning curve besides `progress.jsonl` and TensorBoard: Weights & Biases (extra `wandb`) or MLflow
+    (extra `mlflow`), as their own environment variables say."""
+    validation: ValidationConfig = ValidationConfig()
+    """Judging the policy while it learns."""
     baselines: list[str] = Field(["cubic", "bbr", "reno"])
     """Heuristics that the evaluation runs beside the policy."""
     controls: list[Control] = Field([])

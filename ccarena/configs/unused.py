@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ccarena.configs.learning import Sb3Config
-from ccarena.configs.schema import TrainConfig
+from ccarena.configs.schema import TrainConfig, ValidationConfig
 from ccarena.configs.yamlfile import COMMAND_LINE
 from ccarena.errors import ConfigError
 
@@ -32,6 +32,11 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
         ("algorithm.discount_unit_s",),
         lambda c: isinstance(c.algorithm, Sb3Config) and c.algorithm.discount == "step",
         "algorithm.discount is step",
+    ),
+    (
+        tuple(f"validation.{name}" for name in ValidationConfig.model_fields if name != "kinds"),
+        lambda c: not c.validation.kinds,
+        "validation.kinds is empty",
     ),
     (("eval.duration_s", "eval.seeds"), lambda c: not c.eval.link_sets, "eval.link_sets is empty"),
 )

@@ -57,9 +57,13 @@ def domain_json(record: TrainConfig) -> str:
             "step_s": link.step_s,
             "presets": _presets(link.presets) if link.kinds.cellular > 0 else [],
             "traces": traces,
+            "augment": link.augment.model_dump() if link.augment else None,
+            "uplinks": link.uplinks,
+            "delayed_acks": link.delayed_acks,
             "rtt_ms": link.rtt_ms,
             "buffer_bdp": None if link.buffer_packets else link.buffer_bdp,
             "buffer_packets": link.buffer_packets,
+            "unlimited": link.unlimited,
             "loss": link.loss,
             "lossy": link.lossy,
             "signal": link.signal,
@@ -90,18 +94,18 @@ def trained_on(record: TrainConfig) -> list[dict[str, str]]:
     found = []
     if link.kinds.trace > 0:
         files = [Path(file) for file in _traces(link.traces)]
-        found += [{"kind": "trace", "name": file.name, "digest": _digest(file.read_bytes())} for file in files]
+        found += [{"kind": "trace", "name": file.name, "digest": digest(file.read_bytes())} for file in files]
     if link.kinds.cellular > 0:
         presets = {preset["name"]: preset for preset in _core.cellular_presets()}
         found += [
-            {"kind": "preset", "name": name, "digest": _digest(json.dumps(presets[name], sort_keys=True).encode())}
+            {"kind": "preset", "name": name, "digest": digest(json.dumps(presets[name], sort_keys=True).encode())}
             for name in _presets(link.presets)
         ]
     whole = json.dumps(record.env.model_dump(mode="json"), sort_keys=True)
-    return [*found, {"kind": "distribution", "name": record.name, "digest": _digest(whole.encode())}]
+    return [*found, {"kind": "distribution", "name": record.name, "digest": digest(whole.encode())}]
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
     """The first 16 hexadecimal digits of SHA-256, as documents have."""
     return hashlib.sha256(data).hexdigest()[:16]
 

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from ccarena.arguments import Unused, refuse
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
+from ccarena.terminal import print_table
 from ccarena.traces import convert, fetch, files, manifest, plot, presets, stats
 
 __all__ = ["add_parser", "run"]
@@ -119,22 +119,23 @@ def _list(args: argparse.Namespace) -> int:
             }
         )
         return 0
-    print("Traces found")
-    _print_table(("name", "file"), [(name, str(path)) for name, path in found.items()])
-    print("\nGenerated presets")
-    _print_table(
-        ("name", "Mbit/s", "what"),
-        [(p["name"], f"{p.get('mean_mbps', float('nan')):.2f}", p["summary"]) for p in generated],
+    print_table("traces found", ("name", "file"), [(name, str(path)) for name, path in found.items()], left=2)
+    print()
+    print_table(
+        "generated presets",
+        ("name", "what", "Mbit/s"),
+        [(p["name"], p["summary"], f"{p.get('mean_mbps', float('nan')):.2f}") for p in generated],
+        left=2,
     )
     if problem:
         print(f"  ({problem})")
-    print("\nPublic sets (ccarena traces fetch SET)")
+    print()
     rows = []
     for name in manifest.sets():
         entries = _entries(name)
         size_mb = sum(entry.bytes for entry in entries) / 1e6
-        rows.append((name, str(len(entries)), f"{size_mb:.1f}", entries[0].licence))
-    _print_table(("set", "files", "MB", "licence"), rows)
+        rows.append((name, entries[0].licence, str(len(entries)), f"{size_mb:.1f}"))
+    print_table("public sets (ccarena traces fetch SET)", ("set", "licence", "files", "MB"), rows, left=2)
     return 0
 
 
@@ -144,7 +145,8 @@ def _stats(args: argparse.Namespace) -> int:
         _print_json({name: one.to_dict() for name, one in described.items()})
         return 0
     lags = (0.1, 1.0, 5.0)
-    _print_table(
+    print_table(
+        "traces",
         (
             "trace",
             "s",
@@ -172,6 +174,7 @@ def _stats(args: argparse.Namespace) -> int:
             )
             for name, one in described.items()
         ],
+        left=1,
     )
     return 0
 
@@ -263,7 +266,7 @@ def _fetch(args: argparse.Namespace) -> int:
     if args.json:
         _print_json([{"set": f.entry.set, "name": f.entry.name, "path": str(f.path), "action": f.action} for f in done])
         return 0
-    _print_table(("file", "what"), [(str(f.path), f.action) for f in done])
+    print_table("fetched", ("file", "what"), [(str(f.path), f.action) for f in done], left=2)
     for licence in sorted({f"{f.entry.set}: {f.entry.licence}" for f in done}):
         print(f"licence of {licence}")
     return 0
@@ -331,19 +334,3 @@ def _report(args: argparse.Namespace, data: Any, text: str) -> None:
 
 def _print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, allow_nan=False))
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    for row in (header, *rows):
-        cells = (
-            cell.rjust(width) if _numeric(rows, i) else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  " + "  ".join(cells).rstrip())
-
-
-def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
-    return bool(rows) and all(
-        row[column].replace(".", "", 1).replace("-", "", 1).isdigit() or row[column] == "nan" for row in rows
-    )

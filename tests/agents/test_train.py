@@ -32,6 +32,7 @@ def configuration(out: Path, **changes: object) -> TrainConfig:
         "network.hidden": 16,
         "network.filters": 2,
         "eval.link_sets": [],
+        "validation.kinds": [],
         "checkpoint_every_s": 1000.0,
         "out": str(out),
     }

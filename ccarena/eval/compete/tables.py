@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 
 from ccarena.eval.metrics import Interval, confidence_interval
 
-__all__ = ["HEAD", "Matrix", "as_csv", "cells", "matrices", "summarise"]
+__all__ = ["HEAD", "Matrix", "cells", "matrices", "summarise"]
 
 FIGURES = (
     "throughput_mbps",
@@ -135,18 +133,6 @@ def matrices(rows: Sequence[Row], entrants: Sequence[str]) -> list[Matrix]:
                     values[i, j] = _over_seeds(kept, key).mean
         out.append(Matrix(link, rtts_ms, names, figures, fair))
     return out
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """The rows with a header; a cell without a finite value is empty."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        shown = {k: "" if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        writer.writerow(shown)
-    return text.getvalue()
 
 
 def _is_cell(row: Row, entrant: str, other: str, rtts_ms: tuple[float, float]) -> bool:

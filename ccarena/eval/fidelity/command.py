@@ -22,6 +22,7 @@ from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import fidelity
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
+from ccarena.terminal import print_table
 from ccarena.traces.plot import check_suffix
 
 __all__ = ["add_parser", "run"]
@@ -105,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
         source = measurements.source(_repeat(args), datetime.date.today().isoformat())
         measurements.merge(args.record, figures.entries(kind, result, source))
     ours = "simulated" if args.live or args.backend == SIM else "emulated"
-    for line in [*table(result["cases"], ours), *policies(result["cases"]), *summary(result)]:
+    print_table("cases", *table(result["cases"], ours), left=2)
+    for line in [*policies(result["cases"]), *summary(result)]:
         print(line)
     return 0
 
@@ -146,21 +148,12 @@ def _live(args: argparse.Namespace) -> dict[str, Any]:
     return live.live(chosen, args.offsets or 5, args.repeats, args.jobs or 2, _progress)
 
 
-def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> list[str]:
-    """A line per case: name; for each figure the kernel's range, `ours` as a median (spread) and error; outcome."""
-    heads = ["case"]
+def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> tuple[list[str], list[list[str]]]:
+    """(headings, rows): name and outcome; for each figure the kernel's range, `ours` as a median (spread) and error."""
+    head = ["case", "outcome"]
     for _, unit, _, _ in FIGURES:
-        heads += [f"kernel {unit}", ours, "error"]
-    rows = [[*heads, "outcome"], *(_row(case) for case in cases)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            row[0].ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:], strict=False)),
-        ]
-        lines.append("  ".join([*cells, row[-1]]))
-    return lines
+        head += [f"kernel {unit}", ours, "error"]
+    return head, [_row(case) for case in cases]
 
 
 def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -215,12 +208,12 @@ def _row(case: Mapping[str, Any]) -> list[str]:
         f"{case['qdelay_mean_error_ms']:.1f}",
         f"{case['qdelay_p95_error_ms']:.1f}",
     )
-    cells = [case["name"]]
+    outcome = "within" if case["within"] else f"misses {', '.join(NAMES[key] for key in case['misses'])}"
+    cells = [case["name"], f"{outcome}, chaotic" if case["chaotic"] else outcome]
     for (key, _, form, _), error in zip(FIGURES, errors, strict=True):
         spread = _range(simulated["spread"][key], form)
         cells += [_range(measured[key], form), f"{simulated['median'][key]:{form}} ({spread})", error]
-    outcome = "within" if case["within"] else f"misses {', '.join(NAMES[key] for key in case['misses'])}"
-    return [*cells, f"{outcome}, chaotic" if case["chaotic"] else outcome]
+    return cells
 
 
 def _time(seconds: float) -> str:

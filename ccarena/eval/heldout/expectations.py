@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,9 +16,10 @@ import numpy as np
 from ccarena.configs.schema import ExpectationConfig
 from ccarena.eval.figure_text import show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.metrics import FIGURES
 
-__all__ = ["Expectation", "State", "Verdict", "judge"]
+__all__ = ["Expectation", "State", "Verdict", "judge", "together"]
 
 State = Literal["holds", "fails", "not tested"]
 """Of an expectation. It is not tested where its links were not run, have no valid run, or are made up."""
@@ -134,12 +135,28 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "")
 
 
+def together(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """The verdicts of several policies as one: each claim, fault and note names its policy, by label."""
+    if len(verdicts) == 1:
+        return next(iter(verdicts.values()))
+    named = [
+        replace(each, group=f"{label}, {each.group}", claim=f"{label}: {each.claim}")
+        for label, verdict in verdicts.items()
+        for each in verdict.expectations
+    ]
+    faults = [f"{label}: {fault}" for label, verdict in verdicts.items() for fault in verdict.faults]
+    notes = list(dict.fromkeys(note for verdict in verdicts.values() for note in verdict.notes))
+    first = next(iter(verdicts.values()))
+    return Verdict(named, faults, notes, first.baseline, first.control)
+
+
 def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
     """The groups of links that an expectation is about, and of which the policy has rows."""
     groups = []
     for group in result.groups():
         rows = result.of(group, result.policy)
-        if rows and rows[0]["link_set"] in expected.links:
+        # What is expected of recorded cellular links is expected of the traces that a user names.
+        if rows and ("cellular" if rows[0]["link_set"] == TRACES else rows[0]["link_set"]) in expected.links:
             groups.append(group)
     return groups
 

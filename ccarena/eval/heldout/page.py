@@ -10,6 +10,7 @@ from typing import Any
 
 from ccarena.backends import SIM
 from ccarena.eval.figure_text import heading
+from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
@@ -69,15 +70,19 @@ def evaluation_page(
         lead=_lead(result),
         facts=_facts(result),
         repeat=repeat,
-        findings=_findings(verdict) if result.policy else [],
+        findings=_findings(verdict) if result.policies else [],
         sections=sections,
     )
 
 
 def _lead(result: Evaluation) -> str:
-    who = f"A congestion controller trained by reinforcement learning ({result.policy})" if result.policy else ""
+    names = ", ".join(result.policies)
+    who, them = {
+        0: ("Congestion controls", "learned ones are"),
+        1: (f"A congestion controller trained by reinforcement learning ({names})", "it was"),
+    }.get(len(result.policies), (f"Congestion controllers trained by reinforcement learning ({names})", "they were"))
     return (
-        f"{who or 'Congestion controls'} on links that {'it was' if who else 'learned ones are'} not trained on, "
+        f"{who} on links that {them} not trained on, "
         "beside the congestion controls that computers use today. A good one keeps the link busy (utilisation) and "
         "the queue in front of it short (queueing delay)."
     )
@@ -88,7 +93,7 @@ def _facts(result: Evaluation) -> dict[str, str]:
     durations = sorted({row["duration_s"] for row in result.rows if "duration_s" in row})
     return {
         "Backend": "simulator" if meta.get("backend", SIM) == SIM else "Linux TCP, emulated link",
-        "Link sets": ", ".join(meta.get("link_sets", [])),
+        "Link sets": ", ".join([*meta.get("link_sets", []), *(["traces"] if "traces" in meta else [])]),
         "Seeds per link": str(meta.get("seeds", "")),
         "Time per run": f"{' or '.join(f'{s:g}' for s in durations)} s",
         "Runs": str(len(result.valid_rows())),
@@ -198,16 +203,15 @@ def _configuration(result: Evaluation, config: str) -> Section:
 
 
 def repeat_commands(
-    config: Path | None,
-    policy: Path | None,
-    link_sets: Sequence[str],
-    seeds: int,
-    duration_s: float | None,
-    backend: str = SIM,
+    config: Path | None, policies: Sequence[Path], meta: Mapping[str, Any], over: TraceLinks | None = None
 ) -> list[str]:
-    """Shell lines that train the policy again (if `config` is known) and evaluate it again."""
+    """Shell lines that train the policy again (if `config` is known) and evaluate again what `meta` says."""
     lines = [f"python train.py --config {shlex.quote(str(config))}"] if config is not None else []
-    words = ["ccarena", "eval", *([shlex.quote(str(policy))] if policy is not None else []), "--link-sets", *link_sets]
-    words += ["--seeds", str(seeds), *(["--duration-s", f"{duration_s:g}"] if duration_s else [])]
-    words += ["--backend", backend] if backend != SIM else []
-    return [*lines, " ".join(words)]
+    words = ["ccarena", "eval", *map(str, policies), *([] if policies else meta["schemes"])]
+    words += ["--schemes", *meta["schemes"]] if policies and meta["schemes"] else []
+    words += ["--link-sets", *meta["link_sets"]] if meta["link_sets"] else []
+    words += over.words() if over is not None else []
+    words += ["--seeds", str(meta["seeds"])]
+    words += ["--duration-s", f"{meta['duration_s']:g}"] if meta["duration_s"] else []
+    words += ["--backend", meta["backend"]] if meta.get("backend", SIM) != SIM else []
+    return [*lines, shlex.join(words)]

@@ -130,10 +130,8 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
     rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
     print_table(title, HEAD, rows, left=4)
     console = Console(highlight=False, soft_wrap=True)
-    for claim in digest["claims"]:
-        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"]):
-            if text:
-                console.print(f"  {claim['claim']}: {text}", markup=False)
+    for remark in _remarks(digest["claims"]):
+        console.print(f"  {remark}", markup=False)
     for path in files:
         console.print(f"  {path}", markup=False)
 

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ccarena.backends import SIM
-from ccarena.errors import ConfigError, MissingDependencyError
-from ccarena.eval import metrics
-from ccarena.eval.figure_text import heading, show
+from ccarena.eval.figure_text import heading
 from ccarena.eval.scenarios.results import Results
 from ccarena.eval.scenarios.run import run
-from ccarena.eval.scenarios.tables import ACROSS, flow_rows
+from ccarena.eval.scenarios.tables import ACROSS, flow_rows, known, table_of, with_interval
 from ccarena.files import check_writable
 from ccarena.plain_data import plain
 from ccarena.terminal import print_table
 
 __all__ = ["show_scenario"]
-
-PLOT = "plot.html"
-COLUMNS = (
-    "throughput_mbps",
-    "goodput_mbps",
-    "utilisation",
-    "queueing_delay_mean_ms",
-    "queueing_delay_p95_ms",
-    "signal_delay_p95_ms",
-    "loss_share",
-    "satisfaction",
-)
 
 
 def show_scenario(
@@ -45,18 +30,17 @@ def show_scenario(
     threads: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Run the scenario in the file `path`, write tables and a plot to `out`, and print a row of figures per flow.
+    """Run the scenario in the file `path`, write tables and a page to `out`, and print a row of figures per flow.
 
     The arguments are those of `ccarena.run`, and so is what is raised.
     """
     check_writable(out)
     results = run(path, policies=policies or None, backend=backend, seeds=seeds, duration_s=duration_s, threads=threads)
-    written = results.write(out)
-    try:
-        results.plot(out / PLOT)
-        written.append(out / PLOT)
-    except (ConfigError, MissingDependencyError) as error:  # the tables are there, whatever cannot be drawn
-        print(f"no {PLOT}: {error}", file=sys.stderr)
+    words = ["ccarena", "eval", *map(str, policies), "--scenario", str(path)]
+    words += ["--backend", backend] if backend != SIM else []
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    words += ["--duration-s", f"{duration_s:g}"] if duration_s is not None else []
+    written = results.write(out, title=path.name, repeat=[shlex.join(words)])
     if as_json:
         print(json.dumps(plain(flow_rows(results)), indent=1))
         return
@@ -68,36 +52,15 @@ def _print(results: Results, path: Path) -> None:
     for run_ in results:
         if not run_.valid:
             print(f"INVALID RUN, seed {run_.seed}: the emulator was late; run it again on a quieter machine")
-    rows = flow_rows(results)
-    flows = _by_flow([row for row in rows if row.get("valid", True)])
-    if not flows:
+    rows = [row for row in flow_rows(results) if row.get("valid", True)]
+    if not rows:
         return
-    shown = [name for name in COLUMNS if name != "satisfaction" or _known(rows, name)]
-    cells = [[*key, *(_with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
-    first = results[0]
     seeds = [run_.seed for run_ in results]
     numbers = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds, {seeds[0]} to {seeds[-1]}"
-    title = f"{path}: backend {first.backend}, {numbers}"
+    title = f"{path}: backend {results[0].backend}, {numbers}"
     title += "; mean ± half of the 95 % interval" if len(seeds) > 1 else ""
-    print_table(title, ["flow", "scheme", "link", *(heading(name) for name in shown)], cells, left=3)
-    one_flow = next(iter(flows.values()))
+    print_table(title, *table_of(results.runs), left=3)
+    one_flow = [row for row in rows if row["flow"] == rows[0]["flow"]]
     for name in ACROSS:
-        if _known(rows, name):
-            print(f"{heading(name)}: {_with_interval(name, one_flow)}")
-
-
-def _by_flow(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found.setdefault((row["flow"], row["scheme"], row["link"]), []).append(row)
-    return found
-
-
-def _known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
-    return metrics.confidence_interval([row[figure] for row in rows]).n > 0
-
-
-def _with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    interval = metrics.confidence_interval([row[figure] for row in rows])
-    shown = show(figure, interval.mean)
-    return f"{shown} ± {show(figure, interval.high - interval.mean)}" if interval.n > 1 else shown
+        if known(rows, name):
+            print(f"{heading(name)}: {with_interval(name, one_flow)}")

@@ -9,6 +9,7 @@ import numpy as np
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.scenarios import tables
 from ccarena.eval.scenarios.one_run import Run
+from ccarena.eval.scenarios.page import means
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -64,11 +65,7 @@ def figure(run: Run) -> go.Figure:
 
 
 def _binned(time_s: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means over bins of `BIN_S` at least; NaN where all of a bin's are."""
+    """Means over bins of `BIN_S` at least, and when they begin."""
     step_s = float(time_s[1] - time_s[0]) if time_s.size > 1 else BIN_S
     every = max(1, round(BIN_S / step_s))
-    starts = np.arange(0, values.size, every)
-    known = np.isfinite(values)
-    counts = np.add.reduceat(known.astype(np.float64), starts)
-    sums = np.add.reduceat(np.where(known, values, 0.0), starts)
-    return time_s[starts], np.divide(sums, counts, out=np.full(starts.size, np.nan), where=counts > 0)
+    return time_s[::every], means(values, every)

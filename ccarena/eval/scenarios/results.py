@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +13,8 @@ from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.scenarios import tables
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.files import write_atomically
+from ccarena.pages import write
+from ccarena.run_folder import PAGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,14 +112,22 @@ class Results:
             save_figure(drawn, Path(path))
         return drawn
 
-    def write(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write the tables but that of packets to `folder` as CSV files, and return their paths."""
+    def write(self, folder: str | os.PathLike[str], title: str = "Scenarios", repeat: Sequence[str] = ()) -> list[Path]:
+        """Write the tables but that of packets as CSV files and a page, `report.html`, and return their paths.
+
+        `title` stands on the page, and `repeat`, the commands that make it again. Raises ConfigError if the folder
+        cannot be written.
+        """
+        from ccarena.eval.scenarios.page import results_page
+
         written = []
         for table in FILES:
             path = Path(folder, f"{table}.csv")
             write_atomically(path, as_csv(self.columns(table)))
             written.append(path)
-        return written
+        page = Path(folder, PAGE)
+        write(page, results_page(self.runs, title, repeat))
+        return [*written, page]
 
     def __repr__(self) -> str:
         scenarios = len({run.scenario for run in self.runs})

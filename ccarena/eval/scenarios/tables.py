@@ -12,15 +12,21 @@ from ccarena import backends
 from ccarena.columns import Columns, join, of_rows
 from ccarena.errors import ConfigError
 from ccarena.eval import metrics
+from ccarena.eval.figure_text import heading, show
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.theory import fairness
 
-__all__ = ["TABLES", "flow_rows"]
+__all__ = ["ACROSS", "TABLES", "flow_rows", "known", "table_of", "with_interval"]
 
 COUNTERS = (
     *("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "delivered_bytes", "rtt_min_ms"),
     *("rtt_mean_ms", "decisions"),
 )
+SHOWN = (
+    *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
+    *("signal_delay_p95_ms", "loss_share", "satisfaction"),
+)
+"""Figures that readers are shown of each flow."""
 ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
 """Figures of all flows of a run together."""
 
@@ -28,6 +34,28 @@ ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
 def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """A row per run and flow."""
     return [row for run in runs for row in _flow_rows(run)]
+
+
+def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """(headings, rows) for readers: each flow of one scenario, means over its valid runs, ± half of the interval."""
+    flows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in flow_rows(run for run in runs if run.valid):
+        flows.setdefault((row["flow"], row["scheme"], row["link"]), []).append(row)
+    shown = [name for name in SHOWN if any(known(mine, name) for mine in flows.values())]
+    cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
+    return ["flow", "scheme", "link", *(heading(name) for name in shown)], cells
+
+
+def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
+    """Whether any row has the figure."""
+    return metrics.confidence_interval([row[figure] for row in rows]).n > 0
+
+
+def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean of a figure over rows, and behind ± half of its interval if there are several."""
+    interval = metrics.confidence_interval([row[figure] for row in rows])
+    text = show(figure, interval.mean)
+    return f"{text} ± {show(figure, interval.high - interval.mean)}" if interval.n > 1 else text
 
 
 def _flow_rows(run: Run) -> list[dict[str, Any]]:

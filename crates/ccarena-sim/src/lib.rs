@@ -4,6 +4,7 @@
 //! whole runs.
 
 pub mod app;
+mod arrivals;
 pub mod build;
 mod delivery;
 pub mod domain;

@@ -1,81 +1,98 @@
-//! Which node acts next: a tournament tree over the nodes' next times.
+//! Who acts next: a tournament tree over next times.
 //!
 //! Packets wait in FIFO pipes that keep their order, so that only a pipe's head matters here and most packets never
-//! touch the tree. An update climbs as long as it changes anything; ties go to the lower node index, which makes the
-//! order of simultaneous events part of the model: links are numbered before flows, so that a delivery opportunity is
-//! used before the arrivals of the same instant.
+//! touch a tree. An update climbs as long as it changes anything; ties go to the lower actor, which makes the order of
+//! simultaneous events part of the model.
 
 use ccarena_cc::Time;
 
-/// A node and when it acts next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    at: u64,
-    node: u32,
+/// Who acts at what time: the time above the actor's number in one integer, so that one comparison tells the earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Turn(u128);
+
+impl Turn {
+    /// Nobody's, at no time.
+    pub const NEVER: Self = Self(u128::MAX);
+
+    /// `actor` acts at `at`.
+    #[inline]
+    #[must_use]
+    pub fn new(at: Time, actor: u32) -> Self {
+        Self(u128::from(at.0) << 64 | u128::from(actor))
+    }
+
+    /// When.
+    #[inline]
+    #[must_use]
+    pub fn at(self) -> Time {
+        Time((self.0 >> 64) as u64)
+    }
+
+    /// Who.
+    #[inline]
+    #[must_use]
+    pub fn actor(self) -> usize {
+        self.0 as u32 as usize
+    }
 }
 
-/// A tournament tree of next times, four children to a parent: siblings lie side by side.
+/// A tournament tree of turns, four children to a parent: siblings lie side by side.
 #[derive(Debug)]
 pub struct Schedule {
-    /// The root, which has the least time, then level by level down to the nodes; the children of `i` are
-    /// `4 i + 1` to `4 i + 4`, and each parent repeats the least of them.
-    tree: Vec<Entry>,
+    /// The root, which is the first turn, then level by level down to the leaves; the children of `i` are `4 i + 1` to
+    /// `4 i + 4`, and each parent repeats the first of them.
+    tree: Vec<Turn>,
     first_leaf: usize,
 }
 
 impl Schedule {
-    /// A schedule for `nodes` nodes, none of which has anything to do.
+    /// A schedule of `leaves` turns, none of which comes.
     #[must_use]
-    pub fn new(nodes: usize) -> Self {
-        let mut leaves = 4;
-        while leaves < nodes {
-            leaves *= 4;
+    pub fn new(leaves: usize) -> Self {
+        let mut width = 1;
+        while width < leaves {
+            width *= 4;
         }
-        let first_leaf = (leaves - 1) / 3;
-        let mut tree = vec![Entry { at: u64::MAX, node: 0 }; first_leaf + leaves];
-        for i in (0..tree.len()).rev() {
-            tree[i].node = if i < first_leaf { tree[4 * i + 1].node } else { (i - first_leaf) as u32 };
-        }
-        Self { tree, first_leaf }
+        let first_leaf = (width - 1) / 3;
+        Self { tree: vec![Turn::NEVER; first_leaf + width], first_leaf }
     }
 
-    /// The node that acts next and when.
+    /// The next turn.
     #[inline]
     #[must_use]
-    pub fn next(&self) -> (usize, Time) {
-        (self.tree[0].node as usize, Time(self.tree[0].at))
+    pub fn next(&self) -> Turn {
+        self.tree[0]
     }
 
-    /// When `node` acts next.
+    /// The turn at `leaf`.
     #[inline]
     #[must_use]
-    pub fn time(&self, node: usize) -> Time {
-        Time(self.tree[self.first_leaf + node].at)
+    pub fn get(&self, leaf: usize) -> Turn {
+        self.tree[self.first_leaf + leaf]
     }
 
-    /// Sets when `node` acts next.
+    /// Sets the turn at `leaf`.
     #[inline]
-    pub fn set(&mut self, node: usize, at: Time) {
-        let mut i = self.first_leaf + node;
-        if self.tree[i].at == at.0 {
-            return;
+    pub fn set(&mut self, leaf: usize, turn: Turn) {
+        let i = self.first_leaf + leaf;
+        if self.tree[i] != turn {
+            self.tree[i] = turn;
+            self.climb(i);
         }
-        self.tree[i].at = at.0;
+    }
+
+    #[inline]
+    fn climb(&mut self, mut i: usize) {
         while i > 0 {
             i = (i - 1) / 4;
             let [a, b, c, d] = [1, 2, 3, 4].map(|k| self.tree[4 * i + k]);
-            let least = earlier(earlier(a, b), earlier(c, d));
-            if self.tree[i] == least {
+            let first = a.min(b).min(c.min(d));
+            if self.tree[i] == first {
                 return;
             }
-            self.tree[i] = least;
+            self.tree[i] = first;
         }
     }
-}
-
-#[inline]
-fn earlier(a: Entry, b: Entry) -> Entry {
-    if b.at < a.at { b } else { a }
 }
 
 #[cfg(test)]
@@ -85,18 +102,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_the_least_time_and_the_lowest_index(
-            nodes in 1usize..70,
-            changes in prop::collection::vec((0usize..70, 0u64..50), 1..300),
+        fn finds_the_least_time_and_the_lowest_actor(
+            leaves in 1usize..70,
+            changes in prop::collection::vec((0usize..70, 0u64..50, 0u32..9), 1..300),
         ) {
-            let mut schedule = Schedule::new(nodes);
-            let mut model = vec![u64::MAX; nodes];
-            for (node, at) in changes {
-                let node = node % nodes;
-                schedule.set(node, Time(at));
-                model[node] = at;
-                let best = (0..nodes).min_by_key(|&i| (model[i], i)).unwrap_or(0);
-                prop_assert_eq!(schedule.next(), (best, Time(model[best])));
+            let mut schedule = Schedule::new(leaves);
+            let mut model = vec![Turn::NEVER; leaves];
+            for (leaf, at, actor) in changes {
+                let (leaf, turn) = (leaf % leaves, Turn::new(Time(at), actor));
+                schedule.set(leaf, turn);
+                model[leaf] = turn;
+                let first = model.iter().min_by_key(|t| (t.at(), t.actor())).copied();
+                prop_assert_eq!(Some(schedule.next()), first);
             }
         }
     }

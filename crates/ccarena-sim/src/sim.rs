@@ -1,18 +1,20 @@
 //! The event loop: one scenario in virtual time.
 //!
-//! Nodes are links and flows; [`Schedule`] knows which acts next. A packet's way: sender → queue of its first link →
-//! propagation → … → receiver → acknowledgement (a pure delay, or a queue on each link of the return path) → sender.
+//! A packet's way: sender → queue of its first link → propagation → … → receiver → acknowledgement (a pure delay, or a
+//! queue on each link of the return path) → sender. Of what happens at one time, links come before flows, so that a
+//! delivery opportunity is used before the arrivals of the same instant, and of two links or flows the first.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Rate, Time};
 use ccarena_net::scenario::Want;
 use ccarena_net::series::{FlowBin, Series};
 
+use crate::arrivals::Arrivals;
 use crate::packet::{Ack, Ecn, Link, Packet};
 use crate::receiver::Receiver;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
 
 /// Why [`Sim::run_until`] came back.
@@ -42,7 +44,12 @@ pub struct Flow {
     pub(crate) start: Time,
     pub(crate) stop: Time,
     started: bool,
-    acks: VecDeque<(Time, Ack)>,
+    /// Which of the [`Arrivals`] its acknowledgements take.
+    way: usize,
+    /// Acknowledgements that the arrivals have not taken, in order.
+    late_acks: VecDeque<(Time, Ack)>,
+    /// When the last acknowledgement reached, or will reach, the sender.
+    last_ack: Time,
     /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
     acks_returning: VecDeque<Ack>,
     first_ack: u32,
@@ -79,7 +86,9 @@ impl Flow {
             start: Time::ZERO,
             stop: Time::NEVER,
             started: false,
-            acks: VecDeque::new(),
+            way: 0,
+            late_acks: VecDeque::new(),
+            last_ack: Time::ZERO,
             acks_returning: VecDeque::new(),
             first_ack: 0,
             returning: VecDeque::new(),
@@ -96,8 +105,8 @@ impl Flow {
     /// A data packet has left the last link and will arrive at `at`. A receiver acts on arrivals and on its own timer
     /// alone, so it takes the packet now, in its future; what arrives after the run's `end` is not in the results.
     #[inline]
-    fn receive(&mut self, packet: &Packet, at: Time, end: Time) {
-        self.acknowledge_late(packet.flow as usize, at);
+    fn receive(&mut self, packet: &Packet, at: Time, end: Time, arrivals: &mut Arrivals) {
+        self.acknowledge_late(packet.flow, at, arrivals);
         let mut payload = packet.bytes - self.header_bytes;
         if at < end {
             self.wire_bytes += u64::from(packet.bytes);
@@ -107,7 +116,7 @@ impl Flow {
         self.last_arrival = at;
         let before = self.receiver.goodput_bytes;
         if let Some(ack) = self.receiver.on_data(packet, payload, at, &self.sender.rtt) {
-            self.send_ack(packet.flow as usize, ack, at);
+            self.send_ack(packet.flow, ack, at, arrivals);
         }
         if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
             bin.wire_bytes += u64::from(packet.bytes);
@@ -117,20 +126,20 @@ impl Flow {
 
     /// A delayed acknowledgement leaves if it is due by `now`.
     #[inline]
-    fn acknowledge_late(&mut self, index: usize, now: Time) {
+    fn acknowledge_late(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) {
         let due = self.receiver.ack_due;
         if due <= now {
             let ack = self.receiver.on_timer();
-            self.send_ack(index, ack, due);
+            self.send_ack(index, ack, due, arrivals);
         }
     }
 
     /// The receiver's acknowledgement starts its way back.
     #[inline]
-    fn send_ack(&mut self, index: usize, ack: Ack, now: Time) {
+    fn send_ack(&mut self, index: u32, ack: Ack, now: Time, arrivals: &mut Arrivals) {
         let at = now + self.return_delay;
         if self.return_path.is_empty() {
-            self.acks.push_back((at, ack));
+            self.await_ack(index, at, ack, arrivals);
             return;
         }
         let slot = self.first_ack.wrapping_add(self.acks_returning.len() as u32);
@@ -142,7 +151,7 @@ impl Flow {
             arrival: now,
             sent: now,
             advertised: Rate(u64::MAX),
-            flow: index as u32,
+            flow: index,
             seq: slot,
             bytes,
             hop: 0,
@@ -153,24 +162,33 @@ impl Flow {
         self.returning.push_back((at, packet));
     }
 
-    /// When the next acknowledgement reaches the sender or the return path, or leaves the receiver.
+    /// The acknowledgement will reach the sender at `at`.
     #[inline]
-    fn answer_time(&self) -> Time {
-        let way = if self.return_path.is_empty() {
-            self.acks.front().map_or(Time::NEVER, |a| a.0)
-        } else {
-            self.returning.front().map_or(Time::NEVER, |p| p.0)
-        };
-        way.min(self.receiver.ack_due)
+    fn await_ack(&mut self, index: u32, at: Time, ack: Ack, arrivals: &mut Arrivals) {
+        self.last_ack = at;
+        if !arrivals.push(self.way, index, at, ack) {
+            self.late_acks.push_back((at, ack));
+        }
     }
 
+    /// When the next acknowledgement leaves the receiver or is due that is not among the [`Arrivals`].
+    #[inline]
+    fn next_answer(&self) -> Time {
+        let mut next = self.receiver.ack_due;
+        if let Some(late) = self.late_acks.front() {
+            next = next.min(late.0);
+        }
+        if let Some(returning) = self.returning.front() {
+            next = next.min(returning.0);
+        }
+        next
+    }
+
+    /// When something is due here that is not among the [`Arrivals`].
     #[inline]
     fn next_time(&self) -> Time {
         let own = if self.started { self.sender.next_timer() } else { self.start };
-        let mut next = own.min(self.answer_time());
-        if !self.return_path.is_empty() {
-            next = next.min(self.acks.front().map_or(Time::NEVER, |a| a.0));
-        }
+        let mut next = own.min(self.next_answer());
         if let Some(change) = self.wants.last() {
             next = next.min(change.0);
         }
@@ -181,7 +199,11 @@ impl Flow {
 /// A running scenario.
 pub struct Sim {
     now: Time,
-    schedule: Schedule,
+    link_turns: Schedule,
+    /// A flow's turn may come before it has anything to do, but not after: timers move with every acknowledgement, mostly
+    /// away, and most never fire.
+    flow_turns: Schedule,
+    arrivals: Arrivals,
     pub(crate) links: Vec<Link>,
     pub(crate) flows: Vec<Flow>,
     /// Data packets that reached their receivers, for throughput figures of the simulator itself.
@@ -194,12 +216,29 @@ pub struct Sim {
 }
 
 impl Sim {
-    pub(crate) fn from_parts(links: Vec<Link>, flows: Vec<Flow>, end: Time) -> Self {
-        let mut schedule = Schedule::new(links.len() + flows.len());
-        for (i, flow) in flows.iter().enumerate() {
-            schedule.set(links.len() + i, flow.next_time());
+    pub(crate) fn from_parts(links: Vec<Link>, mut flows: Vec<Flow>, end: Time) -> Self {
+        let mut flow_turns = Schedule::new(flows.len());
+        // Acknowledgements that come from one link and are delayed alike keep their order.
+        let mut ways = BTreeMap::new();
+        for (i, flow) in flows.iter_mut().enumerate() {
+            let last = if flow.return_path.is_empty() { &flow.path } else { &flow.return_path };
+            let delay = if flow.return_path.is_empty() { flow.return_delay } else { Dur::ZERO };
+            let next = ways.len();
+            flow.way = *ways.entry((last.last().copied(), delay)).or_insert(next);
+            flow_turns.set(i, Turn::new(flow.next_time(), i as u32));
         }
-        Self { now: Time::ZERO, schedule, links, flows, data_packets: 0, decision: None, unsent: None, end }
+        Self {
+            now: Time::ZERO,
+            link_turns: Schedule::new(links.len()),
+            flow_turns,
+            arrivals: Arrivals::new(ways.len()),
+            links,
+            flows,
+            data_packets: 0,
+            decision: None,
+            unsent: None,
+            end,
+        }
     }
 
     /// Virtual time.
@@ -282,23 +321,33 @@ impl Sim {
         if let Some(flow) = self.unsent.take() {
             self.flows[flow].sender.read_controller();
             self.send(flow);
-            self.schedule.set(self.links.len() + flow, self.flows[flow].next_time());
+            self.expect(flow);
         }
         loop {
-            let (node, at) = self.schedule.next();
+            let (link, flow) = (self.link_turns.next(), self.flow_turns.next().min(self.arrivals.next()));
+            let at = link.at().min(flow.at());
             if at >= end {
                 self.now = self.now.max(end);
                 return Stop::Time;
             }
             self.now = at;
-            if node < self.links.len() {
-                self.run_link(node);
+            if link.at() == at {
+                self.run_link(link.actor());
             } else {
-                self.run_flow(node - self.links.len());
+                self.run_flow(flow.actor());
                 if let Some(flow) = self.decision.take() {
                     return Stop::Decision(flow);
                 }
             }
+        }
+    }
+
+    /// Sets a flow's turn, after it has had one or may have to have one earlier.
+    #[inline]
+    fn expect(&mut self, index: usize) {
+        let (next, set) = (self.flows[index].next_time(), self.flow_turns.get(index).at());
+        if next < set || set <= self.now {
+            self.flow_turns.set(index, Turn::new(next, index as u32));
         }
     }
 
@@ -317,7 +366,7 @@ impl Sim {
             self.links[index].pipe.pop_front();
             self.enter(packet);
         }
-        self.schedule.set(index, self.links[index].next_time());
+        self.link_turns.set(index, Turn::new(self.links[index].next_time(), index as u32));
     }
 
     /// A packet has left `link`: on to the next link, the receiver or the sender.
@@ -333,25 +382,24 @@ impl Sim {
             link.pipe.push_back((at, packet));
             return;
         }
-        let at = if packet.is_ack {
-            let at = link.arrival(self.now, || flow.acks.back().map(|a| a.0));
+        if packet.is_ack {
+            let at = link.arrival(self.now, || Some(flow.last_ack));
             // Those before it were dropped on the way.
             let skipped = packet.seq.wrapping_sub(flow.first_ack) as usize;
             flow.acks_returning.drain(..skipped.min(flow.acks_returning.len()));
             flow.first_ack = packet.seq.wrapping_add(1);
             if let Some(ack) = flow.acks_returning.pop_front() {
-                flow.acks.push_back((at, ack));
+                flow.await_ack(packet.flow, at, ack, &mut self.arrivals);
             }
-            at
         } else {
             let at = link.arrival(self.now, || Some(flow.last_arrival));
             self.data_packets += 1;
-            flow.receive(&packet, at, self.end);
-            flow.answer_time()
-        };
-        let node = self.links.len() + packet.flow as usize;
-        if at < self.schedule.time(node) {
-            self.schedule.set(node, at);
+            flow.receive(&packet, at, self.end, &mut self.arrivals);
+        }
+        let index = packet.flow as usize;
+        let next = flow.next_answer();
+        if next < self.flow_turns.get(index).at() {
+            self.flow_turns.set(index, Turn::new(next, packet.flow));
         }
     }
 
@@ -362,7 +410,7 @@ impl Sim {
         let path = if packet.is_ack { &flow.return_path } else { &flow.path };
         let link = path[usize::from(packet.hop)] as usize;
         self.links[link].arrive(packet, self.now);
-        self.schedule.set(link, self.links[link].next_time());
+        self.link_turns.set(link, Turn::new(self.links[link].next_time(), link as u32));
     }
 
     fn run_flow(&mut self, index: usize) {
@@ -377,12 +425,10 @@ impl Sim {
                 want.tell(flow.sender.controller());
             }
         }
-        flow.acknowledge_late(index, now);
-        while self.flows[index].acks.front().is_some_and(|h| h.0 <= now) {
+        flow.acknowledge_late(index as u32, now, &mut self.arrivals);
+        while let Some(ack) = self.next_ack(index) {
             let flow = &mut self.flows[index];
-            if let Some((_, ack)) = flow.acks.pop_front() {
-                flow.sender.on_ack(&ack, now);
-            }
+            flow.sender.on_ack(&ack, now);
             if flow.decider.is_some() && self.decide(index) {
                 // What this acknowledgement allows is sent once the action is known.
                 self.unsent = Some(index);
@@ -407,8 +453,18 @@ impl Sim {
                 self.drive(index, true);
             }
         }
-        let node = self.links.len() + index;
-        self.schedule.set(node, self.flows[index].next_time());
+        self.expect(index);
+    }
+
+    /// Takes the next acknowledgement that has reached a flow's sender.
+    #[inline]
+    fn next_ack(&mut self, index: usize) -> Option<Ack> {
+        let flow = &mut self.flows[index];
+        if let Some(ack) = self.arrivals.pop(flow.way, index as u32, self.now) {
+            return Some(ack);
+        }
+        let due = flow.late_acks.front().is_some_and(|late| late.0 <= self.now);
+        if due { flow.late_acks.pop_front().map(|late| late.1) } else { None }
     }
 
     fn start(&mut self, index: usize) {
@@ -465,7 +521,7 @@ impl Sim {
     /// Lets a sender send, and before that handle its timers if they are due; what it emits enters its first link.
     #[inline]
     fn drive(&mut self, index: usize, timers: bool) {
-        let Self { flows, links, schedule, now, .. } = self;
+        let Self { flows, links, link_turns, now, .. } = self;
         let flow = &mut flows[index];
         if flow.stop <= *now {
             // A stopped flow sends nothing more; what is under way drains.
@@ -479,7 +535,7 @@ impl Sim {
         } else {
             flow.sender.send(*now, emit);
         }
-        schedule.set(first, links[first].next_time());
+        link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
     }
 }
 

@@ -18,7 +18,7 @@ from ccarena import cli
 from ccarena.errors import ConfigError, PolicyError, ScenarioError
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: `ccarena compete` not tested")
-from ccarena.eval.compete import command as compete_command  # noqa: E402
+from ccarena.eval.compete import competition  # noqa: E402
 from ccarena.eval.compete.bottlenecks import DEFAULT, from_scenario, parse_link  # noqa: E402
 from ccarena.eval.compete.entrants import line_up, parse_entry, parse_group, parse_policies  # noqa: E402
 from ccarena.eval.compete.matches import Plan, compete, matches_of  # noqa: E402
@@ -355,7 +355,7 @@ def test_an_interruption_keeps_what_was_finished(
 
         yield progress
 
-    monkeypatch.setattr(compete_command, "progress_bar", stop_at_three)
+    monkeypatch.setattr(competition, "progress_bar", stop_at_three)
     assert command("cubic", "reno", "--out", str(tmp_path)) == cli.INTERRUPTED
     error = capsys.readouterr().err
     assert "what was finished (6 flows) is in" in error and error.endswith("error: interrupted\n")

@@ -31,6 +31,8 @@ def test_command_evaluates_a_run(
         "evaluation.json",
         "report.html",
         "results.json",
+        "rows.csv",
+        "summary.csv",
     ]
     assert capsys.readouterr().out.strip().splitlines()[-1].startswith("verdict: ")
     out = tmp_path / "elsewhere"
@@ -46,7 +48,7 @@ def test_a_missing_policy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(PolicyError, match="no such policy or run"):
         run_command("absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(PolicyError, match="has no policy"):
+    with pytest.raises(PolicyError, match="no run and no policy is in this folder"):
         run_command("empty")
     (tmp_path / "junk").write_bytes(b"junk")
     with pytest.raises(PolicyError, match="junk"):

@@ -28,7 +28,7 @@ def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
 
     policy = tmp_path / "policy.safetensors"
     to_artifact(network(), RECORD.model_dump(mode="json"), 3).save(policy)
-    result = evaluate(policy, ["constant"], seeds=1, threads=2)
+    result = evaluate([policy], ["constant"], seeds=1, threads=2)
     assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", ORACLE]
     for row in result.rows:
         assert row["capacity_mbps"] == pytest.approx(24, rel=1e-6)
@@ -43,4 +43,4 @@ def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
 
     result.save(tmp_path / "results.json")
     assert json.dumps(Evaluation.load(tmp_path / "results.json").rows) == json.dumps(result.rows)
-    assert evaluate(policy, ["constant"], seeds=1, threads=1).rows == result.rows
+    assert evaluate([policy], ["constant"], seeds=1, threads=1).rows == result.rows

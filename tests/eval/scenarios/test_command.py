@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ def test_it_prints_and_writes(words: list[str], capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert "one.yaml: backend sim, seed 3" in printed and "mine" in printed and "Jain's index" in printed
     folder = Path("runs", "scenario", "one")
-    assert {"flows.csv", "links.csv", "summary.csv"} <= {file.name for file in folder.iterdir()}
+    assert {"flows.csv", "links.csv", "summary.csv", "report.html"} <= {file.name for file in folder.iterdir()}
     (row, _) = csv.DictReader((folder / "flows.csv").open())
     assert (row["flow"], row["seed"]) == ("mine", "3")
     assert float(row["satisfaction"]) == pytest.approx(float(row["goodput_mbps"]) / 10)
@@ -54,7 +53,7 @@ def test_options_of_the_link_sets_are_refused(
     words: list[str], option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, option, "constant"]) == 2
-    assert f"{option} beside --scenario: the scenario" in capsys.readouterr().err
+    assert f"{option} has no effect beside --scenario" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(
@@ -66,11 +65,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(
     assert "file/below: cannot write there" in captured.err and "nothing was run" in captured.err and not captured.out
 
 
-def test_without_a_plotting_library_the_tables_are_there(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("plotly", "plotly.graph_objects", "plotly.subplots"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert main([*words, "--out", "there"]) == 0
-    captured = capsys.readouterr()
-    assert "mine" in captured.out and "no plot.html" in captured.err and Path("there", "flows.csv").is_file()
+def test_the_page_draws_every_seed_and_says_how_to_repeat_it(words: list[str]) -> None:
+    assert main([*words, "--out", "there", "--seeds", "2"]) == 0
+    page = Path("there", "report.html").read_text()
+    assert "ccarena eval --scenario one.yaml --seeds 2" in page and "one.yaml, seed 4" in page
+    assert "±" in page and page.count("<option") == 2

@@ -163,7 +163,7 @@ fn at_once() -> LinkSpec {
 
 fn of_trace(way: &LinkWay) -> LinkSpec {
     let file = way.trace.to_string_lossy().into_owned();
-    let service = ServiceSpec::Trace { file, offset: Dur::ZERO };
+    let service = ServiceSpec::Trace { file, offset: Dur::ZERO, reshape: None };
     LinkSpec { service, queue: way.queue.clone(), delay: Dur::ZERO, ..LinkSpec::default() }
 }
 

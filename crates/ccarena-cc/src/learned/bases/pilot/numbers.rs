@@ -52,7 +52,7 @@ numbers! {
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
     push_follows = 0.5, 0.0 to 1.0: "part of that factor by which the rate has to follow";
     push_delay = 0.25, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
-    successes = 2.0, 1.0 to 10.0: "such successes in a row from which the flow competes";
+    successes = 3.0, 1.0 to 10.0: "such successes in a row from which the flow competes";
     growth = 3.5, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";
     leave_s = 5.0, 0.5 to 120.0: "time in s from one drain to the next where it competes";

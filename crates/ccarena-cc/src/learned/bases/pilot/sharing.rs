@@ -7,7 +7,7 @@
 
 use super::estimates::Estimates;
 use super::numbers::Numbers;
-use crate::types::Time;
+use crate::types::{Dur, Time};
 
 /// C and β of CUBIC (RFC 9438 section 5); β is an option here.
 const CUBIC_C: f64 = 0.4;
@@ -38,10 +38,10 @@ struct Trial {
     /// From when on its effect is seen, and its end.
     seen_from: Time,
     until: Time,
-    /// What is seen: least and mean RTT in seconds, packets delivered.
+    /// What is seen: least RTT in seconds, RTT times time, time, packets delivered.
     least: f64,
     delays: f64,
-    ticks: f64,
+    seconds: f64,
     packets: f64,
 }
 
@@ -57,6 +57,8 @@ struct Competing {
     drained: Time,
     /// A loss has come since, and when.
     loss: Option<Time>,
+    /// A drain has found others.
+    confirmed: bool,
 }
 
 /// The state of all that.
@@ -125,10 +127,12 @@ impl Sharing {
         let since = |then: Time| now.since(then).as_secs_f64();
         match &self.competing {
             // Flows of one kind see a loss at the same time, and so drain together; one that sees none drains at last.
+            // The first drain comes soon: a link whose capacity has risen by itself looks like a push that succeeds.
             Some(own) => {
                 let waited = since(own.drained);
                 let settled = own.loss.is_some_and(|at| since(at) > 2.0 * seen.srtt.as_secs_f64());
-                waited > numbers.leave_s && settled || waited > 3.0 * numbers.leave_s
+                let longest = if own.confirmed { 1.5 * numbers.leave_s } else { 8.0 * seen.srtt.as_secs_f64() };
+                waited > numbers.leave_s && settled || waited > longest
             }
             None if self.successes > 0.0 => since(self.drained) > 4.0 * seen.srtt.as_secs_f64(),
             None => since(seen.touched.max(self.drained)) > numbers.probe_s.max(numbers.probe_rtts * rtt_min),
@@ -147,9 +151,11 @@ impl Sharing {
             own.drained = now;
             own.loss = None;
             own.alone = if !stays || share > numbers.leave_share { own.alone + 1.0 } else { 0.0 };
-            if own.alone >= 2.0 {
+            if own.alone >= if own.confirmed { 2.0 } else { 1.0 } {
                 self.competing = None;
                 self.successes = 0.0;
+            } else {
+                own.confirmed = true;
             }
         } else if stays && share < numbers.competing_share {
             self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
@@ -159,17 +165,24 @@ impl Sharing {
     }
 
     fn judge_push(&mut self, now: Time, numbers: &Numbers, trial: Trial) {
-        let rate = trial.packets / (trial.ticks).max(1e-3);
+        let (rate, rtt) = (trial.packets / trial.seconds.max(1e-3), trial.delays / trial.seconds.max(1e-3));
         let follows = rate >= trial.rate * (1.0 + numbers.push_follows * (numbers.push - 1.0));
-        let stays = trial.least <= trial.rtt * (1.0 + numbers.push_delay);
+        let stays = rtt <= trial.rtt * (1.0 + numbers.push_delay);
         self.drained = now;
         self.successes = if follows && stays { self.successes + 1.0 } else { 0.0 };
         if self.successes >= numbers.successes {
             let window = trial.window;
-            self.competing =
-                Some(Competing { window, highest: window, epoch: now, alone: 0.0, drained: now, loss: None });
+            self.competing = Some(Competing {
+                window,
+                highest: window,
+                epoch: now,
+                alone: 0.0,
+                drained: now,
+                loss: None,
+                confirmed: false,
+            });
         }
-        self.phase = Phase::Settle { until: now + crate::types::Dur::from_secs_f64(trial.rtt) };
+        self.phase = Phase::Settle { until: now + Dur::from_secs_f64(trial.rtt) };
     }
 
     /// CUBIC's window; the growth of Reno with its back-off at least (RFC 9438 sections 4.2 and 4.3).
@@ -212,8 +225,8 @@ impl Sharing {
 
 impl Trial {
     fn new(now: Time, seen: &Estimates, (window, before): (f64, f64), rtt: f64, rate: f64) -> Self {
-        let round_trip = crate::types::Dur::from_secs_f64(rtt).max(crate::types::Dur::from_millis(10));
-        let tail = seen.srtt.max(crate::types::Dur::from_millis(10));
+        let round_trip = Dur::from_secs_f64(rtt).max(Dur::from_millis(10));
+        let tail = seen.srtt.max(Dur::from_millis(10));
         Self {
             window,
             before,
@@ -223,7 +236,7 @@ impl Trial {
             until: now + round_trip + tail,
             least: f64::INFINITY,
             delays: 0.0,
-            ticks: 0.0,
+            seconds: 0.0,
             packets: 0.0,
         }
     }
@@ -244,7 +257,7 @@ impl Trial {
         }
         self.least = self.least.min(seen.rtt.as_secs_f64());
         self.delays += seen.rtt.as_secs_f64() * dt;
-        self.ticks += dt;
+        self.seconds += dt;
         self.packets += packets;
     }
 }
