@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ccarena import _core
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.domain import domain_json
-from ccarena.errors import TraceError
+from ccarena.errors import ConfigError, TraceError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.record import record_of
 
@@ -66,7 +66,7 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
 def _domain(trained: TrainConfig) -> str:
     try:
         return domain_json(trained)
-    except TraceError:
+    except (ConfigError, TraceError):
         kinds = trained.env.link.kinds.model_copy(update={"trace": 0.0})
         link = trained.env.link.model_copy(update={"kinds": kinds})
         return domain_json(trained.model_copy(update={"env": trained.env.model_copy(update={"link": link})}))
