@@ -69,7 +69,7 @@ def find_policy(name: str) -> Path:
     known = shipped()
     if name in known:
         return known[name]
-    runs = {path.parent.name for path in Path("runs").glob(f"*/{POLICY}")}
+    runs = {path.parent.name for path in RUNS.glob(f"*/{POLICY}")}
     raise PolicyError(
         f"{name}: no such policy or run; expected a file, a run's folder, the name of a run in runs/, or that of a "
         f"shipped policy{did_you_mean(name, runs | known.keys())}"

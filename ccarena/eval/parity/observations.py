@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import _core
+from ccarena.configs.schema import TrainConfig
 from ccarena.envs.domain import domain_json
+from ccarena.errors import ConfigError, TraceError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.record import record_of
 
@@ -36,11 +38,12 @@ class Recording:
 def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
     """At least `decisions` decisions of `policy` in float32, on links drawn from `seed`.
 
-    Raises ConfigError or TraceError if the links of its training cannot be had.
+    Recorded traces that its training had are left out if they are not all here. Raises ConfigError if the other links
+    of its training cannot be had.
     """
     trained = record_of(policy)
     learners = trained.env.learners
-    worlds = _core.VecWorlds(domain_json(trained), worlds=max(1, FLOWS // learners), seed=seed, learners=learners)
+    worlds = _core.VecWorlds(_domain(trained), worlds=max(1, FLOWS // learners), seed=seed, learners=learners)
     flows, length = max(1, FLOWS // learners) * learners, policy.contract.observation_len
     native = _core.Policy.of(policy.encode())
     seen, final = np.zeros((flows, length), np.float32), np.zeros((flows, length), np.float32)
@@ -58,3 +61,12 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
         worlds.step(np.ascontiguousarray(actions), seen, reports, truncated, final)
         starts = truncated.copy()
     return Recording(np.stack(observations), np.stack(begun))
+
+
+def _domain(trained: TrainConfig) -> str:
+    try:
+        return domain_json(trained)
+    except (ConfigError, TraceError):
+        kinds = trained.env.link.kinds.model_copy(update={"trace": 0.0})
+        link = trained.env.link.model_copy(update={"kinds": kinds})
+        return domain_json(trained.model_copy(update={"env": trained.env.model_copy(update={"link": link})}))

@@ -92,25 +92,27 @@ CCARENA_INLINE ccarena_u64 ccarena_root(ccarena_u64 x)
 #define CCARENA_Z(i) values[CCARENA_AT(step->second + (i), CCARENA_VALUES)]
 #define CCARENA_Y(i) values[CCARENA_AT(step->output + (i), CCARENA_VALUES)]
 #define CCARENA_C(i) policy->constants[CCARENA_AT(step->constants + (i), CCARENA_CONSTANTS)]
-#define CCARENA_W(i) policy->weights[CCARENA_AT(step->weights + (i), CCARENA_WEIGHTS)]
 
 CCARENA_INLINE void ccarena_linear(const struct ccarena_policy *policy, const struct ccarena_step *step,
 				   ccarena_s32 *values)
 {
-	ccarena_u32 row, o, i;
+	/* In locals, so that the inner loop loads nothing but what it multiplies. */
+	const ccarena_u16 *weights = policy->weights;
+	ccarena_u32 inputs = step->inputs, row, o, i;
 
 	CCARENA_FOR(row, step->rows) {
-		ccarena_u32 from = row * step->inputs;
+		ccarena_u32 from = step->input + row * inputs;
 		ccarena_s64 offset = 0;
 
-		CCARENA_FOR(i, step->inputs)
-			offset += CCARENA_X(from + i);
+		CCARENA_FOR(i, inputs)
+			offset += values[CCARENA_AT(from + i, CCARENA_VALUES)];
 		CCARENA_FOR(o, step->outputs) {
-			ccarena_u32 first = o * step->inputs;
+			ccarena_u32 first = step->weights + o * inputs;
 			ccarena_s64 sum = 0;
 
-			CCARENA_FOR(i, step->inputs)
-				sum += (ccarena_s64)CCARENA_W(first + i) * CCARENA_X(from + i);
+			CCARENA_FOR(i, inputs)
+				sum += (ccarena_s64)weights[CCARENA_AT(first + i, CCARENA_WEIGHTS)] *
+				       values[CCARENA_AT(from + i, CCARENA_VALUES)];
 			sum -= offset * 32768;
 			CCARENA_Y(row * step->outputs + o) =
 				(ccarena_s32)ccarena_shift(sum + CCARENA_C(2 * o), (ccarena_u32)CCARENA_C(2 * o + 1));
