@@ -128,8 +128,8 @@ def set_weight(
     Of one socket, of those with a mark (`SO_MARK`), or of those made in a cgroup (its folder): the first that has one
     decides, in this order. With none of the three, of all others. One socket's weight ends with it.
 
-    Raises ConfigError for more than one and for a weight
-    that is not above 0 and at most 1000, and MachineError if nothing is attached.
+    Raises ConfigError for more than one and for a weight that is not above 0 and at most 1000, and MachineError if
+    nothing is attached.
     """
     if weight is not None and not 0 < weight <= LARGEST_WEIGHT:
         raise ConfigError(f"weight {weight:g}: expected a number above 0 and at most {LARGEST_WEIGHT:g}")
