@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import realtime, simulator, training
+from bench import api, realtime, simulator, training
 from bench.sheet import Sheet
 from ccarena import __version__, measurements
 from ccarena.errors import CcarenaError
@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if "simulator" in args.only:
             simulator.measure(sheet)
+            api.measure(sheet)
         if "training" in args.only:
             training.measure(sheet, args.seconds, args.threads, args.train_decisions)
         if "suites" in args.only:

@@ -1,14 +1,76 @@
 """ccarena: an arena for congestion control, to train learned controllers beside heuristics on the same links.
 
-Importing the package registers its environments: `gymnasium.make("ccarena/Acct-v0")`. It loads neither torch, Ray nor
-the native simulator, which the modules that need them import.
+    import ccarena
+
+    results = ccarena.run("scenario.yaml", seeds=5)         # or a dictionary, or a list of scenarios
+    results.flows(), results.summary(), results.plot()
+    ccarena.train("acct", out="runs/acct")
+    ccarena.evaluate("runs/acct", "cubic", "bbr").summary()
+    ccarena.compete("cubic", "bbr", links=["48mbps,20ms,1bdp"]).summary()
+
+Importing the package registers its environments: `gymnasium.make("ccarena/Acct-v0")`. It loads neither torch, Ray,
+pandas nor the native simulator: what is listed here is loaded when it is first used.
 """
 
+import importlib
 import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ccarena.agents.api import Training, train
+    from ccarena.eval.compete.competition import Competition, compete
+    from ccarena.eval.heldout.outcome import Outcome, evaluate
+    from ccarena.eval.scenarios.results import Results
+    from ccarena.eval.scenarios.run import run
+    from ccarena.policies.artifact import load_policy
+    from ccarena.scenario_types import Flow, Link, Scenario
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "Competition",
+    "Flow",
+    "Link",
+    "Outcome",
+    "Results",
+    "Scenario",
+    "Training",
+    "__version__",
+    "compete",
+    "evaluate",
+    "load_policy",
+    "run",
+    "train",
+]
+
+_HOMES = {
+    "Competition": "ccarena.eval.compete.competition",
+    "Flow": "ccarena.scenario_types",
+    "Link": "ccarena.scenario_types",
+    "Outcome": "ccarena.eval.heldout.outcome",
+    "Results": "ccarena.eval.scenarios.results",
+    "Scenario": "ccarena.scenario_types",
+    "Training": "ccarena.agents.api",
+    "compete": "ccarena.eval.compete.competition",
+    "evaluate": "ccarena.eval.heldout.outcome",
+    "load_policy": "ccarena.policies.artifact",
+    "run": "ccarena.eval.scenarios.run",
+    "train": "ccarena.agents.api",
+}
+"""Where each name of the interface is defined."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 # The command line does without, because Gymnasium takes longer to load than most commands to run: see ccarena_command.
 if "ccarena_command" not in sys.modules:

@@ -86,6 +86,26 @@ class Policy:
         `state` `[n, state_len]` is what the policy remembers, replaced in place; zeros if None. Raises PolicyError.
         """
 
+POLICY_HEADER: str
+"""`ccarena_policy.h`: inference in integers, in C."""
+
+class IntegerPolicy:
+    """A policy in integers (docs/export.md), with inference by the same code as in the simulator."""
+
+    def __init__(self, data: bytes) -> None:
+        """From an artifact's bytes. Raises PolicyError, which names the node that has no integer form."""
+
+    def program(self) -> dict[str, Any]:
+        """What is computed: the fields of `ccarena.policies.integer.IntegerPolicy`, `steps` as `int64[n, 12]`."""
+
+    def act(
+        self, observations: NDArray[np.float32], state: NDArray[np.int32] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The largest output's index `[n]` and all outputs `[n, outputs]` for observations `[n, length]`.
+
+        `state` `[n, state]` is what the policy remembers, replaced in place; zeros if None. Raises PolicyError.
+        """
+
 def draw_scenario(
     domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0, world: int = 0, episode: int = 0
 ) -> str:
@@ -183,4 +203,29 @@ class SharedWorld:
         `[learners, columns]`, and whether it is over.
 
         Raises ActionError, before the world has moved.
+        """
+
+class Trials:
+    """Whole runs of candidates over scenarios drawn from a domain, or over one scenario with other seeds.
+
+    Raises ScenarioError, TraceError, PolicyError or ActionError.
+    """
+
+    figures: list[str]
+    """Names of the figures of a learner's run; crates/ccarena-sim/src/trials.rs defines them."""
+
+    def __init__(self, domain_json: str | None = None, scenario_json: str | None = None, threads: int = 1) -> None: ...
+    def run(
+        self,
+        candidates: list[tuple[Policy | float | tuple[int, list[float]], dict[str, float]]],
+        seed: int,
+        count: int,
+        first: int = 0,
+    ) -> list[dict[str, Any]]:
+        """Trials `first`, ..., `first + count - 1` of `seed` for each candidate; the GIL is released meanwhile.
+
+        A candidate is who decides (a policy, one action always, or a column of the report and an action for each of its
+        categories) and the parameters that differ from the learners'. The answer has, with a row per trial and learner,
+        `figures` float64 `[rows, figures]`, `params` (a dict per row), and `intervals` uint64 `[rows]`, how many of the
+        rows of `reports` `[n, columns]` and `truth` `[n, columns]`, both float32, are each one's.
         """

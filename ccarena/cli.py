@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 from ccarena import __version__
+from ccarena.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.emulator import SHELLS, execute
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
@@ -28,18 +27,23 @@ COMMANDS = {
         "ccarena.cc_kernel_bridge.command",
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
-    "policy": ("ccarena.policies.command", "show a policy artifact, or export it to ONNX"),
+    "policy": ("ccarena.policies.command", "show what a policy artifact holds"),
+    "export": ("ccarena.policies.export_command", "write a policy as C or as an ONNX model, and say what it costs"),
+    "parity": ("ccarena.eval.parity.command", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
+    "completion": ("ccarena.completion", "print what bash, zsh or fish need to complete this command line"),
     "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
 }
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code (see [`ccarena.errors`])."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if "_ARGCOMPLETE" in os.environ:
+        from ccarena.completion import answer
+
+        answer(build_parser, list(COMMANDS))
     debug = "--debug" in words
     try:
         given = words[1:] if words[:1] == ["--debug"] else words
@@ -68,29 +72,40 @@ def _run(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen is not None and chosen not in COMMANDS:
         raise ConfigError(f'unknown command "{chosen}"{did_you_mean(chosen, COMMANDS)}')
-    parser = argparse.ArgumentParser(
-        prog="ccarena",
-        description="An arena for congestion control.",
-        epilog="--debug, anywhere, shows the traceback of an error.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"ccarena {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, (module, summary) in COMMANDS.items():
-        if name == chosen:  # the only one to import: torch and the like must not slow down the others
-            command = importlib.import_module(module)
-            command.add_parser(commands, help=summary, description=summary, allow_abbrev=False)
-        else:
-            commands.add_parser(name, help=summary)
-    args, rest = parser.parse_known_args(words)
     if chosen is None:
+        parser = build_parser(None)
+        _, rest = parser.parse_known_args(words)
+        if rest:
+            raise unrecognised(parser, words, rest)
         parser.print_help()
         return 0
+    # The only one to import: torch and the like must not slow down the others.
+    command = importlib.import_module(COMMANDS[chosen][0])
+    args, rest = parse(lambda: build_parser(chosen), words)
     if hasattr(args, "overrides"):
         args.overrides = rest
     elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        raise unrecognised(build_parser(chosen), words, rest)
+    refuse_unused(args, getattr(command, "UNUSED", ()))
+    args.words = words
     return command.run(args) or 0
+
+
+def build_parser(chosen: str | None) -> Parser:
+    """The parser of the whole command line, of whose commands only `chosen` has its options."""
+    parser = Parser(
+        prog="ccarena",
+        description="An arena for congestion control.",
+        epilog="--debug, anywhere, shows the traceback of an error.",
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"ccarena {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, (module, summary) in COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(module).add_parser(commands, help=summary, description=summary)
+        else:
+            commands.add_parser(name, help=summary)
+    return parser
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:
@@ -106,6 +121,8 @@ def _unexpected(error: Exception) -> tuple[str, int]:
 
 def _fail(message: str, code: int, debug: bool) -> int:
     if debug:
+        import traceback
+
         traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)
     return code

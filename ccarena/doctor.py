@@ -268,14 +268,11 @@ def _lines(path: str) -> list[str]:
 
 
 def _print(findings: list[Finding]) -> None:
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from ccarena.terminal import print_table
+
     colours: dict[State, str] = {"ok": "green", "limited": "yellow", "missing": "red"}
-    table = Table("capability", "state", "what was found", "how to get it", expand=False)
-    for f in findings:
-        # As Text, because `ccarena[train]` would be read as markup.
-        table.add_row(f.capability, Text(f.state, colours[f.state]), Text(f.found), Text(f.advice))
-    # A log file has no width; rich would squeeze the table into 80 columns there.
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    # As Text, because `ccarena[train]` would be read as markup.
+    rows = [[f.capability, Text(f.state, colours[f.state]), Text(f.found), Text(f.advice)] for f in findings]
+    print_table("", ("capability", "state", "what was found", "how to get it"), rows, left=4)

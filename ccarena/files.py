@@ -1,4 +1,4 @@
-"""Text files written whole or not at all."""
+"""Text files written whole or not at all, and folders that are known to take them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ccarena.errors import ConfigError
 
-__all__ = ["write_atomically"]
+__all__ = ["check_writable", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -26,3 +26,18 @@ def write_atomically(path: Path, text: str) -> None:
             raise
     except OSError as error:
         raise ConfigError(f"{path}: cannot write: {error.strerror}; give another folder or free space") from error
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder if need be and try a file in it: what is run for it afterwards is not lost.
+
+    Raises ConfigError if it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: cannot write there: {error.strerror}; nothing was run: give another folder with --out"
+        ) from error

@@ -69,14 +69,20 @@ build_packages() {
   echo "${missing# }"
 }
 
-# Programs that tests of the emulator and of the kernel bridge talk to.
+# Programs that tests of the emulator and of the kernel bridge talk to, and the browser that pages are looked at with.
 tests_packages() {
   missing=
   has ip || missing="$missing iproute2"
   has iperf3 || missing="$missing iperf3"
   has nft || has iptables || missing="$missing nftables"
+  has_browser || ! is_debian || missing="$missing chromium"
   echo "${missing# }"
 }
+
+has_browser() { has chromium || has chromium-browser || has google-chrome || has google-chrome-stable; }
+
+# Ubuntu has Chromium as a snap only, which is not for apt to install in a container.
+is_debian() { grep -qx 'ID=debian' /etc/os-release 2>/dev/null; }
 
 # How to install $1 here.
 apt_line() {
@@ -131,7 +137,7 @@ purpose() {
   case $1 in
     build) echo 'to build ccarena at all' ;;
     kernel) echo 'to build the kernel bridge' ;;
-    tests) echo 'for some tests of the emulator and of the kernel bridge' ;;
+    tests) echo 'for some tests of the emulator, of the kernel bridge and of pages' ;;
   esac
 }
 

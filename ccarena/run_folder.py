@@ -1,31 +1,84 @@
-"""A training run's folder: the names of its files, and which policy file a name on the command line means."""
+"""A training run's folder and the shipped policies: names of files, and which policy file a name means."""
 
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import ConfigError, PolicyError
+from ccarena.errors import ConfigError, PolicyError, did_you_mean
 
-__all__ = ["CONFIG", "EVALUATION", "PAGE", "POLICY", "PROGRESS", "RESULTS", "find_policy", "read_progress"]
+__all__ = [
+    "BEST",
+    "CONFIG",
+    "EVALUATION",
+    "LAST",
+    "PAGE",
+    "POLICY",
+    "PROGRESS",
+    "RESULTS",
+    "ROWS",
+    "SHIPPED",
+    "SUMMARY",
+    "VALIDATION",
+    "find_policy",
+    "free_folder",
+    "newest_run",
+    "read_progress",
+    "resume_command",
+    "shipped",
+]
 
 CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
-"""What a training writes: its effective configuration, the policy, and a line of figures for every update."""
+"""What a training writes: its effective configuration, the policy, and a line of figures every few updates."""
+VALIDATION, BEST, LAST = "validation.jsonl", "policy.best.safetensors", "policy.last.safetensors"
+"""What its validations write: a line each, the best policy of all, and the last one; `POLICY` is one of the two."""
 RESULTS, EVALUATION, PAGE = "results.json", "evaluation.json", "report.html"
 """What an evaluation writes: every row and series; the verdict and the means; the page for people."""
+ROWS, SUMMARY = "rows.csv", "summary.csv"
+"""And its tables: a row per run; means with intervals."""
+
+RUNS = Path("runs")
+"""Where runs go that are not told another folder."""
+
+
+SHIPPED = Path(__file__).with_name("policies") / "shipped"
+"""Where the policies are that come with ccarena."""
+
+
+def shipped() -> dict[str, Path]:
+    """The policies that come with ccarena, by name; beside each, NAME.md says what it is."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 
 
 def find_policy(name: str) -> Path:
-    """The policy file that `name` means: a file, a run's folder, or a run in `runs/`. Raises PolicyError."""
-    for path in (Path(name), Path("runs", name)):
+    """The policy file that `name` means: a file, a run's folder, a run in `runs/`, or a shipped policy.
+
+    Raises PolicyError, with the nearest name that there is.
+    """
+    for path in (Path(name), RUNS / name):
         if path.is_dir():
             if (path / POLICY).is_file():
                 return path / POLICY
-            raise PolicyError(f"{path}: the run has no {POLICY} yet; train it first, or resume it with `--resume`")
+            if not (path / CONFIG).is_file():
+                raise PolicyError(f"{path}: no run and no policy is in this folder; expected {POLICY} in it")
+            raise PolicyError(f"{path}: the run has no {POLICY} yet; train it to its end: {resume_command(path)}")
         if path.is_file():
             return path
-    raise PolicyError(f"{name}: no such policy or run; expected a file, a run's folder, or the name of a run in runs/")
+    known = shipped()
+    if name in known:
+        return known[name]
+    runs = {path.parent.name for path in Path("runs").glob(f"*/{POLICY}")}
+    raise PolicyError(
+        f"{name}: no such policy or run; expected a file, a run's folder, the name of a run in runs/, or that of a "
+        f"shipped policy{did_you_mean(name, runs | known.keys())}"
+    )
+
+
+def resume_command(run: Path) -> str:
+    """What goes on with the training in the folder `run`, whenever and however it ended, as a line for a shell."""
+    return shlex.join(["ccarena", "train", "--out", str(run), "--resume"])
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:
@@ -42,3 +95,30 @@ def read_progress(path: Path) -> list[dict[str, Any]]:
                 break
             raise ConfigError(f"{path}:{number}: not a line of JSON: {error}; delete the line") from error
     return out
+
+
+def newest_run(name: str) -> Path:
+    """The folder of the newest run called `name`: the last of `runs/NAME`, `runs/NAME-2`, ..."""
+    folder, number = RUNS / name, 2
+    while (RUNS / f"{name}-{number}").exists():
+        folder, number = RUNS / f"{name}-{number}", number + 1
+    return folder
+
+
+def free_folder(name: str, out: str | None) -> Path:
+    """Where a new run of the configuration `name` goes. No run is ever overwritten.
+
+    Raises ConfigError if `out` was given and holds a run already.
+    """
+    if out:
+        folder = Path(out)
+        if (folder / CONFIG).exists():
+            raise ConfigError(
+                f"out = {folder}: holds a run already; go on with it ({resume_command(folder)}), or name another folder"
+            )
+        return folder
+    folder = newest_run(name)
+    if not (folder / CONFIG).exists():
+        return folder
+    stem, _, number = folder.name.rpartition("-")
+    return RUNS / (f"{name}-{int(number) + 1}" if stem == name and number.isdigit() else f"{name}-2")

@@ -16,15 +16,15 @@ import yaml
 from ccarena import traces
 from ccarena.documents import digest_of, is_file, read_document
 from ccarena.errors import ScenarioError
+from ccarena.run_folder import shipped
 
-__all__ = ["give_policy", "read_scenario", "scenario_json"]
+__all__ = ["give_policy", "read_scenario", "resolve", "scenario_json"]
 
 
 def read_scenario(path: Path) -> dict[str, Any]:
     """A scenario document from a YAML (or JSON) file. Raises ScenarioError, naming file and line of a syntax error.
 
-    Traces may be given by name: they are looked up as `ccarena.traces.find` does. A flow's scheme may be the file of a
-    learned scheme's document, relative to this one.
+    Traces and documents of learned schemes may be given as `resolve` says, relative to this file.
     """
     try:
         document = yaml.safe_load(path.read_text("utf-8"))
@@ -39,6 +39,16 @@ def read_scenario(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         found = "nothing" if document is None else type(document).__name__
         raise ScenarioError(f"{path}: a scenario is a mapping with `links` and `flows`, found {found}")
+    return resolve(document, path.parent)
+
+
+def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
+    """The scenario with files in the place of names: changed in place, and returned.
+
+    Traces are looked up by name as `ccarena.traces.find` does. A flow's scheme may be the file of a learned scheme's
+    document, relative to `folder`, and its policy the name of a shipped one. Raises TraceError or ConfigError if there
+    is no such file.
+    """
     links = document.get("links")
     for link in links if isinstance(links, list) else []:
         service = link.get("service") if isinstance(link, dict) else None
@@ -47,8 +57,18 @@ def read_scenario(path: Path) -> dict[str, Any]:
     flows = document.get("flows")
     for flow in flows if isinstance(flows, list) else []:
         if isinstance(flow, dict) and isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
-            flow["scheme"] = read_document(path.parent / scheme)
+            flow["scheme"] = read_document(folder / scheme)
+        if isinstance(flow, dict):
+            _name_policy(flow)
     return document
+
+
+def _name_policy(flow: dict[str, Any]) -> None:
+    """Puts a shipped policy's file in the place of its name, unless there is a file of this name."""
+    policy = flow.get("policy")
+    name = policy.get("integer") if isinstance(policy, dict) else policy
+    if isinstance(name, str) and not Path(name).exists() and (file := shipped().get(name)):
+        flow["policy"] = {**policy, "integer": str(file)} if isinstance(policy, dict) else str(file)
 
 
 def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:

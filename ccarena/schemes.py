@@ -9,7 +9,12 @@ from typing import Any
 from ccarena import _core
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["add_parser", "kind_of", "limit_of", "run"]
+__all__ = ["add_parser", "heuristics", "kind_of", "limit_of", "run"]
+
+
+def heuristics() -> list[str]:
+    """Names of the congestion controls that need no policy."""
+    return [scheme["name"] for scheme in _core.schemes() if not scheme["learned"]]
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:

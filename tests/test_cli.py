@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from ccarena import __version__, cli
-from ccarena.agents.command import free_folder, newest_run
 from ccarena.configs import TrainConfig, load_config, save_config
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
+from ccarena.run_folder import free_folder, newest_run
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,10 +32,11 @@ def failing(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["--version"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"ccarena {__version__}\n"
+    for option in ("--version", "-V"):
+        with pytest.raises(SystemExit) as caught:
+            cli.main([option])
+        assert caught.value.code == 0
+        assert capsys.readouterr().out == f"ccarena {__version__}\n"
 
 
 def test_no_command_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,9 +47,11 @@ def test_no_command_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize("name", [name for name in cli.COMMANDS if name not in cli.SHELLS])
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main([name, "--help"])
-    assert caught.value.code == 0
+    try:
+        code = cli.main([name, "--help"])
+    except SystemExit as left:
+        code = left.code
+    assert code == 0
     assert f"ccarena {name}" in capsys.readouterr().out
 
 
@@ -57,10 +60,43 @@ def test_unknown_command_gets_the_nearest(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err == 'error: unknown command "trian"; did you mean "train"?\n'
 
 
-def test_unknown_option_of_a_command_without_overrides() -> None:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["doctor", "--jsn"])
-    assert caught.value.code == 2
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["doctor", "--jsn"], 'ccarena doctor: unexpected "--jsn"; did you mean "--json"?'),
+        (["eval", "--seds", "3"], 'unexpected "--seds"; did you mean "--seeds"?'),
+        (["kernel", "attach", "--no-wc"], 'ccarena kernel attach: unexpected "--no-wc"; did you mean "--no-wcc"?'),
+        (["--vers"], 'unexpected "--vers"; did you mean "--version"?'),
+        (["traces", "stat"], 'unknown "stat"; did you mean "stats"?'),
+        (["eval", "--backend", "kernl"], 'unknown "kernl"; did you mean "kernel"?'),
+        (["compete", "cubic", "reno", "--link", "48mbit"], 'did you mean "48mbps"?'),
+        (["compete", "cubic", "reno", "--link", "1.5Gb/s"], 'did you mean "1.5gbps"?'),
+        (["train", "--seds", "3"], 'did you mean "seed"?'),
+        (["train", "--resum"], 'did you mean "resume"?'),
+    ],
+)
+def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "decisions", "others"), [("acct", 24_000_000, "n_epochs"), ("aurora", 2_000_000, "actor_lr")]
+)
+def test_help_of_train_has_the_values_in_force(
+    config: str, decisions: int, others: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the configuration chosen, wherever --config stands, and with what is overridden."""
+    for words in (["--help", "--config", config], ["--config", config, "-h"]):
+        assert cli.main(["train", *words]) == 0
+        out = capsys.readouterr().out
+        assert f"--total_decisions {decisions}\n" in out
+        assert others not in out
+        assert max(map(len, out.splitlines())) <= 110
+    assert cli.main(["train", "--help", "--config", config, "--total-decisions", "7"]) == 0
+    assert "--total_decisions 7\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -137,11 +173,11 @@ def test_a_new_run_never_lands_on_an_old_one(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     config = load_config("acct")
     for expected in ("runs/acct", "runs/acct-2", "runs/acct-3"):
-        assert free_folder(config) == Path(expected)
+        assert free_folder(config.name, config.out) == Path(expected)
         save_config(config, Path(expected) / "config.yaml")
         assert newest_run("acct") == Path(expected)
     with pytest.raises(ConfigError, match="holds a run already"):
-        free_folder(config.model_copy(update={"out": "runs/acct-2"}))
+        free_folder("acct", "runs/acct-2")
 
 
 def test_resume_reads_the_run_s_own_configuration(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -36,7 +36,14 @@ def each(language: str) -> list[object]:
 
 @pytest.mark.parametrize("code", each("python"))
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package, words in (("torch", "networks"), ("stable_baselines3", "sb3"), ("pettingzoo", "ParallelEnv")):
+    for package, words in (
+        ("matplotlib", "render_mode"),
+        ("pandas", ".summary()"),
+        ("plotly", ".plot()"),
+        ("torch", "networks"),
+        ("stable_baselines3", "sb3"),
+        ("pettingzoo", "ParallelEnv"),
+    ):
         if words in code:
             pytest.importorskip(package, reason=f"{package.upper()} IS NOT INSTALLED: an example of docs/ was not run")
     if "cc_kernel_bridge" in code or "Kernel-v0" in code:
@@ -44,6 +51,7 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         if bridge.state != "ok":
             pytest.skip(f"NO KERNEL BRIDGE ({bridge.found}): an example of docs/ was not run")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     exec(compile(code, "docs", "exec"), {"__name__": "docs"})
 
 
@@ -77,8 +85,6 @@ def test_the_commands_of_the_traces_page_run(tmp_path: Path, monkeypatch: pytest
         assert words[:2] == ["ccarena", "traces"]
         # The only one that needs a network; its own tests serve the files.
         if words[2] != "fetch":
-            if "plot" in words:
-                pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: `ccarena traces plot` was not run")
             assert cli.main(words[1:]) == 0, words
 
 

@@ -86,7 +86,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
 
     page = (run / "report.html").read_text("utf-8")
     body = re.sub(r"<script.*?</script>", "", page, flags=re.S)
-    assert "Expectations" in body and 'class="figure"' in body
+    assert "Expectations" in body and 'class="plot"' in body
     assert not re.search(r"""<(script|link|img)[^>]*(src|href)\s*=\s*["']?(https?:)?//""", page)
     assert not re.search(r"""(src|href)=["']https?:""", body)
 

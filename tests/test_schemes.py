@@ -21,7 +21,7 @@ def show(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_list_names_everything(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     text = show(*words, capsys=capsys)
     for entry in _core.queue_disciplines() if words else _core.schemes():
-        assert f" {entry['name']} " in text
+        assert f"\n{entry['name']} " in text
         assert all(f"{param['name']} = {param['default']:g}" in text for param in entry["params"])
 
 

@@ -255,8 +255,7 @@ class Learner:
         if not np.isfinite(gradient).all():
             raise TrainingError(
                 f"update {self.updates + 1}, after {self.decisions} decisions: the gradient is not finite; "
-                "lower algorithm.actor_lr and algorithm.critic_lr or set algorithm.max_grad_norm, and resume from the "
-                "checkpoint"
+                "start a new run with lower algorithm.actor_lr and algorithm.critic_lr, or with algorithm.max_grad_norm"
             )
         square = np.square(gradient)
         if self.updates == 0:

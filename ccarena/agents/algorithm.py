@@ -8,6 +8,9 @@ where everything but `context` comes from the keys of `algorithm` in the configu
 run is resumed, and calls `learn` once. `learn` hands every batch that it has learned from to `run.record`, asks
 `run.rest()` whenever `state()` is complete, and returns when that is False: then the checkpoint of this very state has
 been written, whether the training is over or was interrupted.
+
+An algorithm that also finds parameters of the document has a method `params() -> dict[str, float]`, whose answer goes
+into the artifact with the policy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Algorithms by name: A3C, any class of Stable-Baselines3 or sb3-contrib, or the user's own."""
+"""Algorithms by name: A3C, evolution, any class of Stable-Baselines3 or sb3-contrib, or the user's own."""
 
 from __future__ import annotations
 
 from ccarena.agents.algorithm import Algorithm, Context
-from ccarena.configs.schema import A3CConfig, OwnAlgorithm
+from ccarena.configs.schema import A3CConfig, EvolutionConfig, OwnAlgorithm
 from ccarena.configs.userfile import bind, find
 from ccarena.errors import ConfigError
 
@@ -19,6 +19,10 @@ def build(context: Context) -> Algorithm:
         from ccarena.agents.a3c_algorithm import A3C
 
         return A3C(context)
+    if isinstance(config, EvolutionConfig):
+        from ccarena.agents.evolution import Evolution
+
+        return Evolution(context)
     if isinstance(config, OwnAlgorithm):
         return _own(context, config)
     from ccarena.agents.sb3 import Sb3

@@ -1,13 +1,16 @@
 """Training checkpoints: one safetensors file, arrays as tensors and everything else as JSON in its metadata.
 
-Writes are atomic and keep the previous checkpoint, so that a training which is killed at any moment, or runs out of
-disk, leaves a usable one.
+A new checkpoint is written beside the last one, read back and compared, and only then takes its place, so that a
+training which is killed at any moment, or runs out of disk, leaves a usable one. A digest of the content finds damage
+that the format does not notice; the previous checkpoint then stands in.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +21,9 @@ from numpy.typing import NDArray
 from ccarena.errors import CheckpointError
 from ccarena.policies import tensorfile
 
-FORMAT = "1"
+log = logging.getLogger(__name__)
+
+FORMAT = "2"
 NAME, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 
 
@@ -37,25 +42,42 @@ class Checkpoint:
         return {key.removeprefix(prefix): array for key, array in self.arrays.items() if key.startswith(prefix)}
 
 
+def exists(directory: Path) -> bool:
+    """Whether a checkpoint was ever written to `directory`, usable or not."""
+    return any((directory / name).exists() for name in (NAME, PREVIOUS))
+
+
 def save(directory: Path, checkpoint: Checkpoint) -> None:
     """Writes `directory`'s checkpoint; the last one becomes the previous one.
 
-    Raises CheckpointError if the file cannot be written, after which the last one is still there.
+    Raises CheckpointError if the file cannot be written or is not read back as it was, after which the checkpoints that
+    were there still are.
     """
     path, previous = directory / NAME, directory / PREVIOUS
-    spare = directory / f".{PREVIOUS}.tmp"
-    metadata = {"ccarena_checkpoint": FORMAT, "state": json.dumps(checkpoint.rest, sort_keys=True)}
+    new, spare = directory / f".{NAME}.tmp", directory / f".{PREVIOUS}.tmp"
+    state = json.dumps(checkpoint.rest, sort_keys=True)
+    metadata = {"ccarena_checkpoint": FORMAT, "state": state, "digest": _digest(checkpoint.arrays, state)}
+    data = tensorfile.encode(checkpoint.arrays, metadata)
     try:
-        if path.exists():
-            # A second name for the last file, so that at no time the directory is without a checkpoint.
-            with contextlib.suppress(FileNotFoundError):
-                spare.unlink()
+        tensorfile.write_bytes(new, data)
+        if new.read_bytes() != data:
+            raise OSError(0, "the disk gave back other bytes than were written")
+        with contextlib.suppress(FileNotFoundError):
+            spare.unlink()
+        with contextlib.suppress(FileNotFoundError):
             os.link(path, spare)
+        # In this order, so that at every moment one of the two names has a checkpoint that is whole.
+        os.replace(new, path)
+        with contextlib.suppress(FileNotFoundError):
             os.replace(spare, previous)
-        tensorfile.write(path, checkpoint.arrays, metadata)
+        tensorfile.sync_directory(directory)
     except OSError as error:
+        for name in (new, spare):
+            with contextlib.suppress(OSError):
+                name.unlink(missing_ok=True)
+        kept = "the last one is kept" if exists(directory) else "there is none yet"
         raise CheckpointError(
-            f"{path}: cannot write the checkpoint: {error.strerror}; the last one is kept; free some space"
+            f"{path}: cannot write the checkpoint: {error.strerror}; {kept}; free some space"
         ) from error
 
 
@@ -64,18 +86,34 @@ def load(directory: Path) -> Checkpoint:
 
     Raises CheckpointError if there is none that can be used.
     """
-    faults = []
+    faults: list[str] = []
     for path in (directory / NAME, directory / PREVIOUS):
         try:
             arrays, metadata = tensorfile.read(path)
             version = metadata.get("ccarena_checkpoint")
             if version != FORMAT:
                 raise tensorfile.TensorFileError(f'checkpoint format "{version}", expected "{FORMAT}"')
-            return Checkpoint(arrays, json.loads(metadata["state"]))
+            if metadata.get("digest") != _digest(arrays, metadata["state"]):
+                raise tensorfile.TensorFileError("its content is damaged (the digest differs)")
+            state = json.loads(metadata["state"])
+            if faults:
+                log.warning("%s: going on from %s, because of %s", directory, path.name, "; ".join(faults))
+            return Checkpoint(arrays, state)
         except FileNotFoundError:
             faults.append(f"{path.name}: not there")
         except OSError as error:
             faults.append(f"{path.name}: {error.strerror}")
         except (tensorfile.TensorFileError, KeyError, ValueError) as error:
             faults.append(f"{path.name}: {error}")
-    raise CheckpointError(f"{directory}: no usable checkpoint ({'; '.join(faults)}); start over without --resume")
+    raise CheckpointError(
+        f"{directory}: no usable checkpoint ({'; '.join(faults)}); train anew in another folder with --config "
+        f"{directory / 'config.yaml'} --out FOLDER"
+    )
+
+
+def _digest(arrays: dict[str, NDArray], state: str) -> str:
+    digest = hashlib.sha256(state.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
 import textwrap
-from pathlib import Path
 from typing import Any
 
+from ccarena.agents.api import resumed, train
+from ccarena.arguments import Unused
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.docs import TITLES
-from ccarena.configs.keys import keys, plain
+from ccarena.configs.keys import keys_of, plain
 from ccarena.configs.load import shipped
-from ccarena.errors import ConfigError, MissingDependencyError
-from ccarena.run_folder import CONFIG
+from ccarena.configs.unused import refuse_unused_keys
+from ccarena.errors import INTERRUPTED, ConfigError
 
-RUNS = Path("runs")
+HELP_COLUMNS = 80
+
+
+UNUSED = (Unused(("resume", "print_config"), lambda args: args.help, "beside --help"),)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -26,8 +29,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         **kwargs,
         usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--resume] [--print-config]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_key_help(),
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="store_true", help="show this, with the values of --config, and stop")
     parser.add_argument(
         "--config", metavar="NAME_OR_FILE", default="acct", help=f"a YAML file, or one of: {names} (default: acct)"
     )
@@ -35,85 +39,39 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--resume", action="store_true", help="go on with the run in --out (default: the newest runs/NAME)"
     )
     parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
-    parser.set_defaults(overrides=[])
+    parser.set_defaults(overrides=[], train_parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Loads and checks the configuration, then trains. Returns the exit code."""
-    overrides = parse_overrides(args.overrides, options=("config", "resume", "print-config"))
+    overrides = parse_overrides(args.overrides, options=("config", "resume", "print-config", "help"))
+    if args.resume and "out" in overrides and "config" in args.given:
+        raise ConfigError("--config has no effect beside --resume and --out: the run has its own configuration")
     config = load_config(args.config, overrides)
-    if args.resume:
-        # A resumed run goes on with its own configuration; --config only says which run it is.
-        folder = Path(config.out) if config.out else newest_run(config.name)
-        if not (folder / CONFIG).is_file():
-            raise ConfigError(
-                f"--resume: {folder} holds no run (no {CONFIG}); give its folder with --out, or leave --resume out"
-            )
-        config = load_config(folder / CONFIG, {**overrides, "out": str(folder)})
-    if args.print_config:
-        print(dump_config(config), end="")
+    refuse_unused_keys(config, overrides)
+    if args.help:
+        args.train_parser.epilog = _key_help(args.config, config)
+        args.train_parser.print_help()
         return 0
-    # The native extension from here on: --help and --print-config do without it.
-    from ccarena.envs.domain import domain_json, heuristics, name_traces
-    from ccarena.envs.rewards import Reward
-    from ccarena.envs.spec import spec_of
-
-    # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
-    Reward(config.reward, spec_of(config))
-    domain_json(config)
-    heuristics("baselines", config.baselines)
-    if not args.resume:
-        config = config.model_copy(update={"out": str(free_folder(config)), "env": name_traces(config.env)})
-        if config.env.link.kinds.trace > 0 and config.env.link.traces == "auto":
-            print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
-    # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
-    os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("torch", "train", "training") from error
-    from ccarena.agents.train import train
-
-    return train(config, resume=args.resume)
+    if args.print_config:
+        print(dump_config(resumed(config, overrides) if args.resume else config), end="")
+        return 0
+    return 0 if train(args.config, overrides, resume=args.resume).finished else INTERRUPTED
 
 
-def newest_run(name: str) -> Path:
-    """The folder of the newest run called `name`: the last of `runs/NAME`, `runs/NAME-2`, ..."""
-    folder, number = RUNS / name, 2
-    while (RUNS / f"{name}-{number}").exists():
-        folder, number = RUNS / f"{name}-{number}", number + 1
-    return folder
-
-
-def free_folder(config: TrainConfig) -> Path:
-    """Where a new run goes. No run is ever overwritten.
-
-    Raises ConfigError if `out` was given and holds a run already.
-    """
-    if config.out:
-        folder = Path(config.out)
-        if (folder / CONFIG).exists():
-            raise ConfigError(f"out = {folder}: holds a run already; go on with it by --resume, or name another folder")
-        return folder
-    folder = newest_run(config.name)
-    if not (folder / CONFIG).exists():
-        return folder
-    stem, _, number = folder.name.rpartition("-")
-    return RUNS / (
-        f"{config.name}-{int(number) + 1}" if stem == config.name and number.isdigit() else f"{config.name}-2"
-    )
-
-
-def _key_help() -> str:
-    lines = [
-        "configuration keys (KEY, its default, what it takes; rewards, networks and algorithms take more, by name):"
-    ]
+def _key_help(name: str, config: TrainConfig) -> str:
+    lines = [f"configuration keys, with their values in the configuration {name} and what they take:"]
     kind = ""
-    for key in keys():
+    for key in keys_of(config):
         if key.kind != kind and key.kind:
             lines.append(f"  {TITLES[key.kind]}")
         kind = key.kind
-        lines.append(f"  --{key.path} {plain(key.default)}")
+        lines.append(f"  --{key.path} {_shortened(plain(key.default))}")
         text = f"{' '.join(key.doc.split())} Takes {key.expected}."
-        lines += textwrap.wrap(text, 100, initial_indent="      ", subsequent_indent="      ")
+        lines += textwrap.wrap(text, HELP_COLUMNS, initial_indent="      ", subsequent_indent="      ")
+    lines.append("docs/configuration.md also has the keys of other algorithms and the coefficients of rewards.")
     return "\n".join(lines).replace("%", "%%")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= HELP_COLUMNS // 2 else "(long: --print-config shows it)"

@@ -20,14 +20,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from ccarena.agents.algorithm import Stats
+from ccarena.agents.tracking import Tracker
 from ccarena.configs.schema import ProgressConfig
 from ccarena.envs.spec import Spec
 from ccarena.errors import MissingDependencyError, TrainingError
-from ccarena.run_folder import PROGRESS
+from ccarena.run_folder import PROGRESS, VALIDATION, resume_command
+from ccarena.terminal import fitting
 
 ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
 _PLAIN_EVERY_S = 5.0
+_PLAIN_COLUMNS = 80
 _EPISODES = ("decisions", "reward", "episodes", "return", "episode_decisions")
 
 
@@ -79,12 +82,18 @@ class Recorder:
         self._stats: Stats = {}
         self._row = 0
         self._groups = {f"{name}_{category}": name for name, categories in shares.items() for category in categories}
-        self._path = directory / PROGRESS
+        self._path, self._validation = directory / PROGRESS, directory / VALIDATION
+        self._tracker: Tracker | None = None
+        self._hparams: dict[str, Any] = {}
         self._board_directory = directory / "tensorboard"
         self._writer_class = SummaryWriter
         self._board: Any = None
         self._file: IO[str] | None = None
         self._excepthook = threading.excepthook
+
+    def board(self, hparams: Mapping[str, Any], tracker: Tracker | None) -> None:
+        """`hparams` are for TensorBoard's table; `tracker` gets what TensorBoard gets, and is ended with it."""
+        self._hparams, self._tracker = dict(hparams), tracker
 
     def add(self, stats: Stats, **now: float) -> dict[str, Any] | None:
         """Books an update's `stats`; returns the row if one was due. `now` (with `decisions`) goes into it as it is.
@@ -100,10 +109,7 @@ class Recorder:
         try:
             self._write(row, int(now["decisions"]))
         except OSError as error:
-            raise TrainingError(
-                f"{self._path.parent}: cannot write the learning curve: {error.strerror or error}; the last checkpoint "
-                "is kept; free some space, then go on with --resume"
-            ) from error
+            raise self._unwritten(error) from error
         return row
 
     def _write(self, row: dict[str, Any], decisions: int) -> None:
@@ -111,13 +117,51 @@ class Recorder:
             self._file = open(self._path, "a", encoding="utf-8")
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
+        figures = {
+            f"{self._groups.get(name, 'time' if name == 'elapsed_s' else 'train')}/{name}": value
+            for name, value in row.items()
+            if value is not None and name != "decisions"
+        }
+        self._show(figures, decisions)
+
+    def validated(self, row: Mapping[str, Any], actions: Mapping[str, NDArray[np.float64]], decisions: int) -> None:
+        """Books a validation: a line of `validation.jsonl`, scalars, and a histogram of the actions on each class.
+
+        Raises TrainingError if it cannot be written.
+        """
+        try:
+            with open(self._validation, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"decisions": decisions, **row}) + "\n")
+            self._show({f"validation/{name}": value for name, value in row.items()}, decisions)
+            for name, taken in actions.items():
+                self._board.add_histogram(f"actions/{name}", taken, decisions)
+        except OSError as error:
+            raise self._unwritten(error) from error
+
+    def _show(self, figures: Mapping[str, float], decisions: int) -> None:
+        """To TensorBoard and the tracker."""
         if self._board is None:
             self._board = self._writer_class(str(self._board_directory), purge_step=decisions)
             threading.excepthook = self._on_thread_error
-        for name, value in row.items():
-            if value is not None and name != "decisions":
-                group = self._groups.get(name, "time" if name == "elapsed_s" else "train")
-                self._board.add_scalar(f"{group}/{name}", value, decisions)
+            self._write_hparams()
+        for name, value in figures.items():
+            self._board.add_scalar(name, value, decisions)
+        if self._tracker is not None:
+            self._tracker.log(figures, decisions)
+
+    def _write_hparams(self) -> None:
+        """TensorBoard's table of hyperparameters, beside the reward, in the same run and not in one of its own."""
+        from torch.utils.tensorboard.summary import hparams
+
+        if self._hparams:
+            for summary in hparams(self._hparams, {"train/reward_mean": 0, "validation/reward": 0}):
+                self._board.file_writer.add_summary(summary)
+
+    def _unwritten(self, error: OSError) -> TrainingError:
+        return TrainingError(
+            f"{self._path.parent}: cannot write the learning curve: {error.strerror or error}; the last checkpoint "
+            f"is kept; free some space, then go on with: {resume_command(self._path.parent)}"
+        )
 
     def _on_thread_error(self, args: Any) -> None:
         """Suppresses tracebacks of TensorBoard's thread, whose errors the next call raises."""
@@ -126,14 +170,19 @@ class Recorder:
 
     def state(self) -> dict[str, Any]:
         """What `restore` needs."""
-        size = self._path.stat().st_size if self._path.exists() else 0
-        return {"stats": self._stats, "row": self._row, "bytes": size}
+        sizes = [path.stat().st_size if path.exists() else 0 for path in (self._path, self._validation)]
+        return {"stats": self._stats, "row": self._row, "bytes": sizes}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restores a `state()`: rows that were written after it are dropped."""
         self._stats, self._row = state["stats"], state["row"]
-        if self._path.exists():
-            os.truncate(self._path, min(state["bytes"], self._path.stat().st_size))
+        for path, size in zip((self._path, self._validation), state["bytes"], strict=True):
+            if path.exists():
+                os.truncate(path, min(size, path.stat().st_size))
+
+    def clear(self) -> None:
+        """Drops what a run that was killed before its first checkpoint has written."""
+        self.restore({"stats": {}, "row": 0, "bytes": [0, 0]})
 
     def close(self) -> None:
         """Flushes everything."""
@@ -144,6 +193,8 @@ class Recorder:
                 self._file.close()
             if self._board is not None:
                 self._board.close()
+        if self._tracker is not None:
+            self._tracker.close()
 
 
 class _Bar(Progress):
@@ -196,23 +247,32 @@ class Display:
             self._bar.line = line
             self._bar.update(self._task, completed=self._decisions)
         else:
-            share, left_s = self._decisions / self._total, max(self._total - self._decisions, 0) / max(rate, 1e-9)
-            print(f"training {share:4.0%}  {line}  {left_s:.0f} s left", file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
 
     def _line(self, rate: float) -> str:
         row = summarise(self._recent)
-        shown = [f"{self._decisions:,} decisions", f"{rate:,.0f}/s", f"reward {row['reward_mean']:.1f}"]
+        shown = [f"{self._decisions:,} decisions", f"{rate:,.0f}/s"]
+        if not self._bar:
+            share, left_s = self._decisions / self._total, max(self._total - self._decisions, 0) / max(rate, 1e-9)
+            shown = [f"training {min(share, 1.0):4.0%}", *shown, f"{left_s:,.0f} s left"]
+        shown.append(f"reward {row['reward_mean']:.1f}")
         if row["return_mean"] is not None:
             shown.append(f"return {row['return_mean']:,.0f}")
         for name, categories in self._shares.items():
             if f"{name}_{categories[0]}" in row:
                 shares = "/".join(f"{100 * (row[f'{name}_{category}'] or 0):.0f}" for category in categories)
                 shown.append(f"{name} {'/'.join(category[0].upper() for category in categories)} {shares} %")
+        if "score" in row:
+            shown.append(f"score {row['score']:.4g}")
         if "entropy" in row:
             shown.append(f"entropy {row['entropy']:.2f}")
         if "critic_loss" in row:
             shown.append(f"critic loss {row['critic_loss']:.2g}")
-        return "  ".join(shown)
+        return fitting(shown, self._bar.console.width if self._bar else _PLAIN_COLUMNS)
+
+    def note(self, text: str) -> None:
+        """Shows a line that stays."""
+        print(text, file=sys.stderr) if self._bar is None else self._bar.console.print(text, markup=False)
 
     def close(self) -> None:
         """Shows the last state and leaves the terminal as it was."""

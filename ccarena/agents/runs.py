@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ccarena.agents import checkpoint
-from ccarena.configs import TrainConfig
+from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CheckpointError, ConfigError
+from ccarena.run_folder import CONFIG
 
-INTERRUPTED = 130
-MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "eval", "baselines", "expectations")
+LOCK = ".lock"
+MAY_CHANGE = ("total_decisions", "out", "threads", "checkpoint_every_s", "track", "eval", "baselines", "expectations")
 """Keys that may differ between a run and its continuation."""
 
 
@@ -26,10 +29,51 @@ def check_device(device: str) -> None:
         raise ConfigError(f"device = {device}: PyTorch finds no CUDA GPU on this machine; expected cpu")
 
 
-def resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint:
-    """The last checkpoint in `out`, refused if the configuration is not that of its run."""
-    start = checkpoint.load(out)
-    was, now = start.rest.get("config"), fixed(config)
+@contextmanager
+def locked(out: Path) -> Iterator[None]:
+    """Makes the folder `out`, and keeps every other training out of it. The kernel lets go when the process ends.
+
+    Raises ConfigError if another training is in it, or if the folder cannot be made.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file = open(out / LOCK, "a+", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{out}: cannot write: {error.strerror}; give another folder with --out") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            who = file.read().strip()
+            raise ConfigError(
+                f"{out}: another training is running in this folder{f' (process {who})' if who else ''}; wait for its "
+                "end, or name another folder with --out"
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        with suppress(OSError):  # the process's number is for the message alone, and the disk may be full
+            file.flush()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                file.close()
+
+
+def resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint | None:
+    """The last checkpoint in `out`; None if the run ended before it wrote its first.
+
+    Raises CheckpointError if there is no run, or if the configuration is not the run's.
+    """
+    if checkpoint.exists(out):
+        start = checkpoint.load(out)
+        was = start.rest.get("config")
+    elif (out / CONFIG).is_file():
+        start, was = None, fixed(load_config(out / CONFIG))
+    else:
+        raise CheckpointError(f"{out}: holds no run (no {CONFIG}); leave --resume out")
+    now = fixed(config)
     if was != now:
         keys = ", ".join(sorted(_differences(was if isinstance(was, dict) else {}, now)))
         raise CheckpointError(f"{out}: the run was started with other values of {keys}; give those, or start a new run")

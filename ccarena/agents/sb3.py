@@ -120,8 +120,8 @@ class Sb3:
                 continue
             if not np.isfinite(value):
                 raise TrainingError(
-                    f"after {self.decisions} decisions: the {name} is not finite; lower algorithm.learning_rate, and "
-                    "resume from the checkpoint"
+                    f"after {self.decisions} decisions: the {name} is not finite; start a new run with a lower "
+                    "algorithm.learning_rate"
                 )
             stats[name] = float(value) * stats["decisions"]
         return stats

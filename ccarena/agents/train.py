@@ -6,34 +6,41 @@ import functools
 import importlib.util
 import json
 import logging
-import shlex
+import random
 import sys
 import threading
 import time
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 
-from ccarena.agents import checkpoint
+from ccarena.agents import checkpoint, tracking
 from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
 from ccarena.agents.progress import Display, Recorder
-from ccarena.agents.runs import INTERRUPTED, check_device, fixed, resumable, signals
+from ccarena.agents.runs import check_device, fixed, locked, resumable, signals
+from ccarena.agents.tracking import flat, tracker
+from ccarena.agents.validation import Best, Validator
 from ccarena.configs import TrainConfig, save_config
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
-from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError
-from ccarena.policies import export
+from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
+from ccarena.policies import artifact, export, tensorfile
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import states_of
-from ccarena.run_folder import CONFIG, EVALUATION, POLICY
+from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, resume_command
 
 __all__ = ["artifact_of", "check", "environments", "train"]
 
 log = logging.getLogger(__name__)
+
+VALIDATIONS, LEAST_BETWEEN = 10, 100_000
+"""In a training whose configuration does not say how often: so many, and so many decisions apart."""
 
 
 def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None = None) -> int:
@@ -50,21 +57,23 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
     out = Path(config.out or Path("runs", config.name))
     context = Context(config, spec_of(config), make_envs or environments(config))
     check(context)
-    start = resumable(config, out) if resume else None
-    if start is None and (out / CONFIG).exists():
-        raise ConfigError(f"out = {out}: holds a run already; go on with it by --resume, or name another folder")
     # Networks this small lose more to a thread pool than they gain, and one thread is what makes sums reproducible.
     torch.set_num_threads(1)
-    with closing(build(context)) as algorithm:
-        if start is None:
+    with closing(build(context)) as algorithm, locked(out):
+        start = resumable(config, out) if resume else None
+        if not resume:
+            if (out / CONFIG).exists():
+                raise ConfigError(f"{out}: holds a run already; go on with it ({resume_command(out)}), or name another")
             save_config(config, out / CONFIG)
-        _learn(context, algorithm, out, start)
-        if algorithm.decisions < config.total_decisions:
-            command = shlex.join(["ccarena", "train", "--out", str(out), "--resume"])
-            print(f"interrupted after {algorithm.decisions:,} decisions; go on with: {command}", file=sys.stderr)
+        print(f"training in {out}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
+        best = _learn(context, algorithm, out, start)
+        if stopped_early(config, best):
+            print(f"stopped after {best.worse} validations without a better policy", file=sys.stderr)
+        elif algorithm.decisions < config.total_decisions:
+            where = f"after {algorithm.decisions:,} decisions"
+            print(f"interrupted {where}; go on with: {resume_command(out)}", file=sys.stderr)
             return INTERRUPTED
-        policy = algorithm.policy()
-    _finish(context, out, policy)
+        _finish(context, out, artifact_of(context, algorithm.policy(), found_params(algorithm)), best)
     return 0
 
 
@@ -86,6 +95,7 @@ def check(context: Context) -> None:
     check_device(config.device)
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
+    tracking.check(config)
     for control in config.controls:
         context.spec.constant(control.action)
     # An operation that an artifact cannot say is found now, not after hours.
@@ -94,22 +104,26 @@ def check(context: Context) -> None:
 
 
 class _Run:
-    """The training as an algorithm sees it (`ccarena.agents.algorithm.Run`): records, shows, saves and stops."""
+    """The training as an algorithm sees it (`ccarena.agents.algorithm.Run`): records, validates, saves and stops."""
 
     def __init__(
         self,
-        config: TrainConfig,
+        context: Context,
         algorithm: Algorithm,
         out: Path,
         recorder: Recorder,
         display: Display,
         interrupted: threading.Event,
         elapsed_s: float,
+        best: Best,
     ) -> None:
-        self._config, self._algorithm, self._out = config, algorithm, out
+        self._context, self._config, self._algorithm, self._out = context, context.config, algorithm, out
         self._recorder, self._display, self._interrupted = recorder, display, interrupted
         self._began_s = self._saved_s = time.monotonic()
         self._elapsed_s = elapsed_s
+        self._has_checkpoint = checkpoint.exists(out)
+        self._best = best
+        self._validator = Validator(context) if self._config.validation.kinds else None
 
     def record(self, stats: Stats, *, updates: int = 0, **now: float) -> None:
         decisions = self._algorithm.decisions
@@ -118,9 +132,19 @@ class _Run:
         self._display.update(decisions, stats)
 
     def rest(self) -> bool:
-        if self._algorithm.decisions >= self._config.total_decisions or self._interrupted.is_set():
+        if self._interrupted.is_set():
             self._save()
             return False
+        over = self._algorithm.decisions >= self._config.total_decisions
+        if self._validator is not None and self._is_due(over):
+            self._validate(self._validator)
+        if over or stopped_early(self._config, self._best):
+            self._save()
+            return False
+        if not self._has_checkpoint:
+            self._save()  # a folder that cannot hold a checkpoint is found now, not after hours
+            self._has_checkpoint = True
+            return True
         now_s = time.monotonic()
         if now_s - self._saved_s >= self._config.checkpoint_every_s:
             self._saved_s = now_s
@@ -130,54 +154,131 @@ class _Run:
                 log.warning("%s; training goes on", error)
         return True
 
+    def _is_due(self, over: bool) -> bool:
+        """After every so many decisions, and once more at the end."""
+        every = self._config.validation.every_decisions or max(
+            self._config.total_decisions // VALIDATIONS, LEAST_BETWEEN
+        )
+        decisions, last = self._algorithm.decisions, self._best.validated
+        return decisions // every > last // every or (over and decisions > last)
+
+    def _validate(self, validator: Validator) -> None:
+        # Its workers have finished what they were at: PyTorch traces a network by patching all of them meanwhile.
+        self._algorithm.state()
+        with _random_state_kept():
+            policy = artifact_of(self._context, self._algorithm.policy(), found_params(self._algorithm))
+            result = validator(policy)
+        decisions, data = self._algorithm.decisions, policy.encode()
+        is_best = self._best.offer(data, result.reward, decisions)
+        if is_best:
+            _write(self._out, BEST, data)
+        self._recorder.validated(result.row(), result.actions, decisions)
+        best = "the best so far" if is_best else f"best {self._best.reward:.2f}, after {self._best.decisions:,}"
+        self._display.note(f"validated after {decisions:,} decisions: reward {result.reward:.2f} ({best})")
+
     def _save(self) -> None:
         arrays, rest = self._algorithm.state()
+        best_arrays, best = self._best.state()
         whole = {
             "config": fixed(self._config),
             "algorithm": rest,
             "recorder": self._recorder.state(),
+            "validation": best,
             "elapsed_s": self._elapsed_s + time.monotonic() - self._began_s,
         }
-        checkpoint.save(self._out, checkpoint.Checkpoint({f"algorithm.{k}": a for k, a in arrays.items()}, whole))
+        parts = {f"algorithm.{k}": a for k, a in arrays.items()} | {f"best.{k}": a for k, a in best_arrays.items()}
+        checkpoint.save(self._out, checkpoint.Checkpoint(parts, whole))
 
 
-def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.Checkpoint | None) -> None:
-    """Trains to the end, or until a signal; the last checkpoint is that of the algorithm's state then."""
-    config, shares = context.config, context.config.progress.shares
+def stopped_early(config: TrainConfig, best: Best) -> bool:
+    """Whether `validation.patience` is at its end."""
+    return config.validation.patience is not None and best.worse >= config.validation.patience
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """What draws from the global generators inside changes nothing of the training."""
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.Checkpoint | None) -> Best:
+    """Trains to the end, or until a signal; the last checkpoint is that of the algorithm's state then.
+
+    Returns the best policy of all validated.
+    """
+    config, shares, best = context.config, context.config.progress.shares, Best()
     recorder, elapsed_s = Recorder(out, config.total_decisions, shares), 0.0
     if start is not None:
         try:
             algorithm.restore(start.part("algorithm"), start.rest["algorithm"])
             recorder.restore(start.rest["recorder"])
+            best.restore(start.part("best"), start.rest["validation"])
             elapsed_s = start.rest["elapsed_s"]
         except (KeyError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{out}: the checkpoint does not fit this configuration: {error}") from error
-    if algorithm.decisions >= config.total_decisions:
-        return
+        if best.policy:
+            _write(out, BEST, best.policy)
+    else:
+        recorder.clear()
+    if algorithm.decisions >= config.total_decisions or stopped_early(config, best):
+        return best
     with ExitStack() as stack:
+        recorder.board(flat(config), tracker(config, out))
         stack.enter_context(closing(recorder))
         interrupted = stack.enter_context(signals())
         display = stack.enter_context(closing(Display(config.total_decisions, algorithm.decisions, shares)))
-        algorithm.learn(_Run(config, algorithm, out, recorder, display, interrupted, elapsed_s))
+        algorithm.learn(_Run(context, algorithm, out, recorder, display, interrupted, elapsed_s, best))
+    return best
 
 
-def artifact_of(context: Context, policy: torch.nn.Module, evaluation: dict[str, Any] | None = None) -> Artifact:
-    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from."""
+def _write(out: Path, name: str, data: bytes) -> None:
+    """Writes a policy's file. Raises PolicyError, which says how to go on."""
+    try:
+        tensorfile.write_bytes(out / name, data)
+    except OSError as error:
+        raise PolicyError(
+            f"{out / name}: cannot write the policy: {error.strerror}; free some space, then go on with: "
+            f"{resume_command(out)}"
+        ) from error
+
+
+def found_params(algorithm: Algorithm) -> dict[str, float]:
+    """The document's parameters that `algorithm` has found, if it searches any (`Algorithm`)."""
+    params: Callable[[], dict[str, float]] = getattr(algorithm, "params", dict)
+    return params()
+
+
+def artifact_of(context: Context, policy: torch.nn.Module, found: Mapping[str, float] | None = None) -> Artifact:
+    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from.
+
+    `found` are parameters that were learned, too.
+    """
     config, spec = context.config, context.spec
     return Artifact.of(
         export.to_graph(policy, spec.size, state=states_of(policy)),
         spec.contract,
-        params=spec.values(config.params),
+        params=spec.values({**config.params, **(found or {})}),
         training=config.model_dump(mode="json"),
         seed=config.seed,
         trained_on=trained_on(config),
-        evaluation=evaluation,
     )
 
 
-def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:
+def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
     """Saves the policy, evaluates it, and saves the figures with it."""
-    artifact_of(context, policy).save(out / POLICY)
+    _write(out, POLICY, chosen.encode())
+    if best.policy:
+        _write(out, LAST, chosen.encode())
+        if context.config.validation.policy == "best":
+            _write(out, POLICY, best.policy)
+            chosen = artifact.load(out / POLICY)
+            print(f"the best policy of all validated is that after {best.decisions:,} decisions")
     print(f"policy: {out / POLICY}")
     if not context.config.eval.link_sets:
         return
@@ -186,5 +287,5 @@ def _finish(context: Context, out: Path, policy: torch.nn.Module) -> None:
     verdict = evaluate_run(out, context.config)
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
-        artifact_of(context, policy, figures).save(out / POLICY)
+        _write(out, POLICY, replace(chosen, evaluation=figures).encode())
     print(verdict)

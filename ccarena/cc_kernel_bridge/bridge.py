@@ -38,20 +38,40 @@ class Status:
     age_s: float
     option: bool
     """Whether ACCT's TCP option is written, read and echoed."""
+    sockets: int
+    """Sockets that have chosen `ccarena`, without those beyond a user's quota."""
+    driven: int
+    """Of these, how many a bridge daemon drives; the others are CUBIC's."""
+    untold: int
+    """Events that the bridge daemon could not be told, because too many came at once."""
     pins: Path
     """Where the programs are pinned."""
 
 
-def attach(*, option: bool = True, weighted: bool = True, deadline_ms: float | None = None) -> Status:
+def attach(
+    *,
+    option: Path | None = None,
+    weighted: bool = True,
+    unrestricted: bool = False,
+    deadline_ms: float | None = None,
+    sockets_per_user: int | None = None,
+    changes_per_s: int | None = None,
+) -> Status:
     """Attach the congestion controls until `detach`.
 
-    `option`: ACCT's TCP option too; `weighted`: the weighted ones too. A socket whose daemon has not answered for
-    `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Raises MachineError: no root, a kernel
-    that cannot, or something attached already.
+    `option`: sockets of this cgroup (its folder) write and answer ACCT's TCP option; `weighted`: the weighted ones too;
+    `unrestricted`: every user may choose them, not only those with CAP_NET_ADMIN. A socket whose daemon has not
+    answered for `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Of one user's sockets at
+    most `sockets_per_user` are driven (None: 16,384), and at most `changes_per_s` are told at once that open or close
+    in a second (None: 2,000); 0 is no bound. Raises MachineError: no root, a kernel that cannot, or something attached
+    already.
     """
-    words = [] if option else ["--no-option"]
+    words = [] if option is None else ["--option", str(option)]
     words += [] if weighted else ["--no-wcc"]
+    words += ["--unrestricted"] if unrestricted else []
     words += [] if deadline_ms is None else ["--deadline-ms", repr(float(deadline_ms))]
+    words += [] if sockets_per_user is None else ["--sockets-per-user", str(sockets_per_user)]
+    words += [] if changes_per_s is None else ["--changes-per-s", str(changes_per_s)]
     found = _status(_ask("attach", *words))
     if found is None:
         raise RunnerError("ccarena-kernel attached nothing, without an error: this is a bug in ccarena")
@@ -64,14 +84,32 @@ def status() -> Status | None:
 
 
 def detach() -> None:
-    """Take everything back; open sockets keep what they have until they close. Raises MachineError if nothing is."""
+    """Take everything back; open sockets keep what they have until they close. Raises MachineError if nothing is.
+
+    A `net.ipv4.tcp_congestion_control` that names one of the congestion controls becomes what it was before.
+    """
     _ask("detach")
 
 
 @contextmanager
-def attached(*, option: bool = True, weighted: bool = True, deadline_ms: float | None = None) -> Iterator[Status]:
+def attached(
+    *,
+    option: Path | None = None,
+    weighted: bool = True,
+    unrestricted: bool = False,
+    deadline_ms: float | None = None,
+    sockets_per_user: int | None = None,
+    changes_per_s: int | None = None,
+) -> Iterator[Status]:
     """A context in which the congestion controls are attached. Arguments and errors are those of `attach`."""
-    found = attach(option=option, weighted=weighted, deadline_ms=deadline_ms)
+    found = attach(
+        option=option,
+        weighted=weighted,
+        unrestricted=unrestricted,
+        deadline_ms=deadline_ms,
+        sockets_per_user=sockets_per_user,
+        changes_per_s=changes_per_s,
+    )
     try:
         yield found
     finally:
@@ -88,7 +126,9 @@ def set_weight(
     """Set the weight of attached sockets, open ones included; None takes it back.
 
     Of one socket, of those with a mark (`SO_MARK`), or of those made in a cgroup (its folder): the first that has one
-    decides, in this order. With none of the three, of all others. Raises ConfigError for more than one and for a weight
+    decides, in this order. With none of the three, of all others. One socket's weight ends with it.
+
+    Raises ConfigError for more than one and for a weight
     that is not above 0 and at most 1000, and MachineError if nothing is attached.
     """
     if weight is not None and not 0 < weight <= LARGEST_WEIGHT:
@@ -113,7 +153,15 @@ def _status(answer: str) -> Status | None:
         found = json.loads(answer)
         if not found["attached"]:
             return None
-        return Status(tuple(found["names"]), float(found["age_s"]), bool(found["option"]), Path(found["pins"]))
+        return Status(
+            tuple(found["names"]),
+            float(found["age_s"]),
+            bool(found["option"]),
+            int(found["sockets"]),
+            int(found["driven"]),
+            int(found["untold"]),
+            Path(found["pins"]),
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise RunnerError(f"ccarena-kernel's status is not understood: {answer[:200]!r}") from error
 

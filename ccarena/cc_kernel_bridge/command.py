@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ccarena.arguments import refuse
 from ccarena.cc_kernel_bridge import bridge
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.programs import find
@@ -26,7 +27,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="what", required=True)
 
     attach = commands.add_parser("attach", help="give this machine the congestion controls, until detach (root)")
-    attach.add_argument("--no-option", action="store_true", help="without ACCT's TCP option")
+    attach.add_argument(
+        "--unrestricted", action="store_true", help="every user may choose them, not only those with CAP_NET_ADMIN"
+    )
+    attach.add_argument(
+        "--option", type=Path, metavar="CGROUP", help="sockets of this cgroup write and answer ACCT's TCP option (off)"
+    )
     attach.add_argument("--no-wcc", action="store_true", help="without wcc-ai, wcc-md, multcp and ewtcp")
     attach.add_argument(
         "--deadline-ms",
@@ -35,10 +41,23 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="CUBIC takes over when the bridge daemon is silent for so long (200)",
     )
 
+    attach.add_argument(
+        "--sockets-per-user", type=int, metavar="N", help="more of a user's sockets stay CUBIC; 0: no bound (16384)"
+    )
+    attach.add_argument(
+        "--changes-per-s",
+        type=int,
+        metavar="N",
+        help="of a user's sockets that open or close, told to the daemon at once; 0: no bound (2000)",
+    )
+
     status = commands.add_parser("status", help="what is attached")
     status.add_argument("--json", action="store_true", help="print JSON")
 
-    commands.add_parser("detach", help="take everything back; open sockets keep what they have until they close")
+    commands.add_parser(
+        "detach",
+        help="take everything back, from net.ipv4.tcp_congestion_control too; open sockets keep what they have",
+    )
 
     weight = commands.add_parser("weight", help="weigh sockets of the weighted congestion controls")
     weight.add_argument("weight", metavar="WEIGHT", help="above 0 and at most 1000; none takes it back")
@@ -49,8 +68,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     daemon = commands.add_parser(
         "daemon",
         aliases=[FORMERLY_DAEMON],
-        help="drive the sockets that have chosen ccarena, until interrupted",
-        allow_abbrev=False,
+        help="drive the sockets that have chosen ccarena, until interrupted; there can be one daemon",
     )
     daemon.add_argument("who", metavar="SCHEME_OR_POLICY", help="a scheme, a policy file, or a run's name or folder")
     daemon.add_argument("--action", type=float, metavar="A", help="of a learned scheme without a policy: always this")
@@ -62,7 +80,17 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command. Returns the exit code; that of the daemon if it was interrupted."""
     if args.what == "attach":
-        _print(bridge.attach(option=not args.no_option, weighted=not args.no_wcc, deadline_ms=args.deadline_ms), False)
+        _print(
+            bridge.attach(
+                option=args.option,
+                weighted=not args.no_wcc,
+                unrestricted=args.unrestricted,
+                deadline_ms=args.deadline_ms,
+                sockets_per_user=args.sockets_per_user,
+                changes_per_s=args.changes_per_s,
+            ),
+            False,
+        )
     elif args.what == "status":
         _print(bridge.status(), args.json)
     elif args.what == "detach":
@@ -81,6 +109,7 @@ def _print(found: bridge.Status | None, as_json: bool) -> None:
         print("nothing is attached (`ccarena kernel attach`)")
     else:
         print(f"attached for {found.age_s:.0f} s: {', '.join(found.names)}")
+        print(f"sockets with ccarena: {found.sockets}, of these driven by a daemon: {found.driven}")
         print(f"ACCT's TCP option: {'on' if found.option else 'off'}; pinned at {found.pins}")
 
 
@@ -93,6 +122,7 @@ def _weight(text: str) -> float | None:
 
 def _become_daemon(args: argparse.Namespace) -> NoReturn:
     """Replaces this process by the bridge daemon, which gets its signals. Raises ConfigError or PolicyError before."""
+    _refuse_in_vain(args)
     words = [*_who(args.who), *(word for given in args.param for word in ("--param", given))]
     for name in ("action", "weight", "desired_mbps"):
         value = getattr(args, name)
@@ -102,17 +132,31 @@ def _become_daemon(args: argparse.Namespace) -> NoReturn:
     os.execv(program, [program.name, "daemon", *words])
 
 
+def _refuse_in_vain(args: argparse.Namespace) -> None:
+    """Raises ConfigError for what the scheme has no use for, or for an action that would replace a policy's."""
+    from ccarena import _core
+
+    scheme = next((entry for entry in _core.schemes() if entry["name"] == args.who), None)
+    if scheme is None:
+        refuse(args, ("action",), f"beside the policy {args.who}, which decides by itself")
+        return
+    if not scheme["learned"]:
+        refuse(args, ("action", "desired_mbps"), f"with {args.who}, which is not learned")
+    if scheme.get("weight_above") is None and not scheme["learned"]:
+        refuse(args, ("weight",), f"with {args.who}, which has no weight (`ccarena schemes` says which have)")
+
+
 def _who(name: str) -> list[str]:
     """The daemon's arguments for a scheme, or for a policy. Raises PolicyError if that cannot be used."""
     from ccarena import _core
     from ccarena.policies import artifact
-    from ccarena.run_folder import find_policy
+    from ccarena.run_folder import find_policy, shipped
 
     schemes = [entry["name"] for entry in _core.schemes()]
     if name in schemes:
         return ["--scheme", name]
-    if not (Path(name).exists() or Path("runs", name).exists()):
-        raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, schemes)}')
+    if not (Path(name).exists() or Path("runs", name).exists() or name in shipped()):
+        raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, [*schemes, *shipped()])}')
     policy = find_policy(name)
     artifact.load(policy)
     # The artifact says its scheme and the parameters of its training, and the program reads both from it.

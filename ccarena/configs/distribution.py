@@ -28,6 +28,26 @@ class LinkKinds(Section):
         return self
 
 
+class Augment(Section):
+    """What is made of a recorded trace, so that few recordings stand for many links: a piece of it, stretched in time,
+    thinned or repeated to another rate, put on a coarser clock, with outages."""
+
+    length_s: Annotated[Pair, Range(1, 600)] = (60.0, 60.0)
+    """Length of the piece, s, before it is stretched. It begins anywhere in the recording and repeats."""
+    stretch: Annotated[Pair, Range(0.1, 10)] = (0.5, 2.0)
+    """Factor on its times."""
+    mean_mbps: Annotated[Pair, Range(0.01, 1000)] = (0.2, 20.0)
+    """Mean rate that it is brought to, Mbit/s: each opportunity is left out or repeated, at random."""
+    grid_ms: Annotated[Pair, Range(1, 1000)] = (1.0, 8.0)
+    """Times are rounded up to multiples of this, ms."""
+    outages: float = Field(0.5, ge=0, le=1)
+    """Probability that outages are put into it."""
+    outage_every_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 30.0)
+    """Mean time between two outages, s."""
+    outage_s: Annotated[Pair, Range(0.001, 60)] = (0.05, 1.0)
+    """Mean length of an outage, s."""
+
+
 class LinkConfig(Section):
     """The bottleneck's distribution: each episode draws one link from it, uniformly within each range."""
 
@@ -42,12 +62,20 @@ class LinkConfig(Section):
     traces: Literal["auto"] | list[str] = "auto"
     """Names or files of recorded traces; `auto` is every one in CCARENA_TRACE_DIR and the other trace folders but those
     that the evaluation holds out. If that leaves none, such links are not drawn."""
+    augment: Augment | None = None
+    """What is made of a recorded trace each time that one is drawn; null takes it as it is."""
+    uplinks: float = Field(0.0, ge=0, le=1)
+    """Probability that over a recorded trace acknowledgements cross another one, at the rate of its recording."""
+    delayed_acks: float = Field(1.0, ge=0, le=1)
+    """Probability that receivers delay acknowledgements."""
     rtt_ms: Annotated[Pair, Range(0.1, 10_000)] = (10.0, 100.0)
     """Round-trip propagation delay, ms."""
     buffer_bdp: Annotated[Pair, Range(0.01, 1000)] = (0.5, 4.0)
     """Droptail limit in bandwidth-delay products of the drawn rate and RTT; unused if `buffer_packets` is given."""
     buffer_packets: Annotated[IntPair, Range(1, 10_000_000, integer=True)] | None = None
     """Droptail limit in packets."""
+    unlimited: float = Field(0.0, ge=0, le=1)
+    """Probability that the queue has no limit."""
     loss: Annotated[Pair, Range(0, 0.5)] = (0.0, 0.0)
     """Probability that a packet is lost before the queue, independently of others, on links that lose any."""
     lossy: float = Field(1.0, ge=0, le=1)
@@ -89,6 +117,9 @@ class EnvConfig(Section):
     """Length of an episode in simulated time, s."""
     desired_mbps: float = Field(10_000.0, gt=0, le=1_000_000)
     """Rate that the application wants, Mbit/s: what an ACCT sender advertises before any network agent lowers it."""
+    drawn: dict[str, Annotated[Pair, Range(-1e9, 1e9)]] = Field({})
+    """Parameters and inputs of the document that each episode draws anew, such as `preference: [0.1, 1]`;
+    log-uniformly if the range is above 0."""
     link: LinkConfig = LinkConfig()
     """The bottleneck."""
     cross_traffic: CrossTraffic = CrossTraffic()

@@ -10,7 +10,13 @@ from ccarena.configs.keys import keys, plain
 GENERATED = "<!-- Generated from ccarena/configs/schema.py by `make docs`; edit there. -->"
 
 
-TITLES = {"a3c": "algorithm: a3c", "sb3": "algorithm: Stable-Baselines3", "own": "algorithm: your own"}
+TITLES = {
+    "a3c": "algorithm: a3c",
+    "cma_es": "algorithm: cma_es",
+    "es": "algorithm: es",
+    "sb3": "algorithm: Stable-Baselines3",
+    "own": "algorithm: your own",
+}
 """Of the sections of `algorithm`, by kind."""
 
 
@@ -31,12 +37,16 @@ def markdown() -> str:
 
 def _reward_tables() -> list[str]:
     # Here, so that what says only how keys are called does without NumPy.
-    from ccarena.envs.rewards import BUILT_IN, coefficients
+    from ccarena.envs import objectives, rewards
 
-    lines = ["", "### `reward`: built-in ones and their coefficients", "", "| reward | coefficient | default |"]
-    lines.append("|---|---|---|")
-    for reward in sorted(BUILT_IN):
-        lines += [f"| `{reward}` | `{name}` | `{plain(p.default)}` |" for name, p in coefficients(reward).items()]
+    lines = []
+    for key, module in (("reward", rewards), ("objective", objectives)):
+        lines += ["", f"### `{key}`: built-in ones and their coefficients", "", f"| {key} | coefficient | default |"]
+        lines.append("|---|---|---|")
+        for name in sorted(module.BUILT_IN):
+            found = module.coefficients(name)
+            lines += [f"| `{name}` | `{each}` | `{plain(p.default)}` |" for each, p in found.items()]
+            lines += [] if found else [f"| `{name}` | – | – |"]
     return lines
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from ccarena.configs.sections import Section, Text
+from ccarena.configs.sections import MAX_SEED, Count, Section, Text
 
 LinkSet = Literal["slides", "constant", "steps", "cellular"]
 
@@ -58,6 +58,28 @@ class ExpectationConfig(Section):
     relative_to: Text | None = None
     """A baseline: figures are then ratios to it, link by link, and the median link decides. null: the mean of all runs
     decides."""
+
+
+class ValidationConfig(Section):
+    """Judging the policy while it learns, on generated links of their own: neither trained on nor held out."""
+
+    kinds: list[Literal["constant", "random_steps", "cellular"]] = Field(["constant", "random_steps", "cellular"])
+    """Classes of links, drawn from the ranges of `env.link` and never from a recorded trace; an empty list leaves
+    validation out."""
+    every_decisions: Count | None = Field(None, ge=1)
+    """Decisions of training between two validations; null is a tenth of `total_decisions`, and at least
+    100,000. One more is at the end."""
+    links: int = Field(8, ge=1, le=1024)
+    """Links per class."""
+    decisions: int = Field(300, ge=1, le=1_000_000)
+    """Decisions per link, whose mean reward judges the policy; classes count alike."""
+    seed: int = Field(1, ge=0, le=MAX_SEED)
+    """Seed of the links, which no training shares, whatever its seed."""
+    policy: Literal["last", "best"] = "last"
+    """Which policy the run is about and the evaluation judges: the `last`, or the `best` of all validated. Both are
+    kept."""
+    patience: int | None = Field(None, ge=1)
+    """Stops the training after so many validations in a row without a better policy; null trains to the end."""
 
 
 class EvalConfig(Section):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from ccarena.configs.learning import ALGORITHMS
+from ccarena.configs.learning import ALGORITHMS, Named, kind_of
 from ccarena.configs.schema import TrainConfig
 from ccarena.configs.sections import Range
 
@@ -27,7 +27,7 @@ class Key:
     expected: str
     """Type and allowed values in words."""
     default: Any
-    """Its default as plain data (numbers, text, lists, mappings, None)."""
+    """Its default, or its value in a configuration, as plain data (numbers, text, lists, mappings, None)."""
     doc: str
     """What it means, with its unit."""
     kind: str = ""
@@ -41,6 +41,27 @@ def keys() -> list[Key]:
         for name, field in TrainConfig.model_fields.items()
     }
     return list(_leaves(TrainConfig, "", defaults))
+
+
+def keys_of(config: TrainConfig) -> list[Key]:
+    """Every leaf of `config` with its value as `default`; of `algorithm` only the keys of the one in force.
+
+    Arguments of the reward, the network and the algorithm, which belong to no schema, follow the name.
+    """
+    values, kind = config.model_dump(mode="json"), kind_of(config.algorithm)
+    found = []
+    for key in keys():
+        if key.kind not in ("", kind):
+            continue
+        parent, _, name = key.path.rpartition(".")
+        section = values
+        for part in parent.split(".") if parent else ():
+            section = section[part]
+        found.append(replace(key, default=section[name]))
+        if name == "name" and isinstance(named := getattr(config, parent, None), Named):
+            doc = f"Argument of {plain(named.name)}."
+            found += [Key(f"{parent}.{n}", "what it takes", v, doc, key.kind) for n, v in named.arguments.items()]
+    return found
 
 
 def plain(value: Any) -> str:

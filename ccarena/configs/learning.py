@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from ccarena.configs.sections import Section, Text
+from ccarena.configs.sections import Pair, Range, Section, Text
 
 OWN_FILE = ".py:"
 """What marks a name as one in the user's own file, `FILE.py:NAME`."""
@@ -92,6 +92,64 @@ class A3CConfig(Section):
     """Factor on rewards for learning; reported rewards are unscaled."""
 
 
+class ObjectiveConfig(Named):
+    """What a whole run is worth: what evolution maximises, and what a policy and its controls are compared by."""
+
+    name: Text = "reward"
+    """A built-in objective, or `FILE.py:NAME` in your own file (docs/training.md says how one is written). Every other
+    key is a coefficient of it: a number, or the name of a parameter or input that runs differ in."""
+
+
+class EvolutionConfig(Section):
+    """What algorithms have in common that learn from the scores of whole runs."""
+
+    links: int = Field(24, ge=1, le=100_000)
+    """Runs per candidate: links drawn anew for each generation, the same for all of its candidates."""
+    params: dict[str, Annotated[Pair, Range(-1e9, 1e9)] | None] = Field({})
+    """Parameters of the document to search, each between `[low, high]`, or its own bounds if null; on a logarithmic
+    scale where low is above 0. What is found goes into the policy."""
+    weights: bool = True
+    """Whether the network's weights are searched. If not, there is no network, and `action` is taken always."""
+    action: float | None = None
+    """The action without a network; null is the middle of the bounds, or the middle one of discrete actions."""
+    fresh: bool = True
+    """Whether every generation draws other links; if not, all are held against the same ones."""
+
+    @model_validator(mode="after")
+    def _something(self) -> EvolutionConfig:
+        if not self.weights and not self.params:
+            raise ValueError("weights = false and no params: there is nothing to search")
+        return self
+
+
+class CmaEsConfig(EvolutionConfig):
+    """CMA-ES (Hansen 2016, arXiv:1604.00772) by the package `cma`, for up to a few hundred numbers."""
+
+    name: Literal["cma_es"] = "cma_es"
+    """This algorithm."""
+    population: int | None = Field(None, ge=2, le=100_000)
+    """Candidates per generation; null is 4 + 3 ln(numbers searched)."""
+    sigma: float = Field(0.2, gt=0, le=10)
+    """Standard deviation of the first generation: of weights, and of parameters in widths of their range."""
+
+
+class EsConfig(EvolutionConfig):
+    """Antithetic evolution strategies (Salimans et al. 2017, arXiv:1703.03864) for networks."""
+
+    name: Literal["es"] = "es"
+    """This algorithm."""
+    population: int = Field(32, ge=2, le=100_000, multiple_of=2)
+    """Candidates per generation, half of them mirrored; even."""
+    sigma: float = Field(0.08, gt=0, le=10)
+    """Standard deviation of candidates: of weights, and of parameters in widths of their range."""
+    learning_rate: float = Field(0.03, gt=0, le=1)
+    """Adam's step at the start."""
+    learning_rate_end: float = Field(0.1, ge=0, le=1)
+    """Share of the learning rate that is left at the end; it falls linearly."""
+    weight_decay: float = Field(0.0, ge=0, lt=1)
+    """Share of the weights that a step takes away, times the learning rate."""
+
+
 class Sb3Config(Named):
     """An algorithm of Stable-Baselines3 or sb3-contrib; every key that is not here is an argument of its class."""
 
@@ -124,20 +182,29 @@ class OwnAlgorithm(Named):
     it."""
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Which of `ALGORITHMS` configures the algorithm `value`, a mapping or a section with its `name`."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
+    if name in ("cma_es", "es"):
+        return str(name)
     if name == "a3c" or not isinstance(name, str):
         return "a3c"
     return "own" if OWN_FILE in name else "sb3"
 
 
-ALGORITHMS: dict[str, type[A3CConfig | Sb3Config | OwnAlgorithm]] = {
+ALGORITHMS: dict[str, type[A3CConfig | CmaEsConfig | EsConfig | Sb3Config | OwnAlgorithm]] = {
     "a3c": A3CConfig,
+    "cma_es": CmaEsConfig,
+    "es": EsConfig,
     "sb3": Sb3Config,
     "own": OwnAlgorithm,
 }
 """What configures an algorithm, by kind."""
 AlgorithmConfig = Annotated[
-    Annotated[A3CConfig, Tag("a3c")] | Annotated[Sb3Config, Tag("sb3")] | Annotated[OwnAlgorithm, Tag("own")],
-    Discriminator(_kind),
+    Annotated[A3CConfig, Tag("a3c")]
+    | Annotated[CmaEsConfig, Tag("cma_es")]
+    | Annotated[EsConfig, Tag("es")]
+    | Annotated[Sb3Config, Tag("sb3")]
+    | Annotated[OwnAlgorithm, Tag("own")],
+    Discriminator(kind_of),
 ]

@@ -27,7 +27,7 @@ from ccarena.files import write_atomically
 __all__ = ["build", "dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 
 BASE_KEY = "base"
-NAMED = ("reward", "network", "algorithm")
+NAMED = ("reward", "objective", "network", "algorithm")
 """Keys whose value is a mapping with a `name`, for which the name alone may stand."""
 MOVED = {
     "agent": "the key is now `algorithm`, with its `name`: a3c, or a class of Stable-Baselines3 such as TD3",

@@ -12,12 +12,16 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from ccarena.configs.distribution import CrossTraffic, EnvConfig, LinkConfig, LinkKinds
-from ccarena.configs.judging import Control, EvalConfig, ExpectationConfig, ProgressConfig, Target
+from ccarena.configs.judging import Control, EvalConfig, ExpectationConfig, ProgressConfig, Target, ValidationConfig
 from ccarena.configs.learning import (
     A3CConfig,
     AlgorithmConfig,
+    CmaEsConfig,
+    EsConfig,
+    EvolutionConfig,
     Named,
     NetworkConfig,
+    ObjectiveConfig,
     OwnAlgorithm,
     RewardConfig,
     Sb3Config,
@@ -27,21 +31,26 @@ from ccarena.configs.sections import MAX_SEED, Count, Section, Text
 __all__ = [
     "A3CConfig",
     "AlgorithmConfig",
+    "CmaEsConfig",
     "Control",
     "CrossTraffic",
     "EnvConfig",
+    "EsConfig",
     "EvalConfig",
+    "EvolutionConfig",
     "ExpectationConfig",
     "LinkConfig",
     "LinkKinds",
     "Named",
     "NetworkConfig",
+    "ObjectiveConfig",
     "OwnAlgorithm",
     "ProgressConfig",
     "RewardConfig",
     "Sb3Config",
     "Target",
     "TrainConfig",
+    "ValidationConfig",
 ]
 
 
@@ -56,6 +65,8 @@ class TrainConfig(Section):
     """Parameters of the document that differ from their defaults, such as `budget_ms: 5`."""
     reward: RewardConfig = RewardConfig()
     """What is maximised."""
+    objective: ObjectiveConfig = ObjectiveConfig()
+    """What a whole run is worth: what evolution maximises, and what a policy and its controls are compared by."""
     network: NetworkConfig = NetworkConfig()
     """Actor and critic."""
     algorithm: AlgorithmConfig = A3CConfig()
@@ -68,7 +79,7 @@ class TrainConfig(Section):
     """Folder of the run; null is `runs/NAME`, or `runs/NAME-2`, ... if that one is taken."""
     executor: Literal["local", "ray"] = "local"
     """`local`: in this process, deterministic. `ray`: one Ray actor per worker of A3C, gradients applied as they
-    arrive."""
+    arrive; evolution's candidates on every machine of the cluster, with the same result."""
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     """Where the networks live: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
     threads: int = Field(2, ge=1, le=1024)
@@ -79,6 +90,11 @@ class TrainConfig(Section):
     """The training distribution."""
     progress: ProgressConfig = ProgressConfig()
     """The learning curve."""
+    track: Literal["none", "wandb", "mlflow"] = "none"
+    """Who gets the learning curve besides `progress.jsonl` and TensorBoard: Weights & Biases (extra `wandb`) or MLflow
+    (extra `mlflow`), as their own environment variables say."""
+    validation: ValidationConfig = ValidationConfig()
+    """Judging the policy while it learns."""
     baselines: list[str] = Field(["cubic", "bbr", "reno"])
     """Heuristics that the evaluation runs beside the policy."""
     controls: list[Control] = Field([])
@@ -102,6 +118,8 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _ray(self) -> TrainConfig:
-        if self.executor == "ray" and not isinstance(self.algorithm, A3CConfig):
-            raise ValueError(f"executor = ray: {self.algorithm.name} learns in one process; expected local, or a3c")
+        if self.executor == "ray" and not isinstance(self.algorithm, (A3CConfig, EvolutionConfig)):
+            raise ValueError(
+                f"executor = ray: {self.algorithm.name} learns in one process; expected local, or a3c, cma_es or es"
+            )
         return self

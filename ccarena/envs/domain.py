@@ -57,9 +57,13 @@ def domain_json(record: TrainConfig) -> str:
             "step_s": link.step_s,
             "presets": _presets(link.presets) if link.kinds.cellular > 0 else [],
             "traces": traces,
+            "augment": link.augment.model_dump() if link.augment else None,
+            "uplinks": link.uplinks,
+            "delayed_acks": link.delayed_acks,
             "rtt_ms": link.rtt_ms,
             "buffer_bdp": None if link.buffer_packets else link.buffer_bdp,
             "buffer_packets": link.buffer_packets,
+            "unlimited": link.unlimited,
             "loss": link.loss,
             "lossy": link.lossy,
             "signal": link.signal,
@@ -73,6 +77,7 @@ def domain_json(record: TrainConfig) -> str:
         "learner": {
             "scheme": _scheme(record),
             "params": dict(record.params),
+            "drawn": dict(config.drawn),
             "count": config.learners,
             "desired_mbps": config.desired_mbps,
         },
@@ -89,18 +94,18 @@ def trained_on(record: TrainConfig) -> list[dict[str, str]]:
     found = []
     if link.kinds.trace > 0:
         files = [Path(file) for file in _traces(link.traces)]
-        found += [{"kind": "trace", "name": file.name, "digest": _digest(file.read_bytes())} for file in files]
+        found += [{"kind": "trace", "name": file.name, "digest": digest(file.read_bytes())} for file in files]
     if link.kinds.cellular > 0:
         presets = {preset["name"]: preset for preset in _core.cellular_presets()}
         found += [
-            {"kind": "preset", "name": name, "digest": _digest(json.dumps(presets[name], sort_keys=True).encode())}
+            {"kind": "preset", "name": name, "digest": digest(json.dumps(presets[name], sort_keys=True).encode())}
             for name in _presets(link.presets)
         ]
     whole = json.dumps(record.env.model_dump(mode="json"), sort_keys=True)
-    return [*found, {"kind": "distribution", "name": record.name, "digest": _digest(whole.encode())}]
+    return [*found, {"kind": "distribution", "name": record.name, "digest": digest(whole.encode())}]
 
 
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
     """The first 16 hexadecimal digits of SHA-256, as documents have."""
     return hashlib.sha256(data).hexdigest()[:16]
 
@@ -124,12 +129,27 @@ def _scheme(record: TrainConfig) -> Any:
 
 def check_params(record: TrainConfig) -> None:
     """Raises ConfigError for a parameter that the document does not have, or a value out of its range."""
-    params = {param["name"]: param for param in _core.learned(document_of(record))["params"]}
+    bounds = param_bounds(record)
     for name, value in record.params.items():
-        _known("params", "parameter", name, list(params))
-        low, high = params[name]["min"], params[name]["max"]
+        check_range("params", name, (value, value), bounds)
+    for name, drawn in record.env.drawn.items():
+        check_range("env.drawn", name, drawn, bounds)
+
+
+def param_bounds(record: TrainConfig) -> dict[str, tuple[float, float]]:
+    """The bounds of every parameter and input of the record's document, by name."""
+    found = _core.learned(document_of(record))
+    params = {param["name"]: (param["min"], param["max"]) for param in found["params"]}
+    return params | {name: (each["min"], each["max"]) for name, each in found["inputs"].items()}
+
+
+def check_range(key: str, name: str, values: tuple[float, float], bounds: Mapping[str, tuple[float, float]]) -> None:
+    """Raises ConfigError, naming the configuration's `key`, unless `name` is a parameter that takes both `values`."""
+    _known(key, "parameter", name, list(bounds))
+    low, high = bounds[name]
+    for value in values:
         if not low <= value <= high:
-            raise ConfigError(f"params.{name} is {value:g}; expected {low:g} to {high:g}")
+            raise ConfigError(f"{key}.{name} is {value:g}; expected {low:g} to {high:g}")
 
 
 def _known(key: str, what: str, name: str, known: list[str]) -> str:

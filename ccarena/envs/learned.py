@@ -15,6 +15,7 @@ from ccarena.configs.load import load_config, merge
 from ccarena.configs.record import Scheme, record_of
 from ccarena.configs.schema import EnvConfig, RewardConfig, TrainConfig
 from ccarena.envs.domain import sources
+from ccarena.envs.render import FPS, MODES, Scope
 from ccarena.envs.rewards import Reward
 from ccarena.envs.spec import Spec, spec_of
 from ccarena.errors import ConfigError, ScenarioError
@@ -98,10 +99,14 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
     - `config`: keys of the training distribution that differ from the record's, or another `EnvConfig`.
     - `scenario`: a scenario document instead, with one flow of this scheme that has no policy.
     - `reward`: another reward than the record's: a name, a mapping with coefficients, or a callable.
+    - `render_mode`: `rgb_array` has `render()` return a picture of the episode so far, rate and capacity and queueing
+      delay over time; `human` shows it in a window at every step. Both need matplotlib (extra `render`).
 
     ## Version History
     - v0: first version.
     """
+
+    metadata: dict[str, Any] = {"render_modes": list(MODES), "render_fps": FPS}  # noqa: RUF012 (as Gymnasium has it)
 
     def __init__(
         self,
@@ -109,11 +114,15 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
         config: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
+        render_mode: str | None = None,
     ) -> None:
         self._setting = Setting.of(spec, config, scenario, reward, learners=None if scenario is not None else 1)
         # Gymnasium types spaces by one type of action and observation, for boxes and discrete ones alike.
         self.observation_space = self._setting.spec.observation_space  # type: ignore[assignment]
         self.action_space = self._setting.spec.action_space
+        self.render_mode = render_mode
+        own = self._setting.spec
+        self._scope = None if render_mode is None else Scope(render_mode, own.truth, own.name)
         self._start(seed=0)
 
     @property
@@ -130,6 +139,8 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
             self._start(seed)
         self._world.reset(self._episode)
         self._episode += 1
+        if self._scope is not None:
+            self._scope.clear()
         return self._world.observe(0), {}
 
     def step(self, action: SupportsFloat) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
@@ -139,10 +150,29 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
             ActionError: the action is not in the action space; nothing has moved.
         """
         spec = self._setting.spec
-        (report,), (truth,), over = self._world.step(spec.given(action, ()).reshape(1))
+        (report,), truth, over = self._world.step(spec.given(action, ()).reshape(1))
         info = dict(zip(spec.report, report[0].tolist(), strict=True))
         info["interval_s"] = info["interval_ms"] / 1e3
+        if self._scope is not None:
+            self._scope.add(truth[0])
+            if self._scope.mode == "human":
+                self._scope.draw()
         return self._world.observe(0), float(self._setting.reward(report, truth)[0]), False, over, info
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """The episode so far as `uint8[480, 720, 3]`; None in `human` mode, which draws at every step by itself.
+
+        Raises:
+            ConfigError: the environment was made without a `render_mode`.
+        """
+        if self._scope is None:
+            raise ConfigError('this environment draws nothing; make it with render_mode="rgb_array" or "human"')
+        return self._scope.draw()
+
+    def close(self) -> None:
+        """Closes the window of `human` mode."""
+        if self._scope is not None:
+            self._scope.close()
 
     def _start(self, seed: int) -> None:
         """A run from its first episode."""

@@ -42,23 +42,26 @@ PROBES = 2
 """Rows of zeros that a reward is tried with before anything is simulated."""
 
 
-class Columns(Mapping[str, NDArray[np.float32]]):
-    """Named columns of a table `float32[N, columns]`: `columns.rtt_ms` or `columns["rtt_ms"]`, `float32[N]`."""
+class Columns(Mapping[str, NDArray[Any]]):
+    """Named columns of a table `[N, columns]`: `columns.rtt_ms` or `columns["rtt_ms"]`, `[N]`.
 
-    __slots__ = ("_index", "_table", "_what")
+    Messages about a column that there is not name `what` the table is, and the configuration's `key` that asked.
+    """
 
-    def __init__(self, table: NDArray[np.float32], index: Mapping[str, int], what: str) -> None:
-        self._table, self._index, self._what = table, index, what
+    __slots__ = ("_index", "_key", "_table", "_what")
 
-    def __getitem__(self, name: str) -> NDArray[np.float32]:
+    def __init__(self, table: NDArray[Any], index: Mapping[str, int], what: str, key: str = "reward") -> None:
+        self._table, self._index, self._what, self._key = table, index, what, key
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
         try:
             return self._table[:, self._index[name]]
         except KeyError:
             raise ConfigError(
-                f'reward: there is no column "{name}" in {self._what}{did_you_mean(name, self._index)}'
+                f'{self._key}: there is no column "{name}" in {self._what}{did_you_mean(name, self._index)}'
             ) from None
 
-    def __getattr__(self, name: str) -> NDArray[np.float32]:
+    def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("_"):
             raise AttributeError(name)
         return self[name]

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "FIGURES",
+    "NEED_PACKETS",
     "Figure",
     "Interval",
     "PacketLog",
@@ -370,6 +371,15 @@ FIGURES: dict[str, Figure] = {
 }
 
 
+NEED_PACKETS = (
+    *("throughput_mbps", "queueing_delay_mean_ms", "queueing_delay_p50_ms", "queueing_delay_p95_ms"),
+    *("queueing_delay_p99_ms", "one_way_delay_mean_ms", "one_way_delay_p95_ms", "share_within_budget"),
+    *("share_within_5_packets", "queue_p80_packets", "signal_delay_p95_ms", "self_inflicted_delay_ms", "power"),
+    "loss_share",
+)
+"""Figures of `summarise` that need the run's packets (`record: {packets: true}`)."""
+
+
 def summarise(
     result: Mapping[str, Any],
     *,
@@ -379,33 +389,40 @@ def summarise(
     budget_ms: float = 5.0,
     opportunities_ms: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """The figures of one flow on one link of a simulation whose packets were recorded, by their names in `FIGURES`.
+    """The figures of one flow on one link of a run, by their names in `FIGURES`.
 
     `result` is `ccarena._core.simulate`'s. Throughput, delays and loss are the flow's; utilisation and the queue
     are the link's. `delay_ms` is the link's propagation delay; `opportunities_ms` the trace, where there is one, for
-    the self-inflicted delay (NaN otherwise).
+    the self-inflicted delay (NaN otherwise). If no packets were recorded, the figures of `NEED_PACKETS` are NaN: a
+    percentile does not follow from counters.
     """
     record, of_flow = result["links"][link], result["flows"][flow]
     end_s = float(result["duration_s"])
+    begin_s, stop_s = float(of_flow.get("start_s", 0.0)), of_flow.get("stop_s")
+    until_s = end_s if stop_s is None else min(float(stop_s), end_s)
+    active_s = until_s - begin_s
+    counted = {
+        "goodput_mbps": float(of_flow["delivered_bytes"]) * 8e-6 / active_s if active_s > 0 else math.nan,
+        "utilisation": utilisation(float(record["delivered_bytes"]), float(record["capacity_bytes"])),
+    }
+    if "log" not in record:
+        return {name: counted.get(name, math.nan) for name in (*counted, *NEED_PACKETS)}
     whole = PacketLog.from_arrays(record["log"])
     mine = whole.of_flow(flow)
     delay = queueing_delay_ms(mine)
     one_way = (mine.departure_ns - mine.arrival_ns) / 1e6 + delay_ms
     lengths, share = queue_cdf(whole, 0.0, end_s)
     signal = percentile(signal_delay_ms(mine), 0.95)
-    begin_s, stop_s = float(of_flow.get("start_s", 0.0)), of_flow.get("stop_s")
-    until_s = end_s if stop_s is None else min(float(stop_s), end_s)
     rate = throughput_mbps(mine, begin_s, until_s)
     omniscient = math.nan
     if opportunities_ms is not None and len(mine):
         first_ms, last_ms = (int(edge) // 1_000_000 for edge in (mine.arrival_ns.min(), mine.arrival_ns.max()))
         omniscient = omniscient_signal_delay_ms(opportunities_ms, first_ms, last_ms)
     drops = int(np.count_nonzero(np.asarray(record["drops"]["flow"]) == flow))
-    active_s = until_s - begin_s
     mean: Callable[[Floats], float] = lambda x: float(x.mean()) if x.size else math.nan  # noqa: E731
     return {
         "throughput_mbps": rate,
-        "goodput_mbps": float(of_flow["delivered_bytes"]) * 8e-6 / active_s if active_s > 0 else math.nan,
+        "goodput_mbps": counted["goodput_mbps"],
         "utilisation": utilisation(float(whole.bytes.sum()), float(record["capacity_bytes"])),
         "queueing_delay_mean_ms": mean(delay),
         "queueing_delay_p50_ms": percentile(delay, 0.50),

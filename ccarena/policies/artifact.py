@@ -7,6 +7,7 @@ docs/artifact.md has every entry. Nothing in it is executed or unpickled. Readin
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
 from ccarena.policies.contract import Contract, FloatArray, Normalisation
 from ccarena.policies.graph import Graph, run
+from ccarena.run_folder import find_policy
 
 FORMAT = "2"
 _NORMALISATION = "normalisation."
@@ -152,6 +154,15 @@ def load(path: str | Path) -> Artifact:
         raise PolicyError(f"{path}: not a policy artifact: {error}; expected a safetensors file of ccarena") from error
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}") from error
+
+
+def load_policy(policy: str | os.PathLike[str]) -> Artifact:
+    """The trained policy in a file, in a run's folder, or of the run of that name in `runs/`.
+
+    `act(observations)` answers raw observations `[n, length]` with actions `[n]`; `document` is the scheme that it was
+    trained for. Raises PolicyError if there is none, or if it cannot be used.
+    """
+    return load(find_policy(os.fspath(policy)))
 
 
 def _decode(data: bytes) -> Artifact:

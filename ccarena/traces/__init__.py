@@ -4,7 +4,7 @@ A trace is a `uint32` array of shape `(opportunities,)`: the milliseconds at whi
 mahimahi's format. `load` reads one by name or path, `generate` draws one from a preset, `describe` gives statistics.
 """
 
-from ccarena.traces.files import available, find, load, parse, save
+from ccarena.traces.files import available, find, in_folder, load, parse, save
 from ccarena.traces.presets import all_presets, generate
 from ccarena.traces.stats import TraceStats, describe, rates_mbps
 
@@ -15,6 +15,7 @@ __all__ = [
     "describe",
     "find",
     "generate",
+    "in_folder",
     "load",
     "parse",
     "rates_mbps",

@@ -6,17 +6,21 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.arguments import Unused, refuse
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
+from ccarena.terminal import command_line, print_table
 from ccarena.traces import convert, fetch, files, manifest, plot, presets, stats
 
 __all__ = ["add_parser", "run"]
+
+
+UNUSED = (Unused(("seed",), lambda args: args.action == "convert" and args.burstiness == 0, "without --burstiness"),)
 
 
 def add_parser(subparsers: Any, **options: Any) -> None:
@@ -26,7 +30,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     actions = parser.add_subparsers(dest="action", title="commands", metavar="COMMAND")
 
     def action(name: str, summary: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        added: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
         added.add_argument("--json", action="store_true", help="print JSON instead of a table")
         return added
 
@@ -93,6 +97,10 @@ def _add_traces(parser: argparse.ArgumentParser) -> None:
     _add_generator(parser)
 
 
+GENERATOR = ("duration_s", "seed", "mean_mbps")
+"""Options of a generated trace alone."""
+
+
 def _add_generator(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--duration-s", type=float, default=300.0, help="length of a generated trace (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of a generated trace (%(default)s)")
@@ -111,22 +119,23 @@ def _list(args: argparse.Namespace) -> int:
             }
         )
         return 0
-    print("Traces found")
-    _print_table(("name", "file"), [(name, str(path)) for name, path in found.items()])
-    print("\nGenerated presets")
-    _print_table(
-        ("name", "Mbit/s", "what"),
-        [(p["name"], f"{p.get('mean_mbps', float('nan')):.2f}", p["summary"]) for p in generated],
+    print_table("traces found", ("name", "file"), [(name, str(path)) for name, path in found.items()], left=2)
+    print()
+    print_table(
+        "generated presets",
+        ("name", "what", "Mbit/s"),
+        [(p["name"], p["summary"], f"{p.get('mean_mbps', float('nan')):.2f}") for p in generated],
+        left=2,
     )
     if problem:
         print(f"  ({problem})")
-    print("\nPublic sets (ccarena traces fetch SET)")
+    print()
     rows = []
     for name in manifest.sets():
         entries = _entries(name)
         size_mb = sum(entry.bytes for entry in entries) / 1e6
-        rows.append((name, str(len(entries)), f"{size_mb:.1f}", entries[0].licence))
-    _print_table(("set", "files", "MB", "licence"), rows)
+        rows.append((name, entries[0].licence, str(len(entries)), f"{size_mb:.1f}"))
+    print_table("public sets (ccarena traces fetch SET)", ("set", "licence", "files", "MB"), rows, left=2)
     return 0
 
 
@@ -135,36 +144,7 @@ def _stats(args: argparse.Namespace) -> int:
     if args.json:
         _print_json({name: one.to_dict() for name, one in described.items()})
         return 0
-    lags = (0.1, 1.0, 5.0)
-    _print_table(
-        (
-            "trace",
-            "s",
-            "Mbit/s",
-            "p5",
-            "p95",
-            "CV",
-            *(f"r({lag:g}s)" for lag in lags),
-            "outages/min",
-            "mean s",
-            "max s",
-        ),
-        [
-            (
-                name,
-                f"{one.duration_s:.0f}",
-                f"{one.mean_mbps:.2f}",
-                f"{one.p5_mbps:.2f}",
-                f"{one.p95_mbps:.2f}",
-                f"{one.cv:.2f}",
-                *(f"{one.autocorrelation[lag]:.2f}" for lag in lags),
-                f"{one.outages_per_min:.1f}",
-                f"{one.outage_mean_s:.2f}",
-                f"{one.outage_max_s:.2f}",
-            )
-            for name, one in described.items()
-        ],
-    )
+    print_table("traces", stats.HEAD, [stats.cells(name, one) for name, one in described.items()], left=1)
     return 0
 
 
@@ -190,7 +170,7 @@ def _validate(args: argparse.Namespace) -> int:
 
 
 def _plot(args: argparse.Namespace) -> int:
-    path = plot.plot(_traces(args), args.out, args.window_ms)
+    path = plot.plot(_traces(args), args.out, args.window_ms, [command_line(args)])
     _report(args, {"path": str(path)}, f"wrote {path}")
     return 0
 
@@ -228,6 +208,10 @@ def _convert(args: argparse.Namespace) -> int:
             raise ConfigError(f'--keep is "{args.keep}"; expected COLUMN=VALUE')
         changes["keep"] = (_column(column), value)
     table = dataclasses.replace(table, **changes)
+    if table.interval is not None:
+        refuse(args, ("time", "interval_s"), f"beside the column {table.interval} of each row's length")
+    elif table.time is None:
+        refuse(args, ("time_unit",), "without --interval or --time")
     times = convert.convert(args.table, table, burstiness=args.burstiness, seed=args.seed)
     path = files.save(args.out or args.table.with_suffix(".trace"), times)
     _report_trace(args, path, times)
@@ -251,7 +235,7 @@ def _fetch(args: argparse.Namespace) -> int:
     if args.json:
         _print_json([{"set": f.entry.set, "name": f.entry.name, "path": str(f.path), "action": f.action} for f in done])
         return 0
-    _print_table(("file", "what"), [(str(f.path), f.action) for f in done])
+    print_table("fetched", ("file", "what"), [(str(f.path), f.action) for f in done], left=2)
     for licence in sorted({f"{f.entry.set}: {f.entry.licence}" for f in done}):
         print(f"licence of {licence}")
     return 0
@@ -264,10 +248,12 @@ def _traces(args: argparse.Namespace) -> dict[str, NDArray[np.uint32]]:
         if not found:
             where = ", ".join(str(folder) for folder in files.search_path())
             raise TraceError(f"no traces found in {where}; name a preset, or get some with `ccarena traces fetch`")
+        refuse(args, GENERATOR, "on recorded traces; name a preset")
         return {name: files.load(path) for name, path in found.items()}
     known, problem = _presets()
     generated = [preset["name"] for preset in known]
     traces: dict[str, NDArray[np.uint32]] = {}
+    recorded: list[str] = []
     for name in args.traces:
         try:
             traces[name] = files.load(files.find(name))
@@ -279,6 +265,10 @@ def _traces(args: argparse.Namespace) -> dict[str, NDArray[np.uint32]]:
             else:
                 near = did_you_mean(name, generated) if "did you mean" not in str(error) else ""
                 raise TraceError(f"{error}{near or (problem and f'; presets are out of reach: {problem}')}") from error
+        else:
+            recorded.append(name)
+    if len(recorded) == len(args.traces):
+        refuse(args, GENERATOR, "on recorded traces; name a preset")
     return traces
 
 
@@ -313,19 +303,3 @@ def _report(args: argparse.Namespace, data: Any, text: str) -> None:
 
 def _print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, allow_nan=False))
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    for row in (header, *rows):
-        cells = (
-            cell.rjust(width) if _numeric(rows, i) else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  " + "  ".join(cells).rstrip())
-
-
-def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
-    return bool(rows) and all(
-        row[column].replace(".", "", 1).replace("-", "", 1).isdigit() or row[column] == "nan" for row in rows
-    )

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ccarena.errors import TraceError, did_you_mean
 
-__all__ = ["available", "check", "data_dir", "find", "load", "parse", "save", "search_path"]
+__all__ = ["available", "check", "data_dir", "find", "in_folder", "load", "parse", "save", "search_path"]
 
 _NEWLINE, _ZERO, _NINE = ord("\n"), ord("0"), ord("9")
 _MAX_MS = 2**32 - 1
@@ -146,6 +146,11 @@ def available() -> dict[str, Path]:
             if path.name not in found and _looks_like_trace(path):
                 found[path.name] = path
     return found
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """The traces below a folder, sorted by path; files of other kinds are left out."""
+    return [path for path in _files(folder) if _looks_like_trace(path)]
 
 
 def _files(folder: Path) -> Iterator[Path]:

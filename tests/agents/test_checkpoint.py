@@ -55,6 +55,42 @@ def test_a_full_disk_keeps_the_last_one(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    tensorfile.write(tmp_path / NAME, {"a": np.zeros(1)}, {"ccarena_checkpoint": "0", "state": "{}"})
-    with pytest.raises(CheckpointError, match='format "0", expected "1"'):
+    tensorfile.write(tmp_path / NAME, {"a": np.zeros(1)}, {"ccarena_checkpoint": "1", "state": "{}"})
+    with pytest.raises(CheckpointError, match='format "1", expected "2"'):
         load(tmp_path)
+
+
+def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+    """The format itself has no checksum: without the digest, weights would be wrong by one bit."""
+    for number in (1, 2):
+        save(tmp_path, state(number))
+    data = bytearray((tmp_path / NAME).read_bytes())
+    data[-1] ^= 1
+    (tmp_path / NAME).write_bytes(data)
+    assert load(tmp_path).rest["number"] == 1
+
+
+def test_what_the_disk_garbles_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (1, 2):
+        save(tmp_path, state(number))
+    write = tensorfile.write_bytes
+    with monkeypatch.context() as patch:
+        patch.setattr(tensorfile, "write_bytes", lambda path, data: write(path, data[:-8] + bytes(8)))
+        with pytest.raises(CheckpointError, match="other bytes"):
+            save(tmp_path, state(3))
+    assert load(tmp_path).rest["number"] == 2
+    (tmp_path / NAME).unlink()
+    assert load(tmp_path).rest["number"] == 1
+    assert {path.name for path in tmp_path.iterdir()} == {PREVIOUS}
+
+
+def test_a_full_disk_says_whether_there_is_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for kept in ("there is none yet", "the last one is kept"):
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", full)
+            with pytest.raises(CheckpointError, match=kept):
+                save(tmp_path, state(2))
+        save(tmp_path, state(1))

@@ -60,6 +60,18 @@ def test_display(terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     display.close()
     shown = capsys.readouterr().err
     assert "500 decisions" in shown
-    assert "reward 90.0  return 2,500  zone G/Y/R/B 10/80/10/0 %  entropy 1.50" in shown
+    # Where there is no terminal, a line has 80 columns.
+    rest = "  zone G/Y/R/B 10/80/10/0 %  entropy 1.50" if terminal else ""
+    assert f"reward 90.0  return 2,500{rest}" in shown
     assert "50%" in shown
     assert ("\x1b[" in shown) == terminal
+    assert terminal or max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_rate_counts_from_the_resume(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter((100.0, 110.0, 110.0, 110.0, 110.0))
+    monkeypatch.setattr("ccarena.agents.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    display = Display(24_000_000, 20_000_000, {})
+    display.update(20_010_000, STATS)
+    assert "20,010,000 decisions  1,000/s  3,990 s left" in capsys.readouterr().err

@@ -15,8 +15,11 @@ import pytest
 
 from ccarena.agents.a3c import Learner
 from ccarena.agents.algorithm import Context, MakeEnvs
+from ccarena.agents.evolution import Genome, LocalEvaluator
+from ccarena.agents.ray_evolution import RayEvaluator
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
+from ccarena.envs.spec import spec_of
 from ccarena.errors import MissingDependencyError, TrainingError
 from tests.agents.toy import SPEC, ToyEnvs
 
@@ -113,3 +116,22 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "ccarena\[ray\]"'):
         RayExecutor(Learner(context(broken), CONFIG), context(broken), CONFIG)
+
+
+def test_evolution_on_a_cluster_scores_as_in_one_process(cluster: object) -> None:
+    changes = {
+        "network": {"name": "mlp", "hidden": [4]},
+        "algorithm": {"name": "es", "population": 4, "links": 2},
+        "env.episode_s": 1,
+        "env.link.kinds": {"constant": 1, "random_steps": 0, "cellular": 0, "trace": 0},
+        "executor": "ray",
+    }
+    config = load_config("orca", changes)
+    given = Context(config, spec_of(config), lambda rows, threads: None)
+    genome = Genome(given, config.algorithm)
+    candidates = [genome.candidate(genome.start + shift) for shift in (0.0, 0.3, -0.2)]
+    remote = RayEvaluator(given)
+    try:
+        assert remote.score(candidates, 5) == LocalEvaluator(config, given.spec, threads=2).score(candidates, 5)
+    finally:
+        remote.close()

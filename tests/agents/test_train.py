@@ -32,6 +32,7 @@ def configuration(out: Path, **changes: object) -> TrainConfig:
         "network.hidden": 16,
         "network.filters": 2,
         "eval.link_sets": [],
+        "validation.kinds": [],
         "checkpoint_every_s": 1000.0,
         "out": str(out),
     }
@@ -146,7 +147,7 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="no usable checkpoint"):
+    with pytest.raises(CheckpointError, match="holds no run"):
         training.train(configuration(tmp_path / "none"), resume=True, make_envs=make_toy)
     training.train(configuration(tmp_path / "run"), make_envs=make_toy)
     with pytest.raises(CheckpointError, match=r"other values of algorithm\.gamma, seed"):

@@ -15,19 +15,31 @@ from ccarena import cli
 from ccarena.cc_kernel_bridge import bridge
 from ccarena.errors import ConfigError, MachineError, RunnerError
 
-ATTACHED = {"attached": True, "names": ["ccarena", "wcc_ai"], "age_s": 2.5, "option": True, "pins": "/run/x"}
+ATTACHED = {
+    "attached": True,
+    "names": ["ccarena", "wcc_ai"],
+    "age_s": 2.5,
+    "option": True,
+    "sockets": 7,
+    "driven": 5,
+    "untold": 3,
+    "pins": "/run/x",
+}
 SAYS = "heard.write(' '.join(sys.argv[1:]).encode() + b'\\n')\n"
 
 
 def test_what_is_attached_is_told(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
     heard = program(f"{SAYS}print({json.dumps(ATTACHED)!r})")
-    found = bridge.Status(("ccarena", "wcc_ai"), 2.5, True, Path("/run/x"))
+    found = bridge.Status(("ccarena", "wcc_ai"), 2.5, True, 7, 5, 3, Path("/run/x"))
     assert bridge.attach() == bridge.status() == found
     assert heard.read_text() == "status\n"
     assert cli.main(["kernel", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == ATTACHED
-    assert cli.main(["kernel", "attach", "--no-option", "--no-wcc", "--deadline-ms", "50"]) == 0
-    assert heard.read_text() == "attach --no-option --no-wcc --deadline-ms 50.0\n"
+    assert (
+        cli.main(["kernel", "attach", "--option", "/sys/x", "--no-wcc", "--unrestricted", "--sockets-per-user", "9"])
+        == 0
+    )
+    assert heard.read_text() == "attach --option /sys/x --no-wcc --unrestricted --sockets-per-user 9\n"
     out = capsys.readouterr().out
     assert "ccarena, wcc_ai" in out and "option: on" in out
     with bridge.attached() as inside:

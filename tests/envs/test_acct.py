@@ -57,6 +57,13 @@ def test_spaces_and_starting_state() -> None:
     assert observation[-1] in ACTIONS
 
 
+def test_a_reward_may_take_what_only_the_simulator_knows() -> None:
+    env = AcctEnv(config=SHORT, reward=lambda report, truth: report.throughput_mbps / truth.capacity_mbps.clip(0.01))
+    env.reset(seed=1)
+    rewards = [env.step(3)[1] for _ in range(10)]
+    assert all(0.0 <= reward < 1.5 for reward in rewards) and max(rewards) > 0.1
+
+
 def test_the_report_explains_observation_and_reward() -> None:
     env = AcctEnv(config=SHORT, reward={"name": "acct", "omega": 3})
     env.reset(seed=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,23 @@ def test_every_preset_can_be_trained_on() -> None:
         kinds = {**CONSTANT, "constant": 0, "cellular": 1}
         rows = reports(kinds=kinds, presets=[preset["name"]], worlds=2, steps=20)
         assert np.isfinite(rows).all() and rows[..., REPORT.acked_packets].sum() > 0
+
+
+def test_recordings_are_reshaped_as_configured(tmp_path: Path) -> None:
+    trace = tmp_path / "steady"
+    _core.write_trace(trace, np.arange(1, 60_001, dtype=np.uint32))
+    augment = {"mean_mbps": [0.2, 2], "stretch": 1.5, "outages": 1}
+    overrides = {"kinds": {"trace": 1}, "traces": [str(trace)], "augment": augment, "uplinks": 1, "delayed_acks": 0}
+    config = load_config("acct", {f"env.link.{key}": value for key, value in {**overrides, "unlimited": 1}.items()})
+    drawn = json.loads(_core.draw_scenario(domain_json=domain_json(config), seed=3))
+    data, uplink = drawn["links"]
+    reshape = data["service"]["reshape"]
+    assert reshape["stretch"] == 1.5 and 0.2 <= reshape["mean_mbps"] <= 2 and reshape["outages"] is not None
+    assert uplink["service"]["reshape"]["mean_mbps"] is None
+    assert data["queue"] == {"type": "infinite"}
+    flow = drawn["flows"][0]
+    assert flow["return_path"] == ["uplink"] and flow["delayed_ack"] is False
+    # What is drawn also runs.
+    flow["policy"] = {"constant": 1}
+    result = _core.simulate(json.dumps({**drawn, "duration_s": 5}))
+    assert result["flows"][0]["delivered_bytes"] > 0

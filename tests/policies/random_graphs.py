@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from hypothesis import strategies as st
@@ -124,10 +124,11 @@ class Stateful(nn.Module):
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> tuple[Stateful, dict[str, tuple[int, ...]], int]:
-    """A network, its states and its number of outputs (1: continuous)."""
+def networks(draw: st.DrawFn, without: Collection[str] = ()) -> tuple[Stateful, dict[str, tuple[int, ...]], int]:
+    """A network, its states and its number of outputs (1: continuous); no block of a kind in `without`."""
     sizes = st.integers(1, 9)
-    blocks = draw(st.lists(st.tuples(st.sampled_from(KINDS), sizes), max_size=6))
+    kinds = [kind for kind in KINDS if kind not in without]
+    blocks = draw(st.lists(st.tuples(st.sampled_from(kinds), sizes), max_size=6))
     cells = draw(st.lists(st.tuples(st.sampled_from(["gru", "lstm"]), sizes), max_size=2))
     outputs = draw(st.integers(1, 6))
     torch.manual_seed(draw(st.integers(0, 2**31)))

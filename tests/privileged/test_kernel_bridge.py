@@ -41,7 +41,7 @@ def test_sockets_take_the_names_and_detaching_restores_the_machine() -> None:
     default = (SYSCTL / "tcp_congestion_control").read_text()
     with bridge.attached() as status:
         assert {"ccarena", "wcc_ai", "wcc_md", "multcp", "ewtcp"} == set(status.names)
-        assert set(status.names) <= available() and status.option
+        assert set(status.names) <= available() and not status.option
         assert bridge.status() is not None, "it outlives the command"
         for name in status.names:
             with socket.socket() as sock:
@@ -60,7 +60,7 @@ def test_sockets_take_the_names_and_detaching_restores_the_machine() -> None:
 def test_a_transfer_without_a_daemon_is_not_stalled() -> None:
     """The bridge's congestion control falls back to CUBIC."""
     data = bytes(1 << 20)
-    with bridge.attached(option=False), socket.create_server(("127.0.0.1", 0)) as server:
+    with bridge.attached(), socket.create_server(("127.0.0.1", 0)) as server:
         with socket.socket() as sender:
             assert chosen(sender, "ccarena") == "ccarena"
             sender.connect(server.getsockname())
@@ -81,7 +81,7 @@ def test_a_transfer_without_a_daemon_is_not_stalled() -> None:
 def test_weights_of_sockets_and_marks() -> None:
     with pytest.raises(MachineError, match="nothing is attached"):
         bridge.set_weight(2.0)
-    with bridge.attached(option=False), socket.socket() as sock:
+    with bridge.attached(), socket.socket() as sock:
         chosen(sock, "wcc_ai")
         for weight in (3.0, 0.75, None):
             bridge.set_weight(weight, of=sock)

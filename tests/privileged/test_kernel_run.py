@@ -20,7 +20,8 @@ from ccarena.backends import simulate
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
 from ccarena.eval import metrics
-from ccarena.eval.one_scenario import run_scenario as rows_of
+from ccarena.eval.scenarios.run import run
+from ccarena.eval.scenarios.tables import flow_rows
 from tests.envs.acct import REPORT_FIELDS
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -129,7 +130,7 @@ def test_acct_hears_the_network_on_real_packets() -> None:
 def test_two_flows_and_an_application() -> None:
     document = scenario("cubic", "reno")
     document["flows"][1] |= {"start_s": 0.5, "app": {"type": "cbr", "rate_mbps": 4}}
-    rows = rows_of(document, backend="kernel")
+    rows = flow_rows(run(document, backend="kernel"))
     assert [row["scheme"] for row in rows] == ["cubic", "reno"]
     assert {row["backend"] for row in rows} == {"kernel"} and all("valid" in row for row in rows)
     assert rows[1]["goodput_mbps"] == pytest.approx(4, rel=0.2)

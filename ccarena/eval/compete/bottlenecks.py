@@ -12,10 +12,11 @@ from typing import Any
 from ccarena import _core, traces
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.eval.compete.entrants import number
+from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.recorded_traces import trace_start_ms
 from ccarena.scenario import read_scenario, scenario_json
 
-__all__ = ["DEFAULT", "GRAMMAR", "Bottleneck", "from_scenario", "parse_link"]
+__all__ = ["DEFAULT", "GRAMMAR", "Bottleneck", "from_scenario", "over_traces", "parse_link"]
 
 DEFAULT = "48mbps,20ms,1bdp"
 GRAMMAR = """\
@@ -44,11 +45,20 @@ class Bottleneck:
     base_rtt_ms: float
     links: tuple[dict[str, Any], ...]
     """The scenario's `links`; one without `delay_ms` gets half of the least base RTT of its flows."""
+    back: tuple[dict[str, Any], ...] = ()
+    """Named links that acknowledgements cross; without, they take no link."""
+
+    @property
+    def route(self) -> dict[str, Any]:
+        """What the scenario's flows say of their way."""
+        if not self.back:
+            return {}
+        return {key: [link["name"] for link in way] for key, way in (("path", self.links), ("return_path", self.back))}
 
     def links_for(self, rtts_ms: Sequence[float], seed: int, duration_s: float) -> list[dict[str, Any]]:
         """The scenario's `links` for flows of these base RTTs; seeds above 1 start elsewhere in a recorded trace."""
         out = []
-        for link in self.links:
+        for link in (*self.links, *self.back):
             service = link["service"]
             if service["type"] == "trace" and "offset_ms" not in service:
                 start_ms = trace_start_ms(Path(service["file"]), duration_s, seed - 1, 0)
@@ -96,6 +106,22 @@ def from_scenario(path: Path) -> Bottleneck:
     return Bottleneck(path.name, 2.0 * sum(link["delay_ms"] for link in checked["links"]), tuple(given))
 
 
+def over_traces(given: TraceLinks) -> list[Bottleneck]:
+    """A bottleneck for each trace, buffer and delay that `given` names."""
+    found = []
+    for _, trace, buffer, delay_ms in given.each():
+        queue = {"type": "droptail", "packets": buffer}
+        ways = [("bottleneck", trace.file, True), ("back", trace.back, False)]
+        made = [
+            {"name": name, "service": {"type": "trace", "file": str(file)}, "queue": queue, "agent": agent}
+            for name, file, agent in ways
+            if file is not None
+        ]
+        name = f"{trace.name}, {buffer} packets, {delay_ms:g} ms"
+        found.append(Bottleneck(name, 2.0 * delay_ms, (made[0],), tuple(made[1:])))
+    return found
+
+
 def _read(part: str, where: str) -> tuple[str, Any]:
     """(what the part is, its value in the scenario)."""
     if match := _RATE.fullmatch(part):
@@ -128,11 +154,17 @@ def _read(part: str, where: str) -> tuple[str, Any]:
     try:
         return "capacity", {"type": "trace", "file": str(traces.find(part))}
     except TraceError:
-        near = did_you_mean(head, disciplines | presets | set(traces.available()))
+        near = _rate_meant(part) or did_you_mean(head, disciplines | presets | set(traces.available()))
         raise ConfigError(
             f'{where}: "{part}" is no rate (48mbps), base RTT (20ms), queue, cellular preset or trace'
             + (near if "did you mean" in near else "; `--help` shows the grammar")
         ) from None
+
+
+def _rate_meant(part: str) -> str:
+    """The hint for what looks like a rate, such as 48mbit or 48M; empty for anything else."""
+    match = re.fullmatch(r"([0-9.]+) *([kmg])(?:b|bit|bits|ibit)?(?:ps|/s)?", part, re.IGNORECASE)
+    return f'; did you mean "{match[1]}{match[2].lower()}bps"?' if match else ""
 
 
 OPTIONS: Mapping[str, Callable[[float], Any]] = {"loss": float, "jitter_ms": float, "agent": bool}

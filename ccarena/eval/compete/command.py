@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
+from ccarena.errors import ConfigError
 from ccarena.eval.compete import bottlenecks, entrants
-from ccarena.eval.compete.matches import Plan, compete
-from ccarena.eval.compete.tables import HEAD, as_csv, cells, matrices, summarise
-from ccarena.files import write_atomically
-from ccarena.plain_data import plain
-from ccarena.terminal import print_table, progress_bar
-from ccarena.traces.plot import save_figure
+from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, check_plot, compete
+from ccarena.eval.compete.tables import HEAD, cells, summarise
+from ccarena.eval.given_traces import UNUSED, add_options, of_options
+from ccarena.terminal import command_line, print_table
 
-__all__ = ["add_parser", "run"]
-
-ROWS, RESULT, HEATMAP = "rows.csv", "compete.json", "heatmap.html"
+__all__ = ["UNUSED", "add_parser", "run"]
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -38,6 +31,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--scenario", action="append", default=[], type=Path, metavar="FILE.yaml", help="its links instead; repeatable"
     )
+    add_options(parser)
     parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="a match of its own; repeatable")
     parser.add_argument(
         "--policy", action="append", default=[], metavar="SCHEME=POLICY", help="of entries that name none; repeatable"
@@ -52,7 +46,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
     parser.add_argument(
         "--out", type=Path, default=Path("runs", "compete"), metavar="DIR",
-        help=f"folder for {ROWS}, {RESULT} and {HEATMAP} (runs/compete)",
+        help=f"folder for {ROWS}, {RESULT} and {PAGE} (runs/compete)",
     )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="FILE", help="the heat map also as .svg, .png, .pdf or .html")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
@@ -62,85 +56,39 @@ def run(args: argparse.Namespace) -> int:
     """Runs every match and prints the tables. Whatever ends it early, what was finished is kept."""
     if args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
-    plan = _plan(args)
-    rows: list[dict[str, Any]] = []
-    try:
-        with progress_bar("competing", "runs") as progress:
-            compete(plan, args.threads, progress, rows)
-    except (KeyboardInterrupt, CcarenaError):
-        if rows:
-            _save(args.out, plan, rows, complete=False)
-            print(f"what was finished ({len(rows)} flows) is in {args.out}", file=sys.stderr)
-        raise
-    result = _save(args.out, plan, rows, complete=True)
-    found = matrices(rows, plan.paired)
+    over = of_options(args)
     if args.plot is not None:
-        _require_pairs(found)
-        from ccarena.eval.compete import plot
-
-        save_figure(plot.figure(found), args.plot)
-    drawn = _draw(args.out / HEATMAP, found)
+        check_plot(args.plot, args.entries)
+    result = compete(
+        *args.entries,
+        links=args.link,
+        scenarios=args.scenario,
+        traces=over,
+        groups=args.group,
+        policies=dict(text.partition("=")[::2] for text in args.policy),
+        rtts_ms=[_rtts(text) for text in args.rtt_ms],
+        stagger_s=args.stagger_s,
+        duration_s=args.duration_s,
+        seeds=args.seeds,
+        threads=args.threads,
+        progress=True,
+        out=args.out,
+    )
+    result.write(args.out, repeat=[command_line(args)])
+    if args.plot is not None:
+        result.plot(args.plot)
     if args.json:
-        print(json.dumps(result, indent=1))
+        print((args.out / RESULT).read_text("utf-8"), end="")
         return 0
-    for link in dict.fromkeys(row["link"] for row in rows):
-        print_table(link, HEAD, cells([entry for entry in summarise(rows) if entry["link"] == link]), left=2)
-    print(f"wrote {', '.join(str(args.out / name) for name in (ROWS, RESULT, *drawn))}")
+    means = summarise(result.flows)
+    how = "1 seed" if args.seeds == 1 else f"{args.seeds} seeds, ± half of the 95 % interval"
+    for link in dict.fromkeys(row["link"] for row in result.flows):
+        shown = [entry for entry in means if entry["link"] == link]
+        print_table(f"{link} (backend sim, {how})", HEAD, cells(shown), left=2)
+    files = [name for name in (ROWS, RESULT, PAGE) if (args.out / name).is_file()]
+    print(f"wrote {', '.join(str(args.out / name) for name in files)}")
     return 0
 
 
-def _plan(args: argparse.Namespace) -> Plan:
-    policies = entrants.parse_policies(args.policy)
-    lineup, paired, groups = entrants.line_up(args.entries, args.group, policies)
-    given = list(args.link) or ([] if args.scenario else [bottlenecks.DEFAULT])
-    links = [bottlenecks.parse_link(text) for text in given] + [bottlenecks.from_scenario(p) for p in args.scenario]
-    names = [link.name for link in links]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f'link "{name}" is given twice; results go by its name')
-    plan = Plan(
-        lineup, links, paired, groups, _rtts(args.rtt_ms), args.duration_s, args.stagger_s, args.seeds
-    )  # fmt: skip
-    plan.check()
-    return plan
-
-
-def _rtts(texts: Sequence[str]) -> list[tuple[float, ...]]:
-    return [tuple(entrants.number(part, f'--rtt-ms "{text}": "{part}"') for part in text.split(",")) for text in texts]
-
-
-def _save(folder: Path, plan: Plan, rows: Sequence[dict[str, Any]], complete: bool) -> dict[str, Any]:
-    """Writes rows and result, and returns the result in its JSON form."""
-    meta = {
-        "entrants": [{"label": entrant.label, **entrant.flow} for entrant in plan.entrants],
-        "links": [{"name": b.name, "base_rtt_ms": b.base_rtt_ms, "links": list(b.links)} for b in plan.bottlenecks],
-        "groups": [list(group) for group in plan.groups],
-        "rtts_ms": [list(rtts) for rtts in plan.rtts_ms],
-        "duration_s": plan.duration_s,
-        "stagger_s": plan.stagger_s,
-        "seeds": plan.seeds,
-        "complete": complete,
-    }
-    result: dict[str, Any] = plain({"meta": meta, "summary": summarise(rows), "rows": list(rows)})
-    write_atomically(folder / ROWS, as_csv(rows))
-    write_atomically(folder / RESULT, json.dumps(result, indent=1) + "\n")
-    return result
-
-
-def _require_pairs(found: Sequence[Any]) -> None:
-    if not found:
-        raise ConfigError("--plot: no pair was run, and a heat map shows pairs; name two entries or more")
-
-
-def _draw(path: Path, found: Sequence[Any]) -> list[str]:
-    """Writes the heat map, if there are pairs and plotly; returns the names of the files written."""
-    from ccarena.eval.compete import plot
-
-    if not found:
-        return []
-    try:
-        save_figure(plot.figure(found), path)
-    except MissingDependencyError as error:
-        print(f"no {path.name}: {error}", file=sys.stderr)
-        return []
-    return [path.name]
+def _rtts(text: str) -> tuple[float, ...]:
+    return tuple(entrants.number(part, f'--rtt-ms "{text}": "{part}"') for part in text.split(","))

@@ -185,7 +185,7 @@ def _runs(plan: Plan, entrants: Mapping[str, Entrant], bottleneck: Bottleneck) -
                 starts_s = _starts_s(plan.stagger_s, [seat.rtt_ms for seat in order], seed)
                 end_s = round(starts_s[-1] + plan.duration_s, 3)
                 links = bottleneck.links_for([seat.rtt_ms for seat in order], seed, end_s)
-                about = (links, seed, starts_s, end_s)
+                about = (links, bottleneck.route, seed, starts_s, end_s)
                 together = [entrants[seat.label] for seat in order]
                 # The other flows start after the end instead of being left out, so that flow numbers, random streams
                 # and a buffer in BDP of the largest base RTT stay the same. They are copies of the flow that runs,
@@ -224,6 +224,7 @@ def _document(
     entrants: Sequence[Entrant],
     order: Sequence[Seat],
     links: list[dict[str, Any]],
+    route: Mapping[str, Any],
     seed: int,
     starts_s: Sequence[float],
     end_s: float,
@@ -233,6 +234,7 @@ def _document(
     flows = [
         {
             **entrant.flow,
+            **route,
             "name": f"flow{k}",
             "base_rtt_ms": seat.rtt_ms,
             "start_s": start_s if only in (None, k) else end_s + 1.0,
@@ -248,8 +250,10 @@ def _measure(text: str, start_s: float, end_s: float) -> _Measured:
     """Simulate and reduce to figures of the packets that left the bottleneck in (start, end]."""
     document = json.loads(text)
     result = simulate(document)
-    # The capacity of several links in a row is that of the slowest.
-    record = min(result["links"], key=lambda link: float(link["capacity_bytes"]))
+    # The capacity of several links in a row is that of the slowest; those of the way back are not among them.
+    forward = document["flows"][0].get("path")
+    ways = [link for link in result["links"] if forward is None or link["name"] in forward]
+    record = min(ways, key=lambda link: float(link["capacity_bytes"]))
     whole = metrics.PacketLog.from_arrays(record["log"])
     inside = (whole.departure_ns > start_s * 1e9) & (whole.departure_ns <= end_s * 1e9)
     log = metrics.PacketLog(**{name: getattr(whole, name)[inside] for name in whole.__dataclass_fields__})

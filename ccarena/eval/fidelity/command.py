@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from ccarena import measurements
+from ccarena.arguments import Unused
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import fidelity
 from ccarena.files import write_atomically
+from ccarena.pages import images
 from ccarena.plain_data import plain
-from ccarena.traces.plot import check_suffix
+from ccarena.terminal import command_line, print_table
 
 __all__ = ["add_parser", "run"]
 
@@ -32,6 +34,14 @@ FIGURES = (
     ("p95", "p95 ms", ".0f", "p95 delay"),
 )
 NAMES = {key: name for key, _, _, name in FIGURES}
+
+
+UNUSED = (
+    Unused(("repeats", "policy", "duration_s"), lambda args: not args.live, "without --live"),
+    Unused(("duration_s",), lambda args: args.cases, "on scenarios of your own, which have theirs"),
+    Unused(("traces",), lambda args: args.live, "beside --live, whose scenarios name their files"),
+    Unused(("backend",), lambda args: args.live, "beside --live, which runs the kernel and the simulator"),
+)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -77,7 +87,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compares and prints. Returns 0 if it ran, whatever the errors are."""
     if args.plot is not None:
-        check_suffix(args.plot)
+        images.check_suffix(args.plot)
     for name in ("limit", "offsets", "jobs", "repeats"):
         value = getattr(args, name)
         if value is not None and value < 1:
@@ -87,17 +97,21 @@ def run(args: argparse.Namespace) -> int:
     result = _live(args) if args.live else _recorded(args)
     if args.json is not None:
         write_atomically(args.json, json.dumps(plain(result), indent=1) + "\n")
-    if args.plot is not None:
-        from ccarena.eval.fidelity import plot
-
-        plot.save(result["cases"], args.plot)
     if args.record is not None:
         kind = "live" if args.live else "recorded" if args.backend == SIM else "emulated"
         source = measurements.source(_repeat(args), datetime.date.today().isoformat())
         measurements.merge(args.record, figures.entries(kind, result, source))
     ours = "simulated" if args.live or args.backend == SIM else "emulated"
-    for line in [*table(result["cases"], ours), *policies(result["cases"]), *summary(result)]:
+    head, rows = table(result["cases"], ours)
+    below = [*policies(result["cases"]), *summary(result)]
+    print_table("cases", head, rows, left=2)
+    for line in below:
         print(line)
+    if args.plot is not None:
+        from ccarena.eval.fidelity import page
+
+        findings = [line for line in below if line]
+        page.save(args.plot, result, ours=ours, head=head, rows=rows, findings=findings, repeat=[command_line(args)])
     return 0
 
 
@@ -137,21 +151,12 @@ def _live(args: argparse.Namespace) -> dict[str, Any]:
     return live.live(chosen, args.offsets or 5, args.repeats, args.jobs or 2, _progress)
 
 
-def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> list[str]:
-    """A line per case: name; for each figure the kernel's range, `ours` as a median (spread) and error; outcome."""
-    heads = ["case"]
+def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> tuple[list[str], list[list[str]]]:
+    """(headings, rows): name and outcome; for each figure the kernel's range, `ours` as a median (spread) and error."""
+    head = ["case", "outcome"]
     for _, unit, _, _ in FIGURES:
-        heads += [f"kernel {unit}", ours, "error"]
-    rows = [[*heads, "outcome"], *(_row(case) for case in cases)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            row[0].ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:], strict=False)),
-        ]
-        lines.append("  ".join([*cells, row[-1]]))
-    return lines
+        head += [f"kernel {unit}", ours, "error"]
+    return head, [_row(case) for case in cases]
 
 
 def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -206,12 +211,12 @@ def _row(case: Mapping[str, Any]) -> list[str]:
         f"{case['qdelay_mean_error_ms']:.1f}",
         f"{case['qdelay_p95_error_ms']:.1f}",
     )
-    cells = [case["name"]]
+    outcome = "within" if case["within"] else f"misses {', '.join(NAMES[key] for key in case['misses'])}"
+    cells = [case["name"], f"{outcome}, chaotic" if case["chaotic"] else outcome]
     for (key, _, form, _), error in zip(FIGURES, errors, strict=True):
         spread = _range(simulated["spread"][key], form)
         cells += [_range(measured[key], form), f"{simulated['median'][key]:{form}} ({spread})", error]
-    outcome = "within" if case["within"] else f"misses {', '.join(NAMES[key] for key in case['misses'])}"
-    return [*cells, f"{outcome}, chaotic" if case["chaotic"] else outcome]
+    return cells
 
 
 def _time(seconds: float) -> str:

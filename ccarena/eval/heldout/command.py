@@ -3,44 +3,57 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import BACKENDS, KERNEL, SIM
+from ccarena.arguments import Unused
+from ccarena.backends import BACKENDS, SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.heldout.evaluate import evaluate
-from ccarena.eval.heldout.expectations import judge
+from ccarena.eval import given_traces
+from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
-from ccarena.run_folder import CONFIG, PAGE, PROGRESS, find_policy, read_progress
-from ccarena.terminal import progress_bar
+from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy
+from ccarena.schemes import heuristics
 
-__all__ = ["add_parser", "run"]
+__all__ = ["UNUSED", "add_parser", "run"]
+
+UNUSED = (
+    *given_traces.UNUSED,
+    Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
+    Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
+)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
     parser = subparsers.add_parser("eval", **kwargs)
     parser.add_argument(
-        "policy",
-        nargs="?",
-        metavar="POLICY_OR_RUN",
-        help="a policy file, a run's folder, or the name of a run in runs/; without one only the heuristics run",
+        "entries",
+        nargs="*",
+        metavar="ENTRY",
+        help="a policy file, a run's folder, the name of a run in runs/, or a heuristic; several run side by side, and "
+        "heuristics that are named replace those of the policies' records",
     )
     parser.add_argument(
+        "--suite",  # the older spelling
         "--link-sets",
-        "--suite",
         dest="link_sets",
         nargs="+",
         metavar="LINK_SET",
-        help=f"link sets, of {', '.join(LINK_SETS)} (those of the policy's record)",
+        help=f"link sets, of {', '.join(LINK_SETS)} (those of the policies' records, none with --traces)",
     )
+    add_options(parser)
     parser.add_argument("--scenario", type=Path, metavar="FILE.yaml", help="run this scenario instead of the link sets")
     parser.add_argument(
-        "--schemes", nargs="*", metavar="SCHEME", help="heuristics (those of the policy's record, or cubic bbr reno)"
+        "--schemes", nargs="*", metavar="SCHEME", help="heuristics (those of the policies' records, or cubic bbr reno)"
     )
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions per link (3)")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="time per run (the link set's own: 30 or 60)")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="repetitions per link (3), or of the scenario, from its own seed on (1)"
+    )
+    parser.add_argument(
+        "--duration-s", type=float, metavar="S", help="time per run (the link set's own, 30 or 60; the scenario's own)"
+    )
     parser.add_argument(
         "--backend",
         choices=BACKENDS,
@@ -48,53 +61,66 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="sim: the simulator; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (sim: 2, kernel: 1)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results and page (eval/ beside the policy)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
 
 
 def run(args: argparse.Namespace) -> int:
     """Evaluates, writes and prints. Returns the exit code: 0 if it ran, whatever the verdict."""
-    policy = None if args.policy is None else find_policy(args.policy)
+    if args.threads is not None and args.threads < 1:
+        raise ConfigError(f"--threads {args.threads}: expected at least 1")
+    over = of_options(args)
     if args.scenario is not None:
-        from ccarena.eval.one_scenario import show_scenario
-
-        show_scenario(args.scenario, policy, args.json, args.backend)
+        _scenario(args)
         return 0
-    from ccarena.eval.heldout.page import repeat_commands
+    from ccarena.eval.heldout.outcome import evaluate
     from ccarena.eval.heldout.summary import print_summary
-    from ccarena.eval.heldout.training_run import write_outcome
 
-    # Links that run side by side in real time make each other late.
-    threads = args.threads if args.threads is not None else 1 if args.backend == KERNEL else 2
-    if threads < 1:
-        raise ConfigError(f"--threads {threads}: expected at least 1")
-    folder = "eval" if args.backend == SIM else f"eval-{args.backend}"
-    out = args.out or (policy.parent / folder if policy else Path("runs", folder))
-    training = read_progress(policy.parent / PROGRESS) if policy else []
-    options: dict[str, Any] = {
-        "seeds": args.seeds,
-        "duration_s": args.duration_s,
-        "schemes": args.schemes,
-        "backend": args.backend,
-    }
-    with progress_bar("evaluating") as progress:
-        options |= {"threads": threads, "progress": progress}
-        result = evaluate(policy, args.link_sets, **options)
-    verdict = judge(result, training)
-    config = policy.parent / CONFIG if policy else None
-    known = config if config is not None and config.is_file() else None
-    short = write_outcome(
-        out,
-        result,
-        verdict,
-        name=policy.parent.name if policy else "heuristics",
-        progress=training,
-        config=known.read_text("utf-8") if known else "",
-        repeat=repeat_commands(known, policy, result.meta["link_sets"], args.seeds, args.duration_s, args.backend),
+    out = args.out or _folder(args.entries, args.backend)
+    outcome = evaluate(
+        *args.entries,
+        link_sets=args.link_sets,
+        traces=over,
+        schemes=args.schemes,
+        seeds=3 if args.seeds is None else args.seeds,
+        duration_s=args.duration_s,
+        backend=args.backend,
+        threads=args.threads,
+        progress=True,
+        out=out,
     )
     if args.json:
-        print(json.dumps(short, indent=1))
+        print((out / EVALUATION).read_text("utf-8"), end="")
         return 0
-    print_summary(result, verdict, out / PAGE)
-    print(verdict.line)
+    page = out / PAGE
+    print_summary(outcome.evaluation, outcome.verdict, page if page.is_file() else None)
+    print(f"tables: {out / ROWS}, {out / SUMMARY}")
+    for label, verdict in outcome.verdicts.items():
+        print(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line)
     return 0
+
+
+def _folder(entries: Sequence[str], backend: str) -> Path:
+    """Where results go by default: beside the only policy, else below runs/."""
+    folder = "eval" if backend == SIM else f"eval-{backend}"
+    policies = [name for name in entries if name not in heuristics()]
+    return find_policy(policies[0]).parent / folder if len(policies) == 1 else Path("runs", folder)
+
+
+def _scenario(args: argparse.Namespace) -> None:
+    """Runs one scenario file. Raises ConfigError for heuristics, which have no place in it."""
+    from ccarena.eval.scenarios.command import show_scenario
+
+    for name in args.entries:
+        if name in heuristics():
+            raise ConfigError(f"{name} beside --scenario: the scenario's flows name their schemes; leave {name} out")
+    show_scenario(
+        args.scenario,
+        [find_policy(name) for name in args.entries],
+        out=args.out or Path("runs", "scenario", args.scenario.stem),
+        backend=args.backend,
+        seeds=args.seeds,
+        duration_s=args.duration_s,
+        threads=args.threads,
+        as_json=args.json,
+    )

@@ -9,9 +9,9 @@ counts it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,12 @@ import numpy as np
 from ccarena import _core, backends
 from ccarena.backends import SIM
 from ccarena.configs.schema import TrainConfig
+from ccarena.envs.domain import digest
 from ccarena.envs.rewards import BUILT_IN, Reward
 from ccarena.envs.spec import Spec
+from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval import metrics
+from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link, Sender
@@ -30,6 +33,8 @@ from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
 from ccarena.policies.record import record_of, scheme_of
+from ccarena.run_folder import POLICY
+from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
 from ccarena.traces.held_out import HELD_OUT
 
@@ -42,59 +47,125 @@ SERIES_BIN_S = 0.1
 
 
 def evaluate(
-    policy: Path | None,
+    policies: Sequence[Path] = (),
     link_sets: Sequence[str] | None = None,
     seeds: int = 3,
     duration_s: float | None = None,
     schemes: Sequence[str] | None = None,
     *,
+    over: TraceLinks | None = None,
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
 ) -> Evaluation:
-    """Run `policy`, the heuristics `schemes` and its scheme with one action always over the held-out links.
+    """Run `policies`, the heuristics `schemes` and each policy's scheme with one action always over held-out links.
 
-    `link_sets` and `schemes` of None are those of the policy's record; the controls are. `seeds` repetitions per link,
+    `link_sets` and `schemes` of None are those of the policies' records; the controls are. Links `over` traces are run
+    beside the link sets that are named, and instead of the records' if none is. `seeds` repetitions per link,
     `duration_s` of simulated or, with the backend `kernel`, real time each (None: the link set's own). Without a policy
     only the heuristics run. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or
     TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
     """
-    if policy is None:
-        names, lineup = (
-            list(link_sets or held_out.LINK_SETS),
-            [held_out.heuristic(name) for name in schemes or BASELINES],
-        )
-        meta = _asked(names, seeds, duration_s, schemes or BASELINES)
-        return run_lineup(held_out.build(names, seeds, duration_s), lineup, meta, None, threads, progress, backend)
-    trained = artifact.load(policy)
-    record, spec = record_of(trained), Spec.of(_core.learned(trained.contract.document))
-    names = list(link_sets or record.eval.link_sets or held_out.LINK_SETS)
-    chosen = list(record.baselines if schemes is None else schemes)
-    compared = [e.relative_to for e in record.expectations if e.relative_to is not None]
-    scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
+    backends.about(backend)
+    judged = _judged(policies)
+    records = [each.record for each in judged]
+    own = list(dict.fromkeys(name for record in records for name in record.eval.link_sets))
+    names = list(link_sets or ([] if over is not None else own or held_out.LINK_SETS))
+    baselines = dict.fromkeys(name for record in records for name in record.baselines) if records else BASELINES
+    chosen = _heuristics(baselines if schemes is None else schemes)
+    compared = [e.relative_to for record in records for e in record.expectations if e.relative_to is not None]
     lineup = [
-        Sender(spec.name, scheme, str(policy.resolve()), fields),
+        *(each.sender for each in judged),
         *(held_out.heuristic(name) for name in dict.fromkeys((*compared, *chosen))),
-        *(Sender(c.label, scheme, {"constant": spec.constant(c.action)}, fields) for c in record.controls),
+        *{control.label: control for each in judged for control in each.controls}.values(),
     ]
-    watched = _Watched(record, spec)
-    meta = _asked(names, seeds, duration_s, chosen) | {
-        "scheme": spec.name,
-        "policy": policy.name,
-        "policy_seed": trained.seed,
-        "policy_versions": trained.versions,
-        "trained_on": trained.trained_on,
-        "controls": [control.label for control in record.controls],
-        "expectations": [expectation.model_dump(mode="json") for expectation in record.expectations],
-        "categories": watched.categories,
-        "shares": record.progress.shares,
-        "action_values": list(spec.actions),
-    }
-    return run_lineup(held_out.build(names, seeds, duration_s), lineup, meta, watched, threads, progress, backend)
+    if not lineup:
+        raise ConfigError("nothing to evaluate: name a policy or a scheme")
+    watched = {sender.label: each.watched for each in judged for sender in (each.sender, *each.controls)}
+    meta: dict[str, Any] = {"link_sets": names, "seeds": seeds, "duration_s": duration_s, "schemes": chosen}
+    if over is not None:
+        meta["traces"] = {trace.name: digest(trace.file.read_bytes()) for trace in over.traces}
+    if len(judged) == 1:
+        meta |= judged[0].about()
+    elif judged:
+        meta["policies"] = [each.about() for each in judged]
+    links = held_out.build(names, seeds, duration_s)
+    links += [] if over is None else held_out.over_traces(over, seeds, duration_s)
+    result = run_lineup(links, lineup, meta, watched, threads, progress, backend)
+    for each in judged:
+        result.warnings += each.seen(meta.get("traces", {}))
+    return result
 
 
-def _asked(link_sets: list[str], seeds: int, duration_s: float | None, schemes: Sequence[str]) -> dict[str, Any]:
-    return {"link_sets": link_sets, "seeds": seeds, "duration_s": duration_s, "schemes": list(schemes)}
+@dataclass(frozen=True)
+class _Judged:
+    """A policy that is evaluated."""
+
+    policy: Path
+    trained: artifact.Artifact
+    record: TrainConfig
+    spec: Spec
+    sender: Sender
+    controls: tuple[Sender, ...]
+    """Its scheme with one action always, as its record asks."""
+    watched: _Watched
+
+    def about(self) -> dict[str, Any]:
+        """What `Evaluation.meta` says of it."""
+        return {
+            "scheme": self.sender.label,
+            "policy": self.policy.name,
+            "policy_seed": self.trained.seed,
+            "policy_versions": self.trained.versions,
+            "trained_on": self.trained.trained_on,
+            "controls": [control.label for control in self.controls],
+            "expectations": [expectation.model_dump(mode="json") for expectation in self.record.expectations],
+            "categories": self.watched.categories,
+            "shares": self.record.progress.shares,
+            "action_values": list(self.spec.actions),
+        }
+
+    def seen(self, digests: Mapping[str, str]) -> list[str]:
+        """A warning if the policy was trained on one of these traces, by name."""
+        known = {each.get("digest") for each in self.trained.trained_on if each.get("kind") == "trace"}
+        names = sorted(name for name, digest in digests.items() if digest in known)
+        return [f"not held out: {self.sender.label} was trained on {', '.join(names)}"] if names else []
+
+
+def _judged(policies: Sequence[Path]) -> list[_Judged]:
+    """The policies with their labels: a policy alone has its scheme's name, several have their runs'."""
+    out: list[_Judged] = []
+    taken = {*heuristics(), ORACLE}
+    for policy in policies:
+        trained = artifact.load(policy)
+        record, spec = record_of(trained), Spec.of(_core.learned(trained.contract.document))
+        scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
+        label = spec.name
+        if len(policies) > 1:
+            own = policy.parent.name if policy.name == POLICY else policy.stem
+            label, number = own, 2
+            while label in taken:
+                label, number = f"{own} ({number})", number + 1
+        taken.add(label)
+        sender = Sender(label, scheme, str(policy.resolve()), fields)
+        controls = []
+        for control in record.controls:
+            always = Sender(control.label, scheme, {"constant": spec.constant(control.action)}, fields)
+            known = [other for each in out for other in each.controls if other.label == control.label]
+            differs = any(other != always for other in known)
+            controls.append(replace(always, label=f"{label}, {control.label}") if differs else always)
+        out.append(_Judged(policy, trained, record, spec, sender, tuple(controls), _Watched(record, spec)))
+    return out
+
+
+def _heuristics(names: Iterable[str]) -> list[str]:
+    """`names`, each once, if they are schemes that need no policy. Raises ConfigError."""
+    known = heuristics()
+    chosen = list(dict.fromkeys(names))
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f'unknown scheme "{name}"{did_you_mean(name, known)}')
+    return chosen
 
 
 class _Watched:
@@ -135,21 +206,20 @@ def run_lineup(
     chosen: Sequence[Link],
     lineup: Sequence[Sender],
     meta: Mapping[str, Any],
-    watched: _Watched | None = None,
+    watched: Mapping[str, _Watched] | None = None,
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
 ) -> Evaluation:
     """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's.
 
-    `watched` says what is made of learned flows' reports.
+    `watched` says, by label, what is made of learned flows' reports.
     """
-    shown = _representatives(chosen)
     meta = {**meta, "versions": artifact.versions(), **backends.about(backend)}
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # Results are taken in the order of submission: they do not depend on the number of threads.
-        futures = [pool.submit(_run_link, link, lineup, watched, link in shown, backend) for link in chosen]
+        futures = [pool.submit(_run_link, link, lineup, watched or {}, link.seed == 0, backend) for link in chosen]
         try:
             for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
                 _collect(result, link, future.result())
@@ -159,6 +229,7 @@ def run_lineup(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     ran = [row for row in result.rows if row["scheme"] != ORACLE]
+    result.warnings += _repeated(ran)
     late = sum(not row.get("valid", True) for row in ran)
     if late:
         result.warnings.append(
@@ -179,7 +250,7 @@ class _LinkRuns:
 
 
 def _run_link(
-    link: Link, lineup: Sequence[Sender], watched: _Watched | None, with_series: bool, backend: str
+    link: Link, lineup: Sequence[Sender], watched: Mapping[str, _Watched], with_series: bool, backend: str
 ) -> _LinkRuns:
     runs = _LinkRuns()
     opportunities_ms = held_out.trace_opportunities_ms(link)
@@ -200,8 +271,8 @@ def _run_link(
         reports = result["flows"][0].get("reports")
         if sender.policy is not None and reports is not None:
             row["inferences_per_s"] = len(reports) / link.duration_s
-        if watched is not None and sender.policy is not None and reports is not None and len(reports):
-            decided, counts = watched(np.asarray(reports, dtype=np.float32))
+        if sender.label in watched and reports is not None and len(reports):
+            decided, counts = watched[sender.label](np.asarray(reports, dtype=np.float32))
             row |= decided
             if counts is not None:
                 runs.actions[sender.label] = counts
@@ -214,7 +285,7 @@ def _run_link(
                 "queueing_delay_ms": metrics.bin_queueing_delay_ms(log, link.duration_s, SERIES_BIN_S),
             }
     per_bin = round(SERIES_BIN_S * 1e3)
-    for gain in ORACLE_GAINS if link.link_set == "cellular" else ORACLE_GAINS[:1]:
+    for gain in ORACLE_GAINS if link.recorded else ORACLE_GAINS[:1]:
         bound = one_rtt_late(
             capacity,
             1.0,
@@ -253,13 +324,20 @@ def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
         actions[label] = (np.asarray(actions.get(label, 0), dtype=np.int64) + counts).tolist()
 
 
-def _representatives(chosen: Sequence[Link]) -> list[Link]:
-    """The links drawn over time, one per group: the middle one of its first seed; of the recorded traces, the first."""
-    first: dict[str, list[Link]] = {}
-    for link in chosen:
-        if link.seed == 0:
-            first.setdefault(link.group, []).append(link)
-    return [group[0] if group[0].link_set == "cellular" else group[len(group) // 2] for group in first.values()]
+def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A warning that names the groups in which seeds only repeat each other: their intervals say nothing."""
+    runs: dict[str, dict[tuple[str, str], list[Any]]] = {}
+    for row in rows:
+        found = (row["throughput_mbps"], row["queueing_delay_mean_ms"], row["goodput_mbps"])
+        runs.setdefault(row["group"], {}).setdefault((row["link"], row["scheme"]), []).append(found)
+    same = [
+        group
+        for group, links in runs.items()
+        if all(len(found) > 1 and len(set(found)) == 1 for found in links.values())
+    ]
+    if not same:
+        return []
+    return [f"every seed gave the same figures, because nothing is random there: {', '.join(same)}; ± says nothing"]
 
 
 def _warnings(chosen: Sequence[Link]) -> list[str]:

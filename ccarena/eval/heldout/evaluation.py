@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ class Evaluation:
     """One per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `ccarena.eval.metrics.FIGURES`. The
     oracle's rows also have `gain`."""
     series: list[dict[str, Any]] = field(default_factory=list)
-    """One link per group over time: `time_s`, `capacity_mbps`, and rate and largest queueing delay of each scheme."""
+    """Every link of the first seed over time: `time_s`, `capacity_mbps`, and each scheme's rate and largest queueing
+    delay."""
     queue_ns: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
@@ -34,7 +35,7 @@ class Evaluation:
     meta: dict[str, Any] = field(default_factory=dict)
     """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `controls`,
     those of the scheme with one action always; `expectations`, as in its record; `categories` and `action_values` of
-    `actions`; `shares`, as in its record's `progress`; and `trained_on`."""
+    `actions`; `shares`, as in its record's `progress`; and `trained_on`. Of several, `policies` lists these."""
     warnings: list[str] = field(default_factory=list)
     """What a reader must know before believing a row."""
 
@@ -54,8 +55,19 @@ class Evaluation:
             raise ConfigError(f"{path}: not an evaluation saved by `ccarena eval`: {error}") from error
 
     @property
+    def policies(self) -> list[str]:
+        """The labels of the rows of every policy."""
+        return [str(each["scheme"]) for each in self.meta.get("policies", [self.meta] if "scheme" in self.meta else [])]
+
+    def of_policy(self, label: str) -> Evaluation:
+        """The same evaluation with one of its policies as the one that is judged."""
+        about = next(each for each in self.meta.get("policies", [self.meta]) if each["scheme"] == label)
+        shared = {key: value for key, value in self.meta.items() if key != "policies"}
+        return replace(self, meta={**shared, **about})
+
+    @property
     def policy(self) -> str:
-        """The label of the policy's rows; empty if there is none."""
+        """The label of the rows of the policy that is judged; empty if there is none, or more than one."""
         return str(self.meta.get("scheme", ""))
 
     def of(self, group: str, scheme: str) -> list[dict[str, Any]]:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from ccarena.configs.schema import ExpectationConfig
 from ccarena.eval.figure_text import show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.metrics import FIGURES
 
-__all__ = ["Expectation", "Verdict", "judge"]
+__all__ = ["Expectation", "State", "Verdict", "judge", "together"]
+
+State = Literal["holds", "fails", "not tested"]
+"""Of an expectation. It is not tested where its links were not run, have no valid run, or are made up."""
 
 COLLAPSED_NATS = 0.02
 """Entropy below which a choice among actions is certain in practice; ln n is uniform over n of them."""
@@ -43,7 +47,7 @@ class Expectation:
     claim: str
     target: str
     measured: str
-    holds: bool
+    state: State
     baseline: str
     control: str
     oracle: str
@@ -65,28 +69,51 @@ class Verdict:
 
     @property
     def learned(self) -> bool:
-        """All expectations hold and nothing else is off."""
-        return bool(self.expectations) and not self.faults and all(e.holds for e in self.expectations)
+        """All expectations were tested and hold, and nothing else is off."""
+        return self.state == "learned"
+
+    @property
+    def state(self) -> Literal["learned", "not learned", "not tested"]:
+        """Not learned if anything is off; else not tested unless every expectation was."""
+        if self.faults or any(e.state == "fails" for e in self.expectations):
+            return "not learned"
+        return "learned" if self.expectations and not self.untested else "not tested"
+
+    @property
+    def untested(self) -> list[Expectation]:
+        """The expectations that were not tested."""
+        return [e for e in self.expectations if e.state == "not tested"]
+
+    @property
+    def counts(self) -> str:
+        """How many expectations hold, and of how many were not tested, in words."""
+        held = sum(e.state == "holds" for e in self.expectations)
+        untested = f", {len(self.untested)} not tested" if self.untested else ""
+        return f"{held} of {len(self.expectations)} expectations hold{untested}"
 
     @property
     def line(self) -> str:
-        """One sentence: "learned", or what is off."""
-        if not self.expectations and not self.faults:
-            return "verdict: none, no expectation was tested"
-        if self.learned:
-            return f"verdict: learned ({len(self.expectations)} of {len(self.expectations)} expectations hold)"
-        off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if not e.holds]
+        """One sentence: "learned", or what is off or was not tested."""
+        if self.state == "learned":
+            return f"verdict: learned ({self.counts})"
+        if self.state == "not tested":
+            if len(self.untested) == len(self.expectations):
+                return "verdict: none, no expectation was tested"
+            missing = "; ".join(e.group for e in self.untested)
+            return f"verdict: not tested in full ({self.counts}): {missing}"
+        off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if e.state == "fails"]
         return "verdict: not learned: " + "; ".join(off + self.faults)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"learned": self.learned, "line": self.line, **asdict(self)}
+        return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self)}
 
 
 def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     """Hold an evaluation against the expectations in its `meta`, and the training's progress against what is healthy.
 
-    `training` are the lines of `progress.jsonl`, oldest first. Groups without rows of the policy are not judged.
+    `training` are the lines of `progress.jsonl`, oldest first. An expectation about links that were not run is there
+    too, as not tested.
     """
     expected = [ExpectationConfig.model_validate(each) for each in result.meta.get("expectations", [])]
     controls: list[str] = result.meta.get("controls", [])
@@ -95,6 +122,7 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
         _Claim(result, group, each, control) for each in expected for group in _groups(result, each) if result.policy
     ]
     expectations = [claim.judged() for claim in claims]
+    expectations += [_not_run(result, each) for each in expected if result.policy and not _groups(result, each)]
     notes, faults = list(result.warnings), []
     if result.policy and result.valid_rows():
         faults = _policy_faults(result) + _training_faults(training, result)
@@ -103,10 +131,23 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
         notes += [f"{group}: {label} always does better than the policy" for group in dict.fromkeys(beaten)]
         if claims and len(beaten) == len(claims):
             faults.append(f"learning brought nothing: {label} always does better on every kind of link")
-    if any(row.get("synthetic") for row in result.rows):
-        notes.append("the cellular expectation was held against synthetic traces only")
     baseline = next((each.relative_to for each in expected if each.relative_to), "cubic")
     return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "")
+
+
+def together(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """The verdicts of several policies as one: each claim, fault and note names its policy, by label."""
+    if len(verdicts) == 1:
+        return next(iter(verdicts.values()))
+    named = [
+        replace(each, group=f"{label}, {each.group}", claim=f"{label}: {each.claim}")
+        for label, verdict in verdicts.items()
+        for each in verdict.expectations
+    ]
+    faults = [f"{label}: {fault}" for label, verdict in verdicts.items() for fault in verdict.faults]
+    notes = list(dict.fromkeys(note for verdict in verdicts.values() for note in verdict.notes))
+    first = next(iter(verdicts.values()))
+    return Verdict(named, faults, notes, first.baseline, first.control)
 
 
 def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
@@ -114,9 +155,15 @@ def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
     groups = []
     for group in result.groups():
         rows = result.of(group, result.policy)
-        if rows and rows[0]["link_set"] in expected.links:
+        # What is expected of recorded cellular links is expected of the traces that a user names.
+        if rows and ("cellular" if rows[0]["link_set"] == TRACES else rows[0]["link_set"]) in expected.links:
             groups.append(group)
     return groups
+
+
+def _not_run(result: Evaluation, expected: ExpectationConfig) -> Expectation:
+    claim = _Claim(result, ", ".join(expected.links), expected, "")
+    return Expectation(claim.group, expected.claim, claim.target(), "not run", "not tested", "", "", "", "")
 
 
 class _Claim:
@@ -131,21 +178,30 @@ class _Claim:
         expected, ours = self._expected, self._of(self._result.policy)
         if ours is None:
             measured = "no link has a valid run of both" if expected.relative_to else "no valid run"
-            return Expectation(self.group, expected.claim, self._target(), measured, False, "", "", "", "")
+            return Expectation(self.group, expected.claim, self.target(), measured, "not tested", "", "", "", "")
         suffix = "_ratio" if expected.relative_to else ""
         baseline = expected.relative_to or "cubic"
         return Expectation(
             self.group,
             expected.claim,
-            self._target(),
-            self._say(ours),
-            all(self._holds(name, value) for name, value in ours.items()),
+            self.target(),
+            self._say(ours) + (" (made-up links)" if self._made_up() else ""),
+            self._state(ours),
             baseline=self._absolute(baseline),
             control=self._said(self._control) if self._control else "",
             oracle=self._said(ORACLE),
             detail=self._detail(),
             values={name + suffix: value for name, value in ours.items()},
         )
+
+    def _state(self, ours: Mapping[str, float]) -> State:
+        if self._made_up():
+            return "not tested"
+        return "holds" if all(self._holds(name, value) for name, value in ours.items()) else "fails"
+
+    def _made_up(self) -> bool:
+        """Whether synthetic links stand in for the recorded traces that the expectation is about."""
+        return any(row.get("synthetic") for row in self._result.of(self.group, self._result.policy))
 
     def no_worse(self, label: str) -> bool:
         """Whether `label` beats the policy: no worse in any figure, and better in one of them."""
@@ -206,7 +262,8 @@ class _Claim:
             return value >= target.at_least
         return target.at_most is not None and value <= target.at_most
 
-    def _target(self) -> str:
+    def target(self) -> str:
+        """What is expected, in words."""
         bounds = []
         for name, target in self._expected.figures.items():
             bound = f"≥ {self._number(name, target.at_least)}" if target.at_least is not None else ""

@@ -12,6 +12,8 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
     """Each expectation as a row; `scheme` trained with `seed`, CUBIC, no learning and a late oracle as columns."""
     out = []
     for number, one in enumerate(verdict.expectations, start=1):
+        if one.state == "not tested":
+            continue
         columns = {
             f"seed {seed}": one.measured,
             "without learning": one.control,

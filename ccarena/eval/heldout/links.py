@@ -11,6 +11,9 @@ Every scheme gets the same links, with ACCT's network agent on them, which only 
 are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs for Fig. 4's small,
 medium and large BDP: 10, 40 and 100 ms are ours. Where none of the recorded traces is found, synthetic presets take
 their place, with seeds that training never draws, and each such link says so (`synthetic`).
+
+A user's own traces are the link set `traces`, with the buffers and delays that they are given, and acknowledgements
+over a trace of their own where there is one. What is expected of recorded cellular links is expected of them, too.
 """
 
 from __future__ import annotations
@@ -24,10 +27,14 @@ import numpy as np
 
 from ccarena import traces
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.eval.given_traces import TraceLinks, service
 from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["LINK_SETS", "Link", "Sender", "build", "heuristic", "scenario"]
+__all__ = ["LINK_SETS", "TRACES", "Link", "Sender", "build", "heuristic", "over_traces", "scenario"]
+
+TRACES = "traces"
+"""The link set of the traces that a user names."""
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
@@ -58,6 +65,8 @@ class Link:
     """What one expectation is stated over: the link set, and for cellular the buffer."""
     synthetic: bool = False
     """Made up in the place of a recorded trace that was not found."""
+    back: dict[str, Any] | None = None
+    """The `service` of the link that acknowledgements cross; None is pure delay."""
 
     @property
     def base_rtt_ms(self) -> float:
@@ -67,7 +76,12 @@ class Link:
     @property
     def capacity_window_ms(self) -> float:
         """Over how long capacity has to be counted to be known: the network agent's 100 ms on a trace, else 0."""
-        return 100.0 if self.link_set == "cellular" else 0.0
+        return 100.0 if self.recorded else 0.0
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its capacity is a trace's, or was made up in the place of one."""
+        return self.link_set in ("cellular", TRACES)
 
 
 @dataclass(frozen=True)
@@ -91,19 +105,17 @@ def scenario(link: Link, sender: Sender) -> dict[str, Any]:
     flow: dict[str, Any] = {"name": "flow0", "scheme": sender.scheme, "base_rtt_ms": link.base_rtt_ms, **sender.fields}
     if sender.policy is not None:
         flow["policy"] = sender.policy
+    queue = {"type": "droptail", "packets": link.buffer_packets}
+    one_way = {"queue": queue, "delay_ms": link.delay_ms}
+    links = [{"name": "bottleneck", "service": link.service, "agent": True, **one_way}]
+    if link.back is not None:
+        links.append({"name": "back", "service": link.back, **one_way})
+        flow |= {"path": ["bottleneck"], "return_path": ["back"]}
     return {
         "version": 1,
         "duration_s": link.duration_s,
         "seed": link.seed,
-        "links": [
-            {
-                "name": "bottleneck",
-                "service": link.service,
-                "queue": {"type": "droptail", "packets": link.buffer_packets},
-                "delay_ms": link.delay_ms,
-                "agent": True,
-            }
-        ],
+        "links": links,
         "flows": [flow],
         "record": {"packets": True, "reports": sender.policy is not None, "bin_ms": 1},
     }
@@ -115,8 +127,7 @@ def build(names: Sequence[str], seeds: int, duration_s: float | None = None) -> 
     `duration_s` of each run; None is the link set's own (30 s, and 60 s for steps and cellular). Raises ConfigError for
     an unknown link set or an impossible number.
     """
-    if seeds < 1 or (duration_s is not None and not 0 < duration_s < math.inf):
-        raise ConfigError(f"seeds = {seeds}, duration_s = {duration_s}: expected 1 seed or more and a duration above 0")
+    _check(seeds, duration_s)
     out: list[Link] = []
     for name in names:
         if name not in LINK_SETS:
@@ -124,6 +135,40 @@ def build(names: Sequence[str], seeds: int, duration_s: float | None = None) -> 
         make, own_duration_s = LINK_SETS[name]
         out += [link for seed in range(seeds) for link in make(seed, duration_s or own_duration_s)]
     return out
+
+
+def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) -> list[Link]:
+    """The links over the traces that a user named, `seeds` repetitions each, of 60 s unless `duration_s` is given.
+
+    Raises ConfigError for an impossible number.
+    """
+    _check(seeds, duration_s)
+    length_s = duration_s or LINK_SETS["cellular"][1]
+    out = []
+    for seed in range(seeds):
+        for index, trace, buffer, delay_ms in given.each():
+            how = f"{buffer} packets, {delay_ms:g} ms"
+            forward = service(trace.file, length_s, seed, index)
+            back = service(trace.back, length_s, seed, index) if trace.back else None
+            out.append(
+                Link(
+                    TRACES,
+                    f"{trace.name}, {how}",
+                    seed,
+                    length_s,
+                    delay_ms,
+                    buffer,
+                    forward,
+                    f"traces, {how}",
+                    back=back,
+                )
+            )
+    return out
+
+
+def _check(seeds: int, duration_s: float | None) -> None:
+    if seeds < 1 or (duration_s is not None and not 0 < duration_s < math.inf):
+        raise ConfigError(f"seeds = {seeds}, duration_s = {duration_s}: expected 1 seed or more and a duration above 0")
 
 
 def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:

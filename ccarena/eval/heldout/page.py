@@ -1,31 +1,35 @@
-"""The page of an evaluation: one HTML file that needs no network, `report.html`."""
+"""The page of an evaluation, `report.html`."""
 
 from __future__ import annotations
 
-import html
 import json
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ccarena.backends import SIM
-from ccarena.errors import MissingDependencyError
-from ccarena.eval.figure_text import heading, show
+from ccarena.eval.figure_text import heading
+from ccarena.eval.given_traces import TraceLinks
+from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
-from ccarena.eval.heldout.expectations import Verdict
-from ccarena.eval.heldout.summary import SUMMARY, label, summary_table
-from ccarena.eval.metrics import FIGURES, confidence_interval
-from ccarena.files import write_atomically
+from ccarena.eval.heldout.expectations import Expectation, Verdict
+from ccarena.eval.heldout.summary import SUMMARY, label, summary_table, with_interval
+from ccarena.eval.metrics import FIGURES
+from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
 
-__all__ = ["repeat_commands", "write_page"]
+__all__ = ["evaluation_page", "repeat_commands", "write_page"]
 
 DETAIL = (*SUMMARY, "signal_delay_p95_ms", "self_inflicted_delay_ms", "power", "goodput_mbps", "queueing_delay_p99_ms")
+STATES: Mapping[str, State] = {"holds": "good", "fails": "bad", "not tested": "unknown"}
 
 
-def write_page(
-    path: Path,
+def write_page(path: Path, result: Evaluation, verdict: Verdict, **about: Any) -> None:
+    """Write `evaluation_page`, which takes the keyword arguments, to `path`, whole or not at all."""
+    write(path, evaluation_page(result, verdict, **about))
+
+
+def evaluation_page(
     result: Evaluation,
     verdict: Verdict,
     *,
@@ -33,260 +37,181 @@ def write_page(
     progress: Sequence[Mapping[str, Any]] = (),
     config: str = "",
     repeat: Sequence[str] = (),
-) -> None:
-    """Write the page to `path`, atomically.
-
-    `progress` are the lines of `progress.jsonl`, `config` is the effective configuration as YAML, and `repeat` the
-    commands that give the same figures again. Raises MissingDependencyError without plotly.
-    """
-    try:
-        import plotly.io as pio
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("plotly", "train", "the page") from error
-    from ccarena.eval.heldout import plots
-
-    drawn: list[str] = []
-
-    def figure(fig: Any, label: str) -> str:
-        drawn.append(label)
-        body = pio.to_html(
-            fig,
-            full_html=False,
-            include_plotlyjs=False,
-            div_id=f"figure-{len(drawn)}",
-            config={"displayModeBar": False, "responsive": True},
-        )
-        return f'<div class="figure" role="img" aria-label="{html.escape(label)}">{body}</div>'
-
-    parts = [_verdict_section(verdict), _expectation_table(verdict), _summary_section(result)]
-    if progress:
-        parts.append(
-            _section(
-                "How it learned",
-                "The mean reward of a decision should rise, and the policy's entropy fall as it makes up its mind."
-                if any("entropy" in row for row in progress)
-                else "The mean reward of a decision should rise.",
-                figure(plots.learning_curve(progress, result.meta.get("shares", {})), "learning curve"),
-            )
-        )
-    if any(result.policy in by for by in result.actions.values()):
-        parts.append(
-            _section(
-                "What it does",
-                f"Which action the policy of {result.policy} chose after intervals of each category.",
-                figure(plots.action_map(result), "actions by category")
-                + "<p>Share of decisions in each category, beside the same action always:</p>"
-                + figure(plots.category_shares(result), "category shares"),
-            )
-        )
-    for series in result.series:
-        title = f"Over time: {series['group']} ({series['link']})"
-        about = (
-            f"Grey is the link's capacity. Base RTT {series['base_rtt_ms']:g} ms, "
-            f"buffer {series['buffer_packets']} packets. The delay shown is the largest of each 100 ms; less than "
-            "0.1 ms is drawn as 0.1. Click a name to show or hide it, drag to zoom, double-click to go back."
-        )
-        parts.append(_section(title, about, figure(plots.over_time(series, result), title)))
+) -> Page:
+    """The page. `progress` are the lines of `progress.jsonl`, `config` is the effective configuration as YAML, and
+    `repeat` the commands that give the same figures again."""
+    sections = [] if not verdict.expectations else [_expectations(verdict)]
+    sections.append(_summary(result))
+    if result.series:
+        sections.append(_over_time(result))
+    sections += _behaviour(result)
     if result.rows:
-        parts.append(
-            _section(
+        sections.append(
+            Section(
                 "Throughput against delay",
                 "Up and to the left is better. Small marks are runs, large ones the scheme's median. The oracle knows "
                 "capacity exactly, one round trip late (the dotted line: with more in flight); what is above and left "
                 "of it needs prediction.",
-                figure(plots.throughput_delay(result), "throughput against delay"),
+                [plots.throughput_delay(result)],
             )
         )
     if result.queue_ns:
-        parts.append(
-            _section(
-                "Queue length",
-                "For how much of the time at most so many packets were queued. Higher is better.",
-                figure(plots.queue_cdf(result), "queue length distribution"),
-            )
-        )
-    parts += [_rows_section(result), _definitions(), _repeat_section(result, config, repeat)]
-    # The text "</script" would end the script element early.
-    script = get_plotlyjs().replace("</script", "<\\/script") if drawn else ""
-    write_atomically(path, _page(f"ccarena: {name}", script, "\n".join(parts)))
+        lead = "For how much of the time at most so many packets were queued. Higher is better."
+        sections.append(Section("Queue length", lead, [plots.queue_cdf(result)]))
+    if progress:
+        lead = "The mean reward of a decision should rise"
+        lead += ", and the entropy fall as the policy settles." if any("entropy" in row for row in progress) else "."
+        curve = plots.learning_curve(progress, result.meta.get("shares", {}))
+        sections.append(Section("Learning", lead, [curve]))
+    sections += [_rows(result), _definitions(), _configuration(result, config)]
+    return Page(
+        title=name,
+        kind="evaluation",
+        lead=_lead(result),
+        facts=_facts(result),
+        repeat=repeat,
+        findings=_findings(verdict) if result.policies else [],
+        sections=sections,
+    )
 
 
-def _verdict_section(verdict: Verdict) -> str:
-    state = "good" if verdict.learned else "bad"
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in verdict.notes)
-    faults = "".join(f"<li>{html.escape(fault)}</li>" for fault in verdict.faults)
-    failed = [item for item in verdict.expectations if not item.holds]
-    if verdict.learned:
-        headline = "Learned: every expectation holds"
-    elif not verdict.expectations:
-        headline = "No verdict: no expectation was tested"
-    else:
-        held = len(verdict.expectations) - len(failed)
-        headline = f"Not learned: {held} of {len(verdict.expectations)} expectations hold"
+def _lead(result: Evaluation) -> str:
+    names = ", ".join(result.policies)
+    who, them = {
+        0: ("Congestion controls", "learned ones are"),
+        1: (f"A congestion controller trained by reinforcement learning ({names})", "it was"),
+    }.get(len(result.policies), (f"Congestion controllers trained by reinforcement learning ({names})", "they were"))
     return (
-        f'<section class="verdict {state}"><h2>{html.escape(headline)}</h2>'
-        "<p>This page shows what a congestion controller trained by reinforcement learning does on links that it was "
-        "not trained on, beside the congestion controls that computers use today. A good one keeps the link busy "
-        "(utilisation) and the queue in front of it short (queueing delay).</p>"
-        + (f"<p>Also off:</p><ul>{faults}</ul>" if faults else "")
-        + (f'<ul class="warning">{notes}</ul>' if notes else "")
-        + "</section>"
+        f"{who} on links that {them} not trained on, "
+        "beside the congestion controls that computers use today. A good one keeps the link busy (utilisation) and "
+        "the queue in front of it short (queueing delay)."
     )
 
 
-def _expectation_table(verdict: Verdict) -> str:
-    if not verdict.expectations:
-        return ""
-    rows = "".join(
-        f"<tr><td>{html.escape(item.claim)}<br><small>{html.escape(item.detail)}</small></td>"
-        f"<td>{html.escape(item.target)}</td><td><strong>{html.escape(item.measured)}</strong></td>"
-        f'<td class="{"good" if item.holds else "bad"}">{"✓ holds" if item.holds else "✗ fails"}</td>'
-        f"<td>{html.escape(item.baseline)}</td><td>{html.escape(item.control)}</td><td>{html.escape(item.oracle)}</td></tr>"
-        for item in verdict.expectations
-    )
-    head = "".join(
-        f"<th>{text}</th>"
-        for text in (
-            "Claim",
-            "Expected",
-            "Measured",
-            "Holds?",
-            html.escape(label(verdict.baseline)),
-            html.escape(verdict.control),
-            "Knowing capacity one RTT late",
-        )
-    )
-    return _section(
-        "Expectations",
-        "What the scheme's record expects of it. The last two columns say what is possible: for the scheme's own rules "
-        "without learning, "
-        "and, by physics, for a sender that learns of capacity one round trip late and knows everything else (packets' "
-        "rounding is not in it).",
-        f'<div class="scroll"><table class="words"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
-    )
+def _facts(result: Evaluation) -> dict[str, str]:
+    meta = result.meta
+    durations = sorted({row["duration_s"] for row in result.rows if "duration_s" in row})
+    return {
+        "Backend": "simulator" if meta.get("backend", SIM) == SIM else "Linux TCP, emulated link",
+        "Link sets": ", ".join([*meta.get("link_sets", []), *(["traces"] if "traces" in meta else [])]),
+        "Seeds per link": str(meta.get("seeds", "")),
+        "Time per run": f"{' or '.join(f'{s:g}' for s in durations)} s",
+        "Runs": str(len(result.valid_rows())),
+        **({"Training seed": str(meta["policy_seed"])} if meta.get("policy_seed") is not None else {}),
+    }
 
 
-def _summary_section(result: Evaluation) -> str:
+def _findings(verdict: Verdict) -> list[Block]:
+    headlines: dict[str, tuple[State, str]] = {
+        "learned": ("good", f"Learned: {verdict.counts}"),
+        "not learned": ("bad", f"Not learned: {verdict.counts}"),
+        "not tested": ("unknown", f"Not tested in full: {verdict.counts}"),
+    }
+    state, headline = headlines[verdict.state]
+    if not verdict.expectations and not verdict.faults:
+        headline = "No verdict: no expectation was tested"
+    off = [f"{_sentence(e)}, expected {e.target}." for e in verdict.expectations if e.state == "fails"]
+    off += [f"{fault[:1].upper()}{fault[1:]}." for fault in verdict.faults]
+    off += [f"Not tested: {e.group} ({e.measured})." for e in verdict.untested]
+    held = [f"{_sentence(e)}, as expected." for e in verdict.expectations if e.state == "holds"]
+    findings: list[Block] = [Callout(state, headline, [Items(off + held)] if off or held else [])]
+    if verdict.notes:
+        findings.append(Callout("unknown", "Before you rely on this", [Items(verdict.notes)]))
+    return findings
+
+
+def _sentence(item: Expectation) -> str:
+    return f"{item.group[:1].upper()}{item.group[1:]}: {item.measured}"
+
+
+def _expectations(verdict: Verdict) -> Section:
+    head = ["Claim", "Expected", "Measured", "State", label(verdict.baseline)]
+    head += [verdict.control] if verdict.control else []
+    head.append("Knowing capacity one RTT late")
+    rows = []
+    for item in verdict.expectations:
+        row = [Cell(item.claim, note=item.detail), Cell(item.target), Cell(item.measured)]
+        row += [Cell(item.state, STATES[item.state]), Cell(item.baseline)]
+        rows.append([*row, *([Cell(item.control)] if verdict.control else []), Cell(item.oracle)])
+    lead = (
+        "What the scheme's record expects of it. The last columns say what is possible: for the scheme's own rules "
+        "without learning, and, by physics, for a sender that learns of capacity one round trip late and knows "
+        "everything else (packets' rounding is not in it)."
+    )
+    return Section("Expectations", lead, [Table(head, rows, words=len(head))])
+
+
+def _summary(result: Evaluation) -> Section:
     head, rows = summary_table(result)
-    policy = label(result.policy, result.policy)
-    return _section("All schemes", "Means over links and seeds.", _table(head, rows, emphasise=policy))
+    table = Table(head, rows, words=2, grouped=True, emphasise=label(result.policy, result.policy))
+    lead = "Means over links and seeds; ± is half of the 95 % confidence interval over seeds (Student's t)."
+    return Section("All schemes", lead, [table])
 
 
-def _rows_section(result: Evaluation) -> str:
+def _over_time(result: Evaluation) -> Section:
+    options: dict[str, Sequence[Block]] = {
+        f"{series['group']}: {series['link']}": [plots.over_time(series, result)] for series in result.series
+    }
+    lead = (
+        "Grey is the link's capacity. The delay is the largest of each 100 ms; less than 0.1 ms is drawn as 0.1. Click "
+        "a name to show or hide it, drag to zoom, double-click to go back."
+    )
+    return Section("Over time", lead, [Choice("Link", options, first=len(options) // 2)])
+
+
+def _behaviour(result: Evaluation) -> list[Section]:
+    if not any(result.policy in by for by in result.actions.values()):
+        return []
+    lead = (
+        f"Which action the policy of {result.policy} chose after intervals of each category, and below the share of "
+        "decisions in each category, beside the same action always."
+    )
+    return [Section("What it does", lead, [plots.action_map(result), plots.category_shares(result)])]
+
+
+def _rows(result: Evaluation) -> Section:
     head = ["link", "scheme", *(heading(figure) for figure in DETAIL)]
-    blocks = []
+    blocks: list[Block] = []
     for group in result.groups():
         runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for row in result.valid_rows():
             if row["group"] == group:
                 gain = f", gain {row['gain']:g}" if row.get("gain", 1.0) != 1.0 else ""
                 runs.setdefault((row["link"], label(row["scheme"]) + gain), []).append(row)
-        rows = [[*key, *(_with_interval(figure, repeats) for figure in DETAIL)] for key, repeats in runs.items()]
-        blocks.append(
-            f"<details><summary>{html.escape(group)}: {len(rows)} rows</summary>{_table(head, rows)}</details>"
-        )
-    return _section(
-        "All rows",
-        "Means over seeds; ± is half of the 95 % confidence interval (Student's t), where a link was repeated.",
-        "".join(blocks),
-    )
+        rows = [[*key, *(with_interval(figure, repeats) for figure in DETAIL)] for key, repeats in runs.items()]
+        blocks.append(Details(f"{group}: {len(rows)} rows", [Table(head, rows, words=2, grouped=True)]))
+    lead = "Means over seeds; ± is half of the 95 % confidence interval (Student's t), where a link was repeated."
+    return Section("All links", lead, blocks)
 
 
-def _definitions() -> str:
+def _definitions() -> Section:
     rows = [[figure.title, figure.unit, figure.definition] for figure in FIGURES.values()]
-    table = _table(["figure", "unit", "definition"], rows, "words")
-    return _section(
-        "What the figures mean", "", f"<details><summary>definitions and sources</summary>{table}</details>"
+    return Section(
+        "What the figures mean",
+        "",
+        [Details("Definitions and sources", [Table(["figure", "unit", "definition"], rows, 3)])],
     )
 
 
-def _repeat_section(result: Evaluation, config: str, repeat: Sequence[str]) -> str:
-    commands = "\n".join(repeat)
-    meta = json.dumps(result.meta, indent=1, ensure_ascii=False)
-    body = f"<p>To repeat:</p><pre>{html.escape(commands)}</pre>" if commands else ""
-    body += f"<details open><summary>versions and seeds</summary><pre>{html.escape(meta)}</pre></details>"
-    if config:
-        body += f"<details><summary>training configuration</summary><pre>{html.escape(config)}</pre></details>"
+def _configuration(result: Evaluation, config: str) -> Section:
     simulated = result.meta.get("backend", SIM) == SIM
     text = "The same configuration, seed and versions give the same figures." if simulated else ""
-    return _section("Configuration", text, body)
+    blocks: list[Block] = [Details("Versions and seeds", [Code(json.dumps(result.meta, indent=1, ensure_ascii=False))])]
+    if config:
+        blocks.append(Details("Training configuration", [Code(config)]))
+    return Section("Configuration", text, blocks)
 
 
 def repeat_commands(
-    config: Path | None,
-    policy: Path | None,
-    link_sets: Sequence[str],
-    seeds: int,
-    duration_s: float | None,
-    backend: str = SIM,
+    config: Path | None, policies: Sequence[Path], meta: Mapping[str, Any], over: TraceLinks | None = None
 ) -> list[str]:
-    """Shell lines that train the policy again (if `config` is known) and evaluate it again."""
+    """Shell lines that train the policy again (if `config` is known) and evaluate again what `meta` says."""
     lines = [f"python train.py --config {shlex.quote(str(config))}"] if config is not None else []
-    words = ["ccarena", "eval", *([shlex.quote(str(policy))] if policy is not None else []), "--link-sets", *link_sets]
-    words += ["--seeds", str(seeds), *(["--duration-s", f"{duration_s:g}"] if duration_s else [])]
-    words += ["--backend", backend] if backend != SIM else []
-    return [*lines, " ".join(words)]
-
-
-def _section(title: str, text: str, body: str) -> str:
-    lead = f"<p>{html.escape(text)}</p>" if text else ""
-    return f"<section><h2>{html.escape(title)}</h2>{lead}{body}</section>"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "", emphasise: str = "") -> str:
-    """A first cell that repeats the one above is left blank; rows that contain the cell `emphasise` are set off."""
-    cells = []
-    for index, row in enumerate(rows):
-        rule = index > 0 and rows[index - 1][0] != row[0] and not kind
-        classes = " ".join((["rule"] if rule else []) + (["ours"] if emphasise and emphasise in row else []))
-        once = index > 0 and rows[index - 1][0] == row[0]
-        shown = ["" if once else row[0], *row[1:]]
-        cells.append(f'<tr class="{classes}">' + "".join(f"<td>{html.escape(cell)}</td>" for cell in shown) + "</tr>")
-    headings = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-    return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{headings}</tr></thead>'
-        f"<tbody>{''.join(cells)}</tbody></table></div>"
-    )
-
-
-def _with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    interval = confidence_interval([math.nan if row.get(figure) is None else row[figure] for row in rows])
-    shown = show(figure, interval.mean)
-    return f"{shown} ± {show(figure, interval.high - interval.mean)}" if math.isfinite(interval.high) else shown
-
-
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #f6f7f9; }
-body { margin: 0 auto; max-width: 1240px; padding: 16px; }
-h1 { font-size: 1.5rem; margin: .4em 0; }
-h2 { font-size: 1.2rem; margin: 0 0 .3em; }
-section { background: #fff; border: 1px solid #e1e4e8; border-radius: 8px; padding: 16px 20px; margin: 14px 0; }
-.verdict.good { border-left: 8px solid #00795a; }
-.verdict.bad { border-left: 8px solid #b54700; }
-td.good, td.bad { font-weight: 600; white-space: nowrap; }
-td.good { color: #00664c; }
-td.bad { color: #a03c00; }
-.warning { background: #fff4d6; border: 1px solid #d9a400; border-radius: 6px; font-weight: 600; }
-.warning { padding: 8px 8px 8px 28px; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 9px; border-bottom: 1px solid #e8eaed; text-align: right; vertical-align: top; }
-th { background: #f1f3f5; font-weight: 600; vertical-align: bottom; }
-th:nth-child(-n+2), td:nth-child(-n+2), .words td, .words th { text-align: left; }
-table:not(.words) td:nth-child(-n+2) { white-space: nowrap; }
-tr.rule td { border-top: 2px solid #9aa3ad; }
-tr.ours td { background: #e8f2fa; font-weight: 600; }
-summary { cursor: pointer; padding: 4px 0; }
-pre { background: #f1f3f5; padding: 10px; overflow-x: auto; font-size: .85rem; }
-small { color: #555; }
-"""
-
-
-def _page(title: str, script: str, body: str) -> str:
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f"<style>{_STYLE}</style><script>{script}</script></head><body><h1>{html.escape(title)}</h1>\n{body}\n</body></html>\n"
-    )
+    words = ["ccarena", "eval", *map(str, policies), *([] if policies else meta["schemes"])]
+    words += ["--schemes", *meta["schemes"]] if policies and meta["schemes"] else []
+    words += ["--link-sets", *meta["link_sets"]] if meta["link_sets"] else []
+    words += over.words() if over is not None else []
+    words += ["--seeds", str(meta["seeds"])]
+    words += ["--duration-s", f"{meta['duration_s']:g}"] if meta["duration_s"] else []
+    words += ["--backend", meta["backend"]] if meta.get("backend", SIM) != SIM else []
+    return [*lines, shlex.join(words)]

@@ -12,9 +12,10 @@ import numpy as np
 from ccarena.eval.figure_text import heading, show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.metrics import FIGURES, confidence_interval
 from ccarena.terminal import print_table
 
-__all__ = ["SUMMARY", "digest", "label", "mean_of", "print_summary", "summary_table"]
+__all__ = ["SUMMARY", "digest", "label", "mean_of", "mean_rows", "print_summary", "summary_table", "with_interval"]
 
 SUMMARY = (
     "utilisation",
@@ -28,17 +29,40 @@ SUMMARY = (
 
 
 def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`."""
+    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`, ± its
+    interval over seeds."""
     head = ["links", "scheme", *(heading(figure) for figure in SUMMARY)]
     rows = []
     for group in result.groups():
         for scheme in result.schemes():
-            runs = [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
+            runs = _counted(result, group, scheme)
             if runs:
-                rows.append(
-                    [group, label(scheme, result.policy), *(show(figure, mean_of(runs, figure)) for figure in SUMMARY)]
-                )
+                name = label(scheme, scheme if scheme in result.policies else "")
+                rows.append([group, name, *(with_interval(figure, runs) for figure in SUMMARY)])
     return head, rows
+
+
+def mean_rows(result: Evaluation) -> list[dict[str, Any]]:
+    """A row per group, scheme and figure: mean over links and seeds, interval, and the number of runs."""
+    rows = []
+    for group in result.groups():
+        for scheme in result.schemes():
+            runs = _counted(result, group, scheme)
+            for figure in FIGURES:
+                known = [row for row in runs if row.get(figure) is not None]
+                if known:
+                    half = _half(figure, known)
+                    mean = mean_of(known, figure)
+                    bounds = {"mean": mean, "low": mean - half, "high": mean + half, "n": len(known)}
+                    rows.append(
+                        {"group": group, "scheme": scheme, "figure": figure, "unit": FIGURES[figure].unit, **bounds}
+                    )
+    return rows
+
+
+def _counted(result: Evaluation, group: str, scheme: str) -> list[dict[str, Any]]:
+    """The valid rows that means are of: of the oracle's gains, that of one bandwidth-delay product."""
+    return [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
 
 
 def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
@@ -47,7 +71,7 @@ def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
         group: {
             scheme: {figure: mean_of(runs, figure) for figure in SUMMARY}
             for scheme in result.schemes()
-            if (runs := [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0])
+            if (runs := _counted(result, group, scheme))
         }
         for group in result.groups()
     }
@@ -58,16 +82,22 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
     """Print the summary table, warnings and expectations. The verdict's line is left to the caller, as the last."""
     from rich.console import Console
 
-    print_table("mean over links and seeds", *summary_table(result), left=2)
+    seeds = result.meta["seeds"]
+    many = f" and {seeds} seeds, ± half of the 95 % interval over seeds" if seeds > 1 else ", one seed"
+    title = f"backend {result.meta['backend']}: mean over links{many}"
+    print_table(title, *summary_table(result), left=2)
     console = Console(highlight=False, soft_wrap=True)
     if verdict is None:
         return
     for warning in verdict.notes:
         console.print(f"warning: {warning}", style="bold yellow", markup=False)
     for item in verdict.expectations:
-        console.print(f"[{'holds' if item.holds else 'FAILS'}] {item.group}: {item.measured}", markup=False)
+        console.print(
+            f"[{'FAILS' if item.state == 'fails' else item.state}] {item.group}: {item.measured}", markup=False
+        )
         console.print(f"        expected {item.target}", markup=False)
-        console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
+        if item.baseline:
+            console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
         if item.control:
             console.print(f"        {verdict.control}: {item.control}", markup=False)
         if item.oracle:
@@ -80,6 +110,21 @@ def label(scheme: str, policy: str = "") -> str:
     """How a scheme is called in tables, `policy` being the one that is evaluated."""
     known = {"cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one RTT late"}
     return f"{scheme} (policy)" if scheme == policy else known.get(scheme, scheme)
+
+
+def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean over `rows`, ± half of its 95 % confidence interval over its seeds (Student's t)."""
+    half = _half(figure, rows)
+    return show(figure, mean_of(rows, figure)) + (f" ± {show(figure, half)}" if math.isfinite(half) else "")
+
+
+def _half(figure: str, rows: Sequence[Mapping[str, Any]]) -> float:
+    """Half of the interval of the mean over seeds, each seed's value being its mean over links; NaN of one seed."""
+    seeds: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        seeds.setdefault(row["seed"], []).append(row)
+    interval = confidence_interval([mean_of(of_seed, figure) for of_seed in seeds.values()])
+    return interval.high - interval.mean
 
 
 def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:

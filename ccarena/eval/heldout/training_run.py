@@ -28,12 +28,12 @@ __all__ = ["evaluate_run", "not_held_out", "write_outcome"]
 def evaluate_run(run: Path, config: TrainConfig) -> str:
     """Evaluate the policy in the folder `run` as `config.eval` says, judge it and the training, write and print both.
 
-    The files are those of `write_outcome`. Returns the verdict's line. Raises what `evaluate` and `write_page` raise.
+    The files are those of `write_outcome`. Returns the verdict's line. Raises what `evaluate` raises.
     """
     settings, policy = config.eval, run / POLICY
     with progress_bar("evaluating") as progress:
         result = evaluate(
-            policy,
+            [policy],
             settings.link_sets,
             settings.seeds,
             settings.duration_s,
@@ -51,7 +51,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
         name=config.name,
         progress=training,
         config=dump_config(config),
-        repeat=repeat_commands(run / CONFIG, policy, settings.link_sets, settings.seeds, settings.duration_s),
+        repeat=repeat_commands(run / CONFIG, [policy], result.meta),
     )
     print_summary(result, verdict, run / PAGE)
     return verdict.line
@@ -70,7 +70,7 @@ def write_outcome(
     """Write an evaluation and its verdict to `folder`; the keyword arguments are those of `write_page`.
 
     The files are `results.json` (every row and series), `evaluation.json` (verdict and means, for the policy's
-    metadata, which is also what is returned) and `report.html`. Raises what `write_page` raises.
+    metadata, which is also what is returned) and `report.html`.
     """
     result.save(folder / RESULTS)
     short: dict[str, Any] = plain(digest(result, verdict))

@@ -11,15 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import measurements
+from ccarena.arguments import Unused, refuse
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.reproduce import checks, figures, kernel, pages, policy, runner, runs, suite, tables
+from ccarena.eval.reproduce import checks, kernel, page, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import write_atomically
 
 __all__ = ["add_parser", "run"]
 
 SHOWN_FAILURES = 10
+
+
+UNUSED = (
+    Unused(
+        ("suites", "all", "backend", "quick", "seeds", "out", "policy", "jobs", "write_docs"),
+        lambda args: args.list,
+        "beside --list",
+    ),
+    Unused(
+        ("backend", "quick", "seeds", "policy", "jobs", "json"),
+        lambda args: args.write_docs is not None and not args.all and not args.suites,
+        "beside --write-docs alone, which runs nothing",
+    ),
+)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -111,6 +126,7 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                 raise
             print(f"LEFT OUT {one.name}: {error}", file=sys.stderr)
     loaded = [one for one in loaded if one.name in trained]
+    _refuse_in_vain(args, loaded, given)
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
     jobs = 1 if args.backend == KERNEL else args.jobs or os.cpu_count() or 1
@@ -137,18 +153,27 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                 if args.backend == KERNEL:
                     about["machine"] = kernel.about(rows)
                 digest = tables.write_suite(folder, one, judged, rows, about)
-                drawn = figures.draw(one, rows, folder, args.quick, out)
+                drawn = page.write_page(folder, one, judged, rows, digest)
                 _write_scenario(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
                 kept = [run.key for run in [*of_suite, *both]]
                 journal.settle(kept)
-            digests.append((digest, [folder / "claims.md", *drawn]))
+            digests.append((digest, [folder / "claims.md", drawn]))
     if args.json:
         print(json.dumps([digest for digest, _ in digests], indent=1, ensure_ascii=False))
     else:
         for digest, files in digests:
             tables.print_suite(digest, files)
     return failures
+
+
+def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given: policy.Policies) -> None:
+    """Raises ConfigError for a policy that no suite needs, and for seeds if nothing is random."""
+    needed = {scheme for one in loaded for scheme in one.learned}
+    if spare := [str(each.file) for scheme, each in given.items() if scheme not in needed]:
+        refuse(args, ("policy",), f"with {', '.join(spare)}: no suite that was named runs it")
+    if all(one.suite.compute is not None for one in loaded):
+        refuse(args, ("seeds",), "on suites that are computed and draw nothing at random")
 
 
 def _write_docs(path: Path, out: Path) -> None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena.agents.command import newest_run
 from ccarena.errors import PolicyError
-from ccarena.run_folder import POLICY, find_policy
+from ccarena.run_folder import POLICY, find_policy, newest_run
 
 __all__ = ["ACCT", "CONFIGS", "Policy", "bound", "choose", "given", "placed", "used"]
 

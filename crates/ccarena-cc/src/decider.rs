@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::build_error::BuildError;
 use crate::controller::{Action, ActionError, Controller, LearnedController};
 use crate::learned::{Document, LearnedSpec};
+use crate::policy::integer::{Memory, Program};
 use crate::policy::{Policy, PolicyError, Scratch};
 use crate::registry;
 use crate::scheme::Config;
@@ -22,6 +23,8 @@ use crate::types::Time;
 pub enum PolicySpec {
     /// The policy artifact in this file.
     Artifact(String),
+    /// The same, inferred in integers ([`Program`]), as where there is no floating point.
+    Integer(String),
     /// This action at every decision: an index into discrete actions, or a continuous value.
     Constant(f64),
 }
@@ -43,14 +46,23 @@ pub enum Decider {
 pub struct BoundPolicy {
     policy: Arc<Policy>,
     observation: Vec<f32>,
-    scratch: Scratch,
+    memory: Inference,
+}
+
+/// What inference works with and remembers.
+#[derive(Clone, Debug)]
+enum Inference {
+    Float32(Scratch),
+    Integer(Memory),
 }
 
 /// Why nobody can decide for a flow as its scenario says.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The scenario names nobody, and no program outside of the run decides.
-    #[error("missing; the scheme is learned: expected the path of a policy artifact or {{constant: ACTION}}")]
+    #[error(
+        "missing; the scheme is learned: expected the path of a policy artifact, {{integer: FILE}} or {{constant: ACTION}}"
+    )]
     Missing,
     /// The artifact cannot be read.
     #[error("{}: cannot be read: {source}", .file.display())]
@@ -164,9 +176,10 @@ impl Policies {
         let mut controller = build(config)?;
         let Some(learned) = controller.learned() else { return Ok((controller, None)) };
         let decider = match spec {
-            Some(PolicySpec::Artifact(file)) => {
+            Some(spec @ (PolicySpec::Artifact(file) | PolicySpec::Integer(file))) => {
                 let policy = self.load(Path::new(file))?;
-                let bound = BoundPolicy::new(Arc::clone(&policy), file, learned)?;
+                let in_integers = matches!(spec, PolicySpec::Integer(_));
+                let bound = BoundPolicy::new(Arc::clone(&policy), file, learned, in_integers)?;
                 let params = trained_params(&policy, file, learned.spec(), &config.params)?;
                 if params != config.params {
                     controller = build(&Config { params, ..config.clone() })?;
@@ -205,6 +218,14 @@ fn trained_params(
 }
 
 impl Decider {
+    /// `policy`, which was read from `file`, for a flow of `learned`'s scheme. Parameters are the caller's to compare.
+    ///
+    /// # Errors
+    /// If the policy was trained for another document or contradicts its own.
+    pub fn policy(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
+        BoundPolicy::new(policy, file, learned, false).map(Self::Policy)
+    }
+
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
     pub fn decide(&mut self, learned: &mut dyn LearnedController, now: Time) -> bool {
         let action = match self {
@@ -221,7 +242,12 @@ impl Decider {
 
 impl BoundPolicy {
     /// `policy`, which was read from `file`, for a flow of `learned`'s scheme.
-    fn new(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
+    fn new(
+        policy: Arc<Policy>,
+        file: &str,
+        learned: &dyn LearnedController,
+        in_integers: bool,
+    ) -> Result<Self, BindError> {
         let (spec, contract) = (learned.spec(), policy.contract());
         let trained = contract.document.spec();
         if trained.digest != spec.digest {
@@ -234,8 +260,13 @@ impl BoundPolicy {
             return Err(BindError::Shape { file: file.into() });
         }
         let observation = vec![0.0; spec.observation_len];
-        let scratch = policy.scratch();
-        Ok(Self { policy, observation, scratch })
+        let memory = if in_integers {
+            let program = policy.integer();
+            Inference::Integer(program.map_err(|source| BindError::Artifact { file: file.into(), source })?.memory())
+        } else {
+            Inference::Float32(policy.scratch())
+        };
+        Ok(Self { policy, observation, memory })
     }
 
     fn decide(&mut self, learned: &dyn LearnedController) -> Action {
@@ -243,7 +274,13 @@ impl BoundPolicy {
         // Inference refuses observations of another length, which `new` rules out, and such that are not finite.
         let neutral =
             || if self.policy.contract().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
-        self.policy.action(&self.observation, &mut self.scratch).unwrap_or_else(|_| neutral())
+        let action = match &mut self.memory {
+            Inference::Float32(scratch) => self.policy.action(&self.observation, scratch),
+            Inference::Integer(memory) => {
+                self.policy.integer().and_then(|program: &Program| program.action(&self.observation, memory))
+            }
+        };
+        action.unwrap_or_else(|_| neutral())
     }
 }
 
@@ -275,6 +312,16 @@ mod tests {
         assert!(decider.decide(controller.learned().unwrap(), Time::ZERO));
         let error = bind("hyvar", Some(&artifact), false).unwrap_err();
         assert!(error.contains("golden.safetensors: was trained for the scheme acct ("), "{error}");
+    }
+
+    #[test]
+    fn a_policy_decides_in_integers_as_in_float32() {
+        let decided = |spec: PolicySpec| {
+            let mut controller = build("acct", &Config::default()).unwrap();
+            assert!(bind("acct", Some(&spec), false).unwrap().decide(controller.learned().unwrap(), Time::ZERO));
+            controller.window()
+        };
+        assert_eq!(decided(PolicySpec::Integer(GOLDEN.into())), decided(PolicySpec::Artifact(GOLDEN.into())));
     }
 
     #[test]

@@ -2,17 +2,23 @@
 //!
 //! They live in a BPF file system of their own at [`PINS`]; detaching removes it with everything in it.
 
+mod defaults;
+
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use libbpf_rs::MapHandle;
+use ccarena_link::clock;
+use libbpf_rs::{Link, MapHandle, MapInfo};
 
 use crate::checks;
 use crate::error::KernelError;
-use crate::maps::{Maps, WccMaps, map_error};
+use crate::intf::{ABI, Config, Event, FLAG_FALLBACK};
+use crate::maps::{Key, Maps, WccMaps, map_error};
 use crate::objects::{self, Names, Options};
 
 /// Where the pins are.
@@ -20,8 +26,17 @@ pub const PINS: &str = "/run/ccarena/bpf";
 /// Folders below it: links, by name of the congestion control; maps.
 const LINKS: &str = "links";
 const MAPS: &str = "maps";
+/// The map of constants, which is pinned first and says which version attached.
+const CONFIG: &str = "config";
+/// The link by which flows are listed.
+const LIST: &str = "flows";
+/// A folder that is made last.
+const COMPLETE: &str = "attached";
 /// The link of the TCP option's program.
 const OPTION: &str = "option";
+
+/// How long detaching waits for the kernel.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is attached.
 #[derive(Clone, Debug)]
@@ -32,6 +47,12 @@ pub struct Status {
     pub age: Duration,
     /// Whether ACCT's TCP option is written and echoed.
     pub option: bool,
+    /// Sockets that have chosen `ccarena`.
+    pub sockets: usize,
+    /// Of these, how many a bridge daemon drives; the others are CUBIC's.
+    pub driven: usize,
+    /// Events that the bridge daemon could not be told.
+    pub untold: u64,
     /// Where the pins are.
     pub pins: PathBuf,
 }
@@ -41,17 +62,21 @@ pub struct Status {
 /// # Errors
 /// If something is attached already or this machine cannot run the programs; nothing is left behind then.
 pub fn attach(options: &Options) -> Result<Status, KernelError> {
-    checks::require(options.option)?;
-    if status()?.is_some() {
-        return Err(KernelError::AlreadyAttached(PINS.into()));
-    }
+    checks::require(&options.option)?;
+    let _changing = changing()?;
     let pins = Path::new(PINS);
+    if is_mounted(pins)? {
+        if !is_cut_off(pins) {
+            return Err(KernelError::AlreadyAttached(PINS.into()));
+        }
+        take_down(pins)?;
+    }
     mount(pins)?;
     match pin_all(options, pins).and_then(|()| status()) {
         Ok(Some(status)) => Ok(status),
         Ok(None) => Err(KernelError::NotAttached(PINS.into())),
         Err(e) => {
-            unmount(pins)?;
+            take_down(pins)?;
             Err(e)
         }
     }
@@ -67,8 +92,21 @@ pub fn status() -> Result<Option<Status>, KernelError> {
         return Ok(None);
     }
     let made = fs::metadata(pins).and_then(|m| m.modified()).map_err(file("look at", pins))?;
-    let mut status =
-        Status { names: Vec::new(), age: made.elapsed().unwrap_or_default(), option: false, pins: pins.into() };
+    let mut status = Status {
+        names: Vec::new(),
+        age: made.elapsed().unwrap_or_default(),
+        option: false,
+        sockets: 0,
+        driven: 0,
+        untold: 0,
+        pins: pins.into(),
+    };
+    if let Ok(maps) = maps() {
+        let flows = maps.flows()?;
+        status.sockets = flows.len();
+        status.driven = flows.iter().filter(|e| e.answer_sequence > 0 && e.flags & FLAG_FALLBACK == 0).count();
+        status.untold = maps.untold()?;
+    }
     let links = pins.join(LINKS);
     let entries = match fs::read_dir(&links) {
         // Attaching was cut off: nothing is attached, but there is something to detach.
@@ -86,17 +124,71 @@ pub fn status() -> Result<Option<Status>, KernelError> {
     Ok(Some(status))
 }
 
-/// Takes everything back. Sockets that use one of the congestion controls keep it until they close.
+/// Takes everything back: programs and maps, and where `net.ipv4.tcp_congestion_control` names one of the congestion
+/// controls, in this network namespace or another, what it was before. Sockets that use one keep it until they close.
 ///
 /// # Errors
 /// If nothing is attached, or not by us.
 pub fn detach() -> Result<(), KernelError> {
     let pins = Path::new(PINS);
     checks::root()?;
+    let _changing = changing()?;
     if !is_mounted(pins)? {
+        // An empty folder is all that an attacher leaves who is killed before anything else.
+        let _ = remove_folders(pins);
         return Err(KernelError::NotAttached(PINS.into()));
     }
-    unmount(pins)
+    let config = MapHandle::from_pinned_path(pins.join(MAPS).join(CONFIG)).ok().and_then(|map| Maps::config(&map));
+    let before = config.map_or_else(Vec::new, |config| config.before.into());
+    let before = String::from_utf8_lossy(before.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
+    let names: Vec<String> = Names::system().all().cloned().collect();
+    defaults::restore(&names, &before)?;
+    take_down(pins)?;
+    // The kernel lets go of the names a little later; whoever attaches next wants them.
+    let until = clock::now_ns() + PATIENCE.as_nanos() as u64;
+    while clock::now_ns() < until && checks::congestion_controls().iter().any(|taken| names.contains(taken)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Every socket that has chosen `ccarena` now, but for those beyond a quota, as events of kind
+/// [`EVENT_LISTED`](crate::intf::EVENT_LISTED).
+///
+/// # Errors
+/// If nothing is attached, or something of another version.
+pub fn flows() -> Result<Vec<Event>, KernelError> {
+    maps()?.flows()
+}
+
+/// Sets a weight in the WCC family, for living sockets too; with `None` takes it back.
+///
+/// # Errors
+/// If nothing is attached, the weight is not above 0 and at most 1000, or the family is not attached.
+pub fn set_weight(key: Key, weight: Option<f64>) -> Result<(), KernelError> {
+    maps()?.set_weight(key, weight)
+}
+
+/// Makes the caller the one bridge daemon of what is attached, until the descriptor is closed.
+pub(crate) fn lock() -> Result<File, KernelError> {
+    let maps = Path::new(PINS).join(MAPS);
+    let folder = File::open(&maps).map_err(file("open", &maps))?;
+    match flock(&folder, libc::LOCK_EX | libc::LOCK_NB) {
+        Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Err(KernelError::SecondDaemon),
+        done => done.map_err(file("lock", &maps)).map(|()| folder),
+    }
+}
+
+/// Whether something is attached, wholly.
+pub(crate) fn is_complete() -> bool {
+    Path::new(PINS).join(COMPLETE).exists()
+}
+
+/// Whether `ours` is what is attached now: not detached since, nor attached anew.
+pub(crate) fn is_attached(ours: &Maps) -> bool {
+    let id = |map: &MapHandle| MapInfo::new(map.as_fd()).ok().map(|info| info.info.id);
+    let pinned = MapHandle::from_pinned_path(Path::new(PINS).join(MAPS).join(CONFIG));
+    pinned.is_ok_and(|pinned| id(&pinned) == id(&ours.config))
 }
 
 /// The pinned maps.
@@ -108,17 +200,27 @@ pub(crate) fn maps() -> Result<Maps, KernelError> {
     let open = |name: &'static str| {
         MapHandle::from_pinned_path(pins.join(MAPS).join(name)).map_err(|e| map_error("open", name, &e))
     };
+    let config = open(CONFIG).map_err(|_| KernelError::OtherVersion)?;
+    if Maps::config(&config).is_none_or(|Config { abi, .. }| abi != ABI) {
+        return Err(KernelError::OtherVersion);
+    }
+    let list = pins.join(LIST);
+    let list = Link::open(&list)
+        .map_err(|e| KernelError::Attach { name: "the list of flows".into(), reason: e.to_string() })?;
     let weighted = pins.join(MAPS).join("weights").exists();
     Ok(Maps {
         events: open("events")?,
         answers: open("answers")?,
         namespaces: open("namespaces")?,
+        untold: open("untold")?,
+        config,
+        list,
         wcc: if weighted { Some(WccMaps { weights: open("weights")?, state: open("state")? }) } else { None },
     })
 }
 
 fn pin_all(options: &Options, pins: &Path) -> Result<(), KernelError> {
-    let (mut maps, links) = objects::load(options, &Names::system(), true)?;
+    let (mut maps, links) = objects::load(options, &Names::system())?;
     let folder = |name| {
         let path = pins.join(name);
         fs::create_dir(&path).map_err(file("create", &path)).map(|()| path)
@@ -127,11 +229,50 @@ fn pin_all(options: &Options, pins: &Path) -> Result<(), KernelError> {
     for (name, map) in maps.all() {
         map.pin(map_pins.join(name)).map_err(|e| map_error("pin", name, &e))?;
     }
+    let pin = |link: &mut Link, path: PathBuf| {
+        let name = path.display().to_string();
+        link.pin(path).map_err(|e| KernelError::Attach { name, reason: e.to_string() })
+    };
+    pin(&mut maps.list, pins.join(LIST))?;
     for (name, mut link) in links {
-        let attach_error = |e: libbpf_rs::Error| KernelError::Attach { name: name.clone(), reason: e.to_string() };
-        link.pin(link_pins.join(&name)).map_err(attach_error)?;
+        pin(&mut link, link_pins.join(&name))?;
     }
-    Ok(())
+    folder(COMPLETE).map(drop)
+}
+
+/// Whether whoever attached ended before all was there. Versions before the ABI had a number told nothing of this.
+fn is_cut_off(pins: &Path) -> bool {
+    let maps = pins.join(MAPS);
+    !pins.join(COMPLETE).exists() && (maps.join(CONFIG).exists() || !maps.join("events").exists())
+}
+
+/// Attaching and detaching go one at a time: waits for its turn, which lasts as long as the descriptor.
+fn changing() -> Result<File, KernelError> {
+    let folder = Path::new(PINS).parent().unwrap_or(Path::new("/"));
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    loop {
+        fs::create_dir_all(folder).map_err(file("create", folder))?;
+        let turn = match File::open(folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            opened => opened.map_err(file("open", folder))?,
+        };
+        flock(&turn, libc::LOCK_EX).map_err(file("lock", folder))?;
+        // Whoever had the turn before may have removed the folder: then others wait for another one.
+        let ours = turn.metadata().map(identity).map_err(file("look at", folder))?;
+        if fs::metadata(folder).is_ok_and(|metadata| identity(metadata) == ours) {
+            return Ok(turn);
+        }
+    }
+}
+
+fn flock(file: &File, operation: i32) -> std::io::Result<()> {
+    #[allow(
+        unsafe_code,
+        reason = "the standard library's locks came with a later Rust than the oldest that builds this"
+    )]
+    // SAFETY: an open descriptor and a number.
+    let done = unsafe { libc::flock(file.as_raw_fd(), operation) };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 /// Whether a file system of ours is mounted at `pins`.
@@ -155,16 +296,34 @@ fn mount(pins: &Path) -> Result<(), KernelError> {
     if failed { Err(file("mount a BPF file system at", pins)(std::io::Error::last_os_error())) } else { Ok(()) }
 }
 
-/// With the file system go its pins, and with them what only they held.
-fn unmount(pins: &Path) -> Result<(), KernelError> {
+/// Removes the pins, and with them what only they held, then the file system. A bridge daemon may have a folder of it
+/// open, which keeps the file system alive, but nothing that was pinned in it.
+fn take_down(pins: &Path) -> Result<(), KernelError> {
+    for folder in [LINKS, MAPS, COMPLETE].map(|name| pins.join(name)) {
+        match fs::remove_dir_all(&folder) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(file("remove", &folder)(e)),
+            _ => {}
+        }
+    }
+    match fs::remove_file(pins.join(LIST)) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(file("remove", &pins.join(LIST))(e)),
+        _ => {}
+    }
     let target = c_path(pins)?;
     #[allow(unsafe_code, reason = "umount2")]
     // SAFETY: a terminated string that outlives the call.
-    let failed = unsafe { libc::umount2(target.as_ptr(), 0) } != 0;
+    let failed = unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) } != 0;
     if failed {
         return Err(file("unmount", pins)(std::io::Error::last_os_error()));
     }
-    fs::remove_dir(pins).map_err(file("remove", pins))?;
+    remove_folders(pins)
+}
+
+fn remove_folders(pins: &Path) -> Result<(), KernelError> {
+    match fs::remove_dir(pins) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(file("remove", pins)(e)),
+        _ => {}
+    }
     // The folder above is ours if nothing else is in it.
     if let Some(parent) = pins.parent() {
         match fs::remove_dir(parent) {

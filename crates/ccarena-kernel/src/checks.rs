@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::KernelError;
+use crate::objects::TcpOption;
 
 /// One precondition.
 #[derive(Debug)]
@@ -30,12 +31,12 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// The first precondition of loading that does not hold; cgroup2 is one of the TCP option's alone.
-pub(crate) fn require(option: bool) -> Result<(), KernelError> {
+pub(crate) fn require(option: &TcpOption) -> Result<(), KernelError> {
     root()?;
     version()?;
     types()?;
     cubic()?;
-    if option { cgroup().map(drop) } else { Ok(()) }
+    if *option == TcpOption::Off { Ok(()) } else { cgroup().map(drop) }
 }
 
 pub(crate) fn root() -> Result<(), KernelError> {
@@ -86,7 +87,10 @@ pub(crate) fn congestion_controls() -> Vec<String> {
 }
 
 /// Where cgroup2 is mounted.
-pub(crate) fn cgroup_mount() -> Result<PathBuf, KernelError> {
+///
+/// # Errors
+/// If it is not.
+pub fn cgroup_mount() -> Result<PathBuf, KernelError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mount_point(&mounts).ok_or(KernelError::NoCgroup2)
 }

@@ -9,7 +9,7 @@ mod socket;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ccarena_cc::{ActionError, Controller, Decider, Time};
 use ccarena_net::scenario::Want;
@@ -17,6 +17,7 @@ use ccarena_net::scenario::Want;
 pub use self::feed::Feed;
 pub use self::socket::{Socket, Totals};
 use crate::intf::{Answer, EVENT_CLOSED, EVENT_OPENED, Event, FLAG_FALLBACK};
+use crate::sampled::Sampled;
 
 /// A decision is due, and a program outside of the run makes it.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,7 @@ pub struct Driver {
     pub keeps_reports: bool,
 }
 
-/// Gives a driver to a socket that opens, or none if it is not ours.
+/// Gives a driver to a socket that shows up, or none if it is not ours.
 pub type Open<'a> = Box<dyn FnMut(&Event) -> Option<Driver> + 'a>;
 
 /// What is to be written to the datapath.
@@ -58,6 +59,8 @@ pub struct Daemon<'a> {
     open: Open<'a>,
     zero_ns: u64,
     sockets: HashMap<u64, Socket>,
+    /// Sockets that are not ours.
+    refused: HashSet<u64>,
     /// The newest socket of each flow.
     newest: HashMap<usize, u64>,
     /// What became of each flow.
@@ -69,7 +72,7 @@ pub struct Daemon<'a> {
     /// Events that the ring buffer had no room for.
     pub dropped: u64,
     /// From each report to the moment that its answer was in force, in microseconds.
-    pub enforced_us: Vec<u32>,
+    pub enforced_us: Sampled,
 }
 
 impl<'a> Daemon<'a> {
@@ -80,12 +83,13 @@ impl<'a> Daemon<'a> {
             open,
             zero_ns,
             sockets: HashMap::new(),
+            refused: HashSet::new(),
             newest: HashMap::new(),
             flows: vec![Totals::default(); flows],
             reports: 0,
             fallbacks: 0,
             dropped: 0,
-            enforced_us: Vec::new(),
+            enforced_us: Sampled::default(),
         }
     }
 
@@ -111,24 +115,60 @@ impl<'a> Daemon<'a> {
     pub fn on_event(&mut self, event: &Event, hear: &mut dyn FnMut(Decision<'_>)) -> Option<Reply> {
         let cookie = event.cookie;
         self.dropped = self.dropped.max(event.dropped);
-        if event.kind == EVENT_OPENED {
-            if !self.sockets.contains_key(&cookie) {
-                let driver = (self.open)(event)?;
-                return Some((cookie, self.take_over(cookie, driver, event.now_ns)));
-            }
-        } else {
+        if event.kind != EVENT_OPENED {
             self.reports += 1;
             self.fallbacks += u64::from(event.flags & FLAG_FALLBACK != 0);
         }
+        if !self.sockets.contains_key(&cookie) {
+            return self.meet(event);
+        }
         let socket = self.sockets.get_mut(&cookie)?;
         let totals = self.flows.get_mut(socket.flow())?;
-        self.enforced_us.extend(socket.enforced_us(event));
+        if let Some(late) = socket.enforced_us(event) {
+            self.enforced_us.push(late);
+        }
         socket.on_event(event, totals, hear);
         if event.kind == EVENT_CLOSED {
             self.sockets.remove(&cookie);
             return None;
         }
         Some((cookie, socket.answer(event.now_ns)))
+    }
+
+    /// An event of a socket that nobody drives. It may not be its first: that may have been lost, or another daemon's.
+    fn meet(&mut self, event: &Event) -> Option<Reply> {
+        let cookie = event.cookie;
+        if event.kind == EVENT_CLOSED {
+            self.refused.remove(&cookie);
+            return None;
+        }
+        if self.refused.contains(&cookie) {
+            return None;
+        }
+        let Some(driver) = (self.open)(event) else {
+            self.refused.insert(cookie);
+            return None;
+        };
+        self.take_over(cookie, driver, event.now_ns);
+        let socket = self.sockets.get_mut(&cookie)?;
+        socket.join(event);
+        Some((cookie, socket.answer(event.now_ns)))
+    }
+
+    /// Makes the sockets those that the kernel lists, as of `begun_ns`: takes up those whose events were lost, and gives up
+    /// those that have gone unheard. What those taken up are to do.
+    pub fn reconcile(&mut self, listed: &[Event], begun_ns: u64) -> Vec<Reply> {
+        let living: HashSet<u64> = listed.iter().map(|event| event.cookie).collect();
+        self.sockets.retain(|cookie, socket| living.contains(cookie) || socket.since_ns >= begun_ns);
+        self.refused.retain(|cookie| living.contains(cookie));
+        let unknown = listed.iter().filter(|event| !self.sockets.contains_key(&event.cookie));
+        let unknown: Vec<&Event> = unknown.collect();
+        unknown.into_iter().filter_map(|event| self.meet(event)).collect()
+    }
+
+    /// The cookies of all sockets.
+    pub fn cookies(&self) -> impl Iterator<Item = u64> {
+        self.sockets.keys().copied()
     }
 
     /// When [`on_timers`](Self::on_timers) is due, if no event comes before.

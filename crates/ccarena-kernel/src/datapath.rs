@@ -1,5 +1,7 @@
 //! Real sockets' congestion control, seen from user space: events come out of the kernel, answers go in.
 
+use std::collections::HashSet;
+use std::fs::File;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use crate::maps::{Maps, locked, map_error, remove};
 use crate::objects::{self, Names};
 
 pub use crate::maps::Key;
-pub use crate::objects::Options;
+pub use crate::objects::{Options, TcpOption};
 
 /// The loaded programs. Dropping it, or the death of the process in whatever way, unloads them; sockets that use them
 /// then keep them until they close.
@@ -30,6 +32,7 @@ pub struct Datapath {
     maps: Maps,
     names: Names,
     _links: Vec<Link>,
+    _lock: Option<File>,
 }
 
 impl Datapath {
@@ -38,22 +41,30 @@ impl Datapath {
     /// # Errors
     /// If this machine cannot run them ([`checks`]), the suffix is too long, or a name is taken.
     pub fn load(options: &Options) -> Result<Self, KernelError> {
-        checks::require(options.option)?;
+        checks::require(&options.option)?;
         let names = Names::private(&options.suffix)?;
-        let (maps, links) = objects::load(options, &names, false)?;
-        Self::over(maps, names, links.into_iter().map(|(_, link)| link).collect())
+        let (maps, links) = objects::load(options, &names)?;
+        Self::over(maps, names, links.into_iter().map(|(_, link)| link).collect(), None)
     }
 
     /// The bridge daemon's end of what [`attach::attach`] has attached. Two of them would share the events, so there
-    /// should be one.
+    /// is one.
     ///
     /// # Errors
-    /// If nothing is attached.
+    /// If nothing is attached, or something of another version, or somebody else has that end.
     pub fn attached() -> Result<Self, KernelError> {
-        Self::over(attach::maps()?, Names::system(), Vec::new())
+        let maps = attach::maps()?;
+        let lock = attach::lock()?;
+        Self::over(maps, Names::system(), Vec::new(), Some(lock))
     }
 
-    fn over(maps: Maps, names: Names, links: Vec<Link>) -> Result<Self, KernelError> {
+    /// Whether this is the end of what is attached now: not detached since, nor attached anew.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        attach::is_attached(&self.maps)
+    }
+
+    fn over(maps: Maps, names: Names, links: Vec<Link>, lock: Option<File>) -> Result<Self, KernelError> {
         let inbox = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&inbox);
         let ring_error = |e: libbpf_rs::Error| KernelError::Ring(e.to_string());
@@ -68,7 +79,16 @@ impl Datapath {
             .map_err(ring_error)?;
         let ring = builder.build().map_err(ring_error)?;
         let ready = ring.epoll_fd();
-        Ok(Self { ring: Mutex::new(ring), ready, inbox, spare: Mutex::default(), maps, names, _links: links })
+        Ok(Self {
+            ring: Mutex::new(ring),
+            ready,
+            inbox,
+            spare: Mutex::default(),
+            maps,
+            names,
+            _links: links,
+            _lock: lock,
+        })
     }
 
     /// The `TCP_CONGESTION` name that runs `scheme`: the scheme's own for the WCC family, the bridge's for any other.
@@ -143,8 +163,9 @@ impl Datapath {
     /// What socket `cookie` is to do from its next ACK on; before it connects, from its first window on.
     ///
     /// # Errors
-    /// If the kernel refuses the entry: there are 65,536.
+    /// If the kernel refuses the entry: there are [`Options::sockets`].
     pub fn answer(&self, cookie: u64, answer: &Answer) -> Result<(), KernelError> {
+        let answer = Answer { flow: cookie, ..*answer };
         self.maps
             .answers
             .update(&cookie.to_ne_bytes(), answer.bytes(), MapFlags::ANY)
@@ -157,6 +178,34 @@ impl Datapath {
     /// If the kernel refuses for another reason than that there is none.
     pub fn forget(&self, cookie: u64) -> Result<(), KernelError> {
         remove(&self.maps.answers, "answers", &cookie.to_ne_bytes())
+    }
+
+    /// Takes back every answer but those for `living`.
+    ///
+    /// # Errors
+    /// As [`forget`](Self::forget).
+    pub fn forget_all_but(&self, living: &HashSet<u64>) -> Result<(), KernelError> {
+        let keys = self.maps.answers.keys().filter_map(|key| key.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)));
+        let gone: Vec<u64> = keys.filter(|cookie| !living.contains(cookie)).collect();
+        gone.into_iter().try_for_each(|cookie| self.forget(cookie))
+    }
+
+    /// Every socket that the kernel has under the bridge now, as events of kind
+    /// [`EVENT_LISTED`](crate::intf::EVENT_LISTED), whatever the ring buffer told of them.
+    ///
+    /// # Errors
+    /// If the list cannot be read.
+    pub fn flows(&self) -> Result<Vec<Event>, KernelError> {
+        self.maps.flows()
+    }
+
+    /// How many events the kernel could not tell so far, of all sockets: the ring buffer was full, or a user's sockets came
+    /// and went too fast.
+    ///
+    /// # Errors
+    /// If the map cannot be read.
+    pub fn untold(&self) -> Result<u64, KernelError> {
+        self.maps.untold()
     }
 
     /// The rate in kbit/s that socket `cookie` writes into its packets from its next ACK on.

@@ -39,8 +39,8 @@ pub enum KernelError {
         "this kernel has no BPF file system, in which attached programs are pinned; boot one built with CONFIG_BPF_SYSCALL=y"
     )]
     NoBpffs,
-    /// This process's cgroup cannot be found under the mount.
-    #[error("cannot open this process's cgroup {path}: {source}")]
+    /// A cgroup cannot be opened.
+    #[error("cannot open cgroup {path}: {source}")]
     Cgroup {
         /// Where it should be.
         path: PathBuf,
@@ -105,6 +105,19 @@ pub enum KernelError {
     /// Attached before.
     #[error("already attached at {0}; detach first (ccarena kernel detach)")]
     AlreadyAttached(PathBuf),
+    /// Somebody drives the sockets already.
+    #[error(
+        "another bridge daemon drives the sockets that have chosen ccarena; stop it first, as events go to one alone"
+    )]
+    SecondDaemon,
+    /// The maps are not laid out as this version expects.
+    #[error(
+        "what is attached was attached by another version of ccarena; detach and attach again (ccarena kernel detach, ccarena kernel attach)"
+    )]
+    OtherVersion,
+    /// Where the TCP option is to act.
+    #[error("{0} is no folder of a cgroup2 file system; expected one, as /sys/fs/cgroup/system.slice")]
+    NoCgroup(PathBuf),
     /// Not attached.
     #[error("nothing is attached at {0}; attach first (ccarena kernel attach)")]
     NotAttached(PathBuf),

@@ -8,6 +8,12 @@ pub const EVENT_OPENED: u32 = 1;
 pub const EVENT_REPORT: u32 = 2;
 /// [`Event::kind`]: the congestion control gave the socket up.
 pub const EVENT_CLOSED: u32 = 3;
+/// [`Event::kind`]: a line of the list of flows ([`Datapath::flows`](crate::Datapath::flows)), without what the interval
+/// measures; the ring buffer has none of it.
+pub const EVENT_LISTED: u32 = 4;
+
+/// Of everything here and of the maps' names and keys: raised by whoever changes any of it.
+pub const ABI: u64 = 1;
 
 /// [`Event::flags`]: the first loss or mark of an episode, which multiplicative decrease answers.
 pub const FLAG_EPISODE: u32 = 1 << 0;
@@ -94,9 +100,9 @@ pub struct Event {
     pub rtt_sum_us: u64,
     /// The interval's highest delivery-rate sample, over [`rate_interval_us`](Self::rate_interval_us); 0 if none.
     pub rate_bytes: u64,
-    /// Total of delivered bytes.
+    /// Total of delivered bytes; this and the other totals count from the moment that the congestion control took the socket.
     pub delivered_bytes: u64,
-    /// Total of sent bytes, retransmissions included.
+    /// Total of sent bytes, retransmissions included, and what was in flight at that moment.
     pub sent_bytes: u64,
     /// Total of retransmitted bytes.
     pub retransmitted_bytes: u64,
@@ -179,6 +185,9 @@ pub struct Event {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// Its key in the map again, which [`Datapath::answer`](crate::Datapath::answer) writes: the element of the map may be
+    /// reused while a program reads it.
+    pub flow: u64,
     /// A new number makes it a new answer; from 1 on.
     pub sequence: u64,
     /// [`Event::sequence`] of the last event taken into account: a window that knows nothing of a timeout or a loss
@@ -214,6 +223,7 @@ impl Default for Answer {
     /// CUBIC, unpaced.
     fn default() -> Self {
         Self {
+            flow: 0,
             sequence: 0,
             report: 0,
             pacing_bytes_per_s: 0,
@@ -236,14 +246,22 @@ impl Default for Answer {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Config {
+    /// [`ABI`]; stays first, so that every version finds it.
+    pub abi: u64,
     /// Without an answer to a report for so long, or for 4 intervals: CUBIC.
     pub deadline_ns: u64,
     /// Write, parse and echo the TCP option.
     pub option: u32,
     /// In all network namespaces, not only in those of map `namespaces`.
     pub every_namespace: u32,
+    /// More sockets of a user are the kernel's CUBIC's; 0 is no bound.
+    pub sockets_per_user: u32,
+    /// [`EVENT_OPENED`] and [`EVENT_CLOSED`] of a user's sockets; 0 is no bound.
+    pub changes_per_s: u32,
     /// Of the congestion control, by which the option knows its sockets; ends with a zero.
     pub name: [u8; 16],
+    /// `net.ipv4.tcp_congestion_control` when it was attached; ends with a zero.
+    pub before: [u8; 16],
 }
 
 #[allow(unsafe_code, reason = "kernel and user space exchange these structs as bytes")]

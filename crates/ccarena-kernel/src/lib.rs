@@ -13,10 +13,11 @@ pub mod intf;
 mod maps;
 mod objects;
 pub mod run;
+pub mod sampled;
 pub mod serve;
 pub mod traffic;
 pub mod wire;
 
-pub use datapath::{Datapath, Key, Options};
+pub use datapath::{Datapath, Key, Options, TcpOption};
 pub use error::KernelError;
 pub use intf::{Answer, Event};

@@ -10,7 +10,7 @@ use ccarena_cc::{Document, PolicySpec, Rate};
 use ccarena_kernel::run::{self, Inbox, RunError};
 use ccarena_kernel::serve::Service;
 use ccarena_kernel::wire::Frames;
-use ccarena_kernel::{Datapath, Key, Options, attach, checks};
+use ccarena_kernel::{Key, Options, TcpOption, attach, checks};
 use libbpf_rs::query;
 use serde_json::json;
 
@@ -18,7 +18,8 @@ const USAGE: &str = "\
 Linux TCP under ccarena's congestion controls.
 
 usage: ccarena-kernel run
-       ccarena-kernel attach [--no-option] [--no-wcc] [--deadline-ms MS]
+       ccarena-kernel attach [--unrestricted] [--option CGROUP] [--no-wcc] [--deadline-ms MS]
+                             [--sockets-per-user N] [--changes-per-s N]
        ccarena-kernel status | detach
        ccarena-kernel weight WEIGHT|none [--mark N | --cgroup INODE | --cookie N]
        ccarena-kernel daemon --scheme NAME|FILE.json | --policy FILE [--action A] [--param NAME=VALUE]...
@@ -28,12 +29,14 @@ usage: ccarena-kernel run
 run      runs a scenario: request and actions on standard input, frames on standard output;
          the end of the input ends the run
 attach   gives the whole machine the congestion controls ccarena (driven by a bridge daemon, else CUBIC),
-         wcc-ai, wcc-md, multcp and ewtcp, until detach
+         wcc-ai, wcc-md, multcp and ewtcp, until detach: for those with CAP_NET_ADMIN, or with --unrestricted
+         for every user; with --option sockets of the cgroup CGROUP write and answer ACCT's TCP option; of a user's
+         sockets at most N are driven, and at most N per second are told that open or close (0: no bound)
 status   what is attached, as JSON
-detach   takes everything back
+detach   takes everything back, net.ipv4.tcp_congestion_control where it names one of them included
 weight   sets or takes back the weight of attached sockets of the weighted congestion controls: by mark,
          cgroup (its inode) or socket cookie, else of all that have none
-daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM;
+daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM; there is one;
          `agent` is another word for it
 check    what this machine can run, as JSON; with --objects how many BPF objects there are
 ";
@@ -107,12 +110,21 @@ fn number<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Resul
     number.ok_or_else(|| Failure::Usage(format!("{name}: got {text}; expected a number of at least zero")))
 }
 
+fn count<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<u32, Failure> {
+    let text = value(name, rest)?;
+    text.parse()
+        .map_err(|_| Failure::Usage(format!("{name}: got {text}; expected a whole number from 0 to {}", u32::MAX)))
+}
+
 fn attach_all(words: &[&str]) -> Done {
     let mut options = Options::default();
     let mut rest = words.iter();
     while let Some(&word) = rest.next() {
         match word {
-            "--no-option" => options.option = false,
+            "--unrestricted" => options.unrestricted = true,
+            "--option" => options.option = TcpOption::Cgroup(value(word, &mut rest)?.into()),
+            "--sockets-per-user" => options.sockets_per_user = count(word, &mut rest)?,
+            "--changes-per-s" => options.changes_per_s = count(word, &mut rest)?,
             "--no-wcc" => options.wcc = false,
             "--deadline-ms" => options.deadline = Duration::from_secs_f64(number(word, &mut rest)? / 1e3),
             other => return Err(Failure::Usage(format!("attach: unknown option {other}"))),
@@ -130,6 +142,9 @@ fn status() -> Done {
             "names": s.names,
             "age_s": s.age.as_secs_f64(),
             "option": s.option,
+            "sockets": s.sockets,
+            "driven": s.driven,
+            "untold": s.untold,
             "pins": s.pins,
         })
     });
@@ -154,7 +169,7 @@ fn weight(words: &[&str]) -> Done {
         ["--mark", text] => Key::Mark(u32::try_from(whole(text)?).map_err(failed)?),
         _ => return Err(Failure::Usage(format!("weight: unknown arguments: {}", rest.join(" ")))),
     };
-    Datapath::attached().and_then(|datapath| datapath.set_weight(key, weight)).map_err(failed)
+    attach::set_weight(key, weight).map_err(failed)
 }
 
 fn daemon(words: &[&str]) -> Done {
@@ -187,7 +202,7 @@ fn daemon(words: &[&str]) -> Done {
     let inbox = Inbox::new().map_err(failed)?;
     let [_, signals] = inbox.fds();
     let served = service.run(&[signals]).map_err(failed)?;
-    println!("{}", json!({"sockets": served.sockets, "reports": served.reports}));
+    println!("{}", json!({"sockets": served.sockets, "reports": served.reports, "refused": served.refused}));
     Ok(())
 }
 

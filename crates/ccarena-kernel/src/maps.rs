@@ -1,10 +1,12 @@
 //! The maps that user space and the BPF programs share.
 
+use std::io::Read;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle};
 
 use crate::error::KernelError;
+use crate::intf::{Config, Event, Plain};
 
 /// Whose weight in the WCC family. The first that has one decides, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,11 @@ pub(crate) struct Maps {
     pub events: MapHandle,
     pub answers: MapHandle,
     pub namespaces: MapHandle,
+    /// Events that were not told, of all flows.
+    pub untold: MapHandle,
+    pub config: MapHandle,
+    /// Gives the list of flows to whoever reads it.
+    pub list: Link,
     /// With the WCC family.
     pub wcc: Option<WccMaps>,
 }
@@ -50,10 +57,39 @@ static WEIGHING: Mutex<()> = Mutex::new(());
 impl Maps {
     /// With the names to pin them by.
     pub(crate) fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut MapHandle)> {
-        let bridge =
-            [("events", &mut self.events), ("answers", &mut self.answers), ("namespaces", &mut self.namespaces)];
+        let bridge = [
+            ("config", &mut self.config),
+            ("events", &mut self.events),
+            ("answers", &mut self.answers),
+            ("namespaces", &mut self.namespaces),
+            ("untold", &mut self.untold),
+        ];
         let wcc = self.wcc.as_mut().map(|wcc| [("weights", &mut wcc.weights), ("state", &mut wcc.state)]);
         bridge.into_iter().chain(wcc.into_iter().flatten())
+    }
+
+    /// Every flow that the kernel has now.
+    pub(crate) fn flows(&self) -> Result<Vec<Event>, KernelError> {
+        let mut iter = Iter::new(&self.list).map_err(|e| map_error("list", "flows", &e))?;
+        let mut bytes = Vec::new();
+        iter.read_to_end(&mut bytes).map_err(|e| KernelError::Map {
+            action: "list",
+            map: "flows",
+            reason: e.to_string(),
+        })?;
+        Ok(bytes.chunks_exact(size_of::<Event>()).filter_map(Event::read).collect())
+    }
+
+    /// How many events were not told so far.
+    pub(crate) fn untold(&self) -> Result<u64, KernelError> {
+        let value =
+            self.untold.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| map_error("read", "untold", &e))?;
+        Ok(value.as_deref().and_then(|v| v.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+    }
+
+    /// The constants that the programs were loaded with.
+    pub(crate) fn config(map: &MapHandle) -> Option<Config> {
+        map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?.as_deref().and_then(Config::read)
     }
 
     pub(crate) fn set_weight(&self, key: Key, weight: Option<f64>) -> Result<(), KernelError> {

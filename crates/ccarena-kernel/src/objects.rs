@@ -1,7 +1,8 @@
 //! The compiled BPF objects: named, configured, loaded, attached.
 
-use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use libbpf_rs::{ErrorKind, Link, MapCore, MapHandle, Object, ObjectBuilder, Open
 
 use crate::checks;
 use crate::error::KernelError;
-use crate::intf::{Config, Plain};
+use crate::intf::{ABI, Config, Plain};
 use crate::maps::{Maps, WccMaps, locked, map_error};
 
 /// What to load.
@@ -19,23 +20,50 @@ pub struct Options {
     pub suffix: String,
     /// A socket whose report has waited for an answer so long, and for four intervals, falls back to CUBIC.
     pub deadline: Duration,
-    /// ACCT's TCP option: written, parsed and echoed in the namespaces given to [`Datapath::add_namespace`](crate::Datapath::add_namespace).
-    pub option: bool,
+    /// Where ACCT's TCP option is written, parsed and echoed.
+    pub option: TcpOption,
     /// The weighted congestion controls too: `wcc-ai`, `wcc-md`, `multcp`, `ewtcp`.
     pub wcc: bool,
     /// Size of the ring buffer in bytes, a power of two of at least a page.
     pub ring_bytes: u32,
+    /// Sockets that can be answered at once.
+    pub sockets: u32,
+    /// Of these, one user's at most; more of his sockets are CUBIC's. 0 is no bound.
+    pub sockets_per_user: u32,
+    /// Of one user's sockets, how many may open or close in a second and be told at once; of the others the daemon learns
+    /// from their first report or from the list of flows. 0 is no bound.
+    pub changes_per_s: u32,
+    /// Every user may choose the congestion controls, not only those with CAP_NET_ADMIN: in the kernel's words,
+    /// `TCP_CONG_NON_RESTRICTED`.
+    pub unrestricted: bool,
+}
+
+/// Where ACCT's TCP option is written, parsed and echoed. It answers whatever peer sends one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TcpOption {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// On sockets of this process's cgroup in the namespaces given to
+    /// [`Datapath::add_namespace`](crate::Datapath::add_namespace).
+    Namespaces,
+    /// On sockets of the cgroup in this folder, which has to be of version 2, and of those below it.
+    Cgroup(PathBuf),
 }
 
 impl Default for Options {
-    /// Everything, under this process's id.
+    /// Everything but the option, under this process's id, for those with CAP_NET_ADMIN.
     fn default() -> Self {
         Self {
             suffix: std::process::id().to_string(),
             deadline: Duration::from_millis(200),
-            option: true,
+            option: TcpOption::Off,
             wcc: true,
             ring_bytes: 1 << 22,
+            sockets: 1 << 16,
+            sockets_per_user: 1 << 14,
+            changes_per_s: 2000,
+            unrestricted: false,
         }
     }
 }
@@ -83,7 +111,7 @@ impl Names {
         refused.map_or(Ok(names), |name| Err(KernelError::Name(name)))
     }
 
-    fn all(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.bridge).chain(&self.weighted)
     }
 
@@ -93,25 +121,24 @@ impl Names {
     }
 }
 
-/// Loads and attaches what `options` asks for. Links come with the names to pin them by; `every_namespace` lets the
-/// option act on all sockets of ours.
-pub(crate) fn load(
-    options: &Options,
-    names: &Names,
-    every_namespace: bool,
-) -> Result<(Maps, Vec<(String, Link)>), KernelError> {
+/// `TCP_CONG_NON_RESTRICTED` (include/net/tcp.h).
+const NON_RESTRICTED: u32 = 1;
+
+/// Loads and attaches what `options` asks for. Links come with the names to pin them by.
+pub(crate) fn load(options: &Options, names: &Names) -> Result<(Maps, Vec<(String, Link)>), KernelError> {
     let taken = checks::congestion_controls();
     if let Some(name) = names.all().find(|name| taken.contains(name)) {
         return Err(KernelError::NameTaken(name.clone()));
     }
     let mut links = Vec::new();
-    let mut bridge = load_bridge(options, names, every_namespace)?;
+    let mut bridge = load_bridge(options, names)?;
+    let list = attach_list(&bridge)?;
     links.push(attach_struct_ops(&mut bridge, "bridge", &names.bridge)?);
-    if options.option {
-        links.push(attach_option(&bridge, every_namespace)?);
+    if options.option != TcpOption::Off {
+        links.push(attach_option(&bridge, &options.option)?);
     }
     let wcc = if options.wcc {
-        let mut object = load_wcc(names)?;
+        let mut object = load_wcc(options, names)?;
         for ((_, map, _), name) in WEIGHTED.iter().zip(&names.weighted) {
             links.push(attach_struct_ops(&mut object, map, name)?);
         }
@@ -123,39 +150,63 @@ pub(crate) fn load(
         events: handle(&bridge, "events")?,
         answers: handle(&bridge, "answers")?,
         namespaces: handle(&bridge, "namespaces")?,
+        untold: handle(&bridge, ".data.untold")?,
+        config: handle(&bridge, ".rodata.config")?,
+        list,
         wcc,
     };
     Ok((maps, links))
 }
 
-fn load_bridge(options: &Options, names: &Names, every_namespace: bool) -> Result<Object, KernelError> {
+fn load_bridge(options: &Options, names: &Names) -> Result<Object, KernelError> {
     let mut open = open("bridge", BRIDGE)?;
-    let mut config = Config {
+    let before = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    let config = Config {
+        abi: ABI,
         deadline_ns: u64::try_from(options.deadline.as_nanos()).unwrap_or(u64::MAX),
-        option: options.option.into(),
-        every_namespace: every_namespace.into(),
-        name: [0; 16],
+        option: (options.option != TcpOption::Off).into(),
+        every_namespace: matches!(options.option, TcpOption::Cgroup(_)).into(),
+        sockets_per_user: options.sockets_per_user,
+        changes_per_s: options.changes_per_s,
+        name: terminated(&names.bridge),
+        before: terminated(before.trim()),
     };
-    config.name[..names.bridge.len()].copy_from_slice(names.bridge.as_bytes());
     set_initial(&mut open, "bridge", ".rodata.config", config.bytes())?;
-    set_initial(&mut open, "bridge", "bridge", &config.name)?;
-    for mut map in open.maps_mut().filter(|map| map.name() == "events") {
-        map.set_max_entries(options.ring_bytes).map_err(|e| map_error("size", "events", &e))?;
+    set_initial(&mut open, "bridge", "bridge", &named(options, &names.bridge))?;
+    for (name, entries) in [("events", options.ring_bytes), ("answers", options.sockets)] {
+        for mut map in open.maps_mut().filter(|map| map.name() == name) {
+            map.set_max_entries(entries).map_err(|e| map_error("size", name, &e))?;
+        }
     }
     for mut program in open.progs_mut().filter(|program| program.name() == "option") {
-        program.set_autoload(options.option);
+        program.set_autoload(options.option != TcpOption::Off);
     }
     finish("bridge", open)
 }
 
-fn load_wcc(names: &Names) -> Result<Object, KernelError> {
+fn load_wcc(options: &Options, names: &Names) -> Result<Object, KernelError> {
     let mut open = open("wcc", WCC)?;
     for ((_, map, _), name) in WEIGHTED.iter().zip(&names.weighted) {
-        let mut bytes = [0; 16];
-        bytes[..name.len()].copy_from_slice(name.as_bytes());
-        set_initial(&mut open, "wcc", map, &bytes)?;
+        set_initial(&mut open, "wcc", map, &named(options, name))?;
     }
     finish("wcc", open)
+}
+
+/// A name as the kernel has it; what is too long for one is none.
+fn terminated(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    if name.len() < bytes.len() {
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+    }
+    bytes
+}
+
+/// The beginning of a `struct tcp_congestion_ops` as the objects lay it out: name and flags (`bpf/kernel.h`).
+fn named(options: &Options, name: &str) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    bytes[..16].copy_from_slice(&terminated(name));
+    bytes[16..].copy_from_slice(&(if options.unrestricted { NON_RESTRICTED } else { 0 }).to_ne_bytes());
+    bytes
 }
 
 /// The verifier's and libbpf's words, kept for an error's sake.
@@ -184,7 +235,7 @@ fn load_error(object: &'static str, error: &libbpf_rs::Error) -> KernelError {
 }
 
 /// Writes `bytes` over the first of the map's initial value. A struct_ops map's is the struct as the object's own type
-/// lays it out: its name comes first there (`bpf/kernel.h`).
+/// lays it out.
 fn set_initial(
     open: &mut OpenObject,
     object: &'static str,
@@ -212,9 +263,21 @@ fn attach_struct_ops(object: &mut Object, map: &'static str, name: &str) -> Resu
     }
 }
 
-/// To this process's cgroup, which covers the sockets that its threads make; to the root of all for the whole machine.
-fn attach_option(object: &Object, whole_machine: bool) -> Result<(String, Link), KernelError> {
-    let path = if whole_machine { checks::cgroup_mount()? } else { checks::cgroup()? };
+/// The program that lists flows runs when its link is read.
+fn attach_list(object: &Object) -> Result<Link, KernelError> {
+    let program = object.progs_mut().find(|p| p.name() == "list");
+    let program = program.ok_or(KernelError::Missing { object: "bridge", part: "list" })?;
+    let flows = handle(object, "flows")?;
+    let link = program.attach_iter(flows.as_fd());
+    link.map_err(|e| KernelError::Attach { name: "the list of flows".into(), reason: format!("{e:#}") })
+}
+
+/// To this process's cgroup, which covers the sockets that its threads make, or to the one asked for.
+fn attach_option(object: &Object, option: &TcpOption) -> Result<(String, Link), KernelError> {
+    let path = if let TcpOption::Cgroup(path) = option { path.clone() } else { checks::cgroup()? };
+    if !path.join("cgroup.controllers").exists() {
+        return Err(KernelError::NoCgroup(path));
+    }
     let cgroup = File::open(&path).map_err(|source| KernelError::Cgroup { path, source })?;
     let missing = KernelError::Missing { object: "bridge", part: "option" };
     let program = object.progs_mut().find(|p| p.name() == "option").ok_or(missing)?;

@@ -22,8 +22,9 @@ pub use self::inbox::Inbox;
 pub use self::plan::{Home, Plan};
 
 use crate::daemon::{Daemon, Driver, Reply};
-use crate::datapath::{Datapath, Key, Options};
+use crate::datapath::{Datapath, Key, Options, TcpOption};
 use crate::intf::{EVENT_CLOSED, Event};
+use crate::sampled::Sampled;
 use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
 use crate::wire::{Frames, Request};
 
@@ -66,7 +67,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
             datapath.add_namespace(cookie)?;
         }
     }
-    let emulator = Emulator::start(scenario, trace::load, &network)?;
+    let emulator = Emulator::default().start(scenario, trace::load, &network)?;
     let zero_ns = emulator.zero();
     let mut control = Control::new(&request, &plans, datapath, traffic.cookies(), zero_ns)?;
     frames.start(&started(scenario, &plans, &names, zero_ns)).map_err(|_| RunError::Stopped)?;
@@ -100,7 +101,10 @@ fn load(plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
         return Ok(None);
     }
     let options = Options {
-        option: plans.iter().any(|p| p.signals),
+        option: if plans.iter().any(|p| p.signals) { TcpOption::Namespaces } else { TcpOption::Off },
+        // One user has all of the sockets, and all of the machine's attention.
+        sockets_per_user: 0,
+        changes_per_s: 0,
         wcc: plans.iter().any(|p| p.home == Home::Weighted),
         ..Options::default()
     };
@@ -194,7 +198,7 @@ struct Control<'a> {
     weights: Vec<(Time, usize, f64)>,
     events: Vec<Event>,
     /// From each report to its answer.
-    latency_us: Vec<u32>,
+    latency_us: Sampled,
     cpu_s: f64,
 }
 
@@ -227,7 +231,7 @@ impl<'a> Control<'a> {
             cookies: cookies.to_vec(),
             weights: Vec::new(),
             events: Vec::new(),
-            latency_us: Vec::new(),
+            latency_us: Sampled::default(),
             cpu_s: 0.0,
         };
         for (flow, driver) in first.into_iter().enumerate() {
@@ -366,8 +370,8 @@ impl<'a> Control<'a> {
             reports: self.daemon.reports,
             fallback_reports: self.daemon.fallbacks,
             dropped_reports: self.daemon.dropped,
-            answer_latency_us: Quantiles::of(&mut self.latency_us),
-            enforced_latency_us: Quantiles::of(&mut self.daemon.enforced_us),
+            answer_latency_us: Quantiles::of(self.latency_us.values()),
+            enforced_latency_us: Quantiles::of(self.daemon.enforced_us.values()),
         }
     }
 }

@@ -38,10 +38,11 @@ fn c_and_rust_agree() {
         ce_packets rtt_count rtt_min_us rtt_last_us rate_interval_us srtt_us min_rtt_us rto_us mss window_packets
         ssthresh_packets in_flight_packets prior_in_flight_packets ca_state advertised_kbps desired_kbps local_address
         remote_address local_port remote_port family unused);
-    assert_struct!(c, "answer" = Answer: sequence report pacing_bytes_per_s answered_ns window_packets ssthresh_packets
+    assert_struct!(c, "answer" = Answer: flow sequence report pacing_bytes_per_s answered_ns window_packets ssthresh_packets
         alpha beta multiplier base flags interval_us desired_kbps min_burst);
-    assert_struct!(c, "config" = Config: deadline_ns option every_namespace name);
-    assert_constants!(c: EVENT_OPENED EVENT_REPORT EVENT_CLOSED FLAG_EPISODE FLAG_RECOVERY FLAG_TIMEOUT FLAG_ECN
+    assert_struct!(c, "config" = Config: abi deadline_ns option every_namespace sockets_per_user changes_per_s
+        name before);
+    assert_constants!(c: ABI EVENT_OPENED EVENT_REPORT EVENT_CLOSED EVENT_LISTED FLAG_EPISODE FLAG_RECOVERY FLAG_TIMEOUT FLAG_ECN
         FLAG_LEFT FLAG_SPURIOUS FLAG_RESTART FLAG_CWND_LIMITED FLAG_APP_LIMITED FLAG_RATE_APP_LIMITED FLAG_FALLBACK
         BASE_HOLD BASE_CUBIC ANSWER_OWNS_RECOVERY INTERVAL_WINDOW RATE_UNLIMITED);
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());

@@ -19,7 +19,7 @@ use ccarena_kernel::intf::{
     BASE_HOLD, EVENT_CLOSED, EVENT_OPENED, EVENT_REPORT, FLAG_EPISODE, FLAG_FALLBACK, FLAG_LEFT, FLAG_RECOVERY,
     FLAG_RESTART, FLAG_SPURIOUS, FLAG_TIMEOUT,
 };
-use ccarena_kernel::{Answer, Datapath, Event, KernelError, Key, Options, attach};
+use ccarena_kernel::{Answer, Datapath, Event, KernelError, Key, Options, TcpOption, attach, checks};
 use common::{MSS, Sink, Unconnected, able, clock, in_namespace, info, namespace_cookie, write, write_for};
 use libbpf_rs::query;
 
@@ -72,7 +72,7 @@ fn a_name_is_taken_once() {
 
 fn load(test: &str, more: impl FnOnce(&mut Options)) -> Datapath {
     let suffix = format!("{test}{}", std::process::id() % 1000);
-    let mut options = Options { suffix, option: false, wcc: false, ..Options::default() };
+    let mut options = Options { suffix, wcc: false, ..Options::default() };
     more(&mut options);
     Datapath::load(&options).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -302,7 +302,7 @@ fn the_option_makes_the_round_trip() {
         return;
     }
     for registered in [true, false] {
-        let path = load("opt", |options| options.option = true);
+        let path = load("opt", |options| options.option = TcpOption::Namespaces);
         let name = path.congestion_control("acct").to_string();
         let (cookie, bytes) = in_namespace(|| {
             if registered {
@@ -389,11 +389,11 @@ fn unloading_leaves_nothing() {
     if !able() {
         return;
     }
-    let path = load("un", |options| (options.option, options.wcc) = (true, true));
+    let path = load("un", |options| (options.option, options.wcc) = (TcpOption::Namespaces, true));
     let ours = loaded_by("self");
     let count = |kind| ours.iter().filter(|(k, _)| *k == kind).count();
-    // Five congestion controls and the option; of programs, nine of the bridge, one and eight.
-    assert_eq!((count("link"), count("program")), (6, 18), "{ours:?}");
+    // Five congestion controls, the option and the list; of programs, nine of the bridge, two and nine.
+    assert_eq!((count("link"), count("program")), (7, 20), "{ours:?}");
     let name = path.congestion_control("ewtcp").to_string();
     in_namespace(|| {
         let sink = Sink::start();
@@ -411,7 +411,7 @@ const CHILD: &str = "CCARENA_KERNEL_TEST_CHILD";
 
 /// What a round of the test below kills: everything loaded, and a flow in flight.
 fn child() -> ! {
-    let path = load("k", |options| (options.option, options.wcc) = (true, true));
+    let path = load("k", |options| (options.option, options.wcc) = (TcpOption::Namespaces, true));
     in_namespace(|| {
         path.add_namespace(namespace_cookie()).unwrap();
         let sink = Sink::start();
@@ -478,11 +478,12 @@ fn attaching_outlives_and_detaching_restores() {
     assert!(matches!(Datapath::attached(), Err(KernelError::NotAttached(_))));
 
     let _detached = Detached;
-    let status = attach::attach(&Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let options = Options { option: TcpOption::Cgroup(checks::cgroup_mount().unwrap()), ..Options::default() };
+    let status = attach::attach(&options).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(status.names, ["ccarena", "ewtcp", "multcp", "wcc_ai", "wcc_md"]);
     assert!(status.option && status.age < Duration::from_secs(10));
     assert!(status.names.iter().all(|name| controls().contains(name)));
-    assert!(matches!(attach::attach(&Options::default()), Err(KernelError::AlreadyAttached(_))));
+    assert!(matches!(attach::attach(&options), Err(KernelError::AlreadyAttached(_))));
     let path = Datapath::attached().unwrap();
     let ours = loaded_by("self");
     assert_eq!(path.congestion_control("vegas"), "ccarena");
@@ -492,7 +493,7 @@ fn attaching_outlives_and_detaching_restores() {
     let held: Vec<_> = told.reports().filter(|e| e.answer_sequence > 3).collect();
     assert!(held.len() > 10);
     assert!(held.iter().all(|e| e.window_packets == 10), "{:?}", held.iter().find(|e| e.window_packets != 10));
-    // The option acts in every namespace.
+    // The option acts on all sockets of the cgroup, here the root of all.
     assert!(held.iter().any(|e| e.advertised_kbps == 7000));
 
     attach::detach().unwrap();

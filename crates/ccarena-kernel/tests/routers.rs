@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use ccarena_kernel::intf::{
     BASE_HOLD, CA_LOSS, CA_RECOVERY, EVENT_CLOSED, FLAG_ECN, FLAG_EPISODE, FLAG_LEFT, FLAG_RECOVERY, FLAG_RESTART,
-    FLAG_TIMEOUT, RATE_UNLIMITED,
+    FLAG_TIMEOUT,
 };
-use ccarena_kernel::{Answer, Datapath, Event, Options};
+use ccarena_kernel::{Answer, Datapath, Event, Options, TcpOption};
 use common::wire::{Meddle, RECEIVER, Wire, mend, payload, tcp_at};
 use common::{MSS, Sink, Unconnected, able, clock, namespace_cookie, write};
 
@@ -37,7 +37,8 @@ fn transfer(
     mut answer: impl FnMut(&Event) -> Option<Answer> + Send,
 ) -> (Vec<Event>, Duration) {
     let deadline = Duration::from_secs(60);
-    let options = Options { deadline, option: desired_kbps.is_some(), wcc: false, ..Options::default() };
+    let option = if desired_kbps.is_some() { TcpOption::Namespaces } else { TcpOption::Off };
+    let options = Options { deadline, option, wcc: false, ..Options::default() };
     let path = &Datapath::load(&options).unwrap_or_else(|e| panic!("{e}"));
     let name = path.congestion_control("any");
     thread::scope(|scope| {
@@ -307,11 +308,12 @@ fn a_lying_router_changes_no_more_than_what_is_heard() {
         return;
     }
     for zeros in [false, true] {
-        let truth = if zeros { vec![0, 1, RATE_UNLIMITED, 50_000] } else { vec![0, RATE_UNLIMITED, 50_000] };
+        let truth = if zeros { vec![0, 1, ASKED_KBPS] } else { vec![0, ASKED_KBPS] };
         let said = Arc::new(Mutex::new(BTreeSet::from_iter(truth)));
         let wire = Wire::new(liar(zeros, &said));
-        let answer = Answer { desired_kbps: 50_000, ..window(50) };
-        let (events, time) = transfer(&wire, |stream| write(stream, 3000 * SEGMENT), Some(50_000), |_| Some(answer));
+        let answer = Answer { desired_kbps: ASKED_KBPS, ..window(50) };
+        let (events, time) =
+            transfer(&wire, |stream| write(stream, 3000 * SEGMENT), Some(ASKED_KBPS), |_| Some(answer));
         let (said, heard) = (said.lock().unwrap(), events.iter().map(|e| e.advertised_kbps).collect::<BTreeSet<_>>());
         assert!(heard.len() > 20, "{heard:?}");
         assert!(heard.is_subset(&said), "{:?}", heard.difference(&said).collect::<Vec<_>>());
@@ -321,7 +323,11 @@ fn a_lying_router_changes_no_more_than_what_is_heard() {
     }
 }
 
-/// Writes another lie into every option, and the well-formed ones into `said`. Zero is heard as 1.
+/// The rate that the sender writes.
+const ASKED_KBPS: u32 = 50_000;
+
+/// Writes another lie into every option, and those that can be heard into `said`: well-formed, and no more than was asked
+/// for. Zero is heard as 1.
 fn liar(zeros: bool, said: &Arc<Mutex<BTreeSet<u32>>>) -> Meddle {
     let (said, mut random) = (Arc::clone(said), 1_u64);
     Box::new(move |packet| {
@@ -339,8 +345,10 @@ fn liar(zeros: bool, said: &Arc<Mutex<BTreeSet<u32>>>) -> Meddle {
             5 => packet[at] = 253,
             // A rate, another in every packet.
             _ => {
-                let rate = noise.max(2);
-                said.lock().unwrap().insert(rate);
+                let rate = if noise & 8 == 0 { 2 + noise % ASKED_KBPS } else { noise.max(2) };
+                if rate <= ASKED_KBPS {
+                    said.lock().unwrap().insert(rate);
+                }
                 packet[at + 4..at + 8].copy_from_slice(&rate.to_be_bytes());
             }
         }

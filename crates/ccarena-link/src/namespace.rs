@@ -49,6 +49,15 @@ impl Namespace {
         Ok(Self { file })
     }
 
+    /// The one of the file at `path`: of a process, `/proc/PID/ns/net`, or with a name, `/run/netns/NAME`.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(path: &std::path::Path) -> Result<Self, LinkError> {
+        let file = File::open(path).map_err(|e| LinkError::of(format!("cannot open {}", path.display()), e))?;
+        Ok(Self { file })
+    }
+
     /// Moves the calling thread, and the threads and processes that it starts from now on, into this namespace.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ pub mod log;
 pub mod network_agent;
 pub mod queues;
 pub mod record;
+pub mod reshape;
 pub mod rng;
 pub mod scenario;
 pub mod series;

@@ -8,6 +8,7 @@ use std::path::Path;
 use ccarena_cc::types::{Dur, Rate, Time};
 
 use crate::cellular;
+use crate::reshape::Reshape;
 use crate::rng;
 use crate::trace::{Trace, TraceError};
 use levels::{Constant, Levels, RandomSteps, Steps};
@@ -35,6 +36,8 @@ pub enum ServiceSpec {
         file: String,
         /// Where in the trace the run starts.
         offset: Dur,
+        /// What is made of it first.
+        reshape: Option<Reshape>,
     },
     /// A generated cellular trace.
     Cellular {
@@ -106,7 +109,10 @@ impl Service {
             ServiceSpec::Constant(rate) => Self::constant(*rate),
             ServiceSpec::Steps(steps) => Self::steps(steps),
             ServiceSpec::RandomSteps { min, max, period } => Self::random_steps(*min, *max, *period, seed),
-            ServiceSpec::Trace { file, offset } => Self::trace(&load(Path::new(file))?, *offset),
+            ServiceSpec::Trace { file, offset, reshape: None } => Self::trace(&load(Path::new(file))?, *offset),
+            ServiceSpec::Trace { file, offset, reshape: Some(reshape) } => {
+                Self::trace(&reshape.apply(&load(Path::new(file))?, *offset, file)?, Dur::ZERO)
+            }
             ServiceSpec::Cellular { preset, seed: own, offset } => {
                 let found = cellular::find_preset(preset).map_err(|e| ServiceError::Preset(e.to_string()))?;
                 let seed = own.unwrap_or_else(|| rng::derive(seed, rng::Purpose::Cellular, 0));

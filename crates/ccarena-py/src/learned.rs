@@ -133,6 +133,7 @@ fn moves(lever: Lever) -> &'static str {
         Lever::Window => "window",
         Lever::Rate => "rate",
         Lever::Alpha => "alpha",
+        Lever::Goal => "goal",
     }
 }
 

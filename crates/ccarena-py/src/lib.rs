@@ -1,10 +1,12 @@
 //! `ccarena._core`: the simulator for Python. Converts types, nothing else.
 
 mod errors;
+mod integer;
 mod learned;
 mod policy;
 mod simulate;
 mod traces;
+mod trials;
 mod worlds;
 
 use pyo3::prelude::*;
@@ -16,5 +18,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     learned::register(module)?;
     traces::register(module)?;
     policy::register(module)?;
-    worlds::register(module)
+    integer::register(module)?;
+    worlds::register(module)?;
+    trials::register(module)
 }

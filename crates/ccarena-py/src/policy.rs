@@ -12,7 +12,7 @@ use crate::errors;
 
 /// Policy(path): a trained policy, with inference in float32 by the same code as in a datapath.
 #[pyclass(frozen, module = "ccarena._core")]
-struct Policy(Arc<Inner>);
+pub struct Policy(pub Arc<Inner>);
 
 #[pymethods]
 impl Policy {

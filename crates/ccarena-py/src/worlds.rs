@@ -14,7 +14,7 @@ use crate::simulate::to_python;
 use crate::{errors, learned};
 
 /// A domain or a scenario from JSON; exactly one is given.
-fn source(domain_json: Option<&str>, scenario_json: Option<&str>) -> PyResult<Source> {
+pub fn source(domain_json: Option<&str>, scenario_json: Option<&str>) -> PyResult<Source> {
     match (domain_json, scenario_json) {
         (Some(text), None) => serde_json::from_str::<Domain>(text)
             .map(|d| Source::Domain(Box::new(d)))

@@ -9,6 +9,7 @@ use ccarena_cc::reader::At;
 use ccarena_cc::{Document, Dur, Rate, Time};
 use ccarena_net::ServiceSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
+use ccarena_net::reshape::Reshape;
 use ccarena_net::rng::{Purpose, Stream, derive};
 use ccarena_net::scenario::{AgentSpec, App, Flow, Link, Record, Scenario};
 use serde::de::Error as _;
@@ -73,12 +74,24 @@ pub struct LinkDomain {
     pub presets: Vec<String>,
     /// Trace files.
     pub traces: Vec<String>,
+    /// What is made of a recorded trace.
+    #[serde(default)]
+    pub augment: Option<Augment>,
+    /// Probability that over a recorded trace acknowledgements cross a trace, too.
+    #[serde(default)]
+    pub uplinks: f64,
+    /// Probability that receivers delay acknowledgements.
+    #[serde(default = "always")]
+    pub delayed_acks: f64,
     /// Base RTT in ms.
     pub rtt_ms: Range,
     /// Drop-tail limit in bandwidth-delay products of the mean rate.
     pub buffer_bdp: Option<Range>,
     /// Drop-tail limit in packets; takes precedence.
     pub buffer_packets: Option<Range>,
+    /// Probability that the queue has no limit.
+    #[serde(default)]
+    pub unlimited: f64,
     /// Probability of independent packet loss, on links that lose packets at all.
     pub loss: Range,
     /// Probability that a link does.
@@ -88,6 +101,43 @@ pub struct LinkDomain {
     pub signal: f64,
     /// Share of capacity that the agent offers.
     pub agent_headroom: f64,
+}
+
+/// Distribution of what is made of a recorded trace ([`Reshape`]).
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Augment {
+    /// Length of the piece in seconds.
+    pub length_s: Range,
+    /// Factor on its times.
+    pub stretch: Range,
+    /// Mean rate that it is brought to in Mbit/s.
+    pub mean_mbps: Range,
+    /// Grid of its times in ms.
+    pub grid_ms: Range,
+    /// Probability that outages are put into it.
+    pub outages: f64,
+    /// Mean time between outages in seconds.
+    pub outage_every_s: Range,
+    /// Mean length of an outage in seconds.
+    pub outage_s: Range,
+}
+
+impl Augment {
+    fn draw(&self, stream: &mut Stream) -> Reshape {
+        let seconds = |x: f64| Dur::from_secs_f64(x);
+        Reshape {
+            length: Some(seconds(self.length_s.uniform(stream))),
+            stretch: self.stretch.log_uniform(stream),
+            mean: Some(Rate::from_mbps(self.mean_mbps.log_uniform(stream))),
+            grid_ms: self.grid_ms.log_uniform(stream).round().max(1.0) as u32,
+            outages: stream.chance(self.outages).then(|| {
+                let every = seconds(self.outage_every_s.log_uniform(stream));
+                (every, seconds(self.outage_s.log_uniform(stream)))
+            }),
+            seed: stream.next_u64(),
+        }
+    }
 }
 
 /// Competing flows.
@@ -132,6 +182,9 @@ pub struct Learner {
     /// Its parameters.
     #[serde(default)]
     pub params: BTreeMap<String, f64>,
+    /// Parameters and inputs that every episode draws anew, the same for all learners.
+    #[serde(default)]
+    pub drawn: BTreeMap<String, Range>,
     /// How many of them share the bottleneck.
     #[serde(default = "one")]
     pub count: u32,
@@ -162,6 +215,9 @@ pub struct Domain {
     pub learner: Learner,
 }
 
+/// Rate of a link whose mean is not known; it only sizes the buffer.
+const TYPICAL: Rate = Rate(10_000_000);
+
 /// Fewest packets of a buffer that is given in bandwidth-delay products.
 const LEAST_BUFFER_PACKETS: u64 = 10;
 
@@ -188,6 +244,14 @@ impl Domain {
                 .then(|| AgentSpec { headroom: self.link.agent_headroom, ..AgentSpec::default() }),
             ..Link::default()
         };
+        let mut links = vec![link];
+        let traced = matches!(links[0].service, ServiceSpec::Trace { .. });
+        let uplink = traced && self.link.uplinks > 0.0 && stream.chance(self.link.uplinks);
+        if uplink {
+            let (name, service) = ("uplink".into(), self.uplink(stream));
+            links.push(Link { name, service, queue: QueueSpec::infinite(), delay: Dur::ZERO, ..Link::default() });
+        }
+        let delayed_ack = self.link.delayed_acks >= 1.0 || stream.chance(self.link.delayed_acks);
         let desired = vec![(Time::ZERO, Rate::from_mbps(self.learner.desired_mbps))];
         let mut flows: Vec<Flow> = (0..self.learner.count)
             .map(|i| Flow {
@@ -200,18 +264,31 @@ impl Domain {
             })
             .collect();
         flows.extend(self.competitors(stream, duration));
+        for flow in &mut flows {
+            flow.delayed_ack = delayed_ack;
+            if uplink {
+                (flow.path, flow.return_path, flow.base_rtt) = (vec![0], vec![1], Some(rtt));
+            }
+        }
+        let seed = stream.next_u64();
+        // Last, so that what else an episode draws is the same without them.
+        for (name, range) in &self.learner.drawn {
+            let value = range.log_uniform(stream);
+            for flow in &mut flows[..self.learner.count as usize] {
+                flow.params.insert(name.clone(), value);
+            }
+        }
         Scenario {
             duration,
-            seed: stream.next_u64(),
-            links: vec![link],
+            seed,
+            links,
             flows,
             record: Record { packets: false, reports: false, ..Record::default() },
         }
     }
 
-    /// A capacity and its mean (of a trace: a typical LTE rate, which only sizes the buffer).
+    /// A capacity and its mean (of a trace as it is recorded: a typical LTE rate).
     fn service(&self, stream: &mut Stream) -> (ServiceSpec, Rate) {
-        const TYPICAL: Rate = Rate(10_000_000);
         let Kinds { constant, random_steps, cellular, trace } = self.link.kinds;
         let cellular = if self.link.presets.is_empty() { 0.0 } else { cellular };
         let trace = if self.link.traces.is_empty() { 0.0 } else { trace };
@@ -230,16 +307,37 @@ impl Domain {
         }
         x -= trace;
         if x < 0.0 {
-            let file = self.link.traces[stream.below(self.link.traces.len() as u64) as usize].clone();
-            // Any offset is within the trace: it repeats.
-            let offset = Dur::from_secs_f64(stream.uniform(0.0, 1000.0));
-            return (ServiceSpec::Trace { file, offset }, TYPICAL);
+            return self.trace(stream);
         }
         let rate = Rate::from_mbps(self.link.rate_mbps.log_uniform(stream));
         (ServiceSpec::Constant(rate), rate)
     }
 
+    /// A recorded trace, of which there is one at least, and what is made of it.
+    fn trace(&self, stream: &mut Stream) -> (ServiceSpec, Rate) {
+        let file = self.link.traces[stream.below(self.link.traces.len() as u64) as usize].clone();
+        // Any offset is within the trace: it repeats.
+        let offset = Dur::from_secs_f64(stream.uniform(0.0, 1000.0));
+        let reshape = self.link.augment.map(|augment| augment.draw(stream));
+        let mean = reshape.and_then(|r| r.mean).unwrap_or(TYPICAL);
+        (ServiceSpec::Trace { file, offset, reshape }, mean)
+    }
+
+    /// A recorded trace at its own rate: what acknowledgements need does not grow and fall with the rate of the data's link.
+    fn uplink(&self, stream: &mut Stream) -> ServiceSpec {
+        match self.trace(stream).0 {
+            ServiceSpec::Trace { file, offset, reshape } => {
+                let reshape = reshape.map(|reshape| Reshape { mean: None, ..reshape });
+                ServiceSpec::Trace { file, offset, reshape }
+            }
+            other => other,
+        }
+    }
+
     fn queue(&self, stream: &mut Stream, mean: Rate, rtt: Dur) -> QueueSpec {
+        if self.link.unlimited > 0.0 && stream.chance(self.link.unlimited) {
+            return QueueSpec::infinite();
+        }
         if let Some(packets) = self.link.buffer_packets {
             return QueueSpec::droptail(Limit::Packets(packets.log_uniform(stream).round().max(1.0) as u32));
         }

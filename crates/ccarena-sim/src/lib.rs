@@ -1,6 +1,7 @@
 //! The event-driven, packet-level simulator: real transport machinery, many flows over many links, deterministic.
 //!
-//! [`Sim`] runs one scenario in virtual time. [`worlds`] steps many of them side by side for training.
+//! [`Sim`] runs one scenario in virtual time. [`worlds`] steps many of them side by side for training, [`trials`] scores
+//! whole runs.
 
 pub mod app;
 mod arrivals;
@@ -19,6 +20,7 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod sender;
 pub mod sim;
+pub mod trials;
 pub mod truth;
 pub mod worlds;
 
@@ -26,5 +28,6 @@ pub use build::SimError;
 pub use domain::Domain;
 pub use files::Files;
 pub use sim::{Sim, Stop};
+pub use trials::Trials;
 pub use truth::TRUTH;
 pub use worlds::{Source, StepOut, World, WorldError, Worlds};

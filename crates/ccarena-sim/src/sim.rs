@@ -324,7 +324,7 @@ impl Sim {
         self.flows.iter().enumerate().filter(|(_, f)| callers(f)).map(|(i, _)| i).collect()
     }
 
-    fn learned(&mut self, flow: usize) -> Option<&mut dyn LearnedController> {
+    pub(crate) fn learned(&mut self, flow: usize) -> Option<&mut dyn LearnedController> {
         self.flows.get_mut(flow)?.sender.controller().learned()
     }
 

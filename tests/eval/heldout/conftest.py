@@ -51,4 +51,4 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
 
 @pytest.fixture
 def evaluated(simulated: list[dict[str, Any]], tmp_path: Path) -> Evaluation:
-    return evaluate.evaluate(tmp_path / "policy.safetensors", seeds=1, duration_s=1.0)
+    return evaluate.evaluate([tmp_path / "policy.safetensors"], seeds=1, duration_s=1.0)

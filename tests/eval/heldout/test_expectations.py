@@ -25,7 +25,10 @@ META = {
 
 
 def Evaluation(**fields: Any) -> Bare:  # noqa: N802, as what it makes
-    return Bare(meta=META, **fields)
+    """With the record's expectations about the link sets that there are rows of."""
+    ran = {row["link_set"] for row in fields["rows"]}
+    about = [each for each in META["expectations"] if ran.intersection(each["links"])]
+    return Bare(meta={**META, "expectations": about}, **fields)
 
 
 def row(scheme: str, **figures: Any) -> dict[str, Any]:
@@ -69,6 +72,24 @@ def test_a_trace_on_which_cubic_delivered_nothing_compares_nobody() -> None:
     rows += [cellular(ACCT, "a", 40.0, 9.0), cellular(ACCT, "dead", None, 0.0)]
     (item,) = expectations.judge(Evaluation(rows=rows)).expectations
     assert item.values == {"queueing_delay_p95_ms_ratio": 0.4, "throughput_mbps_ratio": 0.9}
+
+
+def test_what_was_not_tested_is_neither_learned_nor_failed() -> None:
+    rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
+    verdict = expectations.judge(Bare(meta=META, rows=rows))
+    assert verdict.state == "not tested" and not verdict.learned
+    assert [(e.group, e.state) for e in verdict.expectations] == [
+        ("constant", "holds"),
+        ("steps", "not tested"),
+        ("cellular", "not tested"),
+    ]
+    expected = "verdict: not tested in full (1 of 3 expectations hold, 2 not tested): steps; cellular"
+    assert verdict.line == expected
+    made_up = [cellular("cubic", "a", 100.0, 10.0, synthetic=True), cellular(ACCT, "a", 99.0, 1.0, synthetic=True)]
+    (item,) = expectations.judge(Evaluation(rows=made_up)).expectations
+    assert item.state == "not tested" and item.measured.endswith("(made-up links)")
+    failing = expectations.judge(Bare(meta=META, rows=[row(ACCT, utilisation=0.5), row("cubic")]))
+    assert failing.state == "not learned" and "utilisation 50.0 %" in failing.line
 
 
 def test_faults_of_the_policy() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
-
-import pytest
 
 from ccarena.eval.heldout import expectations
 from ccarena.eval.heldout.evaluation import Evaluation
@@ -13,7 +12,6 @@ from ccarena.eval.heldout.page import write_page
 
 
 def test_the_page_is_one_file_without_network(evaluated: Evaluation, tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="the page needs plotly: pip install 'ccarena[report]'")
     progress = [
         {"decisions": 100 * k, "reward_mean": k, "entropy": 2.0, "zone_green": 0.5, "zone_yellow": 0.5}
         for k in range(20)
@@ -24,9 +22,10 @@ def test_the_page_is_one_file_without_network(evaluated: Evaluation, tmp_path: P
         path, evaluated, verdict, name="a <b> & c", progress=progress, config="seed: 1", repeat=["python train.py"]
     )
     page = path.read_text("utf-8")
-    assert "<title>ccarena: a &lt;b&gt; &amp; c</title>" in page
+    assert "<title>a &lt;b&gt; &amp; c · ccarena</title>" in page
     assert page.count("<script") - page.count("</script>") == 0
     body = re.sub(r"<script.*?</script>", "", page, flags=re.S)
     assert not re.search(r"""(src|href)=["']https?:""", body)
-    assert body.count('class="figure"') == 3 + len(evaluated.series) + 2
+    assert body.count("<figure") == 5 + len(evaluated.series)
+    assert all(html.escape(f"{one['group']}: {one['link']}") in body for one in evaluated.series)
     assert all(text in body for text in ("Expectations", "python train.py", "seed: 1", "one RTT late", "Sprout"))

@@ -184,7 +184,7 @@ impl<B: Base + 'static> Composed<B> {
         } else {
             self.monitor.extend_span(ended.length_most);
         }
-        self.base.on_period(&ended, self.monitor.target(self.plan.wire_bytes));
+        self.base.on_period(now, &ended, self.monitor.target(self.plan.wire_bytes));
         self.ended = ended;
     }
 
@@ -330,7 +330,7 @@ impl<B: Base + 'static> LearnedController for Composed<B> {
         self.case = 0;
         self.write_report(&ended);
         self.action_before = self.action;
-        self.base.on_period(&ended, self.monitor.target(self.plan.wire_bytes));
+        self.base.on_period(now, &ended, self.monitor.target(self.plan.wire_bytes));
         self.ended = ended;
         self.decision_due = false;
         self.asked = false;

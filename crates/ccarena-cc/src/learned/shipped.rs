@@ -31,6 +31,7 @@ shipped! {
     AURORA "aurora";
     HYVAR "hyvar";
     ORCA "orca";
+    PILOT "pilot";
 }
 
 /// The shipped document called `name`.

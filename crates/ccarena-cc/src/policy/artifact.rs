@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
@@ -40,7 +40,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     }
     let normalisation = file.normalisation(contract.observation_len)?;
     file.refuse_unused()?;
-    Ok(Policy { contract, normalisation, plan: Plan::new(&graph), graph, metadata: metadata.0 })
+    Ok(Policy {
+        contract,
+        normalisation,
+        plan: Plan::new(&graph),
+        graph,
+        metadata: metadata.0,
+        integer: OnceLock::new(),
+    })
 }
 
 struct Metadata(HashMap<String, String>);

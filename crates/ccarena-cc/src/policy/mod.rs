@@ -8,12 +8,13 @@
 pub mod artifact;
 pub mod error;
 pub mod graph;
+pub mod integer;
 mod kernels;
 mod math;
 mod plan;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use self::error::PolicyError;
 pub use self::graph::Graph;
@@ -29,6 +30,7 @@ pub struct Policy {
     graph: Graph,
     plan: Plan,
     metadata: std::collections::HashMap<String, String>,
+    integer: OnceLock<Result<integer::Program, PolicyError>>,
 }
 
 /// What a policy was trained for: it decides for flows of this document alone.
@@ -95,6 +97,14 @@ impl Policy {
     #[must_use]
     pub fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
+    }
+
+    /// Its integer form, made when it is first asked for.
+    ///
+    /// # Errors
+    /// As [`integer::Program::of`].
+    pub fn integer(&self) -> Result<&integer::Program, PolicyError> {
+        self.integer.get_or_init(|| integer::Program::of(self)).as_ref().map_err(Clone::clone)
     }
 
     /// Memory for a new flow.

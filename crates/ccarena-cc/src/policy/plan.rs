@@ -186,7 +186,7 @@ fn kernel(graph: &Graph, op: &Op, inputs: &[ValueId], output: ValueId) -> (Kerne
 }
 
 /// For each entry of `shape`, the index of the entry of a value of shape `from` that is repeated there.
-fn repeated(from: &[usize], shape: &[usize]) -> Vec<u32> {
+pub(super) fn repeated(from: &[usize], shape: &[usize]) -> Vec<u32> {
     let lead = shape.len() - from.len();
     let index = |mut flat: usize| {
         let (mut index, mut step) = (0, 1);
@@ -205,7 +205,7 @@ fn repeated(from: &[usize], shape: &[usize]) -> Vec<u32> {
 }
 
 /// For each entry of a value with its `axes` in another order, the index of that entry in the value of shape `from`.
-fn transposed(from: &[usize], axes: &[usize]) -> Vec<u32> {
+pub(super) fn transposed(from: &[usize], axes: &[usize]) -> Vec<u32> {
     let index = |mut flat: usize| {
         let mut index = 0;
         for &axis in axes.iter().rev() {
@@ -217,6 +217,6 @@ fn transposed(from: &[usize], axes: &[usize]) -> Vec<u32> {
     (0..count(from)).map(index).collect()
 }
 
-fn expanded(tensor: &Tensor, shape: &[usize]) -> Vec<f32> {
+pub(super) fn expanded(tensor: &Tensor, shape: &[usize]) -> Vec<f32> {
     repeated(&tensor.shape, shape).into_iter().map(|i| tensor.data[i as usize]).collect()
 }

@@ -93,25 +93,30 @@ static __always_inline void put_in_force(struct sock *sk, struct flow *flow, str
 
 static __always_inline void take_answer(struct sock *sk, struct flow *flow, u64 now)
 {
-	struct answer *entry = bpf_map_lookup_elem(&answers, &flow->id), new;
+	struct answer *entry = flow->silent ? NULL : bpf_map_lookup_elem(&answers, &flow->id), new;
 	struct signal *signal;
+	bool desires;
 
 	if (!entry)
 		return;
-	if (config.option && entry->desired_kbps && entry->desired_kbps != flow->answer.desired_kbps) {
-		signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-		if (signal) {
-			signal->desired_kbps = entry->desired_kbps;
-			flow->answer.desired_kbps = entry->desired_kbps;
-		}
-	}
-	if (entry->sequence == flow->answer.sequence)
+	desires = config.option && entry->desired_kbps && entry->desired_kbps != flow->answer.desired_kbps;
+	if (!desires && entry->sequence == flow->answer.sequence)
 		return;
 	new = *entry;
-	/* The entry may be replaced while it is read. */
-	if (new.sequence != *(volatile u64 *)&entry->sequence)
+	/* While it is read the entry may be replaced, and its memory become another flow's: the next ACK looks again. */
+	barrier();
+	if (new.flow != flow->id || *(volatile u64 *)&entry->flow != flow->id ||
+	    *(volatile u64 *)&entry->sequence != new.sequence)
 		return;
-	put_in_force(sk, flow, &new, now);
+	if (desires) {
+		signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (signal) {
+			signal->desired_kbps = new.desired_kbps;
+			flow->answer.desired_kbps = new.desired_kbps;
+		}
+	}
+	if (new.sequence != flow->answer.sequence)
+		put_in_force(sk, flow, &new, now);
 }
 
 /* An answer waits for the next ACK. */
@@ -119,7 +124,7 @@ static __always_inline bool is_answered(struct flow *flow)
 {
 	struct answer *entry = bpf_map_lookup_elem(&answers, &flow->id);
 
-	return entry && entry->sequence != flow->answer.sequence;
+	return entry && entry->flow == flow->id && entry->sequence != flow->answer.sequence;
 }
 
 /* Nobody answers: nothing of ours may hold the socket. */
@@ -365,6 +370,7 @@ void BPF_PROG(bridge_init, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct flow *flow;
 	u64 now = bpf_ktime_get_ns(), cookie = sk->__sk_common.skc_cookie.counter;
+	u64 in_flight = tp->snd_nxt - tp->snd_una;
 
 	cubictcp_init(sk);
 	flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
@@ -372,12 +378,18 @@ void BPF_PROG(bridge_init, struct sock *sk)
 		return;
 	flow->id = cookie ? cookie : 1ull << 63 | __sync_fetch_and_add(&opened, 1);
 	flow->begun_ns = now;
+	/* In mid-connection, what was before is not ours, but for what is in flight. */
 	flow->first_acked = tp->bytes_acked;
+	flow->first_sent = tp->bytes_sent - (in_flight < tp->bytes_sent ? in_flight : tp->bytes_sent);
+	flow->first_retransmitted = tp->bytes_retrans;
+	flow->delivered_bytes = (u64)tp->sacked_out * tp->mss_cache;
 	flow->delivered_seen = tp->delivered;
 	flow->lost_seen = tp->lost;
 	flow->ce_seen = tp->delivered_ce;
 	flow->fallback = 1;
 	flow->answer.beta = 1000;
+	flow->uid = sk->sk_uid.val;
+	flow->silent = !enter(flow->uid, now);
 	take_answer(sk, flow, now);
 	pace(sk, flow);
 	tell(sk, flow, EVENT_OPENED, ca_state(sk), now);
@@ -390,19 +402,41 @@ void BPF_PROG(bridge_release, struct sock *sk)
 
 	if (!flow)
 		return;
+	flow->closed = 1;
 	tell(sk, flow, EVENT_CLOSED, ca_state(sk), bpf_ktime_get_ns());
-	bpf_map_delete_elem(&answers, &flow->id);
+	if (!flow->silent) {
+		bpf_map_delete_elem(&answers, &flow->id);
+		leave(flow->uid);
+	}
 	if (flow->paces)
 		sk->sk_pacing_status = SK_PACING_NONE;
 	bpf_sk_storage_delete(&flows, sk);
 	bpf_sk_storage_delete(&signals, sk);
 }
 
-/* User space writes the name. */
+/* The list of flows: a struct event for each, to whoever reads it. */
+SEC("iter/bpf_sk_storage_map")
+int list(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct flow *flow = ctx->value;
+	struct sock *sk = ctx->sk;
+	struct tcp_sock *tp;
+	struct event e;
+
+	if (!sk || !flow || flow->silent || flow->closed)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	describe(&e, tp, flow, EVENT_LISTED, ca_state((struct sock *)tp), bpf_ktime_get_ns());
+	bpf_seq_write(ctx->meta->seq, &e, sizeof(e));
+	return 0;
+}
+
+/* User space writes the name and, unless asked otherwise, leaves the control to those with CAP_NET_ADMIN. */
 SEC(".struct_ops.link")
 struct tcp_congestion_ops bridge = {
 	.name = "ccarena",
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.init = (void *)bridge_init,
 	.release = (void *)bridge_release,
 	.ssthresh = (void *)bridge_ssthresh,

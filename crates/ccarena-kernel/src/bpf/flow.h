@@ -41,6 +41,8 @@ struct flow {
 
 	/* Totals in 64 bits, and the kernel's counters that they follow. */
 	u64 first_acked; /* bytes_acked when the flow began */
+	u64 first_sent;
+	u64 first_retransmitted;
 	u64 delivered_bytes;
 	u64 delivered;
 	u64 prior_delivered;
@@ -52,11 +54,14 @@ struct flow {
 	u32 prior_in_flight;
 	u32 min_rtt_us;
 	u32 prr_delivered;
+	u32 uid;	     /* whose quota it counts against */
 	u32 credit;	     /* thousandths of acknowledged segments that growth has not used */
 	u8 fallback;
 	u8 reduces;	     /* the window is on its way down */
 	u8 undone;
 	u8 paces;	     /* we have set sk_pacing_status */
+	u8 silent;	     /* beyond a quota: CUBIC, and user space hears nothing of it */
+	u8 closed;
 
 	struct answer answer;
 	struct sums sums;
@@ -76,7 +81,7 @@ struct {
 	__type(value, struct signal);
 } signals SEC(".maps");
 
-/* Sized by user space. */
+/* Sized by user space, as is `answers`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -92,6 +97,11 @@ struct {
 } answers SEC(".maps");
 
 const volatile struct config config SEC(".rodata.config");
+
+/* Events that were not told, of all flows. User space compares it with what it has seen, and reads the list of flows. */
+u64 untold SEC(".data.untold") = 0;
+
+#include "quota.h"
 
 /* Adds what an ACK says. */
 static __always_inline void measure(struct flow *flow, struct tcp_sock *tp, const struct rate_sample *rs)
@@ -155,56 +165,39 @@ static __always_inline u32 rto_us(struct tcp_sock *tp)
 	return rto < 120 * USEC_PER_SEC ? rto : 120 * USEC_PER_SEC;
 }
 
-/* Tells user space what the interval measured and begins the next one. */
-static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 state, u64 now)
+/* Reports leave a quarter of the ring buffer to what is told once. */
+static __always_inline bool has_room(u32 kind)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct sock_common *common = &sk->__sk_common;
-	struct sums *sums = &flow->sums;
-	struct signal *signal;
-	struct event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	u64 size = bpf_ringbuf_query(&events, BPF_RB_RING_SIZE);
 
-	if (kind == EVENT_REPORT && !flow->asked_ns)
-		flow->asked_ns = now;
-	if (!e) {
-		/* The sums wait for the next event. */
-		flow->dropped++;
-		flow->sequence++;
-		return 0;
-	}
+	return kind != EVENT_REPORT || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < size - size / 4;
+}
+
+/* Everything but what the interval has measured. */
+static __always_inline void describe(struct event *e, struct tcp_sock *tp, struct flow *flow, u32 kind, u32 state, u64 now)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	struct sock_common *common = &sk->__sk_common;
+
 	__builtin_memset(e, 0, sizeof(*e));
 	e->cookie = flow->id;
-	e->sequence = flow->sequence++;
+	e->sequence = flow->sequence;
 	e->now_ns = now;
 	e->interval_ns = now - flow->begun_ns;
-	e->acked_bytes = sums->acked_bytes;
-	e->lost_bytes = (u64)sums->lost * tp->mss_cache;
-	e->rtt_sum_us = sums->rtt_us;
-	e->rate_bytes = sums->rate_bytes;
 	e->delivered_bytes = flow->delivered_bytes;
-	e->sent_bytes = tp->bytes_sent;
-	e->retransmitted_bytes = tp->bytes_retrans;
+	e->sent_bytes = tp->bytes_sent - flow->first_sent;
+	e->retransmitted_bytes = tp->bytes_retrans - flow->first_retransmitted;
 	e->snd_una = tp->bytes_acked - flow->first_acked;
 	e->snd_nxt = snd_nxt(flow, tp);
 	e->delivered_packets = flow->delivered;
 	e->prior_delivered_packets = flow->prior_delivered;
 	e->dropped = flow->dropped;
 	e->pacing_bytes_per_s = sk->sk_pacing_rate;
-	e->idle_ns = flow->pending & FLAG_RESTART ? now - flow->acked_ns : 0;
 	e->answer_sequence = flow->answer.sequence;
 	e->answered_ns = flow->answer.answered_ns;
 	e->enforced_ns = flow->enforced_ns;
 	e->kind = kind;
-	e->flags = flow->pending | (flow->fallback ? FLAG_FALLBACK : 0) |
-		   (tcp_is_cwnd_limited(tp) ? FLAG_CWND_LIMITED : 0) | (tp->app_limited ? FLAG_APP_LIMITED : 0) |
-		   (sums->rate_app_limited ? FLAG_RATE_APP_LIMITED : 0);
-	e->acked_packets = sums->acked;
-	e->lost_packets = sums->lost;
-	e->ce_packets = sums->ce;
-	e->rtt_count = sums->rtt_count;
-	e->rtt_min_us = sums->rtt_min_us;
-	e->rtt_last_us = sums->rtt_last_us;
-	e->rate_interval_us = sums->rate_interval_us;
+	e->flags = flow->fallback ? FLAG_FALLBACK : 0;
 	e->srtt_us = tp->srtt_us >> 3;
 	e->min_rtt_us = flow->min_rtt_us;
 	e->rto_us = rto_us(tp);
@@ -227,6 +220,46 @@ static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 sta
 		e->local_address[0] = common->skc_rcv_saddr;
 		e->remote_address[0] = common->skc_daddr;
 	}
+}
+
+/* Tells user space what the interval measured and begins the next one. */
+static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 state, u64 now)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct sums *sums = &flow->sums;
+	struct signal *signal;
+	struct event *e = NULL;
+
+	if (flow->silent)
+		return 0;
+	if (kind == EVENT_REPORT && !flow->asked_ns)
+		flow->asked_ns = now;
+	if (has_room(kind) && (kind == EVENT_REPORT || may_change(flow->uid, now)))
+		e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e) {
+		/* The sums wait for the next event. */
+		flow->dropped++;
+		flow->sequence++;
+		__sync_fetch_and_add(&untold, 1);
+		return 0;
+	}
+	describe(e, tp, flow, kind, state, now);
+	flow->sequence++;
+	e->idle_ns = flow->pending & FLAG_RESTART ? now - flow->acked_ns : 0;
+	e->flags |= flow->pending | (tcp_is_cwnd_limited(tp) ? FLAG_CWND_LIMITED : 0) |
+		    (tp->app_limited ? FLAG_APP_LIMITED : 0) |
+		    (sums->rate_app_limited ? FLAG_RATE_APP_LIMITED : 0);
+	e->acked_bytes = sums->acked_bytes;
+	e->lost_bytes = (u64)sums->lost * tp->mss_cache;
+	e->rtt_sum_us = sums->rtt_us;
+	e->rate_bytes = sums->rate_bytes;
+	e->acked_packets = sums->acked;
+	e->lost_packets = sums->lost;
+	e->ce_packets = sums->ce;
+	e->rtt_count = sums->rtt_count;
+	e->rtt_min_us = sums->rtt_min_us;
+	e->rtt_last_us = sums->rtt_last_us;
+	e->rate_interval_us = sums->rate_interval_us;
 	if (config.option) {
 		signal = bpf_sk_storage_get(&signals, sk, 0, 0);
 		if (signal) {

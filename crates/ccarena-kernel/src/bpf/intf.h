@@ -15,6 +15,7 @@ enum {
 	EVENT_OPENED = 1, /* the congestion control took the socket: before its first ACK */
 	EVENT_REPORT = 2, /* a decision interval has ended, or one of the EVENT_* flags below happened */
 	EVENT_CLOSED = 3, /* it gave the socket up; carries what the last interval measured */
+	EVENT_LISTED = 4, /* not in the ring buffer: a line of the list of flows, without what the interval measures */
 };
 
 /* event.flags */
@@ -46,6 +47,9 @@ enum {
 #define INTERVAL_WINDOW 0xffffffffu /* answer.interval_us: report once per window of data */
 #define RATE_UNLIMITED 0xffffffffu  /* a rate in kbit/s: no limit */
 
+/* Of all that this file says, and of the maps' names and keys: raised by whoever changes any of it. */
+#define ABI 1
+
 struct event {
 	__u64 cookie;	   /* SO_COOKIE; if none was made by then, a number of ours with the highest bit set */
 	__u64 sequence;	   /* of this socket, from 0 (EVENT_OPENED) on */
@@ -58,9 +62,9 @@ struct event {
 	__u64 rtt_sum_us;  /* of rtt_count samples */
 	__u64 rate_bytes;  /* the highest delivery-rate sample: rate_bytes over rate_interval_us; 0 if none was taken */
 
-	/* Totals. */
+	/* Totals, from the moment on that the congestion control took the socket. */
 	__u64 delivered_bytes;
-	__u64 sent_bytes; /* retransmissions included */
+	__u64 sent_bytes; /* retransmissions included, and what was in flight at that moment */
 	__u64 retransmitted_bytes;
 	__u64 snd_una; /* bytes from the first one of the connection on */
 	__u64 snd_nxt;
@@ -106,6 +110,7 @@ struct event {
 
 /* By cookie in map `answers`. */
 struct answer {
+	__u64 flow;		  /* its key again: the element of the map may be reused while it is read */
 	__u64 sequence;		  /* a new number makes it a new answer; from 1 on */
 	__u64 report;		  /* event.sequence of the last event taken into account */
 	__u64 pacing_bytes_per_s; /* 0: the window alone paces */
@@ -125,10 +130,14 @@ struct answer {
 
 /* Constants of a loaded bridge (.rodata). */
 struct config {
+	__u64 abi;		 /* ABI; stays first, so that every version finds it */
 	__u64 deadline_ns;	 /* without an answer to a report for so long, or for 4 intervals: CUBIC */
 	__u32 option;		 /* write, parse and echo the TCP option */
-	__u32 every_namespace; /* in all network namespaces, not only in those of map `namespaces` */
+	__u32 every_namespace;	 /* in all network namespaces, not only in those of map `namespaces` */
+	__u32 sockets_per_user;	 /* more of them are the kernel's CUBIC's; 0: no bound */
+	__u32 changes_per_s;	 /* EVENT_OPENED and EVENT_CLOSED of a user; 0: no bound */
 	char name[16];		 /* of the congestion control, by which the option knows its sockets */
+	char before[16];	 /* net.ipv4.tcp_congestion_control when it was attached */
 };
 
 #endif

@@ -25,9 +25,15 @@ typedef _Bool bool;
 #define NULL ((void *)0)
 
 enum { BPF_ANY = 0 };
-enum bpf_map_type { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_SK_STORAGE = 24, BPF_MAP_TYPE_RINGBUF = 27 };
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -48,9 +54,6 @@ enum { SK_PACING_NONE = 0, SK_PACING_NEEDED = 1, SK_PACING_FQ = 2 };
 enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
 
 enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS };
-
-/* tcp_congestion_ops.flags: any namespace may choose it. */
-#define TCP_CONG_NON_RESTRICTED 1
 
 /* What cong_control's `flag` says of the ACK (net/ipv4/tcp_input.c). */
 #define ACK_DATA_ACKED 0x04	   /* FLAG_DATA_ACKED */
@@ -93,12 +96,17 @@ struct sock_common {
 	atomic64_t skc_cookie;
 } RELOCATED;
 
+typedef struct {
+	u32 val;
+} kuid_t;
+
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	u32 sk_pacing_status;
 	u32 sk_mark;
+	kuid_t sk_uid;
 	struct sock_cgroup_data sk_cgrp_data;
 } RELOCATED;
 
@@ -164,7 +172,7 @@ struct rate_sample {
 	bool is_app_limited;
 } RELOCATED;
 
-/* `name` comes first, where user space writes it before loading (src/objects.rs). */
+/* `name` and `flags` come first, where user space writes them before loading (src/objects.rs). */
 struct tcp_congestion_ops {
 	char name[16];
 	u32 flags;
@@ -179,6 +187,17 @@ struct tcp_congestion_ops {
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
 };
+
+/* kernel/bpf/bpf_iter.c, net/core/bpf_sk_storage.c: the context of a program that is run for each entry of a map. */
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} RELOCATED;
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct sock *sk;
+	void *value;
+} RELOCATED;
 
 static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
 {

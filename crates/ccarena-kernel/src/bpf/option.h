@@ -136,8 +136,8 @@ static __always_inline void parse(struct bpf_sock_ops *ctx, struct bpf_sock *sk)
 	signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!signal)
 		return;
-	/* An echo counts where something was advertised. */
-	if (echoed && signal->desired_kbps)
+	/* An echo counts where something was advertised, and no more than that: routers only lower it. */
+	if (echoed && echoed <= signal->desired_kbps)
 		signal->advertised_kbps = echoed;
 	if (advertised) {
 		if (!signal->echo_kbps)

@@ -152,12 +152,22 @@ u32 BPF_PROG(wcc_undo_cwnd, struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
+/* A weight of this socket's own ends with it. */
+SEC("struct_ops")
+void BPF_PROG(wcc_release, struct sock *sk)
+{
+	struct weight_key key = { sk->__sk_common.skc_cookie.counter, BY_COOKIE };
+
+	if (key.id)
+		bpf_map_delete_elem(&weights, &key);
+}
+
 #define CONGESTION_CONTROL(scheme)                                \
 	SEC(".struct_ops.link")                                   \
 	struct tcp_congestion_ops scheme = {                      \
 		.name = #scheme,                                  \
-		.flags = TCP_CONG_NON_RESTRICTED,                 \
 		.init = (void *)scheme##_init,                    \
+		.release = (void *)wcc_release,                   \
 		.cong_avoid = (void *)wcc_cong_avoid,             \
 		.ssthresh = (void *)wcc_ssthresh,                 \
 		.set_state = (void *)wcc_set_state,               \

@@ -80,6 +80,20 @@ impl Feed {
         Bytes(u64::from(packets) * self.mss)
     }
 
+    /// Begins at `event`, in the middle of a connection: nothing before it will be told.
+    pub fn join(&mut self, event: &Event) {
+        self.at = self.time(event.now_ns);
+        self.sent_at = self.at;
+        self.snd_una = event.snd_una;
+        self.delivered = event.delivered_packets;
+        self.in_flight = self.packets(event.in_flight_packets);
+        self.sent = event.sent_bytes.div_ceil(self.mss);
+        if let Some(outstanding) = &mut self.outstanding {
+            outstanding.clear();
+            outstanding.extend(self.sent.saturating_sub(event.in_flight_packets.into())..self.sent);
+        }
+    }
+
     /// Tells `controller` of `event`; `after` is called after each acknowledgement, when a decision may be due.
     pub fn tell(
         &mut self,

@@ -34,6 +34,8 @@ pub struct Totals {
 pub struct Socket {
     driver: Driver,
     feed: Feed,
+    /// When it became ours; 0 if that was before its first event.
+    pub(super) since_ns: u64,
     /// Answers so far, and the last event that they take into account.
     sequence: u64,
     heard: u64,
@@ -109,6 +111,7 @@ impl Socket {
         Self {
             driver,
             feed,
+            since_ns: 0,
             sequence: 0,
             heard: 0,
             delivered: 0,
@@ -117,6 +120,16 @@ impl Socket {
             observation,
             report,
         }
+    }
+
+    /// Goes on from where `event` found the connection: what was before it is nobody's news, and the kernel may have the
+    /// answers of another daemon.
+    pub fn join(&mut self, event: &Event) {
+        self.since_ns = event.now_ns;
+        self.sequence = event.answer_sequence;
+        self.heard = event.sequence;
+        self.delivered = event.delivered_packets;
+        self.feed.join(event);
     }
 
     /// The flow that it belongs to.
@@ -223,6 +236,7 @@ impl Socket {
         let known = std::mem::replace(&mut self.known, controller.window());
         let multiplier = if cubic { self.known.0 as f64 / known.0.max(1) as f64 } else { 1.0 };
         Answer {
+            flow: 0,
             sequence: self.sequence,
             report: self.heard,
             pacing_bytes_per_s: controller.pacing_rate().map_or(0, |rate| (rate.0 / 8).max(1)),

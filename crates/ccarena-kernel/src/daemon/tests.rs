@@ -4,7 +4,7 @@ use ccarena_cc::{Config, all_schemes, build};
 use proptest::prelude::*;
 
 use super::*;
-use crate::intf::{BASE_CUBIC, BASE_HOLD, CA_RECOVERY, EVENT_REPORT, FLAG_EPISODE, FLAG_RECOVERY};
+use crate::intf::{BASE_CUBIC, BASE_HOLD, CA_RECOVERY, EVENT_LISTED, EVENT_REPORT, FLAG_EPISODE, FLAG_RECOVERY};
 
 const MSS: u32 = 1448;
 
@@ -254,4 +254,82 @@ fn a_timer_asks_while_the_datapath_is_silent() {
     let (_, answer) = daemon.act(0, 50.0, Time(60_000_000)).unwrap().unwrap();
     assert_eq!(answer.window_packets, 50);
     assert_eq!(daemon.flows[0].decisions, 3);
+}
+
+/// A socket in the middle of its life, as the kernel lists it.
+fn listed(cookie: u64, now_ns: u64) -> Event {
+    Event {
+        cookie,
+        kind: EVENT_LISTED,
+        sequence: 900,
+        now_ns,
+        sent_bytes: 9000 * u64::from(MSS),
+        delivered_packets: 8900,
+        snd_una: 8900 * u64::from(MSS),
+        snd_nxt: 9000 * u64::from(MSS),
+        in_flight_packets: 100,
+        answer_sequence: 500,
+        mss: MSS,
+        ..Event::default()
+    }
+}
+
+#[test]
+fn sockets_are_those_that_the_kernel_lists() {
+    let mut daemon = Daemon::new(0, 1, Box::new(|event| (event.cookie != 3).then(|| driver("vegas", 0))));
+    for cookie in [1, 2, 3] {
+        daemon.on_event(&Event { cookie, kind: EVENT_OPENED, now_ns: 10, ..Event::default() }, &mut |_| ());
+    }
+    // The end of 1 was lost, and the beginning of 4; 5 opened while the list was made; 3 is not ours.
+    daemon.on_event(&Event { cookie: 5, kind: EVENT_OPENED, now_ns: 25, ..Event::default() }, &mut |_| ());
+    let replies = daemon.reconcile(&[listed(2, 21), listed(3, 22), listed(4, 23)], 20);
+    let mut living: Vec<u64> = daemon.cookies().collect();
+    living.sort_unstable();
+    assert_eq!(living, [2, 4, 5]);
+    let answers: Vec<_> = replies.iter().map(|(cookie, answer)| (*cookie, answer.sequence, answer.report)).collect();
+    assert_eq!(answers, [(4, 501, 900)], "the kernel takes the answer for a new one");
+    assert!(daemon.reconcile(&[listed(2, 31), listed(3, 32), listed(4, 33)], 30).is_empty());
+    assert_eq!(daemon.sockets(), 2);
+    // Refused once is enough, until the socket has gone.
+    assert!(daemon.on_event(&Event { kind: EVENT_REPORT, ..listed(3, 40) }, &mut |_| ()).is_none());
+    assert_eq!(daemon.refused.len(), 1);
+    daemon.reconcile(&[], 50);
+    assert_eq!((daemon.sockets(), daemon.refused.len()), (0, 0));
+}
+
+#[test]
+fn a_socket_whose_opening_was_lost_is_taken_up_by_its_first_report() {
+    let mut daemon = Daemon::new(0, 1, Box::new(|_| Some(driver("vegas", 0))));
+    let (_, answer) = daemon.on_event(&Event { kind: EVENT_REPORT, ..listed(8, 5) }, &mut |_| ()).unwrap();
+    assert_eq!((daemon.sockets(), answer.sequence), (1, 501));
+    assert!(daemon.on_event(&Event { kind: EVENT_CLOSED, ..listed(9, 6) }, &mut |_| ()).is_none());
+    assert_eq!(daemon.sockets(), 1);
+}
+
+#[test]
+fn what_was_before_a_daemon_joined_is_not_told_as_one_interval() {
+    let mut recorder = crate::daemon::testing::Recorder { tracks: true, ..Default::default() };
+    let mut feed = Feed::new(&recorder, MSS, 0);
+    let joined = listed(7, 1_000_000_000);
+    feed.join(&joined);
+    let next = Event {
+        kind: EVENT_REPORT,
+        now_ns: 1_010_000_000,
+        acked_packets: 10,
+        acked_bytes: 10 * u64::from(MSS),
+        delivered_packets: joined.delivered_packets + 10,
+        snd_una: joined.snd_una + 10 * u64::from(MSS),
+        sent_bytes: joined.sent_bytes + 12 * u64::from(MSS),
+        snd_nxt: joined.snd_nxt + 12 * u64::from(MSS),
+        in_flight_packets: 102,
+        rtt_count: 1,
+        rtt_sum_us: 20_000,
+        rtt_min_us: 20_000,
+        ..joined
+    };
+    feed.tell(&next, &mut recorder, |_, _| ());
+    assert_eq!(recorder.sent.len(), 12);
+    assert_eq!(recorder.acked_numbers, (8900..8910).collect::<Vec<u64>>(), "the oldest in flight");
+    let [ack] = recorder.acks.as_slice() else { panic!("{:?}", recorder.acks) };
+    assert_eq!((ack.acked.0, ack.now), (10 * u64::from(MSS), Time(1_010_000_000)));
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{AckPolicy, AgentSpec, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
+use crate::reshape::Reshape;
 use crate::service::ServiceSpec;
 
 /// No scenario has more links, nor more flows.
@@ -94,7 +95,7 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
         "constant" => vec!["rate_mbps"],
         "steps" => vec!["steps"],
         "random_steps" => vec!["min_mbps", "max_mbps", "period_s"],
-        "trace" => vec!["file", "offset_ms"],
+        "trace" => vec!["file", "offset_ms", "reshape"],
         _ => vec!["preset", "seed", "offset_ms"],
     };
     let (kind, o) = at.tagged("service", &["constant", "steps", "random_steps", "trace", "cellular"], fields)?;
@@ -115,6 +116,7 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
         "trace" => ServiceSpec::Trace {
             file: o.require("file", "the path of a mahimahi trace")?.text("the path of a mahimahi trace")?.into(),
             offset: offset(&o)?,
+            reshape: o.maybe("reshape", reshape)?,
         },
         _ => {
             let presets: Vec<&str> = cellular::PRESETS.iter().map(|p| p.name).collect();
@@ -124,6 +126,24 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
                 offset: offset(&o)?,
             }
         }
+    })
+}
+
+/// What is made of a trace.
+fn reshape(at: &At<'_>) -> Result<Reshape> {
+    let o = at.object(&["length_s", "stretch", "mean_mbps", "grid_ms", "outages", "seed"])?;
+    let outages = |at: &At<'_>| {
+        let o = at.object(&["every_s", "mean_s"])?;
+        let seconds = |field| o.require(field, "seconds")?.seconds(0.001);
+        Ok((seconds("every_s")?, seconds("mean_s")?))
+    };
+    Ok(Reshape {
+        length: o.maybe("length_s", |at| Ok(Dur::from_secs_f64(at.number(0.1, 600.0)?)))?,
+        stretch: o.or("stretch", 1.0, |at| at.number(0.1, 10.0))?,
+        mean: o.maybe("mean_mbps", |at| Ok(Rate::from_mbps(at.number(0.01, 1000.0)?)))?,
+        grid_ms: o.or("grid_ms", 1, |at| at.small(1, 1000))?,
+        outages: o.maybe("outages", outages)?,
+        seed: o.or("seed", 0, |at| at.whole(0, u64::MAX))?,
     })
 }
 
@@ -414,10 +434,18 @@ fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
         return at.fail(format!("null, because scheme {:?} takes no policy", scheme.name));
     }
     if at.value.is_object() {
-        let action = at.object(&["constant"])?.require("constant", "an action")?;
+        let o = at.object(&["constant", "integer"])?;
+        if let Some(file) = o.get("integer") {
+            if o.get("constant").is_some() {
+                return at.fail("either `integer` or `constant`");
+            }
+            return Ok(PolicySpec::Integer(file.text("the path of a policy artifact")?.into()));
+        }
+        let action = o.require("constant", "an action, or `integer: FILE`")?;
         return Ok(PolicySpec::Constant(action.number(-1e9, 1e9)?));
     }
-    Ok(PolicySpec::Artifact(at.text("the path of a policy artifact, or {constant: ACTION}")?.into()))
+    let expected = "the path of a policy artifact, {integer: FILE} to infer it in integers, or {constant: ACTION}";
+    Ok(PolicySpec::Artifact(at.text(expected)?.into()))
 }
 
 fn weight(at: &At<'_>, scheme: &Chosen) -> Result<f64> {

@@ -30,7 +30,7 @@ fn full() -> Value {
              "sack": false, "slow_start": false, "delayed_ack": false, "initial_window": 4, "receive_window_packets": 40, "mss_bytes": 1200,
              "header_bytes": 40, "ack_bytes": 40, "count": 3},
             {"scheme": "acct", "policy": {"constant": 3}, "ack_policy": {"type": "quic", "packets": 4, "rtt_fraction": 0.5}, "min_rto_ms": 1000, "app": {"type": "onoff", "rate_mbps": 1, "on_s": 2, "off_s": 1}},
-            {"scheme": "acct", "policy": "a.safetensors", "burst_bytes": 65536, "app": {"type": "transfers", "sizes_bytes": [1, 2000], "gap_s": 1}},
+            {"scheme": "acct", "policy": {"integer": "a.safetensors"}, "burst_bytes": 65536, "app": {"type": "transfers", "sizes_bytes": [1, 2000], "gap_s": 1}},
         ],
         "record": {"packets": true, "reports": true, "bin_ms": 50},
     })
@@ -97,6 +97,17 @@ fn error(pointer: &str, value: Value) -> String {
         other => panic!("{other} has no fields"),
     }
     Scenario::from_json(&document).unwrap_err().to_string()
+}
+
+#[test]
+fn a_policy_is_inferred_in_integers_where_that_is_said() {
+    let given = |policy: Value| {
+        let flow = json!({"scheme": "acct", "policy": policy});
+        error("/flows/0", flow).split_once("policy").unwrap().1.to_string()
+    };
+    assert_eq!(given(json!({"integer": 3})), ".integer: got 3; expected the path of a policy artifact");
+    let both = given(json!({"integer": "a", "constant": 1}));
+    assert!(both.ends_with("expected either `integer` or `constant`"), "{both}");
 }
 
 #[test]

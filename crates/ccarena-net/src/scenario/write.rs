@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{AckPolicy, AgentSpec, App, Flow, Link, Scenario, VERSION};
 use crate::queues::{Limit, QueueSpec};
+use crate::reshape::Reshape;
 use crate::service::ServiceSpec;
 
 pub fn scenario(s: &Scenario) -> Value {
@@ -50,11 +51,28 @@ fn service(s: &ServiceSpec) -> Value {
             "max_mbps": max.as_mbps(),
             "period_s": period.as_secs_f64(),
         }),
-        ServiceSpec::Trace { file, offset } => json!({"type": "trace", "file": file, "offset_ms": ms(offset)}),
+        ServiceSpec::Trace { file, offset, reshape: None } => {
+            json!({"type": "trace", "file": file, "offset_ms": ms(offset)})
+        }
+        ServiceSpec::Trace { file, offset, reshape: Some(reshape) } => {
+            json!({"type": "trace", "file": file, "offset_ms": ms(offset), "reshape": self::reshape(reshape)})
+        }
         ServiceSpec::Cellular { preset, seed, offset } => {
             json!({"type": "cellular", "preset": preset, "seed": seed, "offset_ms": ms(offset)})
         }
     }
+}
+
+fn reshape(r: &Reshape) -> Value {
+    let seconds = |d: Dur| d.as_secs_f64();
+    json!({
+        "length_s": r.length.map(seconds),
+        "stretch": r.stretch,
+        "mean_mbps": r.mean.map(Rate::as_mbps),
+        "grid_ms": r.grid_ms,
+        "outages": r.outages.map(|(every, mean)| json!({"every_s": seconds(every), "mean_s": seconds(mean)})),
+        "seed": r.seed,
+    })
 }
 
 fn queue(q: &QueueSpec) -> Value {
@@ -91,6 +109,7 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
         "policy": match &f.policy {
             None => Value::Null,
             Some(PolicySpec::Artifact(file)) => json!(file),
+            Some(PolicySpec::Integer(file)) => json!({"integer": file}),
             Some(PolicySpec::Constant(action)) => json!({"constant": action}),
         },
         "requirement": f.requirement.map(requirement),

@@ -119,7 +119,7 @@ fn specs_build() {
         Ok(trace(&[1]))
     };
     let build = |spec: ServiceSpec| Service::new(&spec, 1, Dur::from_millis(2000), load);
-    let spec = ServiceSpec::Trace { file: "x.down".into(), offset: Dur::ZERO };
+    let spec = ServiceSpec::Trace { file: "x.down".into(), offset: Dur::ZERO, reshape: None };
     assert_eq!(build(spec).unwrap().mean_rate(Dur::ZERO), Rate(12_032_000));
     let missing = ServiceSpec::Cellular { preset: "none".into(), seed: None, offset: Dur::ZERO };
     assert!(matches!(build(missing), Err(ServiceError::Preset(_))));

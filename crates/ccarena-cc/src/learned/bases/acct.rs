@@ -19,7 +19,7 @@ use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
 use crate::controller::{AckInfo, Extrapolation, LossInfo, RecoveryState};
 use crate::learned::monitor::Measured;
 use crate::scheme::Param;
-use crate::types::{Bytes, Dur, Rate};
+use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.
 pub const ACCT: BaseEntry = BaseEntry {
@@ -123,7 +123,7 @@ impl Base for Acct {
     }
 
     /// Periodic window reduction (§II-B). Never below the target (Blue), where the reset would raise the window.
-    fn on_period(&mut self, ended: &Measured, target: f64) {
+    fn on_period(&mut self, _now: Time, ended: &Measured, target: f64) {
         let delay = ended.delay_or_zero();
         self.over_budget = if delay < self.budget { 0 } else { self.over_budget % PATIENCE + 1 };
         let patience = f64::from(self.over_budget.saturating_sub(1)).min(self.jitter_slack);

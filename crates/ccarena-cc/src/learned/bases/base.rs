@@ -13,6 +13,8 @@ pub enum Lever {
     Rate,
     /// α of an additive increase α/w.
     Alpha,
+    /// What the window moves towards.
+    Goal,
 }
 
 /// What moves window and rate between decisions; its methods are those of a [`Controller`], and the levers.
@@ -35,9 +37,9 @@ pub trait Base: Send + Sync {
     /// See [`Controller::on_idle_restart`].
     fn on_idle_restart(&mut self, _now: Time, _idle: Dur, _rto: Dur) {}
 
-    /// A decision period has ended; `target` is the window in segments that fills the smallest RTT at the advertised
-    /// rate.
-    fn on_period(&mut self, _ended: &Measured, _target: f64) {}
+    /// A decision period has ended at `now`; `target` is the window in segments that fills the smallest RTT at the
+    /// advertised rate.
+    fn on_period(&mut self, _now: Time, _ended: &Measured, _target: f64) {}
 
     /// Bytes that may be in flight.
     fn window(&self) -> Bytes;
@@ -82,6 +84,9 @@ pub trait Base: Send + Sync {
 
     /// [`Lever::Alpha`].
     fn set_alpha(&mut self, _alpha: f32) {}
+
+    /// [`Lever::Goal`]: what the window moves towards is multiplied by `factor` from now on.
+    fn set_goal_factor(&mut self, _factor: f64) {}
 }
 
 /// RTT before there is a sample.

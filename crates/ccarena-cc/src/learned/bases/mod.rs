@@ -4,6 +4,7 @@ mod acct;
 pub mod base;
 mod cubic;
 mod none;
+mod pilot;
 
 pub use self::base::{Base, Lever, initial_rtt};
 use super::composed::Composed;
@@ -45,7 +46,7 @@ pub struct BaseEntry {
 }
 
 /// All bases, by name.
-pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE];
+pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE, pilot::PILOT];
 
 /// The controller over `base`.
 fn over<B: Base + 'static>(base: B, plan: Plan) -> Box<dyn Controller> {

@@ -1,0 +1,105 @@
+"""`ccarena.train`: a configuration in, a run folder with checkpoints, policy and page out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ccarena.configs import TrainConfig, load_config
+from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ccarena.policies.artifact import Artifact
+
+__all__ = ["Training", "resumed", "train"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run: its folder and what is in it."""
+
+    folder: Path
+    config: TrainConfig
+    """What it was trained by, every key filled in."""
+    finished: bool
+    """False if a signal ended it: `ccarena.train(config, out=folder, resume=True)` goes on."""
+
+    def policy(self) -> Artifact:
+        """The trained policy. Raises PolicyError if there is none yet."""
+        from ccarena.policies.artifact import load
+
+        return load(self.folder / POLICY)
+
+    def progress(self) -> pd.DataFrame:
+        """Figures of the training, a row per update: `decisions` so far, `reward_mean`, what the algorithm reports."""
+        from ccarena.columns import as_pandas, of_rows
+
+        return as_pandas(of_rows(read_progress(self.folder / PROGRESS)))
+
+
+def train(
+    config: str | os.PathLike[str] | Mapping[str, Any] | TrainConfig = "acct",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+) -> Training:
+    """Train a policy, evaluate it as its configuration says, and write the run's folder (docs/training.md).
+
+    Arguments:
+        config: the name of a shipped configuration (acct, hyvar, ...), a YAML file, a mapping, or a loaded one.
+        overrides: values by dotted key, such as `{"total_decisions": 100_000, "env.link.rate_mbps": [5, 50]}`.
+        out: folder of the run; `runs/NAME` if None, with a number where that holds a run.
+        resume: go on with the run in `out` (the newest `runs/NAME` if None), by its own configuration and `overrides`.
+
+    Progress goes to stderr, the verdict to stdout. SIGINT and SIGTERM end it with a checkpoint. Raises ConfigError,
+    TraceError or ScenarioError for what cannot be trained before anything is written; CheckpointError if it cannot be
+    resumed; TrainingError if learning breaks down; MissingDependencyError without PyTorch.
+    """
+    changes = {**(overrides or {}), **({} if out is None else {"out": os.fspath(out)})}
+    chosen = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
+    if resume:
+        chosen = resumed(chosen, changes)
+    # The native extension from here on: `--print-config` does without it.
+    from ccarena.envs.domain import domain_json, heuristics, name_traces
+    from ccarena.envs.rewards import Reward
+    from ccarena.envs.spec import spec_of
+
+    # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
+    Reward(chosen.reward, spec_of(chosen))
+    domain_json(chosen)
+    heuristics("baselines", chosen.baselines)
+    if not resume:
+        folder = free_folder(chosen.name, chosen.out)
+        chosen = chosen.model_copy(update={"out": str(folder), "env": name_traces(chosen.env)})
+        if chosen.env.link.kinds.trace > 0 and chosen.env.link.traces == "auto":
+            print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
+    # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("torch", "train", "training") from error
+    from ccarena.agents.train import train as learn
+
+    code = learn(chosen, resume=resume)
+    return Training(Path(str(chosen.out)), chosen, finished=code == 0)
+
+
+def resumed(config: TrainConfig, overrides: Mapping[str, Any]) -> TrainConfig:
+    """The configuration of the run that `config` says which is, with `overrides`.
+
+    A run goes on with its own configuration. Raises ConfigError if there is no run.
+    """
+    folder = Path(config.out) if config.out else newest_run(config.name)
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(
+            f"--resume: {folder} holds no run (no {CONFIG}); give its folder with --out, or leave --resume out"
+        )
+    return load_config(folder / CONFIG, {**overrides, "out": str(folder)})

@@ -1,0 +1,352 @@
+"""Evolution: learning from the scores of whole runs alone, by CMA-ES or by antithetic evolution strategies.
+
+A candidate is a vector: weights of the network, and parameters of the document in shares of their range. All candidates
+of a generation run over the same links, natively and in parallel (`ccarena.envs.trials`); what a run is worth is the
+record's `objective`. The policy is the centre of the last generation's distribution: of candidates the best one is
+rather the luckiest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ccarena.agents.actor_critic import ACTOR_GAIN
+from ccarena.agents.algorithm import Arrays, Context, Run, Stats
+from ccarena.agents.progress import ReportSums, merge
+from ccarena.configs.schema import CmaEsConfig, EsConfig, EvolutionConfig, TrainConfig
+from ccarena.envs.domain import check_range, param_bounds
+from ccarena.envs.spec import Spec
+from ccarena.envs.trials import Candidate, Trials
+from ccarena.errors import ConfigError
+from ccarena.policies import export
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.graph import Graph
+from ccarena.policies.networks import Squash, states_of
+
+__all__ = ["Evaluator", "Evolution", "Genome", "Scored", "Strategy"]
+
+Vectors = NDArray[np.float64]
+
+
+class Strategy(Protocol):
+    """Where candidates come from, and what their scores change."""
+
+    @property
+    def centre(self) -> Vectors:
+        """The best guess, `[size]`."""
+
+    @property
+    def sigma(self) -> float:
+        """How far from it candidates are."""
+
+    def ask(self) -> Vectors:
+        """The next generation, `[population, size]`."""
+
+    def tell(self, scores: Vectors, progress: float) -> None:
+        """What the candidates asked for last are worth, `[population]`, more being better; `progress` from 0 to 1."""
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Everything that later generations depend on, between `tell` and `ask`."""
+
+    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
+        """Back to a `state()`."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a candidate's runs came to."""
+
+    score: float
+    stats: Stats
+
+
+class Evaluator(Protocol):
+    """Who runs candidates: this process, or a cluster."""
+
+    def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
+        """The candidates over the links of `seed`, in their order."""
+
+    def close(self) -> None:
+        """Ends what it has started."""
+
+
+class LocalEvaluator:
+    """In threads of this process."""
+
+    def __init__(self, config: TrainConfig, spec: Spec, threads: int) -> None:
+        assert isinstance(config.algorithm, EvolutionConfig)
+        self._links = config.algorithm.links
+        self._trials = Trials(config, spec, threads)
+        self._sums = ReportSums(spec, config.progress)
+
+    def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
+        """The candidates over the links of `seed`, in their order."""
+        out = []
+        for done in self._trials.run(candidates, seed, self._links):
+            stats: Stats = {
+                "decisions": float(len(done.rewards)),
+                "reward": float(done.rewards.sum(dtype=np.float64)),
+                "episodes": float(len(done.scores)),
+                "return": float(done.rewards.sum(dtype=np.float64)),
+                "episode_decisions": float(len(done.rewards)),
+            }
+            out.append(Scored(done.score, stats | self._sums(done.reports)))
+        return out
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class Constant(nn.Module):
+    """One action always: a continuous one, or logits that choose it."""
+
+    def __init__(self, spec: Spec, action: float) -> None:
+        super().__init__()
+        self.out = nn.Linear(spec.size, spec.outputs)
+        nn.init.zeros_(self.out.weight)
+        bias = [action] if spec.bounds is not None else [float(value == action) for value in spec.actions]
+        with torch.no_grad():
+            self.out.bias.copy_(torch.tensor(bias))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, spec.size]` to `[N, outputs]`."""
+        y: Tensor = self.out(x)
+        return y
+
+
+class Genome:
+    """What a vector means: `[weights..., parameters...]`. Raises ConfigError for a parameter or action there is not."""
+
+    def __init__(self, context: Context, config: EvolutionConfig) -> None:
+        self._spec = spec = context.spec
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(context.config.seed)
+            self._module = self._network(context) if config.weights else Constant(spec, neutral(spec, config.action))
+        self._searched = list(self._module.parameters()) if config.weights else []
+        self._states = states_of(self._module)
+        self._ranges = _ranges(context.config, config)
+        start = spec.values(context.config.params)
+        inside = [_share(float(start.get(name, low)), (low, high)) for name, (low, high) in self._ranges.items()]
+        weights = [p.detach().reshape(-1) for p in self._searched]
+        self.start: Vectors = np.concatenate([*(w.numpy().astype(np.float64) for w in weights), inside])
+        """Where the search begins: the network as it is built, and the record's parameters."""
+        self.weights = self.start.size - len(self._ranges)
+        """How many of the numbers are weights."""
+        self._template, self._places = self._export()
+
+    @staticmethod
+    def _network(context: Context) -> nn.Module:
+        network = context.network(context.spec.outputs)
+        last = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+        if last:
+            with torch.no_grad():
+                last[-1].weight.mul_(ACTOR_GAIN)
+        return network
+
+    def module(self, x: Vectors) -> nn.Module:
+        """The policy of a vector, from normalised observations to logits or to the action."""
+        self._write(x)
+        bounds = self._spec.bounds
+        if bounds is None or isinstance(self._module, Constant):
+            return self._module
+        return _squashed(self._module, bounds)
+
+    def params(self, x: Vectors) -> dict[str, float]:
+        """The parameters of a vector."""
+        return {
+            name: _value(float(share), between)
+            for share, (name, between) in zip(x[self.weights :], self._ranges.items(), strict=True)
+        }
+
+    def candidate(self, x: Vectors) -> Candidate:
+        """A vector as what is tried."""
+        if self._places is None:
+            graph = export.to_graph(self.module(x), self._spec.size, state=self._states)
+        else:
+            tensors = dict(self._template.tensors)
+            for name, place, shape in self._places:
+                tensors[name] = x[place].astype(np.float32).reshape(shape)
+            graph = replace(self._template, tensors=tensors)
+        return Candidate(Artifact(self._spec.contract, graph).encode(), self.params(x))
+
+    def _write(self, x: Vectors) -> None:
+        at = 0
+        with torch.no_grad():
+            for parameter in self._searched:
+                count = parameter.numel()
+                values = torch.from_numpy(x[at : at + count].astype(np.float32))
+                parameter.copy_(values.view(parameter.shape))
+                at += count
+
+    def _export(self) -> tuple[Graph, list[tuple[str, slice, tuple[int, ...]]] | None]:
+        """The graph, and where in a vector its tensors stand; None if some are computed from weights.
+
+        Tracing costs more than many a run, so that a candidate's weights are put into a graph that was traced once,
+        provided that a second trace with other weights differs in nothing else.
+        """
+        graph = export.to_graph(self.module(self.start), self._spec.size, state=self._states)
+        names = {id(p): name for name, p in self.module(self.start).named_parameters()}
+        places, at = [], 0
+        for parameter in self._searched:
+            place = slice(at, at := at + parameter.numel())
+            name = names.get(id(parameter), "")
+            if name in graph.tensors:
+                places.append((name, place, tuple(parameter.shape)))
+        other = self.start + np.random.default_rng(0).uniform(0.1, 0.2, self.start.size)
+        traced = export.to_graph(self.module(other), self._spec.size, state=self._states)
+        self._write(self.start)
+        expected = dict(graph.tensors)
+        for name, place, shape in places:
+            expected[name] = other[place].astype(np.float32).reshape(shape)
+        same = traced.nodes == graph.nodes and traced.tensors.keys() == expected.keys()
+        same = same and all(np.array_equal(traced.tensors[name], expected[name]) for name in expected)
+        return graph, places if same else None
+
+
+class _Remembering(nn.Module):
+    """A network with memory, squashed into the bounds of a continuous action."""
+
+    def __init__(self, network: nn.Module, bounds: tuple[float, float]) -> None:
+        super().__init__()
+        self.network, self.squash = network, Squash(bounds)
+        self.state = states_of(network)
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Observations and the state to the action and the state afterwards."""
+        y, h = self.network(x, h)
+        return self.squash(y), h
+
+
+class _RememberingTwo(_Remembering):
+    """The same with two states, such as an LSTM's."""
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+        """Observations and the states to the action and the states afterwards."""
+        y, h, c = self.network(x, h, c)
+        return self.squash(y), h, c
+
+
+def _squashed(network: nn.Module, bounds: tuple[float, float]) -> nn.Module:
+    states = len(states_of(network))
+    if states > 2:
+        raise ConfigError(f"network: it has {states} states; evolution of continuous actions takes two at most")
+    if not states:
+        return nn.Sequential(network, Squash(bounds))
+    return (_Remembering if states == 1 else _RememberingTwo)(network, bounds)
+
+
+def neutral(spec: Spec, action: float | None) -> float:
+    """The `action` that is taken without a network; None is the middle one. Raises ConfigError if there is no such."""
+    if action is None:
+        return spec.actions[len(spec.actions) // 2] if spec.bounds is None else sum(spec.bounds) / 2.0
+    spec.constant(action)
+    return action
+
+
+def _ranges(record: TrainConfig, config: EvolutionConfig) -> dict[str, tuple[float, float]]:
+    known = param_bounds(record)
+    ranges: dict[str, tuple[float, float]] = {}
+    for name, given in config.params.items():
+        low, high = given or known.get(name, (0.0, 0.0))
+        check_range("algorithm.params", name, (low, high), known)
+        if not low < high:
+            raise ConfigError(f"algorithm.params.{name} = [{low:g}, {high:g}]: expected low < high")
+        ranges[name] = (low, high)
+    return ranges
+
+
+def _value(share: float, between: tuple[float, float]) -> float:
+    low, high = between
+    share = min(max(share, 0.0), 1.0)
+    return low * (high / low) ** share if low > 0 else low + (high - low) * share
+
+
+def _share(value: float, between: tuple[float, float]) -> float:
+    low, high = between
+    value = min(max(value, low), high)
+    return math.log(value / low) / math.log(high / low) if low > 0 else (value - low) / (high - low)
+
+
+class Evolution:
+    """The algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
+
+    def __init__(self, context: Context) -> None:
+        config = context.config.algorithm
+        assert isinstance(config, EvolutionConfig)
+        self._context, self._config = context, config
+        self._genome = Genome(context, config)
+        self._strategy = _strategy(self._genome, config, context.config.seed)
+        self._evaluator = _evaluator(context)
+        self._generation = 0
+        self._decisions = 0
+
+    @property
+    def decisions(self) -> int:
+        """Decisions in all runs of all candidates."""
+        return self._decisions
+
+    def learn(self, run: Run) -> None:
+        """Generations, until `run` says that it is enough."""
+        while run.rest():
+            candidates = [self._genome.candidate(x) for x in self._strategy.ask()]
+            drawn = np.random.SeedSequence((self._context.config.seed, self._generation if self._config.fresh else 0))
+            scored = self._evaluator.score(candidates, int(drawn.generate_state(1, np.uint64)[0] >> np.uint64(1)))
+            stats: Stats = {}
+            for each in scored:
+                merge(stats, each.stats)
+            self._decisions += int(stats["decisions"])
+            self._generation += 1
+            scores = np.array([each.score for each in scored])
+            self._strategy.tell(scores, min(1.0, self._decisions / self._context.config.total_decisions))
+            stats["score"] = float(scores.mean()) * stats["decisions"]
+            best = float(scores.max())
+            run.record(stats, updates=self._generation, score_best=best, sigma=self._strategy.sigma)
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Of the strategy; links are drawn from the generation's number."""
+        arrays, rest = self._strategy.state()
+        return arrays, {"strategy": rest, "generation": self._generation, "decisions": self._decisions}
+
+    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
+        """Back to a `state()`."""
+        self._strategy.restore(arrays, rest["strategy"])
+        self._generation, self._decisions = int(rest["generation"]), int(rest["decisions"])
+
+    def policy(self) -> nn.Module:
+        """The policy at the centre."""
+        return self._genome.module(self._strategy.centre)
+
+    def params(self) -> dict[str, float]:
+        """The parameters at the centre."""
+        return self._genome.params(self._strategy.centre)
+
+    def close(self) -> None:
+        """Ends what runs candidates."""
+        self._evaluator.close()
+
+
+def _strategy(genome: Genome, config: EvolutionConfig, seed: int) -> Strategy:
+    if isinstance(config, CmaEsConfig):
+        from ccarena.agents.cma_es import CmaEs
+
+        return CmaEs(genome.start, genome.weights, config, seed)
+    from ccarena.agents.es import Es
+
+    assert isinstance(config, EsConfig)
+    return Es(genome.start, config, seed)
+
+
+def _evaluator(context: Context) -> Evaluator:
+    if context.config.executor == "ray":
+        from ccarena.agents.ray_evolution import RayEvaluator
+
+        return RayEvaluator(context)
+    return LocalEvaluator(context.config, context.spec, context.config.threads)

@@ -1,0 +1,132 @@
+"""Judging a policy while it learns, for every algorithm alike: by its artifact, on links that are nobody else's.
+
+The links are generated from the ranges of the training's, class by class, with a seed that no training has; recorded
+traces, which are trained on and held out, are not among them. Every validation sees the same links from their start, so
+that two policies differ by what they do alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.agents.algorithm import Context, Stats
+from ccarena.agents.progress import ReportSums, merge, summarise
+from ccarena.configs.schema import LinkKinds, TrainConfig
+from ccarena.policies.artifact import Artifact
+
+__all__ = ["Best", "Validated", "Validator"]
+
+_MARK = 0x56414C49
+"""Sets these seeds apart from those of trainings."""
+_EPISODE_S = 60.0
+"""Most links are judged within one episode, all for as many decisions; where it ends earlier, another link follows."""
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What a policy did on the validation links."""
+
+    reward: float
+    """Mean per decision; the mean over classes of links."""
+    classes: dict[str, dict[str, float]]
+    """By class of links: `reward`, and the means and shares of the record's `progress`."""
+    actions: dict[str, NDArray[np.float64]]
+    """By class: every action that was taken, its value."""
+
+    def row(self) -> dict[str, float]:
+        """`reward`, and `CLASS/FIGURE` of each class."""
+        figures = {f"{name}/{key}": value for name, each in self.classes.items() for key, value in each.items()}
+        return {"reward": self.reward, **figures}
+
+
+class Validator:
+    """Runs policies over the validation links of a training."""
+
+    def __init__(self, context: Context) -> None:
+        config = context.config
+        self._spec, self._settings, self._threads = context.spec, config.validation, config.threads
+        self._sums = ReportSums(context.spec, config.progress)
+        self._records = {kind: _only(config, kind) for kind in config.validation.kinds}
+        self._values = np.asarray(context.spec.actions)
+
+    def __call__(self, policy: Artifact) -> Validated:
+        """What `policy` does there. The same policy does the same, on any number of threads."""
+        classes: dict[str, dict[str, float]] = {}
+        actions: dict[str, NDArray[np.float64]] = {}
+        for kind, record in self._records.items():
+            classes[kind], actions[kind] = self._run(record, policy)
+        reward = float(np.mean([each["reward"] for each in classes.values()]))
+        return Validated(reward, classes, actions)
+
+    def _run(self, record: TrainConfig, policy: Artifact) -> tuple[dict[str, float], NDArray[np.float64]]:
+        from ccarena.envs import LearnedVectorEnv
+
+        # An algorithm may have found parameters of the document, too.
+        record = record.model_copy(update={"params": dict(policy.params)})
+        rows = self._settings.links * record.env.learners
+        envs = LearnedVectorEnv(record, rows, threads=self._threads, copy=False)
+        seed = int(np.random.SeedSequence([_MARK, self._settings.seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        observations, _ = envs.reset(seed=seed)
+        state = np.zeros((rows, policy.graph.state_len), np.float32) if policy.graph.state_len else None
+        stats: Stats = {"decisions": 0.0, "reward": 0.0}
+        taken = np.empty((self._settings.decisions, rows))
+        for step in range(self._settings.decisions):
+            actions = policy.act(observations, state)
+            given = actions if policy.contract.bounds is None else actions[:, None]
+            taken[step] = self._values[actions] if policy.contract.bounds is None else actions
+            observations, reward, _, _, infos = envs.step(given)
+            merge(stats, {"decisions": float(rows), "reward": float(reward.sum(dtype=np.float64))})
+            merge(stats, self._sums(infos["reports"]))
+        envs.close()
+        row = summarise(stats)
+        figures = {"reward": row.pop("reward_mean"), **row}
+        return {name: value for name, value in figures.items() if value is not None}, taken.ravel()
+
+
+def _only(config: TrainConfig, kind: str) -> TrainConfig:
+    """`config` with links of one class alone, and episodes of one length."""
+    weights = {name: float(name == kind) for name in LinkKinds.model_fields}
+    link = config.env.link.model_copy(update={"kinds": LinkKinds(**weights)})
+    env = config.env.model_copy(update={"link": link, "episode_s": (_EPISODE_S, _EPISODE_S)})
+    return config.model_copy(update={"env": env})
+
+
+@dataclass
+class Best:
+    """The best policy so far, and how long ago that was; a part of checkpoints."""
+
+    policy: bytes = b""
+    """The artifact's file; empty before the first validation."""
+    reward: float = -np.inf
+    decisions: int = 0
+    """Of the training, when it was validated."""
+    validated: int = 0
+    """Decisions at the last validation; there is none before the training."""
+    worse: int = field(default=0)
+    """Validations since then, none of them better."""
+
+    def offer(self, policy: bytes, reward: float, decisions: int) -> bool:
+        """Takes note of a validation. Whether it is the best so far; of equals the first stays."""
+        self.validated = decisions
+        if not reward > self.reward:
+            self.worse += 1
+            return False
+        self.policy, self.reward, self.decisions, self.worse = policy, reward, decisions, 0
+        return True
+
+    def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """What `restore` needs, as arrays and as JSON."""
+        arrays: dict[str, NDArray] = {"policy": np.frombuffer(self.policy, np.uint8)}
+        rest = {"reward": self.reward, "decisions": self.decisions, "validated": self.validated, "worse": self.worse}
+        return arrays, rest if self.policy else {}
+
+    def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
+        """Back to a `state()`."""
+        if rest:
+            self.policy = arrays["policy"].tobytes()
+            self.reward, self.decisions = float(rest["reward"]), int(rest["decisions"])
+            self.validated, self.worse = int(rest["validated"]), int(rest["worse"])

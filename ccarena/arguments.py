@@ -1,0 +1,98 @@
+"""What every command's parser has: errors in one line with the nearest name, and options that may not be in vain."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from ccarena.errors import ConfigError, did_you_mean
+
+__all__ = ["Parser", "Unused", "parse", "refuse", "refuse_unused"]
+
+_CHOICE = re.compile(r"(.*): invalid choice: '?([^']*?)'? \(choose from (.*)\)", re.DOTALL)
+_WORD = re.compile(r"[^\s,']+")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are ConfigErrors, and which takes options by their whole names alone."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+
+    def error(self, message: str) -> NoReturn:
+        """Raises ConfigError instead of printing the usage and leaving."""
+        if match := _CHOICE.fullmatch(message):
+            where, given, choices = match.groups()
+            message = f'{where}: unknown "{given}"{did_you_mean(given, _WORD.findall(choices))}'
+        raise ConfigError(f"{message} (`{self.prog} --help` shows what it takes)")
+
+
+class Unused(NamedTuple):
+    """Options that have no effect when something else is given, or is not."""
+
+    options: Sequence[str]
+    """Names in the parsed arguments."""
+    when: Callable[[argparse.Namespace], Any]
+    """Of the parsed arguments: whether they are in vain."""
+    because: str
+    """Ends the sentence `--OPTION has no effect ...`."""
+
+
+def parse(make: Callable[[], Parser], words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The arguments, and the words that no option takes. `given` among them has what `words` gave: name to spelling.
+
+    `make` builds the parser anew, because what was given is found by parsing once more without defaults.
+    """
+    args, rest = make().parse_known_args(words)
+    bare = make()
+    for parser in parsers(bare):
+        for action in parser._actions:
+            action.default = argparse.SUPPRESS
+        parser._defaults.clear()
+    spelling = {action.dest: _spelling(action) for parser in parsers(bare) for action in parser._actions}
+    args.given = {name: spelling.get(name, name) for name in vars(bare.parse_known_args(words)[0])}
+    return args, rest
+
+
+def _spelling(action: argparse.Action) -> str:
+    return action.option_strings[-1] if action.option_strings else str(action.metavar or action.dest)
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """`parser` and those of its commands, at every depth."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in dict.fromkeys(action.choices.values()):
+                yield from parsers(each)
+
+
+def unrecognised(parser: argparse.ArgumentParser, words: Sequence[str], rest: Sequence[str]) -> ConfigError:
+    """The error for `rest`, the words that no option of the chosen command takes."""
+    chosen = parser
+    for word in words:
+        for action in chosen._actions:
+            if isinstance(action, argparse._SubParsersAction) and word in action.choices:
+                chosen = action.choices[word]
+                break
+    first = next((word for word in rest if word.startswith("-")), rest[0])
+    name = first.partition("=")[0]
+    known = [option for action in chosen._actions for option in action.option_strings]
+    hint = did_you_mean(name, known) if name.startswith("-") else ""
+    return ConfigError(f'{chosen.prog}: unexpected "{name}"{hint} (`{chosen.prog} --help` shows what it takes)')
+
+
+def refuse_unused(args: argparse.Namespace, rules: Sequence[Unused]) -> None:
+    """Raises ConfigError for the first option that was given in vain."""
+    for rule in rules:
+        if args.given.keys() & set(rule.options) and rule.when(args):
+            refuse(args, rule.options, rule.because)
+
+
+def refuse(args: argparse.Namespace, options: Sequence[str], because: str) -> None:
+    """Raises ConfigError if one of `options` was given, saying that it has no effect `because`."""
+    for name in options:
+        if name in args.given:
+            raise ConfigError(f"{args.given[name]} has no effect {because}; leave it out")

@@ -1,0 +1,76 @@
+"""Tables as columns: NumPy arrays of one length by name, which pandas, Polars and PyArrow take as they are.
+
+Results are built as columns, so that the command line writes its CSV files without a data-frame library, and only who
+asks for a data frame needs one.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["Columns", "as_csv", "as_pandas", "as_polars", "join", "of_rows"]
+
+Columns = dict[str, NDArray[Any]]
+"""Arrays `[rows]` by column name, in the order in which they are shown."""
+
+
+def of_rows(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    """The columns of rows, in the order in which keys first appear. What a row does not have is NaN, in text ""."""
+    names = dict.fromkeys(key for row in rows for key in row)
+    return {name: _array([row.get(name) for row in rows]) for name in names}
+
+
+def join(parts: Iterable[Columns]) -> Columns:
+    """Tables of the same columns, one below the other; no columns if there are no tables."""
+    found = list(parts)
+    return {name: np.concatenate([part[name] for part in found]) for name in (found[0] if found else {})}
+
+
+def as_csv(columns: Columns) -> str:
+    """The table with a header; a cell without a finite value is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for row in zip(*(values.tolist() for values in columns.values()), strict=True):
+        writer.writerow(["" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row])
+    return text.getvalue()
+
+
+def as_pandas(columns: Columns) -> pd.DataFrame:
+    """A pandas data frame. Raises MissingDependencyError if pandas is not installed."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("pandas", "frames", "a data frame") from error
+    return pd.DataFrame(columns)
+
+
+def as_polars(columns: Columns) -> pl.DataFrame:
+    """A Polars data frame. Raises MissingDependencyError if Polars is not installed."""
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("polars", "polars", "a Polars data frame") from error
+    return pl.DataFrame(columns)
+
+
+def _array(values: Sequence[Any]) -> NDArray[Any]:
+    known = [value for value in values if value is not None]
+    if any(isinstance(value, str) for value in known):
+        return np.asarray(["" if value is None else str(value) for value in values])
+    if len(known) < len(values):
+        return np.asarray([math.nan if value is None else float(value) for value in values])
+    return np.asarray(values)

@@ -1,0 +1,53 @@
+"""Keys that have no effect beside the values of others: on the command line they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ccarena.configs.learning import Sb3Config
+from ccarena.configs.schema import TrainConfig, ValidationConfig
+from ccarena.configs.yamlfile import COMMAND_LINE
+from ccarena.errors import ConfigError
+
+__all__ = ["RULES", "refuse_unused_keys"]
+
+RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = (
+    (
+        ("env.link.rate_mbps",),
+        lambda c: c.env.link.kinds.constant == c.env.link.kinds.random_steps == 0,
+        "env.link.kinds draws no constant and no random_steps",
+    ),
+    (("env.link.step_s",), lambda c: c.env.link.kinds.random_steps == 0, "env.link.kinds draws no random_steps"),
+    (("env.link.presets",), lambda c: c.env.link.kinds.cellular == 0, "env.link.kinds draws no cellular"),
+    (("env.link.traces",), lambda c: c.env.link.kinds.trace == 0, "env.link.kinds draws no trace"),
+    (("env.link.buffer_bdp",), lambda c: c.env.link.buffer_packets is not None, "env.link.buffer_packets is given"),
+    (("env.link.lossy",), lambda c: c.env.link.loss == (0, 0), "env.link.loss is 0"),
+    (("env.link.agent_headroom",), lambda c: c.env.link.signal == 0, "env.link.signal is 0"),
+    (
+        ("env.cross_traffic.schemes", "env.cross_traffic.flows"),
+        lambda c: c.env.cross_traffic.probability == 0,
+        "env.cross_traffic.probability is 0",
+    ),
+    (
+        ("algorithm.discount_unit_s",),
+        lambda c: isinstance(c.algorithm, Sb3Config) and c.algorithm.discount == "step",
+        "algorithm.discount is step",
+    ),
+    (
+        tuple(f"validation.{name}" for name in ValidationConfig.model_fields if name != "kinds"),
+        lambda c: not c.validation.kinds,
+        "validation.kinds is empty",
+    ),
+    (("eval.duration_s", "eval.seeds"), lambda c: not c.eval.link_sets, "eval.link_sets is empty"),
+)
+"""Keys, of which configurations they are in vain, and why."""
+
+
+def refuse_unused_keys(config: TrainConfig, given: Iterable[str]) -> None:
+    """Raises ConfigError for the first of the keys `given` that has no effect in `config`."""
+    for keys, unused, because in RULES:
+        for key in given:
+            if key in keys and unused(config):
+                raise ConfigError(
+                    f"{COMMAND_LINE}: {key} has no effect, because {because}; change that, or leave it out"
+                )

@@ -1,0 +1,107 @@
+"""Objectives: what a whole run is worth, by name or as any callable of the user's own file.
+
+Evolution maximises the mean objective over links, and a policy is compared with its controls by it. An objective is a
+function of `run`, the columns of N learners' runs, `float64[N]` each:
+
+    the figures of `ccarena._core.Trials.figures`, such as `run.throughput_mbps` or `run.signal_delay_p95_ms`
+    `run.reward`: the mean of the record's reward over time, each interval's by its length
+    parameters and inputs of the document that the record sets or draws
+
+It answers `[N]` numbers. Every further parameter is a coefficient: a key of `objective` in the configuration, for which
+the name of a column may stand, so that a run's own preference weighs what it asks for. Differences of objectives are
+compared as shares of the control's, and as relative changes where the objective is a logarithm: built-in ones say so in
+`LOGARITHMIC`, your own by an attribute (`mine.logarithmic = True`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ccarena.configs.schema import ObjectiveConfig
+from ccarena.configs.userfile import bind, find, is_own
+from ccarena.envs.rewards import Columns
+from ccarena.errors import ConfigError, did_you_mean
+
+__all__ = ["BUILT_IN", "Objective", "coefficients", "log_power", "reward"]
+
+LEAST_MBPS, LEAST_MS = 1e-3, 0.5
+"""Where logarithms stay level: below a packet in twelve seconds, and below the resolution of a signal delay."""
+
+
+def reward(run: Columns) -> NDArray[np.float64]:
+    """The record's reward, mean over time."""
+    return run.reward
+
+
+def log_power(run: Columns, weight: float = 1.0) -> NDArray[np.float64]:
+    """ln(share of capacity) - `weight` (¼ ln s90 + ½ ln s95 + ¼ ln s98), s in ms: tails of the signal delay enter.
+
+    s counts one way of propagation, half of the base RTT, as a path's does. The logarithm of the contests' power, but
+    for the two further quantiles and the unit.
+    """
+    share = np.maximum(run.throughput_mbps, LEAST_MBPS) / np.maximum(run.capacity_mbps, LEAST_MBPS)
+    one_way_ms = run.base_rtt_ms / 2.0
+    p90, p95, p98 = (np.log(np.maximum(run[f"signal_delay_p{q}_ms"] + one_way_ms, LEAST_MS)) for q in (90, 95, 98))
+    return np.log(share) - weight * (0.25 * p90 + 0.5 * p95 + 0.25 * p98)
+
+
+BUILT_IN: dict[str, Callable[..., NDArray[np.float64]]] = {"log_power": log_power, "reward": reward}
+"""Objectives by name."""
+LOGARITHMIC = ("log_power",)
+
+
+class Objective:
+    """An objective with its coefficients. Raises ConfigError for a name or an argument that there is not."""
+
+    def __init__(self, config: ObjectiveConfig) -> None:
+        self._name, self._call = config.name, _named(config.name)
+        # A coefficient may be a column's name: the number that it stands for is each run's own.
+        self._by_name = {key: value for key, value in config.arguments.items() if isinstance(value, str)}
+        given = {key: 0.0 if key in self._by_name else value for key, value in config.arguments.items()}
+        self._coefficients = bind(self._call, given, "objective", config.name, ("run",))
+        self.logarithmic = config.name in LOGARITHMIC or bool(getattr(self._call, "logarithmic", False))
+        """Whether a difference is a relative change."""
+
+    def __call__(self, run: Columns) -> NDArray[np.float64]:
+        """Objectives `[N]` of N runs. Raises ConfigError if the user's own answers something else."""
+        named = {key: run[column] for key, column in self._by_name.items()}
+        out: ArrayLike = self._call(run, **{**self._coefficients, **named})
+        values = np.asarray(out, dtype=np.float64)
+        shape = (len(run["duration_s"]),)
+        if values.shape != shape:
+            raise ConfigError(
+                f"objective = {self._name}: it answered shape {values.shape}; expected {shape}, a number per run"
+            )
+        if not np.isfinite(values).all():
+            row = int(np.flatnonzero(~np.isfinite(values))[0])
+            seen = {name: float(run[name][row]) for name in run}
+            raise ConfigError(
+                f"objective = {self._name}: it answered {values[row]} for the run {seen}; guard divisions and "
+                "logarithms against runs in which nothing arrived"
+            )
+        return values
+
+
+def coefficients(name: str) -> dict[str, inspect.Parameter]:
+    """The coefficients of the objective `name`."""
+    return {key: p for key, p in inspect.signature(_named(name)).parameters.items() if key != "run"}
+
+
+def _named(name: str) -> Callable[..., Any]:
+    if is_own(name):
+        found = find(name, "objective")
+        if not callable(found):
+            raise ConfigError(f"objective = {name}: it is no function")
+        called: Callable[..., Any] = found
+        return called
+    if name not in BUILT_IN:
+        raise ConfigError(
+            f"objective = {name}: unknown objective{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "
+            "FILE.py:NAME for your own"
+        )
+    return BUILT_IN[name]

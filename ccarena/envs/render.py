@@ -1,0 +1,118 @@
+"""What `render()` shows: the flow's rate beside the link's capacity, and the queueing delay, over time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.errors import ConfigError, MachineError, MissingDependencyError, did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["FPS", "MODES", "Scope"]
+
+MODES = ("human", "rgb_array")
+FPS = 10
+SHOWN_S = 30.0
+"""The newest so many seconds are drawn."""
+MOST_POINTS = 20_000
+SIZE_INCHES, DPI = (7.2, 4.8), 100
+# Of Okabe and Ito (2008), which stay apart for colour-blind readers.
+RATE, CAPACITY, QUEUE = "#0072B2", "#c3c9d1", "#D55E00"
+_NEEDED = ("own_mbps", "capacity_mbps", "queue_ms", "step_ms")
+
+
+class Scope:
+    """Draws an episode while it runs, as Gymnasium's modes say: `rgb_array` on request, `human` in a window.
+
+    `truth` names the columns of what `add` is given. Raises ConfigError for another mode, MissingDependencyError
+    without matplotlib, and MachineError for `human` where matplotlib has no window to draw in.
+    """
+
+    def __init__(self, mode: str, truth: Sequence[str], title: str) -> None:
+        if mode not in MODES:
+            raise ConfigError(f'unknown render_mode "{mode}"{did_you_mean(mode, MODES)}')
+        self.mode = mode
+        self._columns = [truth.index(name) for name in _NEEDED]
+        self._points: deque[tuple[float, ...]] = deque(maxlen=MOST_POINTS)
+        self._time_s = 0.0
+        self._figure = _window(title) if mode == "human" else _canvas()
+        rates, queue = self._figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        (self._capacity,) = rates.plot([], [], color=CAPACITY, linewidth=3, drawstyle="steps-post", label="capacity")
+        (self._rate,) = rates.plot([], [], color=RATE, label="rate")
+        (self._queue,) = queue.plot([], [], color=QUEUE)
+        rates.set_ylabel("Mbit/s")
+        rates.set_title(title)
+        rates.legend(loc="upper right", ncols=2, frameon=False)
+        queue.set_ylabel("queueing delay (ms)")
+        queue.set_xlabel("time (s)")
+        self._axes = (rates, queue)
+
+    def clear(self) -> None:
+        """Starts an episode."""
+        self._points.clear()
+        self._time_s = 0.0
+
+    def add(self, truth: NDArray[np.float32]) -> None:
+        """One step: a row of the simulator's truth."""
+        rate_mbps, capacity_mbps, queue_ms, step_ms = (float(truth[column]) for column in self._columns)
+        self._time_s += step_ms / 1e3
+        self._points.append((self._time_s, rate_mbps, capacity_mbps, queue_ms))
+
+    def draw(self) -> NDArray[np.uint8] | None:
+        """The picture, `uint8[height, width, 3]`; in `human` mode it is shown, and None is returned."""
+        points = np.array(self._points, dtype=np.float64).reshape(-1, 4)
+        points = points[points[:, 0] >= self._time_s - SHOWN_S]
+        for line, column in ((self._rate, 1), (self._capacity, 2), (self._queue, 3)):
+            line.set_data(points[:, 0], points[:, column])
+        for axes in self._axes:
+            axes.relim()
+            axes.autoscale_view()
+            axes.set_ylim(bottom=0.0)
+        if self.mode == "human":
+            self._figure.canvas.draw_idle()
+            self._figure.canvas.flush_events()
+            return None
+        self._figure.canvas.draw()
+        canvas: Any = self._figure.canvas
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+    def close(self) -> None:
+        """Closes the window, if there is one."""
+        if self.mode == "human":
+            from matplotlib import pyplot
+
+            pyplot.close(self._figure)
+
+
+def _canvas() -> Figure:
+    """A figure in memory, which needs no display."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("matplotlib", "render", "render_mode") from error
+    figure = Figure(figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _window(title: str) -> Figure:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("matplotlib", "render", "render_mode") from error
+    figure = pyplot.figure(title, figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
+    if getattr(figure.canvas, "required_interactive_framework", None) is None:
+        pyplot.close(figure)
+        raise MachineError(
+            f'render_mode "human": matplotlib\'s backend {pyplot.get_backend()} shows no window; start it where there '
+            'is a display and a toolkit such as Tk or Qt, or take render_mode="rgb_array"'
+        )
+    pyplot.show(block=False)
+    return figure

@@ -1,0 +1,212 @@
+"""`ccarena.compete`: schemes against each other on bottlenecks, as tables, heat maps and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
+from ccarena.errors import CcarenaError, ConfigError, did_you_mean
+from ccarena.eval.compete import bottlenecks, entrants
+from ccarena.eval.compete.matches import Plan
+from ccarena.eval.compete.matches import compete as run_matches
+from ccarena.eval.compete.page import competition_page, heat_maps
+from ccarena.eval.compete.tables import Matrix, matrices, summarise
+from ccarena.eval.given_traces import TraceLinks
+from ccarena.files import check_writable, write_atomically
+from ccarena.pages import Page, images, write
+from ccarena.plain_data import plain
+from ccarena.terminal import Progress, progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["PAGE", "RESULT", "ROWS", "Competition", "compete"]
+
+ROWS, RESULT, PAGE = "rows.csv", "compete.json", "compete.html"
+
+
+@dataclass(frozen=True)
+class Competition:
+    """What schemes took from each other.
+
+    Tables are pandas data frames; `polars` and `columns` give the same ones for Polars and as NumPy arrays. Rates are
+    in Mbit/s, times in the unit that ends a column's name, shares and harm in [0, 1]; what is not known is NaN.
+    """
+
+    plan: Plan
+    flows: list[dict[str, Any]]
+    """A row per run and flow, as plain data; docs/compete.md has the columns."""
+
+    def rows(self) -> pd.DataFrame:
+        """A row per run and flow (docs/compete.md)."""
+        return as_pandas(self.columns("rows"))
+
+    def summary(self) -> pd.DataFrame:
+        """A row per link, match, competitor and figure: the mean over seeds and Student's 95 % interval."""
+        return as_pandas(self.columns("summary"))
+
+    def polars(self, table: str) -> pl.DataFrame:
+        """One of the tables of `columns` as a Polars data frame."""
+        return as_polars(self.columns(table))
+
+    def columns(self, table: str) -> Columns:
+        """The table `rows` or `summary` as NumPy arrays by column. Raises ConfigError for another name."""
+        if table == "rows":
+            return of_rows(self.flows)
+        if table != "summary":
+            raise ConfigError(f'no table "{table}"{did_you_mean(table, ("rows", "summary"))}')
+        head = ("link", "match", "match_rtts_ms", "entrant", "base_rtt_ms", "runs")
+        return of_rows(
+            [
+                {**{key: entry[key] for key in head}, "figure": figure, **value}
+                for entry in summarise(self.flows)
+                for figure, value in entry.items()
+                if isinstance(value, dict)
+            ]
+        )
+
+    def matrices(self) -> list[Matrix]:
+        """What each competitor gets beside each, a matrix per link and pair of base RTTs."""
+        return matrices(summarise(self.flows), self.plan.paired)
+
+    def page(self, repeat: Sequence[str] = ()) -> Page:
+        """Everything as a page, which a notebook shows; `repeat` are the commands that make it again."""
+        result = self.result()
+        return competition_page(result["meta"], summarise(self.flows), self.matrices(), repeat)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
+        """The heat maps of shares and harm of every pair; written to `path` if given. A notebook shows the page.
+
+        The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium. Raises ConfigError if no pair
+        was run or for another suffix, MissingDependencyError without a browser.
+        """
+        found = self.matrices()
+        if not found:
+            raise ConfigError("no pair was run, and a heat map shows pairs; name two entries or more")
+        page = self.page()
+        if path is not None:
+            images.save(Path(path), page, heat_maps(found))
+        return page
+
+    def write(self, folder: str | os.PathLike[str], complete: bool = True, repeat: Sequence[str] = ()) -> list[Path]:
+        """Write rows, result and page to `folder`, and return the paths of the files written.
+
+        A result that is not `complete` says so and has no page. `repeat` are the commands that make the page again.
+        """
+        path = Path(folder)
+        write_atomically(path / ROWS, as_csv(self.columns("rows")))
+        write_atomically(path / RESULT, json.dumps(self.result(complete), indent=1) + "\n")
+        if not complete:
+            return [path / ROWS, path / RESULT]
+        write(path / PAGE, self.page(repeat))
+        return [path / ROWS, path / RESULT, path / PAGE]
+
+    def result(self, complete: bool = True) -> dict[str, Any]:
+        """Plan, summary and rows in their JSON form."""
+        plan = self.plan
+        meta = {
+            "entrants": [{"label": entrant.label, **entrant.flow} for entrant in plan.entrants],
+            "links": [
+                {"name": b.name, "base_rtt_ms": b.base_rtt_ms, "links": [*b.links, *b.back]} for b in plan.bottlenecks
+            ],
+            "groups": [list(group) for group in plan.groups],
+            "rtts_ms": [list(rtts) for rtts in plan.rtts_ms],
+            "duration_s": plan.duration_s,
+            "stagger_s": plan.stagger_s,
+            "seeds": plan.seeds,
+            "complete": complete,
+        }
+        whole: dict[str, Any] = plain({"meta": meta, "summary": summarise(self.flows), "rows": self.flows})
+        return whole
+
+    def __repr__(self) -> str:
+        names = ", ".join(entrant.label for entrant in self.plan.entrants)
+        return f"Competition of {names} in {len(self.flows)} flows: .rows(), .summary(), .matrices(), .plot()"
+
+
+def compete(
+    *entries: str,
+    links: Sequence[str] | None = None,
+    scenarios: Sequence[str | os.PathLike[str]] = (),
+    traces: TraceLinks | Sequence[str | os.PathLike[str]] | None = None,
+    groups: Sequence[str] = (),
+    policies: Mapping[str, str | os.PathLike[str]] | None = None,
+    rtts_ms: Sequence[Sequence[float]] = (),
+    stagger_s: float = 10.0,
+    duration_s: float = 60.0,
+    seeds: int = 3,
+    threads: int = 2,
+    progress: bool | Progress | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Competition:
+    """Run every pair of entries, each against itself and every group, on bottlenecks in the simulator.
+
+    Arguments:
+        entries: competitors, such as `cubic`, `cubic:hystart=0`, `wcc-ai@weight=2` or `acct=runs/acct`
+            (`ccarena compete --help` has the grammar).
+        links: bottlenecks such as `48mbps,20ms,1bdp` (that one if nothing else is given).
+        scenarios: scenario files, whose links are bottlenecks, too.
+        traces: bottlenecks over traces: files, names, folders, `NAME=TRACE` and `TRACE,BACK`, or a
+            `ccarena.eval.given_traces.TraceLinks`.
+        groups: matches of their own, such as `cubic+bbr+bbr`.
+        policies: by learned scheme, for entries that name none.
+        rtts_ms: base RTTs of a match's flows, in every rotation; the link's own for all if empty.
+        stagger_s: from one start to the next, s.
+        duration_s: how long all flows of a match run together, s.
+        seeds: repetitions.
+        threads: runs at once; results do not depend on it.
+        progress: whether to show a progress bar on stderr (None: on a terminal), or a function that is called with the
+            number of runs done and their total.
+        out: folder to write to, as `Competition.write` does. It is tried before anything runs, and what was finished
+            is kept there whatever ends the rest.
+
+    Raises ConfigError, naming the part of an entry or link that is wrong, ScenarioError, PolicyError or TraceError.
+    """
+    if threads < 1:
+        raise ConfigError(f"threads = {threads}: expected at least 1")
+    over = TraceLinks.of(traces) if traces is not None and not isinstance(traces, TraceLinks) else traces
+    named = entrants.parse_policies([f"{scheme}={os.fspath(path)}" for scheme, path in (policies or {}).items()])
+    lineup, paired, teams = entrants.line_up(entries, groups, named)
+    given = list(links or ([] if scenarios or over else [bottlenecks.DEFAULT]))
+    where = [bottlenecks.parse_link(text) for text in given]
+    where += [bottlenecks.from_scenario(Path(path)) for path in scenarios]
+    where += bottlenecks.over_traces(over) if over is not None else []
+    names = [each.name for each in where]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f'link "{name}" is given twice; results go by its name')
+    plan = Plan(lineup, where, paired, teams, [tuple(each) for each in rtts_ms], duration_s, stagger_s, seeds)
+    plan.check()
+    if out is not None:
+        check_writable(Path(out))
+    rows: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        bar: Progress | None = progress if callable(progress) else None
+        if progress is True or (progress is None and sys.stderr.isatty()):
+            bar = stack.enter_context(progress_bar("competing", "runs"))
+        try:
+            run_matches(plan, threads, bar, rows)
+        except (KeyboardInterrupt, CcarenaError):
+            if rows and out is not None:
+                Competition(plan, rows).write(out, complete=False)
+                print(f"what was finished ({len(rows)} flows) is in {out}", file=sys.stderr)
+            raise
+    result = Competition(plan, rows)
+    if out is not None:
+        result.write(out)
+    return result
+
+
+def check_plot(path: Path, plan_entries: Sequence[str]) -> None:
+    """Raises ConfigError before anything runs if a heat map cannot be written to `path`, or would show nothing."""
+    images.check_suffix(path)
+    if not plan_entries:
+        raise ConfigError("--plot: no pair is run, and a heat map shows pairs; name two entries or more")

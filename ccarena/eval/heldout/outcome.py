@@ -1,0 +1,218 @@
+"""`ccarena.evaluate`: policies and heuristics side by side, judged, as tables, plots and files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ccarena.backends import KERNEL, SIM
+from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
+from ccarena.errors import ConfigError, PolicyError, did_you_mean
+from ccarena.eval.given_traces import TraceLinks
+from ccarena.eval.heldout.evaluate import evaluate as evaluate_all
+from ccarena.eval.heldout.evaluation import Evaluation
+from ccarena.eval.heldout.expectations import Verdict, judge, together
+from ccarena.eval.heldout.page import repeat_commands
+from ccarena.eval.heldout.plots import throughput_delay
+from ccarena.eval.heldout.summary import mean_rows
+from ccarena.eval.heldout.training_run import write_outcome
+from ccarena.files import check_writable, write_atomically
+from ccarena.pages import Page, Section, images
+from ccarena.policies.given import PolicyLike, file_of
+from ccarena.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
+from ccarena.schemes import heuristics
+from ccarena.terminal import Progress, progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["Outcome", "evaluate"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an evaluation measured, and what it says of each policy.
+
+    Tables are pandas data frames; `polars` and `columns` give the same ones for Polars and as NumPy arrays. Rates are
+    in Mbit/s, times in the unit that ends a column's name, shares in [0, 1]; what is not known is NaN.
+    """
+
+    evaluation: Evaluation
+    """Every row, series and distribution, as plain data."""
+    verdicts: dict[str, Verdict]
+    """By the policy's label: does it do what its record expects?"""
+    repeat: list[str] = field(default_factory=list)
+    """The shell lines that do the same again."""
+    _name: str = "heuristics"
+    _progress: list[dict[str, Any]] = field(default_factory=list)
+    _config: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """All verdicts as one; without a policy one that says that nothing was tested."""
+        return together(self.verdicts) if self.verdicts else judge(self.evaluation)
+
+    def rows(self) -> pd.DataFrame:
+        """A row per link, seed and scheme, with its figures (`ccarena.eval.metrics.FIGURES`)."""
+        return as_pandas(self.columns("rows"))
+
+    def summary(self) -> pd.DataFrame:
+        """A row per kind of links, scheme and figure: the mean over links and seeds, `n` runs, and an interval.
+
+        `low` and `high` bound Student's 95 % interval of the mean over seeds, each seed's being that over links: how
+        much another draw would change, not how links differ. NaN with one seed.
+        """
+        return as_pandas(self.columns("summary"))
+
+    def polars(self, table: str) -> pl.DataFrame:
+        """One of the tables of `columns` as a Polars data frame."""
+        return as_polars(self.columns(table))
+
+    def columns(self, table: str) -> Columns:
+        """The table `rows` or `summary` as NumPy arrays by column. Raises ConfigError for another name."""
+        if table == "rows":
+            plain = [{k: v for k, v in row.items() if not isinstance(v, list)} for row in self.evaluation.rows]
+            return of_rows(plain)
+        if table == "summary":
+            return of_rows(mean_rows(self.evaluation))
+        raise ConfigError(f'no table "{table}"{did_you_mean(table, ("rows", "summary"))}')
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
+        """Utilisation against queueing delay, a mark per run and scheme; written to `path` if given.
+
+        A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
+        Raises ConfigError for another one, MissingDependencyError without a browser.
+        """
+        drawn = throughput_delay(self.evaluation)
+        page = Page(self._name, "evaluation", "", sections=[Section("Throughput against delay", "", [drawn])])
+        if path is not None:
+            images.save(Path(path), page, [drawn])
+        return page
+
+    def write(self, folder: str | os.PathLike[str]) -> dict[str, Any]:
+        """Write tables, verdicts and page to `folder` (docs/results.md), and return the verdict and means in short."""
+        path = Path(folder)
+        for name, table in ((ROWS, "rows"), (SUMMARY, "summary")):
+            write_atomically(path / name, as_csv(self.columns(table)))
+        return write_outcome(
+            path,
+            self.evaluation,
+            self.verdict,
+            name=self._name,
+            progress=self._progress,
+            config=self._config,
+            repeat=self.repeat,
+        )
+
+    def __repr__(self) -> str:
+        schemes = ", ".join(self.evaluation.schemes())
+        return f"Outcome of {len(self.evaluation.rows)} runs of {schemes}: .rows(), .summary(), .verdict, .plot()"
+
+
+def evaluate(
+    *entries: PolicyLike,
+    link_sets: Sequence[str] | None = None,
+    traces: TraceLinks | Sequence[str | os.PathLike[str]] | None = None,
+    schemes: Sequence[str] | None = None,
+    seeds: int = 3,
+    duration_s: float | None = None,
+    backend: str = SIM,
+    threads: int | None = None,
+    progress: bool | Progress | None = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Outcome:
+    """Run policies and heuristics side by side on links that training does not draw, and judge the policies.
+
+    Arguments:
+        entries: policies (a file, a run's folder, the name of a run in `runs/`, or what `load_policy` returned) and
+            names of heuristics, in any order. A name of both is the heuristic. Heuristics that are named replace those
+            of the policies' records. Without any, `schemes` run.
+        link_sets: of `slides`, `constant`, `steps`, `cellular`; those of the policies' records if None.
+        traces: links over these traces, beside the `link_sets` that are named, else instead of the records':
+            files, names, folders, `NAME=TRACE` and `TRACE,BACK`, with buffers of 100 and 1000 packets and 20 ms each
+            way; or a `ccarena.eval.given_traces.TraceLinks`, which has other ones.
+        schemes: heuristics, as `entries` may name them, too; cubic, bbr and reno if nothing says otherwise.
+        seeds: repetitions of every link.
+        duration_s: of every run, s; the link set's own if None: 30, and 60 for `steps`, `cellular` and traces.
+        backend: `sim`, the simulator, or `kernel`, Linux TCP over emulated links, in real time and as root.
+        threads: links at once: 2, and on the backend `kernel` 1, if None.
+        progress: whether to show a progress bar on stderr (None: on a terminal), or a function that is called with the
+            number of links done and their total.
+        out: folder to write to, as `Outcome.write` does. It is tried before anything runs.
+
+    Raises ConfigError for arguments, PolicyError or TraceError for files that cannot be used, and on the kernel
+    MachineError or RunnerError.
+    """
+    if threads is not None and threads < 1:
+        raise ConfigError(f"threads = {threads}: expected at least 1")
+    over = TraceLinks.of(traces) if traces is not None and not isinstance(traces, TraceLinks) else traces
+    with ExitStack() as stack:
+        policies, named = _entries(entries, stack)
+        if named and schemes:
+            raise ConfigError(f"heuristics are named twice, {' '.join(named)} and {' '.join(schemes)}: name them once")
+        if out is not None:
+            check_writable(Path(out))
+        bar: Progress | None = progress if callable(progress) else None
+        if progress is True or (progress is None and sys.stderr.isatty()):
+            bar = stack.enter_context(progress_bar("evaluating"))
+        result = evaluate_all(
+            policies,
+            link_sets,
+            seeds,
+            duration_s,
+            named or schemes,
+            over=over,
+            # Links that run side by side in real time make each other late.
+            threads=threads or (1 if backend == KERNEL else 2),
+            progress=bar,
+            backend=backend,
+        )
+        trainings = [read_progress(policy.parent / PROGRESS) for policy in policies]
+        labels = result.policies
+        verdicts = {
+            label: judge(result.of_policy(label), training) for label, training in zip(labels, trainings, strict=True)
+        }
+        config = policies[0].parent / CONFIG if len(policies) == 1 else None
+        known = config if config is not None and config.is_file() else None
+        repeat = repeat_commands(known, policies, result.meta, over)
+        outcome = Outcome(
+            result,
+            verdicts,
+            repeat,
+            " and ".join(_run_name(policy) for policy in policies) or "heuristics",
+            trainings[0] if len(trainings) == 1 else [],
+            known.read_text("utf-8") if known else "",
+        )
+    if out is not None:
+        outcome.write(out)
+    return outcome
+
+
+def _run_name(policy: Path) -> str:
+    return policy.parent.name
+
+
+def _entries(entries: Sequence[PolicyLike], stack: ExitStack) -> tuple[list[Path], list[str]]:
+    """The policies' files and the heuristics' names. Raises ConfigError or PolicyError."""
+    known = heuristics()
+    policies: list[Path] = []
+    named: list[str] = []
+    for entry in entries:
+        if isinstance(entry, str) and entry in known:
+            named.append(entry)
+            continue
+        try:
+            file = file_of(entry, stack)
+        except PolicyError as error:
+            near = did_you_mean(str(entry), known)
+            raise PolicyError(f"{error}{near}" if "did you mean" in near else str(error)) from error
+        if file in policies:
+            raise ConfigError(f"{entry}: given twice")
+        policies.append(file)
+    return policies, named

@@ -1,0 +1,78 @@
+"""`ccarena eval --scenario`: one scenario file, its tables on the terminal and its files in a folder."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ccarena.backends import SIM
+from ccarena.eval.figure_text import heading
+from ccarena.eval.scenarios.results import Results
+from ccarena.eval.scenarios.run import run
+from ccarena.eval.scenarios.tables import ACROSS, REPEATS, flow_rows, known, repeats, table_of, with_interval
+from ccarena.files import check_writable
+from ccarena.plain_data import plain
+from ccarena.scenario import read_scenario
+from ccarena.terminal import print_table
+
+__all__ = ["show_scenario"]
+
+
+def show_scenario(
+    path: Path,
+    policies: Sequence[Path],
+    *,
+    out: Path,
+    backend: str = SIM,
+    seeds: int | None = None,
+    duration_s: float | None = None,
+    threads: int | None = None,
+    as_json: bool = False,
+) -> None:
+    """Run the scenario in the file `path`, write tables and a page to `out`, and print a row of figures per flow.
+
+    The arguments are those of `ccarena.run`, and so is what is raised.
+    """
+    document = read_scenario(path)
+    check_writable(out)
+    results = run(
+        document,
+        names=[str(path)],
+        policies=policies or None,
+        backend=backend,
+        seeds=seeds,
+        duration_s=duration_s,
+        threads=threads,
+    )
+    words = ["ccarena", "eval", *map(str, policies), "--scenario", str(path)]
+    words += ["--backend", backend] if backend != SIM else []
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    words += ["--duration-s", f"{duration_s:g}"] if duration_s is not None else []
+    written = results.write(out, title=path.name, repeat=[shlex.join(words)])
+    if as_json:
+        print(json.dumps(plain(flow_rows(results)), indent=1))
+        return
+    _print(results, path)
+    print(f"wrote {', '.join(file.name for file in written)} to {out}")
+
+
+def _print(results: Results, path: Path) -> None:
+    for run_ in results:
+        if not run_.valid:
+            print(f"INVALID RUN, seed {run_.seed}: the emulator was late; run it again on a quieter machine")
+    rows = [row for row in flow_rows(results) if row.get("valid", True)]
+    if not rows:
+        return
+    seeds = [run_.seed for run_ in results]
+    numbers = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds, {seeds[0]} to {seeds[-1]}"
+    title = f"{path}: backend {results[0].backend}, {numbers}"
+    title += "; mean ± half of the 95 % interval" if len(seeds) > 1 else ""
+    print_table(title, *table_of(results.runs), left=3)
+    if repeats(results.runs):
+        print(REPEATS)
+    one_flow = [row for row in rows if row["flow"] == rows[0]["flow"]]
+    for name in ACROSS:
+        if known(rows, name):
+            print(f"{heading(name)}: {with_interval(name, one_flow)}")

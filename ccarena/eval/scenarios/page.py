@@ -1,0 +1,125 @@
+"""The page of `Results.write`: tables with intervals, and every scenario over time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from ccarena.columns import Columns
+from ccarena.eval.figure_text import heading
+from ccarena.eval.metrics import FIGURES
+from ccarena.eval.scenarios.one_run import Run
+from ccarena.eval.scenarios.tables import REPEATS, TABLES, repeats, table_of
+from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
+from ccarena.pages.over_time import Course, over_time
+
+__all__ = ["figure", "results_page"]
+
+MOST_DRAWN = 12
+"""Scenarios that are drawn over time: each adds to the page's size."""
+LEAST_BIN_S = 0.1
+"""Below, single packets make a rate jump."""
+MOST_BINS = 400
+"""Of one line."""
+MOST_SAID = 12
+"""Flows that the findings name."""
+
+
+def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) -> Page:
+    """The page of `runs`; `repeat` are the commands that make it again."""
+    seeds = sorted({run.seed for run in runs})
+    names = list(dict.fromkeys(run.scenario for run in runs))
+    late = [f"{run.scenario}, seed {run.seed}" for run in runs if not run.valid]
+    findings: list[Block] = []
+    if late:
+        findings.append(Callout("bad", f"The emulator was late, and left out is: {'; '.join(late)}"))
+    sections, said = [], []
+    for name in names:
+        mine = [run for run in runs if run.scenario == name]
+        head, cells = table_of(mine)
+        said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
+        lead = "Figures of each flow on the first link of its path."
+        lead += " Means over seeds, ± half of the 95 % interval (Student's t)." if len(mine) > 1 else ""
+        lead += f" {REPEATS}" if repeats(mine) else ""
+        blocks: list[Block] = [Table(head, cells, words=3)]
+        if name in names[:MOST_DRAWN]:
+            blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
+        document = json.dumps(mine[0].document, indent=1, ensure_ascii=False)
+        blocks.append(Details("The scenario, with every default", [Code(document)]))
+        sections.append(Section(name, lead, blocks))
+    if said:
+        findings.append(Items(said[:MOST_SAID]))
+    definitions = Table(
+        ["figure", "definition"], [[heading(name), figure.definition] for name, figure in FIGURES.items()], words=2
+    )
+    sections.append(Section("What the figures mean", "", [Details("definitions and sources", [definitions])]))
+    simulated = runs[0].backend == "sim"
+    return Page(
+        title=title,
+        kind="scenarios",
+        lead="What each flow of these scenarios got, and how the links' queues stood meanwhile.",
+        facts={
+            "Backend": "simulator" if simulated else "Linux TCP, emulated link",
+            "Seeds": ", ".join(map(str, seeds)) if len(seeds) < 6 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
+            "Runs": str(len(runs)),
+        },
+        repeat=repeat,
+        findings=findings,
+        sections=sections,
+    )
+
+
+def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
+    """A row of `table_of` in a sentence."""
+    of = dict(zip(head, row, strict=True))
+    rate, delay, loss = (of[heading(f)] for f in ("throughput_mbps", "queueing_delay_p95_ms", "loss_share"))
+    said = (
+        f"{row[0]} ({row[1]}) got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {row[2]}."
+    )
+    return f"{scenario}: {said}" if scenario else said
+
+
+def figure(run: Run) -> Figure:
+    """Every flow's rate before the capacity of the first flow's first link, and the links' mean queueing delay."""
+    flows, links = TABLES["flow_series"]([run]), TABLES["link_series"]([run])
+    way = run.document["flows"][0]["path"][0]
+    of_link = _where(links, "link", way)
+    step_s = float(run.document["record"]["bin_ms"]) * 1e-3
+    every = max(1, round(LEAST_BIN_S / step_s), -(-len(of_link["time_s"]) // MOST_BINS))
+    bin_s = every * step_s
+    courses = [
+        Course(
+            f"{flow} ({mine['scheme'][0]})", charts.style(index), _means(mine["throughput_mbps"], every).tolist(), None
+        )
+        for index, flow in enumerate(dict.fromkeys(flows["flow"].tolist()))
+        if len((mine := _where(flows, "flow", flow))["time_s"])
+    ]
+    queues = [
+        Course(
+            f"queue of {link}", charts.style(len(courses) + index), None, _delays(_where(links, "link", link), every)
+        )
+        for index, link in enumerate(dict.fromkeys(links["link"].tolist()))
+    ]
+    caption = f"Grey is the capacity of {way}; the delay is the mean of what left in each bin of {bin_s:g} s."
+    label = f"{run.scenario}, seed {run.seed}"
+    return over_time(label, bin_s, _means(of_link["capacity_mbps"], every), [*courses, *queues], caption=caption)
+
+
+def _delays(link: Columns, every: int) -> list[float | None]:
+    return [None if np.isnan(ms) else float(ms) for ms in _means(link["queueing_delay_ms"], every)]
+
+
+def _where(columns: Columns, name: str, value: str) -> Columns:
+    chosen = columns[name] == value
+    return {key: values[chosen] for key, values in columns.items()}
+
+
+def _means(values: np.ndarray, every: int) -> np.ndarray:
+    """Means over `every` consecutive values, of what is known; NaN where nothing is."""
+    starts = np.arange(0, values.size, every)
+    known = np.isfinite(values)
+    counts = np.add.reduceat(known.astype(np.float64), starts)
+    sums = np.add.reduceat(np.where(known, values, 0.0), starts)
+    return np.divide(sums, counts, out=np.full(starts.size, np.nan), where=counts > 0)

@@ -1,0 +1,230 @@
+"""The tables of `Results`, as columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ccarena import backends
+from ccarena.columns import Columns, join, of_rows
+from ccarena.errors import ConfigError
+from ccarena.eval import metrics
+from ccarena.eval.figure_text import heading, show
+from ccarena.eval.scenarios.one_run import Run
+from ccarena.eval.theory import fairness
+
+__all__ = ["ACROSS", "REPEATS", "TABLES", "flow_rows", "known", "repeats", "table_of", "with_interval"]
+
+COUNTERS = (
+    *("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "delivered_bytes", "rtt_min_ms"),
+    *("rtt_mean_ms", "decisions"),
+)
+SHOWN = (
+    *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
+    *("signal_delay_p95_ms", "loss_share", "satisfaction"),
+)
+"""Figures that readers are shown of each flow."""
+REPEATS = "Every seed gave the same figures, because nothing in this scenario is random: the intervals say nothing."
+ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
+"""Figures of all flows of a run together."""
+
+
+def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """A row per run and flow."""
+    return [row for run in runs for row in _flow_rows(run)]
+
+
+def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """(headings, rows) for readers: each flow of one scenario, means over its valid runs, ± half of the interval."""
+    flows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in flow_rows(run for run in runs if run.valid):
+        flows.setdefault((row["flow"], row["scheme"], row["link"]), []).append(row)
+    shown = [name for name in SHOWN if any(known(mine, name) for mine in flows.values())]
+    cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
+    return ["flow", "scheme", "link", *(heading(name) for name in shown)], cells
+
+
+def repeats(runs: Sequence[Run]) -> bool:
+    """Whether several seeds gave the same figures, so that their intervals say nothing."""
+    found = {
+        tuple((flow["delivered_bytes"], flow["sent_packets"], flow["rtt_mean_ms"]) for flow in run.result["flows"])
+        for run in runs
+    }
+    return len(runs) > 1 and len(found) == 1
+
+
+def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
+    """Whether any row has the figure."""
+    return metrics.confidence_interval([row[figure] for row in rows]).n > 0
+
+
+def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean of a figure over rows, and behind ± half of its interval if there are several."""
+    interval = metrics.confidence_interval([row[figure] for row in rows])
+    text = show(figure, interval.mean)
+    return f"{text} ± {show(figure, interval.high - interval.mean)}" if interval.n > 1 else text
+
+
+def _flow_rows(run: Run) -> list[dict[str, Any]]:
+    result, document = run.result, run.document
+    names = [link["name"] for link in result["links"]]
+    # A flow stands in the document once, and in the result as often as its `count` says.
+    given = [flow for flow in document["flows"] for _ in range(flow["count"])]
+    about = {**_about(run), **backends.validity(result)}
+    rows = []
+    for index, (flow, said) in enumerate(zip(result["flows"], given, strict=True)):
+        link = names.index(said["path"][0])
+        delay_ms = float(document["links"][link]["delay_ms"])
+        figures = metrics.summarise(result, flow=index, link=link, delay_ms=delay_ms)
+        row = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": names[link], **figures}
+        requirement = said["requirement"]
+        least_mbps = float(requirement["min_mbps"]) if requirement else math.nan
+        row["satisfaction"] = metrics.satisfaction(figures["goodput_mbps"], least_mbps)
+        done = flow.get("completion_s")
+        row |= {"transfers": len(done or ()), "completion_mean_s": float(np.mean(done)) if done else math.nan}
+        row |= {name: flow.get(name) for name in COUNTERS}
+        rows.append(row)
+    across = dict.fromkeys(ACROSS, math.nan)
+    if len(rows) > 1:
+        rates = [row["throughput_mbps"] for row in rows]
+        across["jain_index"] = metrics.jain_index([row["goodput_mbps"] for row in rows])
+        if all(math.isfinite(rate) for rate in rates):
+            across |= _distances(result, given, rates)
+    return [{**row, **across} for row in rows]
+
+
+def _distances(
+    result: Mapping[str, Any], flows: Sequence[Mapping[str, Any]], rates_mbps: Sequence[float]
+) -> dict[str, float]:
+    """How far the flows' rates are from the fair ones on the links' mean capacities, applications' rates as demands."""
+    capacity = {link["name"]: float(np.mean(link["capacity_mbps"])) for link in result["links"]}
+    if not all(mbps > 0 for mbps in capacity.values()):
+        return {}
+    paths = [flow["path"] for flow in flows]
+    demands = [flow["app"].get("rate_mbps") for flow in flows]
+    distances = {"max_min_distance": fairness.max_min_distance(rates_mbps, capacity, demands, paths)}
+    given = [flow["requirement"] for flow in flows]
+    if any(given):
+        requirements = [(r["min_mbps"], r["max_mbps"]) if r else None for r in given]
+        distances["hrf_distance"] = fairness.hrf_distance(rates_mbps, capacity, requirements, paths, demands=demands)
+    return distances
+
+
+def _link_rows(run: Run) -> list[dict[str, Any]]:
+    rows = []
+    for link in run.result["links"]:
+        delays = np.empty(0)
+        if "log" in link:
+            delays = metrics.queueing_delay_ms(metrics.PacketLog.from_arrays(link["log"]))
+        delivered, dropped = link.get("delivered_packets"), link.get("dropped_packets")
+        row = {
+            **_about(run),
+            "link": link["name"],
+            "capacity_mbps": float(np.mean(link["capacity_mbps"])),
+            "throughput_mbps": float(link["delivered_bytes"]) * 8e-6 / float(run.result["duration_s"]),
+            "utilisation": metrics.utilisation(float(link["delivered_bytes"]), float(link["capacity_bytes"])),
+            "queueing_delay_mean_ms": float(delays.mean()) if delays.size else math.nan,
+            "queueing_delay_p95_ms": metrics.percentile(delays, 0.95),
+            "loss_share": math.nan if None in (delivered, dropped) else metrics.loss_share(dropped, delivered),
+            "arrived_packets": link.get("arrived_packets"),
+            "delivered_packets": delivered,
+            "dropped_packets": dropped,
+            "lost_packets": link.get("lost_packets"),
+        }
+        rows.append(row | backends.validity(run.result))
+    return rows
+
+
+def _flow_series(run: Run) -> list[Columns]:
+    bin_s = _bin_s(run)
+    tables = []
+    for flow in run.result["flows"]:
+        series = flow.get("series")
+        if series is not None:
+            received, new = (np.asarray(series[name], dtype=np.float64) for name in ("wire_bytes", "payload_bytes"))
+            head = _head(run, received.size, flow=flow["name"], scheme=flow["scheme"])
+            rates = {"throughput_mbps": received * 8e-6 / bin_s, "goodput_mbps": new * 8e-6 / bin_s}
+            tables.append({**head, "time_s": np.arange(received.size) * bin_s, **rates})
+    return tables
+
+
+def _link_series(run: Run) -> list[Columns]:
+    bin_s = _bin_s(run)
+    tables = []
+    for link in run.result["links"]:
+        series = link.get("series")
+        if series is not None:
+            delivered = np.asarray(series["delivered_bytes"], dtype=np.float64)
+            capacity = np.asarray(link["capacity_mbps"], dtype=np.float64)[: delivered.size]
+            tables.append(
+                {
+                    **_head(run, delivered.size, link=link["name"]),
+                    "time_s": np.arange(delivered.size) * bin_s,
+                    "capacity_mbps": np.pad(capacity, (0, delivered.size - capacity.size), constant_values=math.nan),
+                    "throughput_mbps": delivered * 8e-6 / bin_s,
+                    "queueing_delay_ms": np.asarray(series["queueing_ms"], dtype=np.float64),
+                    "dropped_packets": np.asarray(series["dropped_packets"]),
+                }
+            )
+    return tables
+
+
+def _packets(runs: Iterable[Run]) -> Columns:
+    tables = []
+    for run in runs:
+        names = np.asarray([flow["name"] for flow in run.result["flows"]])
+        for link in run.result["links"]:
+            if "log" not in link:
+                raise ConfigError(
+                    f"{run.scenario}: no packets were recorded; run it with packets=True, or with "
+                    "`record: {packets: true}` in the scenario"
+                )
+            log = metrics.PacketLog.from_arrays(link["log"])
+            times = {"arrival_ns": log.arrival_ns, "departure_ns": log.departure_ns}
+            rest = {"serialisation_ns": log.serialisation_ns, "bytes": log.bytes}
+            head = {**_head(run, len(log), link=link["name"]), "flow": names[log.flow]}
+            tables.append({**head, **times, **rest, "queueing_delay_ms": metrics.queueing_delay_ms(log)})
+    return join(tables)
+
+
+def _summary(runs: Sequence[Run]) -> Columns:
+    known = [row for row in flow_rows(runs) if row.get("valid", True)]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in known:
+        groups.setdefault(tuple(row[key] for key in ("scenario", "backend", "flow", "scheme", "link")), []).append(row)
+    rows = []
+    for (scenario, backend, flow, scheme, link), mine in groups.items():
+        for figure, about in metrics.FIGURES.items():
+            interval = metrics.confidence_interval([row.get(figure, math.nan) for row in mine])
+            if interval.n:
+                head = {"scenario": scenario, "backend": backend, "flow": flow, "scheme": scheme, "link": link}
+                values = {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
+                rows.append({**head, "figure": figure, "unit": about.unit, **values})
+    return of_rows(rows)
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {"scenario": run.scenario, "seed": run.seed, "backend": run.backend}
+
+
+def _head(run: Run, rows: int, **names: str) -> Columns:
+    head = {"scenario": run.scenario, "seed": run.seed, **names}
+    return {name: np.full(rows, value) for name, value in head.items()}
+
+
+def _bin_s(run: Run) -> float:
+    return float(run.document["record"]["bin_ms"]) * 1e-3
+
+
+TABLES: dict[str, Callable[[Sequence[Run]], Columns]] = {
+    "flows": lambda runs: of_rows(flow_rows(runs)),
+    "links": lambda runs: of_rows([row for run in runs for row in _link_rows(run)]),
+    "flow_series": lambda runs: join(table for run in runs for table in _flow_series(run)),
+    "link_series": lambda runs: join(table for run in runs for table in _link_series(run)),
+    "packets": _packets,
+    "summary": _summary,
+}
+"""Each table's name and what makes it of runs."""

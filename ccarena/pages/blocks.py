@@ -1,0 +1,233 @@
+"""What a page's sections consist of. Text is text: every block escapes what it is given."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ccarena.pages.charts import Chart
+
+__all__ = [
+    "Block",
+    "Callout",
+    "Cell",
+    "Choice",
+    "Code",
+    "Details",
+    "Drawn",
+    "Figure",
+    "Items",
+    "State",
+    "Table",
+    "Text",
+]
+
+State = Literal["good", "bad", "unknown", "plain"]
+"""How something came out: as expected, not as expected, not tested or undecided, or no matter of that kind."""
+SIGNS: Mapping[State, str] = {"good": "✓ ", "bad": "✗ ", "unknown": "? ", "plain": ""}
+
+
+@dataclass
+class Drawn:
+    """The charts of a page so far, which its script draws, and the number of elements that need a name."""
+
+    charts: list[dict[str, Any]] = field(default_factory=list)
+    named: int = 0
+
+    def name(self) -> str:
+        """A new id."""
+        self.named += 1
+        return f"part-{self.named}"
+
+
+class Block(Protocol):
+    """Anything that stands in a section."""
+
+    def html(self, drawn: Drawn) -> str:
+        """The block as HTML; its charts are added to `drawn`."""
+        ...
+
+
+def escape(text: object) -> str:
+    """Text for HTML, between tags and in attributes."""
+    return html.escape(str(text))
+
+
+def together(blocks: Sequence[Block], drawn: Drawn) -> str:
+    """The blocks one after the other."""
+    return "".join(block.html(drawn) for block in blocks)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        return f"<p>{escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list of sentences."""
+
+    items: Sequence[str]
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in self.items)}</ul>"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Commands or a file's text, with a button that copies it."""
+
+    text: str
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        return f'<div class="code"><pre>{escape(self.text)}</pre><button type="button" class="copy">Copy</button></div>'
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are folded away until the summary is clicked."""
+
+    summary: str
+    blocks: Sequence[Block]
+    open: bool = False
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        state = " open" if self.open else ""
+        return f"<details{state}><summary>{escape(self.summary)}</summary>{together(self.blocks, drawn)}</details>"
+
+
+@dataclass(frozen=True)
+class Callout:
+    """A finding that is set off, with its state."""
+
+    state: State
+    headline: str
+    blocks: Sequence[Block] = ()
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        headline = f"<p class=headline><span aria-hidden=true>{SIGNS[self.state]}</span>{escape(self.headline)}</p>"
+        return f'<div class="callout {self.state}">{headline}{together(self.blocks, drawn)}</div>'
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table's cell."""
+
+    text: str
+    state: State = "plain"
+    note: str = ""
+    """Said below in small letters."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; what does not fit a narrow screen is reached by scrolling within it."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    words: int = 1
+    """So many columns at the left hold words, the others numbers."""
+    grouped: bool = False
+    """A first cell that repeats the one above is left blank, and a rule stands between groups."""
+    emphasise: str = ""
+    """Rows with this cell are set off."""
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        head = "".join(f'<th scope="col"{self._kind(at)}>{escape(text)}</th>' for at, text in enumerate(self.head))
+        body = "".join(self._row(at) for at in range(len(self.rows)))
+        prose = ' class="prose"' if self._prose else ""
+        table = f"<table{prose}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f'<div class="scroll" tabindex="0" role="region" aria-label="table">{table}</div>'
+
+    @property
+    def _prose(self) -> bool:
+        return self.words >= len(self.head)
+
+    def _row(self, index: int) -> str:
+        row = [cell if isinstance(cell, Cell) else Cell(cell) for cell in self.rows[index]]
+        above = self.rows[index - 1][0] if index else None
+        repeats = self.grouped and above in (row[0], row[0].text)
+        classes = ["rule"] if self.grouped and index and not repeats else []
+        classes += ["ours"] if self.emphasise and any(cell.text == self.emphasise for cell in row) else []
+        shown = [Cell("") if repeats else row[0], *row[1:]]
+        kind = f' class="{" ".join(classes)}"' if classes else ""
+        return f"<tr{kind}>{''.join(self._cell(at, cell) for at, cell in enumerate(shown))}</tr>"
+
+    def _cell(self, at: int, cell: Cell) -> str:
+        note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
+        # On a phone, where each row of prose is a card.
+        label = f' data-label="{escape(self.head[at])}"' if self._prose and self.head[at] else ""
+        return f"<td{label}{self._kind(at, cell.state)}>{SIGNS[cell.state]}{escape(cell.text)}{note}</td>"
+
+    def _kind(self, at: int, state: State = "plain") -> str:
+        names = (["words"] if at < self.words else []) + ([state] if state != "plain" else [])
+        return f' class="{" ".join(names)}"' if names else ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Charts with one legend: a click on a name hides or shows that series in all of them."""
+
+    label: str
+    """What it shows, for those who cannot see it, and the name of a saved image."""
+    charts: Sequence[Chart]
+    columns: int = 1
+    """Side by side, where there is room for them."""
+    same_x: bool = False
+    """Zooming one chart zooms all."""
+    caption: str = ""
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        parts = []
+        for chart in self.charts:
+            title = f"<h4>{escape(chart.title)}</h4>" if chart.title else ""
+            place = f'<div class="plot" data-chart="{len(drawn.charts)}" style="height:{chart.height}px"></div>'
+            parts.append(f'<div class="chart">{title}{place}</div>')
+            drawn.charts.append({**chart.plain(), "title": chart.title})
+        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        same_x = " data-same-x" if self.same_x else ""
+        return (
+            f'<figure role="group" aria-label="{escape(self.label)}"{same_x}>{caption}<div class="legend"></div>'
+            f'<div class="charts columns-{self.columns}">{"".join(parts)}</div></figure>'
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several sets of blocks, chosen by name; `first` says which is shown at first."""
+
+    label: str
+    options: Mapping[str, Sequence[Block]]
+    first: int = 0
+
+    def html(self, drawn: Drawn) -> str:
+        """See `Block`."""
+        name = drawn.name()
+        parts = [
+            f'<div class="option"{"" if at == self.first else " hidden"}>{together(blocks, drawn)}</div>'
+            for at, blocks in enumerate(self.options.values())
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        names = "".join(
+            f"<option{' selected' if at == self.first else ''}>{escape(option)}</option>"
+            for at, option in enumerate(self.options)
+        )
+        label = f'<label for="{name}">{escape(self.label)}</label>'
+        # A browser that goes back would keep the old choice without its blocks.
+        select = f'<select id="{name}" autocomplete="off">{names}</select>'
+        return f'<div class="choice"><div class="chooser">{label} {select}</div>{"".join(parts)}</div>'

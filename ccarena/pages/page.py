@@ -1,0 +1,124 @@
+"""A page: what was run, how to repeat it, what was found, and sections; written as one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from ccarena.files import write_atomically
+from ccarena.pages.blocks import Block, Code, Details, Drawn, escape, together
+
+__all__ = ["Page", "Section", "render", "write"]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading."""
+
+    title: str
+    lead: str
+    """What the section shows and how to read it; may be empty."""
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page; its parts stand in this order."""
+
+    title: str
+    kind: str
+    """What kind of page it is, such as "evaluation"."""
+    lead: str
+    """What was run, for a reader who knows nothing of it."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Backend, seeds, duration and the like."""
+    repeat: Sequence[str] = ()
+    """Commands that give the same page again."""
+    findings: Sequence[Block] = ()
+    sections: Sequence[Section] = ()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page in a frame of its own, so that neither disturbs the other."""
+        fit = "this.style.height = this.contentDocument.documentElement.scrollHeight + 'px'"
+        return (
+            f'<iframe srcdoc="{escape(render(self))}" onload="{fit}" style="width:100%;height:720px;border:0"></iframe>'
+        )
+
+
+def write(path: Path, page: Page) -> None:
+    """Write the page, whole or not at all. Raises ConfigError if it cannot be written."""
+    write_atomically(path, render(page))
+
+
+def render(page: Page) -> str:
+    """The page as HTML that needs no other file. The same page gives the same text."""
+    drawn = Drawn()
+    facts = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in page.facts.items())
+    parts = [
+        f'<header><div class="bar"><span class="brand">ccarena</span><span class="kind">{escape(page.kind)}</span>'
+        '<button type="button" id="theme" aria-label="switch between the light and the dark theme">◐</button></div>'
+        f"<h1>{escape(page.title)}</h1>"
+        f'<p class="lead">{escape(page.lead)}</p>' + (f"<dl>{facts}</dl>" if facts else "") + "</header>"
+    ]
+    if page.repeat:
+        repeat = Details("How to repeat this", [Code("\n".join(page.repeat))], open=True)
+        parts.append(f'<section class="repeat">{repeat.html(drawn)}</section>')
+    if page.findings:
+        parts.append(f'<section id="findings"><h2>Findings</h2>{together(page.findings, drawn)}</section>')
+    parts += [_section(section, drawn) for section in page.sections]
+    names = (["Findings"] if page.findings else []) + [section.title for section in page.sections]
+    if len(names) > 2:
+        links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name in names)
+        parts.insert(1, f'<nav aria-label="sections">{links}</nav>')
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(page.title)} · ccarena</title>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="generator" content="ccarena">'
+        f'<link rel="icon" href="data:,"><style>{_asset("page.css")}</style></head>\n<body><main>'
+        + "\n".join(parts)
+        + "</main>\n"
+        + (_scripts(drawn) if drawn.charts else "")
+        + f"<script>{_asset('page.js')}</script></body></html>\n"
+    )
+
+
+def _section(section: Section, drawn: Drawn) -> str:
+    lead = f"<p>{escape(section.lead)}</p>" if section.lead else ""
+    body = together(section.blocks, drawn)
+    return f'<section id="{_anchor(section.title)}"><h2>{escape(section.title)}</h2>{lead}{body}</section>'
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _scripts(drawn: Drawn) -> str:
+    """The charts and the library that draws them, compressed; browsers have unpacked gzip by themselves since 2023."""
+    charts = json.dumps(drawn.charts, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return (
+        "<noscript><p>The figures of this page are drawn by a script, and scripts are switched off here.</p></noscript>"
+        f'<script type="application/gzip" id="charts">{_packed(charts)}</script>\n'
+        f'<script type="application/gzip" id="plotly">{_packed_library()}</script>\n'
+    )
+
+
+def _packed(text: str) -> str:
+    # Without a time of day, so that the same page gives the same bytes.
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+@cache
+def _packed_library() -> str:
+    return _packed(_asset("plotly-basic.min.js"))
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files("ccarena.pages").joinpath("assets").joinpath(name).read_text("utf-8")

@@ -1,0 +1,207 @@
+"""A policy as C: the header of integer inference, the policy's numbers, a function that decides, and test vectors.
+
+`write` gives four files: `ccarena_policy.h` is the same for every policy, `NAME.h` has the policy's sizes and its two
+functions, `NAME.c` its numbers, and `NAME_vectors.h` observations with what the policy has to answer. None needs a
+library; docs/export.md says how to use them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.errors import ConfigError, PolicyError
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.integer import IntegerPolicy
+
+__all__ = ["HEADER", "identifier", "sources", "write"]
+
+HEADER = "ccarena_policy.h"
+VECTORS = 16
+"""Observations in the file of test vectors."""
+
+
+def write(policy: Artifact, observations: NDArray[np.float32], folder: Path, name: str | None = None) -> list[Path]:
+    """Writes the files into `folder` and returns them. Raises PolicyError for a policy without an integer form, and if
+    a file cannot be written, ConfigError for a name that C does not take. See `sources`."""
+    files = []
+    for file, text in sources(policy, observations, name).items():
+        path = folder / file
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        except OSError as error:
+            raise PolicyError(f"{path}: cannot write: {error.strerror}; choose another folder") from error
+        files.append(path)
+    return files
+
+
+def sources(policy: Artifact, observations: NDArray[np.float32], name: str | None = None) -> dict[str, str]:
+    """The files' texts by name. `observations` `[N, length]` become test vectors, of one flow in this order."""
+    from ccarena import _core
+
+    name = identifier(str(policy.document.get("name", "policy"))) if name is None else name
+    if identifier(name) != name:
+        raise ConfigError(f'--name "{name}": expected letters, digits and _, as C names functions, not {HEADER[:-2]}')
+    integer = IntegerPolicy.of(policy)
+    return {
+        HEADER: _core.POLICY_HEADER,
+        f"{name}.h": _header(policy, integer, name),
+        f"{name}.c": _numbers(policy, integer, name),
+        f"{name}_vectors.h": _vectors(integer, observations[:VECTORS], name),
+    }
+
+
+def identifier(name: str) -> str:
+    """`name` as C can call a function."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII).lower() or "policy"
+    return f"policy_{word}" if word[0].isdigit() or word.startswith("ccarena") else word
+
+
+def _header(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
+    upper = name.upper()
+    action = (
+        f"The index of the action, whose value is {name}_actions[index] / 2^{integer.observation_bits}."
+        if integer.bounds is None
+        else f"The action, in units of 2^-{integer.output_bits}."
+    )
+    values = f"extern const ccarena_s64 {name}_actions[{upper}_OUTPUTS];\n" if integer.bounds is None else ""
+    return f"""/* A policy of ccarena for the learned scheme {policy.document.get("name", "unnamed")}, document {policy.contract.digest}.
+ * Observation, entry by entry, oldest first within a signal's history:
+{_entries(policy)}
+ */
+#ifndef {upper}_POLICY_H
+#define {upper}_POLICY_H
+
+#include "{HEADER}"
+
+#if CCARENA_POLICY_VERSION != 1
+#error "this policy and {HEADER} are of different versions; export the policy again"
+#endif
+
+#define {upper}_OBSERVATION {integer.observation}
+/* Numbers that it remembers for each flow; an array needs one at least. */
+#define {upper}_STATE {integer.state}
+#define {upper}_VALUES {integer.values}
+#define {upper}_OUTPUTS {integer.output[1]}
+#define {upper}_OUTPUT {integer.output[0]}
+#define {upper}_OUTPUT_BITS {integer.output_bits}
+{values}
+/* Decides. `observation`: raw signals in units of 2^-{integer.observation_bits}, any numbers. `state`: the flow's, zeros at its start, replaced.
+ * `values`: room to work, {upper}_VALUES numbers, whose content does not matter; afterwards the outputs are
+ * the {upper}_OUTPUTS numbers from values[{upper}_OUTPUT] on.
+ * {action} */
+ccarena_s32 {name}_decide(const ccarena_s64 *observation, ccarena_s32 *state, ccarena_s32 *values);
+
+#endif
+"""  # noqa: E501
+
+
+def _entries(policy: Artifact) -> str:
+    from ccarena import _core
+
+    lines, start = [], 0
+    for entry in _core.learned(json.dumps(policy.document))["observation"]:
+        stop = start + entry["length"] - 1
+        places = f"{start}" if stop == start else f"{start}-{stop}"
+        lines.append(f" *   {places:<7} {entry['name']}{', ' + entry['unit'] if entry['unit'] else ''}")
+        start = stop + 1
+    return "\n".join(lines)
+
+
+def _numbers(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
+    upper = name.upper()
+    steps = "\n".join("\t{ " + ", ".join(_number(n) for n in step) + " }," for step in integer.steps)
+    following = "".join(
+        f"\tfor (i = 0; i < {length}; i++)\n\t\tstate[{start} + i] = values[{place} + i];\n"
+        for start, (place, length) in _starts(integer.next)
+    )
+    before = (
+        f"\tfor (i = 0; i < {integer.state}; i++)\n\t\tvalues[{integer.observation} + i] = state[i];\n"
+        if integer.state
+        else ""
+    )
+    return f"""#include "{name}.h"
+
+static const struct ccarena_step steps[{max(1, len(integer.steps))}] = {{
+{steps}
+}};
+
+static const ccarena_u16 weights[{max(1, integer.weights.size)}] = {{
+{_rows(integer.weights)}
+}};
+
+static const ccarena_s64 constants[{max(1, integer.constants.size)}] = {{
+{_rows(integer.constants)}
+}};
+
+static const struct ccarena_policy policy = {{ steps, weights, constants, {len(integer.steps)} }};
+{_actions(policy, integer, name)}
+ccarena_s32 {name}_decide(const ccarena_s64 *observation, ccarena_s32 *state, ccarena_s32 *values)
+{{
+	ccarena_u32 i;
+
+	(void)state;
+	for (i = 0; i < {upper}_OBSERVATION; i++)
+		values[i] = ccarena_normalise(&policy, i, observation[i]);
+{before}	ccarena_policy_run(&policy, values);
+{following}{_answer(integer, upper)}}}
+"""
+
+
+def _actions(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
+    if integer.bounds is not None:
+        return ""
+    values = integer.raw(np.array(policy.contract.actions))
+    return f"\nconst ccarena_s64 {name}_actions[{name.upper()}_OUTPUTS] = {{\n{_rows(values)}\n}};\n"
+
+
+def _answer(integer: IntegerPolicy, upper: str) -> str:
+    if integer.bounds is None:
+        return f"\treturn (ccarena_s32)ccarena_argmax(values + {upper}_OUTPUT, {upper}_OUTPUTS);\n"
+    low, high = (_number(bound) for bound in integer.bounds)
+    output = f"values[{upper}_OUTPUT]"
+    return f"\t{output} = (ccarena_s32)ccarena_clamp({output}, {low}, {high});\n\treturn {output};\n"
+
+
+def _vectors(integer: IntegerPolicy, observations: NDArray[np.float32], name: str) -> str:
+    raw = integer.raw(observations)
+    state = np.zeros((1, integer.state), np.int32)
+    outputs = np.concatenate([integer.outputs(row[None], state) for row in raw])
+    answers = outputs.argmax(axis=1) if integer.bounds is None else outputs[:, 0]
+    return f"""/* {name}_decide answers {name}_answers[k] to {name}_observations[k], in this order, one flow. */
+#define {name.upper()}_VECTORS {len(raw)}
+
+static const ccarena_s64 {name}_observations[{len(raw)}][{integer.observation}] = {{
+{chr(10).join("{" + chr(10) + _rows(row) + chr(10) + "}," for row in raw)}
+}};
+
+static const ccarena_s32 {name}_answers[{len(raw)}] = {{
+{_rows(answers)}
+}};
+"""
+
+
+def _starts(parts: Sequence[tuple[int, int]]) -> Iterable[tuple[int, tuple[int, int]]]:
+    start = 0
+    for part in parts:
+        yield start, part
+        start += part[1]
+
+
+def _number(value: int) -> str:
+    """As C writes it: the least of 32 bits has no literal of its own, and greater ones are of 64."""
+    value = int(value)
+    if value == -(2**31):
+        return "-2147483647 - 1"
+    return f"{value}LL" if abs(value) >= 2**31 else str(value)
+
+
+def _rows(values: Iterable[int]) -> str:
+    words = [_number(value) for value in values] or ["0"]
+    return "\n".join("\t" + ", ".join(words[i : i + 12]) + "," for i in range(0, len(words), 12))

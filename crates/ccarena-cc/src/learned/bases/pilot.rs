@@ -1,0 +1,197 @@
+//! A window law that a timer drives: every period, whether or not acknowledgements come, the window moves towards the rate
+//! that the path is expected to take, times its smallest RTT and a few milliseconds of queue.
+//!
+//! - **Rate**: a mix of a fast and a slow average of delivered packets, a part of their difference where the fast one is
+//!   ahead, and some standard deviations of it.
+//! - **Goal**: (rate × (smallest RTT + d) + 1) × e^(feedback), where d shrinks with the RTT and the rate, and the feedback
+//!   is weak and on (queueing delay − d) / (smallest RTT + d). The window moves up slowly and down fast.
+//! - **Search**: while round trips pass without a queue the window grows besides, twice as much in each: slow start at the
+//!   beginning, and the way to capacity that has come free.
+//! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen.
+//! - **Sharing**: see [`sharing`].
+//!
+//! Losses alone do not lower the window unless they are many: random loss is no news of a queue, and where the buffer is
+//! smaller than d the share of lost packets says so. The transport's timeout leaves two packets.
+
+mod estimates;
+mod numbers;
+mod sharing;
+
+use self::estimates::Estimates;
+use self::numbers::Numbers;
+use self::sharing::Sharing;
+use super::{Base, BaseEntry, Lever, over, per_rtt};
+use crate::controller::{AckInfo, LossInfo, SentInfo};
+use crate::learned::monitor::Measured;
+use crate::types::{Bytes, Dur, Rate, Time};
+
+/// Registry entry.
+pub const PILOT: BaseEntry = BaseEntry {
+    name: "pilot",
+    doc: "a window law that moves at the end of every period towards the expected rate times the smallest RTT and a few \
+          milliseconds; actions multiply what it moves towards",
+    source: "this project",
+    levers: &[Lever::Goal],
+    options: Numbers::OPTIONS,
+    takes_rate: false,
+    kernel: false,
+    build: |parts| {
+        let base = Pilot {
+            numbers: Numbers::read(parts.options),
+            seen: Estimates::new(parts.config.mss),
+            sharing: Sharing::default(),
+            mss: u64::from(parts.config.mss.max(1)),
+            window: f64::from(parts.config.initial_window.max(1)).max(LEAST),
+            velocity: if parts.config.slow_start { 1.0 } else { 0.0 },
+            searched: Time::ZERO,
+            beyond: 0.0,
+            factor: 1.0,
+        };
+        over(base, parts.plan)
+    },
+};
+
+/// Fewest packets in the window: with one, a receiver that delays acknowledgements stalls the flow.
+const LEAST: f64 = 2.0;
+/// Most (`snd_cwnd_clamp`).
+const MOST: f64 = (1 << 24) as f64;
+/// The time that `rise` and `fall` are for, in seconds.
+const STEP_S: f64 = 0.01;
+
+struct Pilot {
+    numbers: Numbers,
+    seen: Estimates,
+    sharing: Sharing,
+    mss: u64,
+    /// In packets.
+    window: f64,
+    /// Growth per round trip of the search; 0 if there is none.
+    velocity: f64,
+    /// When the search last went on to the next round trip.
+    searched: Time,
+    /// Packets in flight up to which the trickle sends; 0 without silence.
+    beyond: f64,
+    /// What an action multiplies the goal by.
+    factor: f64,
+}
+
+impl Pilot {
+    /// What the window moves towards.
+    fn goal(&self, rtt_min: f64) -> f64 {
+        let rate = self.seen.rate(&self.numbers);
+        let full = rtt_min + self.numbers.slack(rtt_min, self.seen.slow);
+        let excess = (self.seen.queueing() + rtt_min - full) / full;
+        let lost = (self.seen.loss - self.numbers.loss_share).max(0.0);
+        (rate * full + 1.0) * (-self.numbers.feedback * excess - 10.0 * lost).clamp(-3.0, 3.0).exp() * self.factor
+    }
+
+    /// Moves the window by the law.
+    fn steer(&mut self, now: Time, rtt_min: f64, dt: f64) {
+        let goal = self.goal(rtt_min);
+        let part = if goal > self.window { self.numbers.rise } else { self.numbers.fall };
+        let moved = self.window + (goal - self.window) * (1.0 - (1.0 - part).powf(dt / STEP_S));
+        self.search(now, rtt_min);
+        let searched = if self.velocity > 0.0 && self.is_filled() {
+            self.window * (1.0 + self.velocity).powf(dt / rtt_min.max(dt))
+        } else if self.velocity > 0.0 {
+            self.window
+        } else {
+            0.0
+        };
+        self.window = moved.max(searched);
+    }
+
+    /// The window is in use: growth beyond what is sent would be no search.
+    fn is_filled(&self) -> bool {
+        self.seen.in_flight + 1.0 >= 0.5 * self.window
+    }
+
+    /// How fast to search, by whether there is a queue.
+    fn search(&mut self, now: Time, rtt_min: f64) {
+        let slack = self.numbers.slack(rtt_min, self.seen.slow);
+        if self.seen.standing() > 0.5 * slack || self.seen.queueing() > 2.0 * slack {
+            self.velocity = 0.0;
+            self.searched = now;
+        } else if now.since(self.searched) > self.seen.srtt.max(Dur::from_millis(10)) {
+            self.searched = now;
+            self.velocity = (2.0 * self.velocity).max(self.numbers.search).min(1.0);
+        }
+    }
+
+    /// One packet beyond the window if nothing has been heard for long.
+    fn trickle(&mut self, now: Time) {
+        let gap = self.numbers.trickle_ms / 1e3 + self.numbers.trickle_packets / self.seen.slow.max(1.0);
+        if self.seen.in_flight > 0.0 && now.since(self.seen.heard).as_secs_f64() > gap {
+            self.beyond = self.seen.in_flight + 1.0;
+            self.seen.heard = now;
+        }
+    }
+}
+
+impl Base for Pilot {
+    #[inline]
+    fn on_ack(&mut self, ack: &AckInfo) {
+        self.seen.on_ack(ack, self.numbers.base_s);
+        self.beyond = 0.0;
+    }
+
+    fn on_loss(&mut self, loss: &LossInfo) {
+        self.seen.on_loss(loss);
+        self.velocity = 0.0;
+        if loss.new_episode {
+            self.sharing.on_loss(loss.now, &self.numbers);
+        }
+    }
+
+    fn on_timeout(&mut self, loss: &LossInfo) {
+        self.seen.on_loss(loss);
+        self.sharing.on_timeout(loss.now);
+        (self.window, self.velocity, self.beyond) = (LEAST, 0.0, 0.0);
+    }
+
+    #[inline]
+    fn on_sent(&mut self, sent: &SentInfo) {
+        self.seen.on_sent(sent);
+    }
+
+    fn on_period(&mut self, now: Time, ended: &Measured, _target: f64) {
+        let dt = ended.interval.as_secs_f64();
+        if dt <= 0.0 {
+            return;
+        }
+        let packets = ended.acked.0 as f64 / self.mss as f64;
+        self.seen.tick(&self.numbers, packets, dt, self.sharing.frozen());
+        self.trickle(now);
+        let Some(rtt_min) = self.seen.rtt_min() else { return };
+        match self.sharing.tick(now, &self.numbers, &self.seen, self.window, (packets, dt)) {
+            Some(window) => (self.window, self.velocity) = (window, 0.0),
+            None => self.steer(now, rtt_min, dt),
+        }
+        self.window = self.window.clamp(LEAST, MOST);
+    }
+
+    #[inline]
+    fn window(&self) -> Bytes {
+        Bytes(self.window.max(self.beyond).round() as u64 * self.mss)
+    }
+
+    fn segments(&self) -> f64 {
+        self.window
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    fn rate_bps(&self) -> f64 {
+        per_rtt(self.window, self.mss as f64, self.seen.srtt)
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+
+    fn set_goal_factor(&mut self, factor: f64) {
+        self.factor = factor;
+    }
+}

@@ -1,0 +1,154 @@
+//! What the law knows of the path: rates, delays, losses, and what is in flight.
+
+use super::numbers::Numbers;
+use crate::controller::{AckInfo, LossInfo, SentInfo};
+use crate::types::{Dur, Time};
+
+/// A minimum over the last stretch of time: between half of it and all of it.
+#[derive(Clone, Copy, Debug)]
+pub struct RecentMin {
+    present: Dur,
+    before: Dur,
+    since: Time,
+}
+
+impl Default for RecentMin {
+    fn default() -> Self {
+        Self { present: Dur::MAX, before: Dur::MAX, since: Time::ZERO }
+    }
+}
+
+impl RecentMin {
+    pub fn add(&mut self, now: Time, x: Dur, stretch: Dur) {
+        if now.since(self.since) >= stretch / 2 {
+            // Nothing came for a whole stretch: what is remembered is older than that.
+            self.before = if now.since(self.since) >= stretch { Dur::MAX } else { self.present };
+            (self.present, self.since) = (Dur::MAX, now);
+        }
+        self.present = self.present.min(x);
+    }
+
+    /// [`Dur::MAX`] before there is one.
+    pub fn get(&self) -> Dur {
+        self.present.min(self.before)
+    }
+}
+
+/// Averages and minima.
+#[derive(Clone, Debug, Default)]
+pub struct Estimates {
+    mss: f64,
+    /// Averages of delivered packets per second, and the variance of the fast one about the slow one.
+    pub fast: f64,
+    pub slow: f64,
+    variance: f64,
+    /// Time over which the averages have been taken.
+    averaged: f64,
+    /// Smoothed share of lost packets.
+    pub loss: f64,
+    lost: f64,
+    /// Smallest RTT of the last `base_s`; that of about a round trip.
+    base: RecentMin,
+    standing: RecentMin,
+    /// Newest RTT; zero before there is one.
+    pub rtt: Dur,
+    pub srtt: Dur,
+    /// When an RTT was last as small as the smallest.
+    pub touched: Time,
+    /// When an acknowledgement last came; when packets were last sent because none did.
+    pub heard: Time,
+    /// Packets in flight.
+    pub in_flight: f64,
+    /// The window was what limited sending, in this tick.
+    limited: bool,
+}
+
+impl Estimates {
+    pub fn new(mss: u32) -> Self {
+        Self { mss: f64::from(mss.max(1)), ..Self::default() }
+    }
+
+    #[inline]
+    pub fn on_ack(&mut self, ack: &AckInfo, base_s: f64) {
+        self.heard = ack.now;
+        self.in_flight = ack.in_flight.0 as f64 / self.mss;
+        self.srtt = ack.srtt;
+        self.limited |= ack.cwnd_limited;
+        let Some(rtt) = ack.rtt else { return };
+        self.rtt = rtt;
+        self.base.add(ack.now, rtt, Dur::from_secs_f64(base_s));
+        self.standing.add(ack.now, rtt, ack.srtt + ack.srtt / 2);
+        let base = self.base.get();
+        // Links that serve in whole milliseconds touch it only nearly.
+        if rtt <= base + (base / 50).max(Dur::from_millis(1)) {
+            self.touched = ack.now;
+        }
+    }
+
+    pub fn on_loss(&mut self, loss: &LossInfo) {
+        self.lost += f64::from(loss.lost_packets);
+        self.in_flight = loss.in_flight.0 as f64 / self.mss;
+    }
+
+    pub fn on_sent(&mut self, sent: &SentInfo) {
+        self.in_flight = (sent.prior_in_flight.0 + sent.bytes.0) as f64 / self.mss;
+    }
+
+    /// Smallest RTT in seconds; none before there is one.
+    pub fn rtt_min(&self) -> Option<f64> {
+        let base = self.base.get();
+        (base != Dur::MAX).then(|| base.as_secs_f64().max(1e-6))
+    }
+
+    /// Queueing delay of the newest packet in seconds.
+    pub fn queueing(&self) -> f64 {
+        self.rtt.since_or_zero(self.base.get())
+    }
+
+    /// Queueing delay that about a whole round trip did not fall below, in seconds.
+    pub fn standing(&self) -> f64 {
+        self.standing.get().since_or_zero(self.base.get())
+    }
+
+    /// A tick of `dt` seconds has ended, in which `packets` were delivered. Frozen averages stay as they are.
+    pub fn tick(&mut self, numbers: &Numbers, packets: f64, dt: f64, frozen: bool) {
+        let lost = std::mem::take(&mut self.lost);
+        let limited = std::mem::take(&mut self.limited);
+        let weight = |ms: f64| 1.0 - (-dt * 1e3 / ms).exp();
+        if packets + lost > 0.0 {
+            self.loss += weight(numbers.slow_ms) * (lost / (packets + lost) - self.loss);
+        }
+        if frozen || (self.averaged == 0.0 && packets == 0.0) {
+            return;
+        }
+        // Before a time constant has passed every tick counts the same.
+        self.averaged += dt;
+        let share = dt / self.averaged;
+        let rate = packets / dt;
+        // What an application did not send says nothing about the path.
+        if !limited && packets > 0.0 && rate < self.fast {
+            return;
+        }
+        self.fast += weight(numbers.fast_ms).max(share) * (rate - self.fast);
+        self.slow += weight(numbers.slow_ms).max(share) * (rate - self.slow);
+        let deviation = self.fast - self.slow;
+        self.variance += weight(numbers.slow_ms) * (deviation * deviation - self.variance);
+    }
+
+    /// Packets per second that the path is expected to take.
+    pub fn rate(&self, numbers: &Numbers) -> f64 {
+        let mean = numbers.mix * self.fast + (1.0 - numbers.mix) * self.slow;
+        let trend = numbers.trend * (self.fast - self.slow).max(0.0);
+        mean + trend + numbers.deviations() * self.variance.max(0.0).sqrt()
+    }
+}
+
+trait Since {
+    fn since_or_zero(self, earlier: Self) -> f64;
+}
+
+impl Since for Dur {
+    fn since_or_zero(self, earlier: Self) -> f64 {
+        if self == Self::MAX || earlier == Self::MAX { 0.0 } else { (self - earlier.min(self)).as_secs_f64() }
+    }
+}

@@ -1,0 +1,81 @@
+//! The law's numbers: each once, with its default, its bounds and what it is.
+
+use crate::scheme::Param;
+
+macro_rules! numbers {
+    ($($name:ident = $default:literal, $min:literal to $max:literal: $doc:literal;)*) => {
+        /// The options' values.
+        #[derive(Clone, Copy, Debug)]
+        pub struct Numbers {
+            $(#[doc = $doc] pub $name: f64,)*
+        }
+
+        impl Numbers {
+            /// The options of the registry's entry.
+            pub const OPTIONS: &'static [Param] =
+                &[$(Param { name: stringify!($name), default: $default, min: $min, max: $max, doc: $doc },)*];
+
+            /// From the options' values in order; what is missing has its default.
+            pub fn read(options: &[f64]) -> Self {
+                let mut given = options.iter().copied();
+                Self { $($name: given.next().unwrap_or($default),)* }
+            }
+        }
+    };
+}
+
+numbers! {
+    preference = 0.5, 0.0 to 1.0: "what delay is worth: 0 is all for throughput, 1 all for delay";
+    fast_ms = 50.0, 1.0 to 1000.0: "time constant of the fast average of delivered bytes in ms";
+    slow_ms = 700.0, 10.0 to 10000.0: "time constant of the slow average in ms";
+    mix = 0.5, 0.0 to 1.0: "share of the fast average in the rate; the slow one has the rest";
+    trend = 0.3, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
+    deviation = 0.3, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
+    deviation_throughput = 1.0, 0.0 to 8.0: "the same at preference 0";
+    slack_ms = 4.0, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
+    slack_throughput_ms = 12.0, 0.1 to 500.0: "the same at preference 0";
+    slack_per_rtt = 0.3, 0.0 to 2.0: "d falls with this power of the smallest RTT";
+    slack_per_rate = 0.2, 0.0 to 2.0: "d falls with this power of the rate";
+    feedback = 0.1, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d)";
+    rise = 0.17, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
+    fall = 0.46, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
+    search = 0.05, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
+    trickle_ms = 70.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
+    trickle_packets = 1.8, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
+    loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window";
+    base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
+    probe_s = 4.0, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
+    probe_rtts = 30.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
+    drain = 0.8, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
+    competing_ms = 10.0, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
+    competing_share = 0.5, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
+    push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
+    push_follows = 0.5, 0.0 to 1.0: "part of that factor by which the rate has to follow";
+    push_delay = 0.25, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
+    successes = 3.0, 1.0 to 10.0: "such successes in a row from which the flow competes";
+    growth = 3.5, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
+    back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";
+    leave_s = 5.0, 0.5 to 120.0: "time in s from one drain to the next where it competes";
+    leave_share = 0.85, 0.0 to 1.0: "share of the queue above which it no longer competes, twice in a row";
+}
+
+impl Numbers {
+    /// Between the value at preference 1 and that at preference 0, in equal ratios.
+    fn between(&self, delay: f64, throughput: f64) -> f64 {
+        let least = 1e-3;
+        ((delay.max(least)).ln() * self.preference + throughput.max(least).ln() * (1.0 - self.preference)).exp()
+    }
+
+    /// Standard deviations of the rate that are added to it.
+    pub fn deviations(&self) -> f64 {
+        self.between(self.deviation, self.deviation_throughput)
+    }
+
+    /// d in seconds, for a smallest RTT in seconds and a rate in packets per second.
+    pub fn slack(&self, rtt_min: f64, rate: f64) -> f64 {
+        let natural = self.between(self.slack_ms, self.slack_throughput_ms) / 1e3;
+        let by_rtt = (rtt_min.max(1e-3) / 0.04).powf(-self.slack_per_rtt);
+        let by_rate = (rate.max(1.0) / 100.0).powf(-self.slack_per_rate);
+        (natural * by_rtt * by_rate).min(1.0)
+    }
+}

@@ -1,0 +1,263 @@
+//! What the law does because others may use the link: base probes, the test for competitors, and competing with them.
+//!
+//! A **drain** leaves less than a window without its queue for two round trips. It shows the smallest RTT again, to all
+//! flows that drain at the same time, and how much of the queue was the flow's own. If little was, and the delay stays, a
+//! **push** tries whether three times the window bring more of the link while the delay stays: then somebody else holds the
+//! queue up, and the flow **competes** as CUBIC would (RFC 9438), until drains show that the queue is its own.
+
+use super::estimates::Estimates;
+use super::numbers::Numbers;
+use crate::types::{Dur, Time};
+
+/// C and β of CUBIC (RFC 9438 section 5); β is an option here.
+const CUBIC_C: f64 = 0.4;
+
+/// What goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The law alone.
+    Law,
+    /// The window is held down.
+    Drain(Trial),
+    /// The window is held up.
+    Push(Trial),
+    /// The window of before is back; what is measured still comes from the trial.
+    Settle { until: Time },
+}
+
+/// A drain or a push.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Trial {
+    /// Its window, and the one before, in packets.
+    window: f64,
+    before: f64,
+    /// RTT in seconds before.
+    rtt: f64,
+    /// Rate before, in packets per second.
+    rate: f64,
+    /// From when on its effect is seen, and its end.
+    seen_from: Time,
+    until: Time,
+    /// What is seen: least RTT in seconds, RTT times time, time, packets delivered.
+    least: f64,
+    delays: f64,
+    seconds: f64,
+    packets: f64,
+}
+
+/// CUBIC's window over time since a loss.
+#[derive(Clone, Copy, Debug)]
+struct Competing {
+    window: f64,
+    highest: f64,
+    epoch: Time,
+    /// Drains that found the queue to be the flow's own, in a row.
+    alone: f64,
+    /// When the last drain ended.
+    drained: Time,
+    /// A loss has come since, and when.
+    loss: Option<Time>,
+    /// A drain has found others.
+    confirmed: bool,
+}
+
+/// The state of all that.
+#[derive(Clone, Debug)]
+pub struct Sharing {
+    phase: Phase,
+    successes: f64,
+    competing: Option<Competing>,
+    /// When the queue was last drained.
+    drained: Time,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Self { phase: Phase::Law, successes: 0.0, competing: None, drained: Time::ZERO }
+    }
+}
+
+impl Sharing {
+    /// What is measured now is not what the law's window makes of the path.
+    pub fn frozen(&self) -> bool {
+        self.phase != Phase::Law
+    }
+
+    /// The window that holds in place of the law's, if one does. `window` is the present one, in packets; `packets` were
+    /// delivered in this tick of `dt` seconds.
+    pub fn tick(
+        &mut self,
+        now: Time,
+        numbers: &Numbers,
+        seen: &Estimates,
+        window: f64,
+        (packets, dt): (f64, f64),
+    ) -> Option<f64> {
+        let rtt_min = seen.rtt_min()?;
+        self.grow(now, numbers, seen, rtt_min);
+        let mut restored = None;
+        match &mut self.phase {
+            Phase::Law => {
+                if self.is_due(now, numbers, seen, rtt_min) {
+                    self.phase = Phase::Drain(Trial::drain(now, numbers, seen, window, rtt_min));
+                }
+            }
+            Phase::Drain(trial) | Phase::Push(trial) if now < trial.until => trial.see(now, seen, packets, dt),
+            Phase::Drain(trial) => {
+                let trial = *trial;
+                self.judge_drain(now, numbers, seen, rtt_min, trial);
+                restored = Some(trial.before);
+            }
+            Phase::Push(trial) => {
+                let trial = *trial;
+                self.judge_push(now, numbers, trial);
+                restored = Some(trial.before);
+            }
+            Phase::Settle { until } if now >= *until => self.phase = Phase::Law,
+            Phase::Settle { .. } => {}
+        }
+        match (&self.phase, &self.competing) {
+            (Phase::Drain(trial) | Phase::Push(trial), _) => Some(trial.window),
+            (_, Some(competing)) => Some(competing.window),
+            _ => restored,
+        }
+    }
+
+    fn is_due(&self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64) -> bool {
+        let since = |then: Time| now.since(then).as_secs_f64();
+        match &self.competing {
+            // Flows of one kind see a loss at the same time, and so drain together; one that sees none drains at last.
+            // The first drain comes soon: a link whose capacity has risen by itself looks like a push that succeeds.
+            Some(own) => {
+                let waited = since(own.drained);
+                let settled = own.loss.is_some_and(|at| since(at) > 2.0 * seen.srtt.as_secs_f64());
+                let longest = if own.confirmed { 1.5 * numbers.leave_s } else { 8.0 * seen.srtt.as_secs_f64() };
+                waited > numbers.leave_s && settled || waited > longest
+            }
+            None if self.successes > 0.0 => since(self.drained) > 4.0 * seen.srtt.as_secs_f64(),
+            None => since(seen.touched.max(self.drained)) > numbers.probe_s.max(numbers.probe_rtts * rtt_min),
+        }
+    }
+
+    fn judge_drain(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64, trial: Trial) {
+        self.drained = now;
+        let settle = Phase::Settle { until: now + seen.srtt };
+        let after = if trial.least.is_finite() { trial.least } else { trial.rtt };
+        // Of a queue that is the flow's own the RTT falls with the window; of a share of it by as much less.
+        let share = (1.0 - after / trial.rtt) / (1.0 - trial.window / trial.before).max(0.05);
+        let stays = after - rtt_min > numbers.competing_ms / 1e3;
+        self.phase = settle;
+        if let Some(own) = &mut self.competing {
+            own.drained = now;
+            own.loss = None;
+            own.alone = if !stays || share > numbers.leave_share { own.alone + 1.0 } else { 0.0 };
+            if own.alone >= if own.confirmed { 2.0 } else { 1.0 } {
+                self.competing = None;
+                self.successes = 0.0;
+            } else {
+                own.confirmed = true;
+            }
+        } else if stays && share < numbers.competing_share {
+            self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
+        } else {
+            self.successes = 0.0;
+        }
+    }
+
+    fn judge_push(&mut self, now: Time, numbers: &Numbers, trial: Trial) {
+        let (rate, rtt) = (trial.packets / trial.seconds.max(1e-3), trial.delays / trial.seconds.max(1e-3));
+        let follows = rate >= trial.rate * (1.0 + numbers.push_follows * (numbers.push - 1.0));
+        let stays = rtt <= trial.rtt * (1.0 + numbers.push_delay);
+        self.drained = now;
+        self.successes = if follows && stays { self.successes + 1.0 } else { 0.0 };
+        if self.successes >= numbers.successes {
+            let window = trial.window;
+            self.competing = Some(Competing {
+                window,
+                highest: window,
+                epoch: now,
+                alone: 0.0,
+                drained: now,
+                loss: None,
+                confirmed: false,
+            });
+        }
+        self.phase = Phase::Settle { until: now + Dur::from_secs_f64(trial.rtt) };
+    }
+
+    /// CUBIC's window; the growth of Reno with its back-off at least (RFC 9438 sections 4.2 and 4.3).
+    fn grow(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64) {
+        let idle = matches!(self.phase, Phase::Law | Phase::Settle { .. });
+        let Some(own) = &mut self.competing else { return };
+        if !idle {
+            return;
+        }
+        let t = now.since(own.epoch).as_secs_f64();
+        let (c, beta) = (CUBIC_C * numbers.growth, numbers.back_off);
+        let k = (own.highest * (1.0 - beta) / c).cbrt();
+        let reno = own.highest * beta + 3.0 * (1.0 - beta) / (1.0 + beta) * t / seen.srtt.as_secs_f64().max(rtt_min);
+        let cubic = c * (t - k).powi(3) + own.highest;
+        // No faster than half again what is in flight.
+        own.window = cubic.max(reno).min(1.5 * seen.in_flight.max(own.window / 1.5) + 2.0).max(2.0);
+    }
+
+    /// A loss episode has begun.
+    pub fn on_loss(&mut self, now: Time, numbers: &Numbers) {
+        if let Some(own) = &mut self.competing {
+            // Fast convergence (RFC 9438 section 4.7).
+            own.highest =
+                if own.window < own.highest { own.window * (1.0 + numbers.back_off) / 2.0 } else { own.window };
+            own.window = (own.window * numbers.back_off).max(2.0);
+            own.epoch = now;
+            own.loss = own.loss.or(Some(now));
+        }
+    }
+
+    /// The retransmission timer has expired.
+    pub fn on_timeout(&mut self, now: Time) {
+        self.phase = Phase::Law;
+        self.drained = now;
+        if let Some(own) = &mut self.competing {
+            (own.highest, own.window, own.epoch) = (own.window, 2.0, now);
+        }
+    }
+}
+
+impl Trial {
+    fn new(now: Time, seen: &Estimates, (window, before): (f64, f64), rtt: f64, rate: f64) -> Self {
+        let round_trip = Dur::from_secs_f64(rtt).max(Dur::from_millis(10));
+        let tail = seen.srtt.max(Dur::from_millis(10));
+        Self {
+            window,
+            before,
+            rtt,
+            rate,
+            seen_from: now + round_trip,
+            until: now + round_trip + tail,
+            least: f64::INFINITY,
+            delays: 0.0,
+            seconds: 0.0,
+            packets: 0.0,
+        }
+    }
+
+    fn drain(now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
+        let rtt = (rtt_min + seen.standing()).max(rtt_min);
+        let left = (window * rtt_min / rtt * numbers.drain).max(2.0).min(window);
+        Self::new(now, seen, (left, window), rtt, seen.slow)
+    }
+
+    fn push(now: Time, numbers: &Numbers, seen: &Estimates, drain: Self) -> Self {
+        Self::new(now, seen, (drain.before * numbers.push, drain.before), drain.rtt, drain.rate.max(1.0))
+    }
+
+    fn see(&mut self, now: Time, seen: &Estimates, packets: f64, dt: f64) {
+        if now < self.seen_from {
+            return;
+        }
+        self.least = self.least.min(seen.rtt.as_secs_f64());
+        self.delays += seen.rtt.as_secs_f64() * dt;
+        self.seconds += dt;
+        self.packets += packets;
+    }
+}

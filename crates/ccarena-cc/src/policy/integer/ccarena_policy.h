@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inference of a ccarena policy in integers: no library, no floating point, no allocation, no recursion; every loop is
+ * bounded by a number of the policy. The same bits as `ccarena_cc::policy::integer`, which says what each step does, and
+ * which has proved that no sum overflows, whatever is observed.
+ *
+ * For a C or C++ compiler that shifts negative numbers arithmetically, as GCC and Clang do. A BPF program defines, before
+ * it includes this file,
+ *   CCARENA_FOR(i, n)      a loop that its verifier accepts, such as bpf_for(i, 0, n) of libbpf;
+ *   CCARENA_AT(i, length)  i held within an array, where the length is a power of two: ((i) & ((length) - 1));
+ *   CCARENA_STEPS, CCARENA_VALUES, CCARENA_WEIGHTS, CCARENA_CONSTANTS  these lengths.
+ */
+#ifndef CCARENA_POLICY_H
+#define CCARENA_POLICY_H
+
+typedef __UINT16_TYPE__ ccarena_u16;
+typedef __INT32_TYPE__ ccarena_s32;
+typedef __UINT32_TYPE__ ccarena_u32;
+typedef __INT64_TYPE__ ccarena_s64;
+typedef __UINT64_TYPE__ ccarena_u64;
+
+/* What `ccarena_policy_run` expects; another number here than in a policy's file: export the policy again. */
+#define CCARENA_POLICY_VERSION 1
+/* Raw observations are multiples of 2^-20 in the signals' units. */
+#define CCARENA_OBSERVATION_BITS 20
+#define CCARENA_PER_ENTRY 7
+#define CCARENA_LAYER_NORM_BITS 23
+
+#ifndef CCARENA_FOR
+#define CCARENA_FOR(i, n) for (i = 0; i < (n); i++)
+#endif
+#ifndef CCARENA_AT
+#define CCARENA_AT(i, length) (i)
+#endif
+#ifndef CCARENA_INLINE
+#define CCARENA_INLINE static inline __attribute__((always_inline, unused))
+#endif
+
+enum ccarena_op {
+	CCARENA_GATHER,
+	CCARENA_LINEAR,
+	CCARENA_CLIP,
+	CCARENA_TABLE,
+	CCARENA_ADD,
+	CCARENA_MUL,
+	CCARENA_AFFINE,
+	CCARENA_LAYER_NORM,
+};
+
+struct ccarena_step {
+	ccarena_u32 op, input, second, output, rows, inputs, outputs, weights, constants, shift;
+	ccarena_s32 low, high;
+};
+
+/* Weights are stored with 32768 added: BPF loads unsigned numbers only, before its version 4. */
+struct ccarena_policy {
+	const struct ccarena_step *steps;
+	const ccarena_u16 *weights;
+	const ccarena_s64 *constants;
+	ccarena_u32 steps_length;
+};
+
+CCARENA_INLINE ccarena_s64 ccarena_shift(ccarena_s64 value, ccarena_u32 shift)
+{
+	return (value + (((ccarena_s64)1 << (shift & 63)) >> 1)) >> (shift & 63);
+}
+
+CCARENA_INLINE ccarena_s64 ccarena_clamp(ccarena_s64 value, ccarena_s64 low, ccarena_s64 high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+/* floor(sqrt(x)) */
+CCARENA_INLINE ccarena_u64 ccarena_root(ccarena_u64 x)
+{
+	ccarena_u64 root = 0, bit = (ccarena_u64)1 << 62;
+	int i;
+
+	for (i = 0; i < 32; i++) {
+		if (x >= root + bit) {
+			x -= root + bit;
+			root = (root >> 1) + bit;
+		} else {
+			root >>= 1;
+		}
+		bit >>= 2;
+	}
+	return root;
+}
+
+#define CCARENA_X(i) values[CCARENA_AT(step->input + (i), CCARENA_VALUES)]
+#define CCARENA_Z(i) values[CCARENA_AT(step->second + (i), CCARENA_VALUES)]
+#define CCARENA_Y(i) values[CCARENA_AT(step->output + (i), CCARENA_VALUES)]
+#define CCARENA_C(i) policy->constants[CCARENA_AT(step->constants + (i), CCARENA_CONSTANTS)]
+#define CCARENA_W(i) policy->weights[CCARENA_AT(step->weights + (i), CCARENA_WEIGHTS)]
+
+CCARENA_INLINE void ccarena_linear(const struct ccarena_policy *policy, const struct ccarena_step *step,
+				   ccarena_s32 *values)
+{
+	ccarena_u32 row, o, i;
+
+	CCARENA_FOR(row, step->rows) {
+		ccarena_u32 from = row * step->inputs;
+		ccarena_s64 offset = 0;
+
+		CCARENA_FOR(i, step->inputs)
+			offset += CCARENA_X(from + i);
+		CCARENA_FOR(o, step->outputs) {
+			ccarena_u32 first = o * step->inputs;
+			ccarena_s64 sum = 0;
+
+			CCARENA_FOR(i, step->inputs)
+				sum += (ccarena_s64)CCARENA_W(first + i) * CCARENA_X(from + i);
+			sum -= offset * 32768;
+			CCARENA_Y(row * step->outputs + o) =
+				(ccarena_s32)ccarena_shift(sum + CCARENA_C(2 * o), (ccarena_u32)CCARENA_C(2 * o + 1));
+		}
+	}
+}
+
+CCARENA_INLINE ccarena_s32 ccarena_table(const struct ccarena_policy *policy, const struct ccarena_step *step,
+					 ccarena_s32 value)
+{
+	ccarena_s64 x = ccarena_clamp(value, step->low, step->high) - CCARENA_C(0);
+	ccarena_s64 segment = ccarena_clamp(x >> (step->shift & 63), 0, (ccarena_s64)step->inputs - 1);
+	ccarena_s64 from = CCARENA_C(1 + (ccarena_u32)segment), to = CCARENA_C(2 + (ccarena_u32)segment);
+
+	return (ccarena_s32)(from + ccarena_shift((to - from) * (x - (segment << (step->shift & 63))), step->shift));
+}
+
+CCARENA_INLINE void ccarena_layer_norm(const struct ccarena_policy *policy, const struct ccarena_step *step,
+				       ccarena_s32 *values)
+{
+	ccarena_u32 row, i;
+
+	CCARENA_FOR(row, step->rows) {
+		ccarena_u32 from = row * step->inputs, shift = 0;
+		ccarena_s64 sum = 0, largest = 0, d;
+		ccarena_u64 squares = 0, root, size;
+		int place;
+
+		CCARENA_FOR(i, step->inputs)
+			sum += CCARENA_X(from + i);
+		CCARENA_FOR(i, step->inputs) {
+			d = (ccarena_s64)step->inputs * CCARENA_X(from + i) - sum;
+			largest = d > largest ? d : -d > largest ? -d : largest;
+		}
+		for (place = 0; place < 64 - CCARENA_LAYER_NORM_BITS; place++)
+			shift += (largest >> CCARENA_LAYER_NORM_BITS >> place) != 0;
+		CCARENA_FOR(i, step->inputs) {
+			d = ((ccarena_s64)step->inputs * CCARENA_X(from + i) - sum) >> (shift & 63);
+			squares += (ccarena_u64)(d * d);
+		}
+		root = ccarena_root(squares + ((ccarena_u64)CCARENA_C(1) >> (2 * shift & 63)));
+		root = root ? root : 1;
+		CCARENA_FOR(i, step->inputs) {
+			d = (((ccarena_s64)step->inputs * CCARENA_X(from + i) - sum) >> (shift & 63)) * CCARENA_C(0);
+			/* BPF divides unsigned numbers only. */
+			size = (d < 0 ? (ccarena_u64)-d : (ccarena_u64)d) / root;
+			CCARENA_Y(from + i) = d < 0 ? -(ccarena_s32)size : (ccarena_s32)size;
+		}
+	}
+}
+
+CCARENA_INLINE void ccarena_step_run(const struct ccarena_policy *policy, const struct ccarena_step *step,
+				     ccarena_s32 *values)
+{
+	ccarena_u32 i;
+
+	switch (step->op) {
+	case CCARENA_GATHER:
+		CCARENA_FOR(i, step->outputs) {
+			ccarena_s64 from = CCARENA_C(i);
+
+			CCARENA_Y(i) = from < 0 ? 0 : (ccarena_s32)ccarena_shift(CCARENA_X((ccarena_u32)from), step->shift);
+		}
+		break;
+	case CCARENA_LINEAR:
+		ccarena_linear(policy, step, values);
+		break;
+	case CCARENA_CLIP:
+		CCARENA_FOR(i, step->outputs)
+			CCARENA_Y(i) = (ccarena_s32)ccarena_clamp(CCARENA_X(i), step->low, step->high);
+		break;
+	case CCARENA_TABLE:
+		CCARENA_FOR(i, step->outputs)
+			CCARENA_Y(i) = ccarena_table(policy, step, CCARENA_X(i));
+		break;
+	case CCARENA_ADD:
+		CCARENA_FOR(i, step->outputs)
+			CCARENA_Y(i) = (ccarena_s32)ccarena_shift(CCARENA_C(0) * CCARENA_X(i) + CCARENA_C(1) * CCARENA_Z(i),
+								  step->shift);
+		break;
+	case CCARENA_MUL:
+		CCARENA_FOR(i, step->outputs)
+			CCARENA_Y(i) = (ccarena_s32)ccarena_shift((ccarena_s64)CCARENA_X(i) * CCARENA_Z(i), step->shift);
+		break;
+	case CCARENA_AFFINE:
+		CCARENA_FOR(i, step->outputs)
+			CCARENA_Y(i) = (ccarena_s32)ccarena_shift(CCARENA_X(i) * CCARENA_C(2 * i) + CCARENA_C(2 * i + 1),
+								  step->shift);
+		break;
+	case CCARENA_LAYER_NORM:
+		ccarena_layer_norm(policy, step, values);
+		break;
+	}
+}
+
+#define CCARENA_ENTRY(k) policy->constants[CCARENA_AT(at + (k), CCARENA_CONSTANTS)]
+
+/* Entry i of the observation, from a raw one in units of 2^-20. Any number may be given. */
+CCARENA_INLINE ccarena_s32 ccarena_normalise(const struct ccarena_policy *policy, ccarena_u32 i, ccarena_s64 raw)
+{
+	ccarena_u32 at = i * CCARENA_PER_ENTRY;
+	ccarena_s64 from = CCARENA_ENTRY(2), factor = CCARENA_ENTRY(3);
+
+	raw = (ccarena_clamp(raw, CCARENA_ENTRY(0), CCARENA_ENTRY(1)) - from) * factor;
+	return (ccarena_s32)ccarena_clamp(ccarena_shift(raw, (ccarena_u32)CCARENA_ENTRY(4)), CCARENA_ENTRY(5),
+					  CCARENA_ENTRY(6));
+}
+
+/* All steps, on `values` that begin with the normalised observation and the flow's state. */
+CCARENA_INLINE void ccarena_policy_run(const struct ccarena_policy *policy, ccarena_s32 *values)
+{
+	ccarena_u32 i;
+
+	CCARENA_FOR(i, policy->steps_length)
+		ccarena_step_run(policy, &policy->steps[CCARENA_AT(i, CCARENA_STEPS)], values);
+}
+
+/* The first of the largest of `length` values. */
+CCARENA_INLINE ccarena_u32 ccarena_argmax(const ccarena_s32 *values, ccarena_u32 length)
+{
+	ccarena_u32 i, best = 0;
+
+	CCARENA_FOR(i, length)
+		best = values[i] > values[best] ? i : best;
+	return best;
+}
+
+#endif

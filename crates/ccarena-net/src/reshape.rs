@@ -1,0 +1,157 @@
+//! Traces made out of traces: a piece of a recording, stretched in time, brought to another rate, on a coarser clock and
+//! with outages. A few recordings thus stand for many links.
+
+use ccarena_cc::types::{Dur, Rate};
+
+use crate::rng::Stream;
+use crate::trace::{OPPORTUNITY_BYTES, Trace, TraceError};
+
+/// What becomes of a trace, in this order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reshape {
+    /// So much of it, from an offset on; all of it if none.
+    pub length: Option<Dur>,
+    /// Every time is multiplied by this.
+    pub stretch: f64,
+    /// Each opportunity is left out or repeated, at random, so that the mean rate becomes this.
+    pub mean: Option<Rate>,
+    /// Times are rounded up to multiples of this many milliseconds.
+    pub grid_ms: u32,
+    /// Without opportunities now and then: mean time between outages, and mean length of one.
+    pub outages: Option<(Dur, Dur)>,
+    /// Of what is random.
+    pub seed: u64,
+}
+
+impl Default for Reshape {
+    fn default() -> Self {
+        Self { length: None, stretch: 1.0, mean: None, grid_ms: 1, outages: None, seed: 0 }
+    }
+}
+
+impl Reshape {
+    /// The trace that results from `trace` between `offset` and `length` later, both before they are stretched.
+    ///
+    /// What an outage would leave without any opportunity is left as it is.
+    ///
+    /// # Errors
+    /// If its times are longer than a trace can say.
+    pub fn apply(&self, trace: &Trace, offset: Dur, name: &str) -> Result<Trace, TraceError> {
+        let stream = &mut Stream::keyed(self.seed);
+        let (times, length_ms) = self.piece(trace, offset);
+        let times = self.with_mean(times, length_ms, stream);
+        let mut left = self.without_outages(times, length_ms, stream);
+        // A trace repeats after its last opportunity: one at the end of the piece keeps its length.
+        if left.last().is_some_and(|&last| last < length_ms) {
+            left.push(length_ms);
+        }
+        let grid = f64::from(self.grid_ms.max(1));
+        let ms: Vec<u32> = left.iter().map(|t| ((t / grid).ceil() * grid) as u32).collect();
+        Trace::from_ms(ms, name)
+    }
+
+    /// Times of the piece in ms from its start, stretched, and its length.
+    fn piece(&self, trace: &Trace, offset: Dur) -> (Vec<f64>, f64) {
+        let all = trace.opportunities_ms();
+        let period = f64::from(trace.duration_ms());
+        let length = self.length.map_or(period, |l| l.as_millis_f64().max(1.0));
+        let start = offset.as_millis_f64() % period;
+        let first = all.partition_point(|&ms| f64::from(ms) < start);
+        let mut times = Vec::new();
+        for k in first.. {
+            let t = f64::from(all[k % all.len()]) + period * (k / all.len()) as f64 - start;
+            if t > length {
+                break;
+            }
+            times.push(t * self.stretch);
+        }
+        // A piece without any opportunity is a link that stands still but for one.
+        if times.is_empty() {
+            times.push(length * self.stretch);
+        }
+        (times, length * self.stretch)
+    }
+
+    fn with_mean(&self, times: Vec<f64>, length_ms: f64, stream: &mut Stream) -> Vec<f64> {
+        let Some(mean) = self.mean else { return times };
+        let wanted = mean.0 as f64 * length_ms / 8e3 / f64::from(OPPORTUNITY_BYTES);
+        let each = wanted / times.len() as f64;
+        let mut out = Vec::with_capacity(wanted as usize + 1);
+        for t in times {
+            for _ in 0..each as u32 + u32::from(stream.chance(each.fract())) {
+                out.push(t);
+            }
+        }
+        if out.is_empty() { vec![length_ms] } else { out }
+    }
+
+    fn without_outages(&self, times: Vec<f64>, length_ms: f64, stream: &mut Stream) -> Vec<f64> {
+        let Some((between, long)) = self.outages else { return times };
+        let mut out = Vec::with_capacity(times.len());
+        let (mut start, mut end) = (0.0, 0.0);
+        for &t in &times {
+            while t >= end && end < length_ms {
+                start = end + stream.exponential(between.as_millis_f64().max(1.0));
+                end = start + stream.exponential(long.as_millis_f64().max(1.0));
+            }
+            if t < start || t >= end {
+                out.push(t);
+            }
+        }
+        if out.is_empty() { times } else { out }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two opportunities per millisecond for ten seconds: 24 Mbit/s.
+    fn steady() -> Trace {
+        Trace::from_ms((1..=10_000).flat_map(|ms| [ms, ms]).collect::<Vec<u32>>(), "steady").unwrap()
+    }
+
+    fn mbps(trace: &Trace) -> f64 {
+        trace.opportunities_ms().len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8e-3 / f64::from(trace.duration_ms())
+    }
+
+    #[test]
+    fn nothing_asked_for_changes_nothing() {
+        let trace = steady();
+        assert_eq!(Reshape::default().apply(&trace, Dur::ZERO, "same").unwrap(), trace);
+    }
+
+    #[test]
+    fn a_piece_is_cut_stretched_and_put_on_a_grid() {
+        let shape = Reshape { length: Some(Dur::from_millis(2000)), stretch: 1.5, grid_ms: 4, ..Reshape::default() };
+        // It goes on where the recording begins again.
+        let trace = shape.apply(&steady(), Dur::from_millis(9000), "piece").unwrap();
+        assert!(trace.duration_ms().abs_diff(3000) <= 4, "{}", trace.duration_ms());
+        assert!(trace.opportunities_ms().iter().all(|ms| ms % 4 == 0));
+        assert!((mbps(&trace) - 24.0 / 1.5).abs() < 0.3, "{}", mbps(&trace));
+    }
+
+    #[test]
+    fn the_mean_rate_is_what_was_asked_for() {
+        for (asked, within) in [(0.2, 0.06), (3.0, 0.3), (40.0, 1.0)] {
+            let shape = Reshape { mean: Some(Rate::from_mbps(asked)), seed: 7, ..Reshape::default() };
+            let trace = shape.apply(&steady(), Dur::ZERO, "rate").unwrap();
+            assert!((mbps(&trace) - asked).abs() < within, "{asked}: {}", mbps(&trace));
+            assert_eq!(shape.apply(&steady(), Dur::ZERO, "rate").unwrap(), trace, "the same seed");
+            let other = Reshape { seed: 8, ..shape }.apply(&steady(), Dur::ZERO, "rate").unwrap();
+            assert_ne!(other, trace, "another seed");
+        }
+    }
+
+    #[test]
+    fn outages_take_their_share() {
+        let outages = Some((Dur::from_millis(900), Dur::from_millis(100)));
+        let shape = Reshape { outages, seed: 3, ..Reshape::default() };
+        let trace = shape.apply(&steady(), Dur::ZERO, "outages").unwrap();
+        let longest = trace.opportunities_ms().windows(2).map(|w| w[1] - w[0]).max();
+        assert!(longest > Some(50), "{longest:?} ms");
+        assert!((0.8..0.98).contains(&(mbps(&trace) / 24.1)), "{}", mbps(&trace));
+        let always = Reshape { outages: Some((Dur(1), Dur::from_millis(1 << 40))), ..shape };
+        assert!(always.apply(&steady(), Dur::ZERO, "none").is_ok(), "what would be nothing stays");
+    }
+}

@@ -1,0 +1,92 @@
+//! Trials of candidates, for learners that score whole runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ccarena_sim::TRUTH;
+use ccarena_sim::trials::{Answers, Candidate, FIGURES, Learned, Trials as Inner};
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::policy::Policy;
+use crate::{errors, worlds};
+
+/// Who decides: a policy, one action always, or a column of the report with an action for each of its categories.
+#[derive(FromPyObject)]
+enum Given<'py> {
+    Policy(Bound<'py, Policy>),
+    Constant(f64),
+    Table(usize, Vec<f64>),
+}
+
+impl From<Given<'_>> for Answers {
+    fn from(given: Given<'_>) -> Self {
+        match given {
+            Given::Policy(policy) => Self::Policy(Arc::clone(&policy.get().0)),
+            Given::Constant(value) => Self::Constant(value),
+            Given::Table(column, actions) => Self::Table { column, actions },
+        }
+    }
+}
+
+/// Trials(domain_json=None, scenario_json=None, threads=1): whole runs of candidates.
+#[pyclass(frozen, module = "ccarena._core")]
+struct Trials(Inner);
+
+#[pymethods]
+impl Trials {
+    #[new]
+    #[pyo3(signature = (domain_json=None, scenario_json=None, threads=1))]
+    fn new(domain_json: Option<&str>, scenario_json: Option<&str>, threads: usize) -> PyResult<Self> {
+        let source = worlds::source(domain_json, scenario_json)?;
+        Inner::new(source, threads).map(Self).map_err(|e| errors::world(&e))
+    }
+
+    /// Names of the figures of a learner's run.
+    #[classattr]
+    fn figures() -> Vec<&'static str> {
+        FIGURES.to_vec()
+    }
+
+    /// run(candidates: [(policy | action | (column, actions), params)], seed, count, first=0) -> list of dicts, one per
+    /// candidate: `figures` float64[rows, FIGURES], `params` [rows], `reports` float32[n, report], `truth` float32[n,
+    /// columns] and `intervals` uint64[rows], how many of them each row has. The GIL is released meanwhile.
+    #[pyo3(signature = (candidates, seed, count, first=0))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        candidates: Vec<(Given<'py>, BTreeMap<String, f64>)>,
+        seed: u64,
+        count: u64,
+        first: u64,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let candidates: Vec<Candidate> =
+            candidates.into_iter().map(|(given, params)| Candidate { answers: given.into(), params }).collect();
+        let done = py.detach(|| self.0.run(&candidates, seed, first, count)).map_err(|e| errors::world(&e))?;
+        done.into_iter().map(|runs| dict(py, runs.into_iter().flatten().collect())).collect()
+    }
+}
+
+/// The runs of one candidate, a row per learner.
+fn dict(py: Python<'_>, rows: Vec<Learned>) -> PyResult<Bound<'_, PyDict>> {
+    let intervals: Vec<usize> = rows.iter().map(|row| row.truth.len() / TRUTH.len()).collect();
+    let total: usize = intervals.iter().sum();
+    let floats = |of: fn(&Learned) -> &[f32]| {
+        let all: Vec<f32> = rows.iter().flat_map(|row| of(row).iter().copied()).collect();
+        let width = all.len() / total.max(1);
+        PyArray1::from_vec(py, all).reshape([total, width])
+    };
+    let out = PyDict::new(py);
+    let figures: Vec<f64> = rows.iter().flat_map(|row| row.figures.iter().copied()).collect();
+    out.set_item("figures", PyArray1::from_vec(py, figures).reshape([rows.len(), FIGURES.len()])?)?;
+    out.set_item("reports", floats(|row| &row.reports)?)?;
+    out.set_item("truth", floats(|row| &row.truth)?)?;
+    out.set_item("intervals", PyArray1::from_iter(py, intervals.iter().map(|&n| n as u64)))?;
+    out.set_item("params", rows.into_iter().map(|row| row.params).collect::<Vec<_>>())?;
+    Ok(out)
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Trials>()
+}

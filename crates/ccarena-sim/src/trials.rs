@@ -1,0 +1,324 @@
+//! Trials: whole runs of a candidate, native from the first packet to the last, for learners that score whole runs.
+//!
+//! A trial's flows decide as they would in a scenario that names their policy: the first action precedes the first
+//! packet, and each flow is answered when it asks. Trial number `i` of a seed runs the same scenario for every candidate.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ccarena_cc::policy::Policy;
+use ccarena_cc::{Action, Decider, Dur, LearnedSpec, Time, registry};
+use ccarena_net::Scenario;
+use ccarena_net::link::Delivered;
+use rayon::prelude::*;
+
+use crate::files::Files;
+use crate::sim::{Sim, Stop};
+use crate::truth::{Before, TRUTH};
+use crate::worlds::{Source, WorldError};
+
+/// Names of the figures of a learner's run. Throughput, delays and loss are the learner's, the rest its bottleneck's,
+/// which is the link on its path with the least capacity. Delays are of the queue alone.
+///
+/// The signal delay (mahimahi) is for each millisecond of the flow's time the least time until news of then has left the
+/// queue. What has left it by the end counts as it is; a later millisecond counts with the time that is left, so that who
+/// falls silent does not look prompt.
+pub const FIGURES: &[&str] = &[
+    "duration_s",
+    "capacity_mbps",
+    "base_rtt_ms",
+    "flows",
+    "throughput_mbps",
+    "utilisation",
+    "queueing_delay_mean_ms",
+    "queueing_delay_p95_ms",
+    "signal_delay_p50_ms",
+    "signal_delay_p90_ms",
+    "signal_delay_p95_ms",
+    "signal_delay_p98_ms",
+    "loss_share",
+    "jain_index",
+    "decisions",
+];
+
+/// Who decides in a trial.
+#[derive(Clone, Debug)]
+pub enum Answers {
+    /// A policy, with a memory of its own for each flow.
+    Policy(Arc<Policy>),
+    /// Always this: an index into discrete actions, or a continuous value.
+    Constant(f64),
+    /// By the category that a column of the report holds, 0, 1, ...: an action each, the last one for what is above.
+    Table {
+        /// Number of the column.
+        column: usize,
+        /// Actions, as of a constant.
+        actions: Vec<f64>,
+    },
+}
+
+/// What is tried: who decides, and the parameters that differ from those of the scenario's learners.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Who decides.
+    pub answers: Answers,
+    /// Parameters of the document.
+    pub params: BTreeMap<String, f64>,
+}
+
+/// What became of one learner in a trial.
+#[derive(Clone, Debug, Default)]
+pub struct Learned {
+    /// As [`FIGURES`] names them.
+    pub figures: Vec<f64>,
+    /// Its parameters and inputs that the scenario or the candidate sets.
+    pub params: BTreeMap<String, f64>,
+    /// Reports of its intervals, one after the other; the last interval ends with the run.
+    pub reports: Vec<f32>,
+    /// What only the simulator knows of each interval, [`TRUTH`].
+    pub truth: Vec<f32>,
+}
+
+/// Trials over one source of scenarios, in a pool of threads.
+pub struct Trials {
+    source: Source,
+    files: Files,
+    pool: rayon::ThreadPool,
+}
+
+impl Trials {
+    /// Over the scenarios of `source`, on `threads` threads.
+    ///
+    /// # Errors
+    /// If threads cannot be started.
+    pub fn new(source: Source, threads: usize) -> Result<Self, WorldError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads.max(1))
+            .thread_name(|i| format!("trials-{i}"))
+            .build()
+            .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
+        Ok(Self { source, files: Files::default(), pool })
+    }
+
+    /// Runs trials `first`, `first + 1`, ... of `seed` for every candidate, `count` of them; the result is the
+    /// candidates' trials in their order, each with its learners.
+    ///
+    /// # Errors
+    /// If a scenario cannot be simulated or has no learner, or a candidate does not fit its document.
+    pub fn run(
+        &self,
+        candidates: &[Candidate],
+        seed: u64,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<Vec<Vec<Learned>>>, WorldError> {
+        let all: Vec<(usize, u64)> =
+            (0..candidates.len()).flat_map(|c| (first..first + count).map(move |trial| (c, trial))).collect();
+        let done: Vec<Vec<Learned>> = self.pool.install(|| {
+            all.into_par_iter()
+                .with_max_len(1)
+                .map(|(c, trial)| one(self.source.scenario(seed, trial, 0), &self.files, &candidates[c]))
+                .collect::<Result<_, _>>()
+        })?;
+        let mut rest = done.into_iter();
+        Ok(candidates.iter().map(|_| rest.by_ref().take(count as usize).collect()).collect())
+    }
+}
+
+/// One trial.
+fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<Vec<Learned>, WorldError> {
+    let learned = |scheme: &str| registry::schemes().iter().any(|s| s.name == scheme && s.learned);
+    for flow in scenario.flows.iter_mut().filter(|f| f.policy.is_none()) {
+        if flow.document.is_some() || learned(&flow.scheme) {
+            flow.params.extend(candidate.params.iter().map(|(name, value)| (name.clone(), *value)));
+        }
+    }
+    scenario.record.packets = true;
+    let mut sim = Sim::new(&scenario, files, true)?;
+    let flows = sim.learners();
+    let spec = flows.first().and_then(|&flow| sim.spec(flow));
+    let spec = spec.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
+    let mut learners = Vec::with_capacity(flows.len());
+    for &flow in &flows {
+        let mut answer = Answer::new(&candidate.answers, &spec, &mut sim, flow)?;
+        answer.put(&mut sim, flow, &[])?;
+        learners.push((answer, Before::of(&sim), Learned::default()));
+    }
+    let (width, end) = (spec.report.len(), Time(scenario.duration.0));
+    let book = |sim: &mut Sim, learner: usize, before: &Before, out: &mut Learned| {
+        let at = out.reports.len();
+        out.reports.resize(at + width, 0.0);
+        sim.report(flows[learner], &mut out.reports[at..]);
+        let at = out.truth.len();
+        out.truth.resize(at + TRUTH.len(), 0.0);
+        before.write(sim, flows[learner], &flows, &mut out.truth[at..]);
+    };
+    while let Stop::Decision(flow) = sim.run_until(end) {
+        let Some(i) = flows.iter().position(|&f| f == flow) else { continue };
+        let (answer, before, out) = &mut learners[i];
+        book(&mut sim, i, before, out);
+        *before = Before::of(&sim);
+        answer.put(&mut sim, flow, &out.reports[out.reports.len() - width..])?;
+    }
+    for (i, (_, before, out)) in learners.iter_mut().enumerate() {
+        sim.end_interval(flows[i]);
+        book(&mut sim, i, before, out);
+    }
+    let mut out: Vec<Learned> = learners.into_iter().map(|(_, _, out)| out).collect();
+    measure(&mut sim, &scenario, &flows, &mut out);
+    Ok(out)
+}
+
+/// Who answers one flow.
+enum Answer {
+    Decider(Decider),
+    Table(usize, Vec<Action>),
+}
+
+impl Answer {
+    fn new(answers: &Answers, spec: &LearnedSpec, sim: &mut Sim, flow: usize) -> Result<Self, WorldError> {
+        let action = |value: f64| spec.action(value).map_err(|source| WorldError::Action { index: flow, source });
+        Ok(match answers {
+            Answers::Policy(policy) => {
+                let Some(learned) = sim.learned(flow) else {
+                    return Err(WorldError::Learners { found: 0, expected: "at least one".into() });
+                };
+                let bound = Decider::policy(Arc::clone(policy), "candidate", learned);
+                Self::Decider(bound.map_err(|source| crate::SimError::Policy { flow, source })?)
+            }
+            Answers::Constant(value) => Self::Decider(Decider::Constant(action(*value)?)),
+            Answers::Table { column, actions } => {
+                if *column >= spec.report.len() || actions.is_empty() {
+                    let found = format!("a table of {} actions by column {column}", actions.len());
+                    return Err(WorldError::State(format!("{found}; the report has {} columns", spec.report.len())));
+                }
+                Self::Table(*column, actions.iter().map(|&value| action(value)).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// Puts the action after an interval with this report in force; before the first interval there is none.
+    fn put(&mut self, sim: &mut Sim, flow: usize, report: &[f32]) -> Result<(), WorldError> {
+        match self {
+            Self::Decider(decider) => {
+                let now = sim.now();
+                if let Some(learned) = sim.learned(flow) {
+                    decider.decide(learned, now);
+                }
+                Ok(())
+            }
+            Self::Table(column, actions) => {
+                let category = report.get(*column).map_or(0, |&value| value.max(0.0) as usize);
+                let action = actions[category.min(actions.len() - 1)];
+                sim.act(flow, action).map_err(|source| WorldError::Action { index: flow, source })
+            }
+        }
+    }
+}
+
+/// The learners' figures.
+fn measure(sim: &mut Sim, scenario: &Scenario, flows: &[usize], out: &mut [Learned]) {
+    let end = Time(scenario.duration.0);
+    let logs: Vec<_> = (0..sim.links().len()).map(|link| sim.take_log(link).unwrap_or_default()).collect();
+    let mut rates = Vec::with_capacity(flows.len());
+    for (&flow, out) in flows.iter().zip(out.iter_mut()) {
+        let running = &sim.flows()[flow];
+        let (start, stop) = (running.start.min(end), running.stop.min(end));
+        let length = stop.since(start);
+        let mbps = |bytes: u64| if length == Dur::ZERO { 0.0 } else { bytes as f64 * 8e3 / length.0 as f64 };
+        let capacity = |link: &u32| sim.links()[*link as usize].capacity_bytes(start, stop);
+        let Some(&link) = running.path.iter().min_by_key(|link| capacity(link)) else { continue };
+        let (log, state) = (&logs[link as usize], &sim.links()[link as usize]);
+        let own: Vec<&Delivered> = log.delivered.iter().filter(|p| p.flow as usize == flow).collect();
+        let whole: u64 = log.delivered.iter().map(|p| u64::from(p.bytes)).sum();
+        let capacity_whole = state.capacity_bytes(Time::ZERO, end);
+        let dropped = log.dropped.iter().filter(|(_, f)| *f as usize == flow).count();
+        let mut queueing: Vec<f64> = own
+            .iter()
+            .map(|p| p.departure.since(p.arrival).as_millis_f64() - p.serialisation.as_millis_f64())
+            .collect();
+        let mean =
+            |v: &[f64]| if v.is_empty() { length.as_millis_f64() } else { v.iter().sum::<f64>() / v.len() as f64 };
+        let throughput = mbps(own.iter().map(|p| u64::from(p.bytes)).sum());
+        rates.push(throughput);
+        let queueing_mean = mean(&queueing);
+        let queueing_p95 = quantile(&mut queueing, 0.95).unwrap_or_else(|| length.as_millis_f64());
+        let mut signal = signal_delays(&own, start, stop);
+        let mut signal_at = |q: f64| quantile(&mut signal, q).unwrap_or(0.0);
+        let crossing = sim.flows().iter().filter(|f| f.path.contains(&link)).count();
+        out.figures = vec![
+            length.as_secs_f64(),
+            mbps(capacity(&link)),
+            running.base_rtt.as_millis_f64(),
+            crossing as f64,
+            throughput,
+            if capacity_whole == 0 { 0.0 } else { whole as f64 / capacity_whole as f64 },
+            queueing_mean,
+            queueing_p95,
+            signal_at(0.5),
+            signal_at(0.9),
+            signal_at(0.95),
+            signal_at(0.98),
+            dropped as f64 / (dropped + own.len()).max(1) as f64,
+            0.0,
+            running.decisions as f64,
+        ];
+        out.params.clone_from(&scenario.flows[flow].params);
+    }
+    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
+    let jain = if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 };
+    let place = FIGURES.iter().position(|&name| name == "jain_index");
+    for out in out {
+        if let Some(slot) = place.and_then(|place| out.figures.get_mut(place)) {
+            *slot = jain;
+        }
+    }
+}
+
+/// For each millisecond from `start` to `stop` the least time, in whole milliseconds, until news of then has left the queue.
+fn signal_delays(own: &[&Delivered], start: Time, stop: Time) -> Vec<f64> {
+    let ms = |t: Time| (t.0 / 1_000_000) as usize;
+    let (first, last) = (ms(start), ms(stop).max(ms(start) + 1));
+    let mut earliest = vec![last; last - first];
+    for packet in own {
+        let at = ms(packet.arrival).clamp(first, last - 1) - first;
+        earliest[at] = earliest[at].min(ms(packet.departure));
+    }
+    let mut next = last;
+    for (at, slot) in earliest.iter_mut().enumerate().rev() {
+        next = next.min((*slot).max(first + at));
+        *slot = next;
+    }
+    earliest.iter().enumerate().map(|(at, &out)| (out - first - at) as f64).collect()
+}
+
+/// The element at index floor(q n) of the n sorted values (mm-throughput-graph); none of none.
+fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
+    let index = ((q * values.len() as f64) as usize).min(values.len().checked_sub(1)?);
+    Some(*values.select_nth_unstable_by(index, f64::total_cmp).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(arrival_ms: u64, departure_ms: u64) -> Delivered {
+        let at = |ms: u64| Time(ms * 1_000_000);
+        let (arrival, departure) = (at(arrival_ms), at(departure_ms));
+        Delivered { arrival, departure, serialisation: Dur::ZERO, flow: 0, bytes: 1500 }
+    }
+
+    #[test]
+    fn the_signal_delay_grows_while_nothing_arrives_and_to_the_end() {
+        let packets = [packet(2, 5), packet(3, 6)];
+        let seen = signal_delays(&packets.iter().collect::<Vec<_>>(), Time::ZERO, Time(8_000_000));
+        assert_eq!(seen, [5.0, 4.0, 3.0, 3.0, 4.0, 3.0, 2.0, 1.0]);
+        assert_eq!(signal_delays(&[], Time::ZERO, Time(3_000_000)), [3.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn a_quantile_is_the_element_at_its_index() {
+        assert_eq!(quantile(&mut [3.0, 1.0, 2.0, 4.0], 0.5), Some(3.0));
+        assert_eq!(quantile(&mut [], 0.5), None);
+    }
+}

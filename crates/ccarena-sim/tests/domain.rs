@@ -1,0 +1,92 @@
+//! Domain randomisation: what is made of recordings, and that it is drawn anew by the seed alone.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
+
+use ccarena_cc::Rate;
+use ccarena_net::queues::QueueSpec;
+use ccarena_net::{Scenario, ServiceSpec};
+use ccarena_sim::Domain;
+use serde_json::{Value, json};
+
+fn domain(link: Value) -> Domain {
+    let mut all = json!({
+        "kinds": {"trace": 3, "constant": 1}, "rate_mbps": [2, 40], "step_s": 1, "presets": [],
+        "traces": ["a", "b"], "rtt_ms": [10, 120], "buffer_bdp": null, "buffer_packets": [50, 1000], "loss": 0,
+        "signal": 0, "agent_headroom": 1,
+    });
+    all.as_object_mut().unwrap().extend(link.as_object().unwrap().clone());
+    let learner = json!({"scheme": "pilot", "desired_mbps": 10_000});
+    serde_json::from_value(json!({"episode_s": 10, "link": all, "learner": learner})).unwrap()
+}
+
+fn augmented() -> Domain {
+    domain(json!({
+        "augment": {"length_s": 60, "stretch": [0.5, 2], "mean_mbps": [0.2, 20], "grid_ms": [1, 8], "outages": 0.5,
+                    "outage_every_s": [2, 30], "outage_s": [0.05, 1]},
+        "uplinks": 0.5, "delayed_acks": 0.5, "unlimited": 0.25,
+    }))
+}
+
+const DRAWS: u64 = 400;
+
+#[test]
+fn recordings_become_many_links() {
+    let domain = augmented();
+    let (mut traces, mut outages, mut uplinks, mut delayed, mut unlimited) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let mut slow = 0.0;
+    for episode in 0..DRAWS {
+        let scenario = domain.draw(1, 0, episode);
+        let flow = &scenario.flows[0];
+        delayed += f64::from(u8::from(flow.delayed_ack));
+        unlimited += f64::from(u8::from(scenario.links[0].queue == QueueSpec::infinite()));
+        let ServiceSpec::Trace { reshape, .. } = &scenario.links[0].service else {
+            assert_eq!(scenario.links.len(), 1, "only recordings come with a second one for acknowledgements");
+            continue;
+        };
+        let reshape = reshape.unwrap();
+        let mean = reshape.mean.unwrap();
+        assert!((Rate::from_mbps(0.199)..=Rate::from_mbps(20.01)).contains(&mean), "{mean:?}");
+        assert!((0.5..=2.0).contains(&reshape.stretch) && (1..=8).contains(&reshape.grid_ms));
+        traces += 1.0;
+        slow += f64::from(u8::from(mean < Rate::from_mbps(2.0)));
+        outages += f64::from(u8::from(reshape.outages.is_some()));
+        if let [_, uplink] = &scenario.links[..] {
+            let ServiceSpec::Trace { reshape: Some(own), .. } = &uplink.service else { panic!("a recording as well") };
+            assert_eq!((own.mean, &flow.path, &flow.return_path), (None, &vec![0], &vec![1]));
+            uplinks += 1.0;
+        }
+    }
+    let draws = DRAWS as f64;
+    for (name, share, expected) in [
+        ("recordings", traces / draws, 0.75),
+        ("below the geometric mean", slow / traces, 0.5),
+        ("outages", outages / traces, 0.5),
+        ("uplinks", uplinks / traces, 0.5),
+        ("delayed acknowledgements", delayed / draws, 0.5),
+        ("unlimited queues", unlimited / draws, 0.25),
+    ] {
+        assert!((share - expected).abs() < 0.1, "{name}: {share}");
+    }
+}
+
+#[test]
+fn a_draw_is_a_scenario_that_reads_back_equal() {
+    let domain = augmented();
+    for episode in 0..40 {
+        let scenario = domain.draw(7, 3, episode);
+        assert_eq!(domain.draw(7, 3, episode), scenario, "the same seed, world and episode");
+        let read = Scenario::from_json(&scenario.to_json()).unwrap();
+        assert_eq!((&read.links, read.seed), (&scenario.links, scenario.seed));
+    }
+    assert_ne!(domain.draw(8, 3, 0), domain.draw(7, 3, 0));
+}
+
+#[test]
+fn what_is_not_asked_for_is_not_drawn() {
+    let plain = domain(json!({}));
+    for episode in 0..40 {
+        let scenario = plain.draw(1, 0, episode);
+        assert_eq!(scenario.links.len(), 1);
+        assert!(scenario.flows[0].delayed_ack);
+        assert!(!matches!(scenario.links[0].service, ServiceSpec::Trace { reshape: Some(_), .. }));
+    }
+}

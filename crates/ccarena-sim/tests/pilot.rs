@@ -1,0 +1,89 @@
+//! The law `pilot` in the simulator: what it fills, what it leaves empty, and how it gets on with others.
+
+mod common;
+
+use common::run;
+use serde_json::{Value, json};
+
+const SECONDS: f64 = 30.0;
+
+fn flow(more: &Value) -> Value {
+    let mut flow = json!({"scheme": "pilot", "policy": {"constant": 0}});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        flow[key] = value.clone();
+    }
+    flow
+}
+
+/// Mbit/s of each flow, and the mean of its RTT samples in ms.
+fn figures(link: &Value, flows: &[Value]) -> Vec<(f64, f64)> {
+    let document = json!({"duration_s": SECONDS, "links": [link], "flows": flows});
+    let sim = run(&document, u64::MAX);
+    let figures = sim.flows().iter().map(|flow| {
+        let stats = flow.sender.stats;
+        let rtt_ms = stats.rtt_sum.as_millis_f64() / stats.rtt_count.max(1) as f64;
+        (flow.wire_bytes as f64 * 8e-6 / SECONDS, rtt_ms)
+    });
+    figures.collect()
+}
+
+fn link(mbps: f64, rtt_ms: f64, bdp: f64) -> Value {
+    json!({"service": {"type": "constant", "rate_mbps": mbps}, "delay_ms": rtt_ms / 2.0,
+           "queue": {"type": "droptail", "bdp": bdp}})
+}
+
+#[test]
+fn a_constant_link_is_full_and_its_queue_short() {
+    for (mbps, rtt_ms) in [(2.0, 40.0), (12.0, 20.0), (48.0, 30.0), (100.0, 100.0), (200.0, 10.0)] {
+        let (rate, mean_rtt_ms) = figures(&link(mbps, rtt_ms, 2.0), &[flow(&json!({}))])[0];
+        assert!(rate > 0.93 * mbps, "{mbps} Mbit/s, {rtt_ms} ms: {rate} Mbit/s");
+        assert!(mean_rtt_ms < rtt_ms + 20.0, "{mbps} Mbit/s, {rtt_ms} ms: mean RTT {mean_rtt_ms} ms");
+    }
+}
+
+#[test]
+fn preference_moves_between_throughput_and_delay() {
+    let cellular = json!({"service": {"type": "cellular", "preset": "lte-bus", "seed": 5}, "delay_ms": 20,
+                          "queue": {"type": "infinite"}});
+    let at = |preference: f64| figures(&cellular, &[flow(&json!({"params": {"preference": preference}}))])[0];
+    let curve: Vec<(f64, f64)> = [0.0, 0.25, 0.5, 0.75, 1.0].map(at).into();
+    for pair in curve.windows(2) {
+        assert!(pair[1].0 < pair[0].0 && pair[1].1 < pair[0].1, "less of both at the more delay is worth: {curve:?}");
+    }
+}
+
+#[test]
+fn random_loss_is_no_news_of_a_queue() {
+    let mut lossy = link(24.0, 40.0, 2.0);
+    lossy["loss"] = json!(0.01);
+    let (rate, _) = figures(&lossy, &[flow(&json!({}))])[0];
+    assert!(rate > 0.9 * 24.0, "{rate} Mbit/s");
+}
+
+#[test]
+fn an_outage_is_over_as_soon_as_the_link_is_back() {
+    let outage = json!({"service": {"type": "steps", "steps": [
+        {"at_s": 0, "rate_mbps": 12}, {"at_s": 5, "rate_mbps": 0}, {"at_s": 10, "rate_mbps": 12}]},
+        "delay_ms": 20, "queue": {"type": "infinite"}});
+    let (rate, _) = figures(&outage, &[flow(&json!({}))])[0];
+    // Five of thirty seconds are lost, and not a second more.
+    assert!(rate > 12.0 * 24.0 / 30.0, "{rate} Mbit/s");
+}
+
+#[test]
+fn flows_of_its_own_share() {
+    let flows: Vec<Value> = (0..4).map(|i| flow(&json!({"start_s": i}))).collect();
+    let rates: Vec<f64> = figures(&link(24.0, 40.0, 2.0), &flows).iter().map(|f| f.0).collect();
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
+    assert!(sum * sum / squares / 4.0 > 0.9, "{rates:?}");
+    assert!(sum > 0.93 * 24.0, "{rates:?}");
+}
+
+#[test]
+fn it_is_not_starved_by_those_who_fill_the_queue() {
+    for scheme in ["cubic", "reno"] {
+        let rates = figures(&link(24.0, 40.0, 4.0), &[flow(&json!({})), json!({"scheme": scheme, "start_s": 2})]);
+        assert!(rates[0].0 > 0.3 * 12.0, "beside {scheme}: {rates:?}");
+        assert!(rates[1].0 > 0.3 * 12.0, "{scheme} beside it: {rates:?}");
+    }
+}

@@ -1,0 +1,141 @@
+"""Trials of candidates: they are what a scenario with the same policy runs, and their scores what the record says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ccarena import _core
+from ccarena.configs import load_config
+from ccarena.configs.schema import TrainConfig
+from ccarena.envs.domain import domain_json
+from ccarena.envs.spec import spec_of
+from ccarena.envs.trials import Candidate, Trials
+from ccarena.errors import ActionError, ConfigError
+from ccarena.eval import metrics
+from ccarena.policies import export
+from ccarena.policies.artifact import Artifact
+
+LINKS = {"constant": 1, "random_steps": 1, "cellular": 1, "trace": 0}
+
+
+def record(**changes: Any) -> TrainConfig:
+    keys = {"env.link.kinds": LINKS, "env.episode_s": [1, 3], "env.cross_traffic.probability": 0.5}
+    return load_config("acct", keys | {name.replace("__", "."): value for name, value in changes.items()})
+
+
+def test_a_trial_is_the_run_of_its_scenario() -> None:
+    config, seed, action = record(), 7, 5
+    (outcome,) = Trials(config, spec_of(config), threads=2).run([Candidate(float(action))], seed, 4)
+    for world in range(4):
+        scenario = json.loads(_core.draw_scenario(domain_json(config), seed=seed, world=world))
+        scenario["flows"][0]["policy"] = {"constant": action}
+        scenario["record"] |= {"packets": True, "reports": True}
+        found = _core.simulate(json.dumps(scenario))
+        row = metrics.summarise(found)
+        for name in ("throughput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"):
+            assert outcome.run[name][world] == pytest.approx(row[name], rel=1e-9), name
+        assert outcome.run.decisions[world] == found["flows"][0]["decisions"]
+
+
+def test_neither_threads_nor_company_change_a_trial() -> None:
+    config = record()
+    alone = Trials(config, spec_of(config), threads=1).run([Candidate(3.0)], 1, 6)[0]
+    beside = Trials(config, spec_of(config), threads=3).run([Candidate(14.0), Candidate(3.0)], 1, 6)[1]
+    later = Trials(config, spec_of(config), threads=2).run([Candidate(3.0)], 1, 2, first=4)[0]
+    np.testing.assert_array_equal(alone.reports, beside.reports)
+    np.testing.assert_array_equal(alone.scores, beside.scores)
+    np.testing.assert_array_equal(alone.scores[4:], later.scores)
+
+
+def test_a_policy_and_a_table_that_always_say_the_same_are_that_constant() -> None:
+    config = record()
+    spec = spec_of(config)
+    network = torch.nn.Linear(spec.size, spec.outputs)
+    torch.nn.init.zeros_(network.weight)
+    with torch.no_grad():
+        network.bias.copy_(torch.arange(15) == 9)
+    policy = Artifact(spec.contract, export.to_graph(network, spec.size)).encode()
+    table = (spec.report.index("zone"), [9.0] * 4)
+    constant, *others = Trials(config, spec, threads=2).run([Candidate(a) for a in (9.0, policy, table)], 2, 3)
+    for other in others:
+        np.testing.assert_array_equal(constant.reports, other.reports)
+
+
+def test_a_table_acts_by_the_category_of_the_interval_before() -> None:
+    config = record(env__link__signal=1)
+    spec = spec_of(config)
+    (outcome,) = Trials(config, spec, 1).run([Candidate((spec.report.index("zone"), [14.0, 0.0, 3.0, 5.0]))], 3, 1)
+    zone = outcome.reports[:, spec.report.index("zone")].astype(int)
+    alpha = outcome.reports[:, spec.report.index("alpha")]
+    expected = np.array([spec.actions[i] for i in (14, 0, 3, 5)])
+    assert len(set(zone)) > 1
+    np.testing.assert_array_equal(alpha[1:], expected[zone[:-1]])
+
+
+def test_parameters_are_the_candidates_and_drawn_ones_the_links() -> None:
+    config = record(env__drawn={"budget_ms": [2, 20]}, objective={"name": "log_power", "weight": "budget_ms"})
+    slack = [Candidate(5.0, {"slack": value}) for value in (0.0, 50.0)]
+    first, second = Trials(config, spec_of(config), threads=2).run(slack, 4, 8)
+    assert len(set(first.run.budget_ms)) == 8 and np.all((first.run.budget_ms >= 2) & (first.run.budget_ms <= 20))
+    np.testing.assert_array_equal(first.run.budget_ms, second.run.budget_ms)
+    assert set(first.run.slack) == {0.0} and set(second.run.slack) == {50.0}
+    assert first.run.queueing_delay_mean_ms.sum() < second.run.queueing_delay_mean_ms.sum()
+    plain = record(env__drawn={"budget_ms": [2, 20]}, objective={"name": "log_power", "weight": 0})
+    unweighted = Trials(plain, spec_of(plain), threads=2).run(slack[:1], 4, 8)[0]
+    tails = (unweighted.scores - first.scores) / first.run.budget_ms
+    one_way = first.run.base_rtt_ms / 2
+    p90, p95, p98 = (np.log(first.run[f"signal_delay_p{q}_ms"] + one_way) for q in (90, 95, 98))
+    np.testing.assert_allclose(tails, 0.25 * p90 + 0.5 * p95 + 0.25 * p98)
+
+
+def test_the_reward_counts_by_the_time_that_it_lasts() -> None:
+    config = record(reward="power")
+    (outcome,) = Trials(config, spec_of(config), threads=1).run([Candidate(5.0)], 5, 1)
+    lengths = outcome.reports[:, spec_of(config).report.index("interval_ms")].astype(float)
+    assert outcome.score == pytest.approx(np.average(outcome.rewards, weights=lengths))
+    assert lengths.sum() == pytest.approx(1e3 * outcome.run.duration_s[0], rel=0.02), "the last interval counts, too"
+
+
+def test_an_objective_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "def calm(run, price=1.0):\n    return run.throughput_mbps - price * run.loss_share\n"
+        "def wrong(run):\n    return run.reward[:1]\n"
+        "def infinite(run):\n    return run.reward / 0.0\n"
+    )
+    config = record(objective={"name": f"{tmp_path}/mine.py:calm", "price": 3})
+    (outcome,) = Trials(config, spec_of(config), threads=1).run([Candidate(5.0)], 5, 2)
+    np.testing.assert_allclose(outcome.scores, outcome.run.throughput_mbps - 3 * outcome.run.loss_share)
+    for name, message in (("wrong", r"shape \(1,\); expected \(2,\)"), ("infinite", "guard divisions")):
+        config = record(objective=f"{tmp_path}/mine.py:{name}")
+        with np.errstate(all="ignore"), pytest.raises(ConfigError, match=message):
+            Trials(config, spec_of(config), threads=1).run([Candidate(5.0)], 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        ("log_powr", 'unknown objective; did you mean "log_power"'),
+        ({"name": "log_power", "wait": 1}, 'takes no such argument; did you mean "weight"'),
+        ({"name": "log_power", "weight": "prefrence"}, 'there is no column "prefrence" in the figures of a run'),
+    ],
+)
+def test_a_wrong_objective_is_refused(objective: Any, message: str) -> None:
+    config = record(objective=objective)
+    with pytest.raises(ConfigError, match=message):
+        Trials(config, spec_of(config), threads=1).run([Candidate(5.0)], 1, 1)
+
+
+def test_what_cannot_decide_is_refused() -> None:
+    config = record()
+    trials = Trials(config, spec_of(config), threads=1)
+    with pytest.raises(ActionError, match="expected an index from 0 to 14"):
+        trials.run([Candidate(15.0)], 1, 1)
+    with pytest.raises(ConfigError, match=r"env\.drawn: unknown parameter \"budget_mss\""):
+        drawn = record(env__drawn={"budget_mss": 5})
+        Trials(drawn, spec_of(drawn), threads=1)
