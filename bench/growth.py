@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ccarena.errors import MissingDependencyError
 from ccarena.measurements import Entry
-from ccarena.traces.plot import save_figure
+from ccarena.pages import Axis, Chart, Figure, Page, charts, images
 
 IMAGE = Path("docs", "images", "growth.svg")
 PREFIX = "simulator/growth/"
@@ -20,32 +18,18 @@ PANELS = {
 
 
 def draw(entries: Sequence[Entry], path: Path = IMAGE) -> None:
-    """Writes the plot of those `entries` that say how the cost grows: a panel each for flows, links and window.
+    """Writes the plot of those `entries` that say how the cost grows: a chart each for flows, links and window.
 
-    Raises MissingDependencyError if plotly, kaleido or its browser is missing, TraceError if `path` cannot be written.
+    Raises MissingDependencyError if the browser that draws it is missing, ConfigError if `path` cannot be written.
     """
-    save_figure(figure(entries), path)
-
-
-def figure(entries: Sequence[Entry]) -> Any:
-    """The plotly figure. Raises MissingDependencyError if plotly is missing."""
-    try:
-        from plotly.graph_objects import Scatter
-        from plotly.subplots import make_subplots
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("plotly", "report", "drawing measurements") from error
-    fig = make_subplots(rows=1, cols=len(PANELS), shared_yaxes=True, horizontal_spacing=0.03)
-    for column, (what, title) in enumerate(PANELS.items(), start=1):
+    drawn = []
+    for what, title in PANELS.items():
         points = curve(entries, what)
-        look = {"mode": "lines+markers", "line": {"color": "#0072B2"}, "showlegend": False}
-        fig.add_trace(
-            Scatter(x=[size for size, _ in points], y=[cost for _, cost in points], **look), row=1, col=column
-        )
-        fig.update_xaxes(title_text=title, type="log", dtick=1, row=1, col=column)
-    fig.update_yaxes(rangemode="tozero")
-    fig.update_yaxes(title_text="cost of a packet on a link (ns)", row=1, col=1)
-    fig.update_layout(template="plotly_white", width=900, height=300, margin={"t": 20, "r": 20})
-    return fig
+        sizes, costs = [str(size) for size, _ in points], [cost for _, cost in points]
+        line = charts.line("cost of a packet", sizes, costs, charts.style(0), width=2)
+        drawn.append(Chart(Axis(title), Axis("ns per packet on a link", from_zero=True), [line], title, 300))
+    figure = Figure("How the cost of a packet on a link grows", drawn, columns=len(drawn))
+    images.save(path, Page("", "", "", sections=[]), [figure])
 
 
 def curve(entries: Sequence[Entry], what: str) -> list[tuple[int, float]]:
