@@ -1,4 +1,4 @@
-"""`python -m bench.page`: writes docs/measurements.md, and the figures in README, from docs/measurements.json."""
+"""`python -m bench.page`: writes docs/measurements.md, its plot and README's figures from docs/measurements.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ccarena.errors import CcarenaError, ConfigError, did_you_mean
+from bench import growth
+from bench.simulator import GROWTH
+from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 from ccarena.files import write_atomically
 from ccarena.measurements import FILE, GROUPS, Entry, Source, Target, load
 
@@ -34,6 +36,9 @@ def main() -> int:
         entries = load(FILE)
         write_atomically(PAGE, page(entries))
         write_atomically(README, filled(README.read_text("utf-8"), entries))
+        growth.draw(entries)
+    except MissingDependencyError as error:
+        print(f"{growth.IMAGE} is NOT DRAWN anew: {error}", file=sys.stderr)
     except CcarenaError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -52,6 +57,7 @@ def page(entries: Sequence[Entry]) -> str:
         for table in sorted(tables, key=bool):  # the group's own table first
             rows = [entry for entry in of_group if entry.table == table]
             parts += [f"### {table}\n"] if table else []
+            parts += [f"![{GROWTH}]({growth.IMAGE.relative_to(PAGE.parent)})\n"] if table == GROWTH else []
             parts.append(_by_case(rows, number) if any(row.case for row in rows) else _plain(rows, number))
     parts.append("## Where the figures come from\n")
     parts.append("\n".join(f"{index}. {line}" for line, index in number.items()) + "\n")

@@ -12,6 +12,7 @@ from bench.sheet import Sheet
 from ccarena.errors import CcarenaError
 from ccarena.measurements import Ratio, Target
 
+GROWTH = "How the cost of a packet on a link grows"
 SCHEMES = "One flow of each scheme, 100 Mbit/s, 20 ms, 1 BDP of buffer, one core"
 
 
@@ -30,7 +31,7 @@ def measure(sheet: Sheet) -> None:
 
 def add(sheet: Sheet, lines: Iterable[str]) -> None:
     """Adds the example's figures: a JSON object per line with `name`, `what`, `value`, `unit`, and perhaps `at_least`
-    or `at_most`, `scheme`, and `ratio` with `value`, `of` and perhaps a bound."""
+    or `at_most`, `scheme`, `growth` and `ratio` with `value`, `of` and perhaps a bound."""
     for line in lines:
         figure = json.loads(line)
         ratio = figure.get("ratio")
@@ -41,7 +42,7 @@ def add(sheet: Sheet, lines: Iterable[str]) -> None:
             figure["unit"],
             _target(figure),
             None if ratio is None else Ratio(ratio["value"], ratio["of"], _target(ratio)),
-            SCHEMES if "scheme" in figure else "",
+            SCHEMES if "scheme" in figure else GROWTH if "growth" in figure else "",
         )
 
 

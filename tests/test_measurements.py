@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import page, simulator
+from bench import growth, page, simulator
 from bench.sheet import Sheet
 from ccarena.errors import ConfigError
 from ccarena.measurements import FILE, Entry, Ratio, Source, Target, load, machine, merge
@@ -77,11 +77,15 @@ def test_the_simulators_lines_become_entries() -> None:
         '{"name":"cubic","what":"1 cubic","value":19.8,"unit":"M packets/s","at_least":10.0,'
         '"ratio":{"value":1.4,"of":"a loop","at_least":0.9}}',
         '{"name":"scheme-bbr","scheme":"bbr","what":"1 bbr","value":9.0,"unit":"M packets/s"}',
+        '{"name":"growth/flows/10","growth":true,"what":"flows: 10","value":70.0,"unit":"ns"}',
+        '{"name":"growth/flows/2","growth":true,"what":"flows: 2","value":60.0,"unit":"ns"}',
     ]
     simulator.add(sheet, lines)
-    first, second = sheet.entries
+    first, second, *growing = sheet.entries
     assert first.name == "simulator/cubic" and first.ratio == Ratio(1.4, "a loop", Target(0.9))
     assert first.target == Target(10.0) and second.what == "`bbr`" and second.table == simulator.SCHEMES
+    assert growth.curve(growing, "flows") == [(2, 60.0), (10, 70.0)]
+    assert f"![{simulator.GROWTH}](images/{growth.IMAGE.name})" in page.page(growing)
 
 
 def test_a_machine_is_described() -> None:
