@@ -1,6 +1,6 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup train test test-oldest check bench measurements format docs reproduction \
+.PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies reproduction \
   reproduction-kernel properties fuzz clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -72,6 +72,11 @@ bench: setup  ## Measure the simulator, environments, training and, as root, the
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.page
 
+soak: ROUNDS = 1000
+soak: setup  ## As root: attach, send, kill -9 at random and detach the kernel bridge, ROUNDS times (about 20 minutes)
+	$(BIN)/python -m bench.soak --rounds $(ROUNDS)
+	$(BIN)/python -m bench.soak --churn 20000
+
 measurements: setup  ## Rewrite docs/measurements.md and the figures in README from docs/measurements.json
 	$(BIN)/python -m bench.page
 
@@ -85,6 +90,13 @@ docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m ccarena.schemes_docs docs/schemes.md
 	$(BIN)/python -m ccarena.learned_docs docs/learned.md
 	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
+
+policies: setup  ## Train the shipped policies again and ship them with their cards; finished runs are kept
+	for config in acct hyvar; do \
+	  test -f "runs/shipped-$$config/policy.safetensors" || \
+	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
+	done
+	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct hyvar=runs/shipped-hyvar
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
 	for config in acct-wired hyvar orca aurora; do \

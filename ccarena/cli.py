@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ccarena import __version__
 from ccarena.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.emulator import SHELLS, execute
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
@@ -27,14 +27,14 @@ COMMANDS = {
         "ccarena.cc_kernel_bridge.command",
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
-    "policy": ("ccarena.policies.command", "show a policy artifact, or export it to ONNX"),
+    "policy": ("ccarena.policies.command", "show what a policy artifact holds"),
+    "export": ("ccarena.policies.export_command", "write a policy as C or as an ONNX model, and say what it costs"),
+    "parity": ("ccarena.eval.parity.command", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
     "completion": ("ccarena.completion", "print what bash, zsh or fish need to complete this command line"),
     "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
 }
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,6 +87,7 @@ def _run(words: list[str]) -> int:
     elif rest:
         raise unrecognised(build_parser(chosen), words, rest)
     refuse_unused(args, getattr(command, "UNUSED", ()))
+    args.words = words
     return command.run(args) or 0
 
 

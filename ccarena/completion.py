@@ -77,5 +77,10 @@ def _runs(**_: Any) -> list[str]:
     return [path.name for path in Path("runs").glob("*") if path.is_dir()] + [str(p) for p in Path().glob("*.safet*")]
 
 
-_COMPLETERS: dict[str, Callable[..., list[str]]] = {"config": _configurations, "policy": _runs}
+_COMPLETERS: dict[str, Callable[..., list[str]]] = {
+    "config": _configurations,
+    "entries": _runs,
+    "policy": _runs,
+    "who": _runs,
+}
 """By the name of the argument; argcomplete itself knows choices and files."""

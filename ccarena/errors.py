@@ -20,6 +20,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "INTERRUPTED",
     "ActionError",
     "CcarenaError",
     "CheckpointError",
@@ -34,6 +35,10 @@ __all__ = [
     "TrainingError",
     "did_you_mean",
 ]
+
+
+INTERRUPTED = 130
+"""Exit code of what Ctrl-C ended: 128 + SIGINT, as shells count."""
 
 
 class CcarenaError(Exception):

@@ -1,4 +1,4 @@
-"""A training run's folder: the names of its files, and which policy file a name on the command line means."""
+"""A training run's folder and the shipped policies: names of files, and which policy file a name means."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import ConfigError, PolicyError
+from ccarena.errors import ConfigError, PolicyError, did_you_mean
 
 __all__ = [
     "BEST",
@@ -19,6 +19,7 @@ __all__ = [
     "PROGRESS",
     "RESULTS",
     "ROWS",
+    "SHIPPED",
     "SUMMARY",
     "VALIDATION",
     "find_policy",
@@ -26,6 +27,7 @@ __all__ = [
     "newest_run",
     "read_progress",
     "resume_command",
+    "shipped",
 ]
 
 CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
@@ -41,8 +43,20 @@ RUNS = Path("runs")
 """Where runs go that are not told another folder."""
 
 
+SHIPPED = Path(__file__).with_name("policies") / "shipped"
+"""Where the policies are that come with ccarena."""
+
+
+def shipped() -> dict[str, Path]:
+    """The policies that come with ccarena, by name; beside each, NAME.md says what it is."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
+
+
 def find_policy(name: str) -> Path:
-    """The policy file that `name` means: a file, a run's folder, or a run in `runs/`. Raises PolicyError."""
+    """The policy file that `name` means: a file, a run's folder, a run in `runs/`, or a shipped policy.
+
+    Raises PolicyError, with the nearest name that there is.
+    """
     for path in (Path(name), RUNS / name):
         if path.is_dir():
             if (path / POLICY).is_file():
@@ -52,7 +66,14 @@ def find_policy(name: str) -> Path:
             raise PolicyError(f"{path}: the run has no {POLICY} yet; train it to its end: {resume_command(path)}")
         if path.is_file():
             return path
-    raise PolicyError(f"{name}: no such policy or run; expected a file, a run's folder, or the name of a run in runs/")
+    known = shipped()
+    if name in known:
+        return known[name]
+    runs = {path.parent.name for path in Path("runs").glob(f"*/{POLICY}")}
+    raise PolicyError(
+        f"{name}: no such policy or run; expected a file, a run's folder, the name of a run in runs/, or that of a "
+        f"shipped policy{did_you_mean(name, runs | known.keys())}"
+    )
 
 
 def resume_command(run: Path) -> str:

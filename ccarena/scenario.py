@@ -16,6 +16,7 @@ import yaml
 from ccarena import traces
 from ccarena.documents import digest_of, is_file, read_document
 from ccarena.errors import ScenarioError
+from ccarena.run_folder import shipped
 
 __all__ = ["give_policy", "read_scenario", "resolve", "scenario_json"]
 
@@ -45,7 +46,8 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
     """The scenario with files in the place of names: changed in place, and returned.
 
     Traces are looked up by name as `ccarena.traces.find` does. A flow's scheme may be the file of a learned scheme's
-    document, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
+    document, relative to `folder`, and its policy the name of a shipped one. Raises TraceError or ConfigError if there
+    is no such file.
     """
     links = document.get("links")
     for link in links if isinstance(links, list) else []:
@@ -56,7 +58,17 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
     for flow in flows if isinstance(flows, list) else []:
         if isinstance(flow, dict) and isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
             flow["scheme"] = read_document(folder / scheme)
+        if isinstance(flow, dict):
+            _name_policy(flow)
     return document
+
+
+def _name_policy(flow: dict[str, Any]) -> None:
+    """Puts a shipped policy's file in the place of its name, unless there is a file of this name."""
+    policy = flow.get("policy")
+    name = policy.get("integer") if isinstance(policy, dict) else policy
+    if isinstance(name, str) and not Path(name).exists() and (file := shipped().get(name)):
+        flow["policy"] = {**policy, "integer": str(file)} if isinstance(policy, dict) else str(file)
 
 
 def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:

@@ -1,14 +1,16 @@
-"""What commands print: tables on stdout, progress bars on stderr."""
+"""What commands print: tables on stdout, progress bars on stderr; and how they were called."""
 
 from __future__ import annotations
 
+import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Progress", "fitting", "print_table", "progress_bar"]
+__all__ = ["Progress", "command_line", "fitting", "print_table", "progress_bar"]
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -16,6 +18,11 @@ Progress = Callable[[int, int], None]
 _GAP = 2
 _NARROWEST, _PREFERRED = 12, 24
 """To which a column of words may shrink if everything then stands side by side, and otherwise."""
+
+
+def command_line(args: argparse.Namespace) -> str:
+    """The command with which `args` came, to be run again; `cli` keeps its words."""
+    return shlex.join(["ccarena", *args.words])
 
 
 def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], left: int) -> None:

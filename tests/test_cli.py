@@ -65,7 +65,7 @@ def test_unknown_command_gets_the_nearest(capsys: pytest.CaptureFixture[str]) ->
     [
         (["doctor", "--jsn"], 'ccarena doctor: unexpected "--jsn"; did you mean "--json"?'),
         (["eval", "--seds", "3"], 'unexpected "--seds"; did you mean "--seeds"?'),
-        (["kernel", "attach", "--no-optin"], 'ccarena kernel attach: unexpected "--no-optin"; did you mean "--no-op'),
+        (["kernel", "attach", "--no-wc"], 'ccarena kernel attach: unexpected "--no-wc"; did you mean "--no-wcc"?'),
         (["--vers"], 'unexpected "--vers"; did you mean "--version"?'),
         (["traces", "stat"], 'unknown "stat"; did you mean "stats"?'),
         (["eval", "--backend", "kernl"], 'unknown "kernl"; did you mean "kernel"?'),

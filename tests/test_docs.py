@@ -85,8 +85,6 @@ def test_the_commands_of_the_traces_page_run(tmp_path: Path, monkeypatch: pytest
         assert words[:2] == ["ccarena", "traces"]
         # The only one that needs a network; its own tests serve the files.
         if words[2] != "fetch":
-            if "plot" in words:
-                pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: `ccarena traces plot` was not run")
             assert cli.main(words[1:]) == 0, words
 
 

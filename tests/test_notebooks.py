@@ -10,7 +10,6 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the not
 pytest.importorskip("nbclient", reason="NBCLIENT IS NOT INSTALLED: the notebooks were not run")
 pytest.importorskip("ipykernel", reason="IPYKERNEL IS NOT INSTALLED: the notebooks were not run")
 pytest.importorskip("pandas", reason="PANDAS IS NOT INSTALLED: the notebooks were not run")
-pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: the notebooks were not run")
 pytest.importorskip("matplotlib", reason="MATPLOTLIB IS NOT INSTALLED: the notebooks were not run")
 
 import nbformat

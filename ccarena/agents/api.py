@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
     from ccarena.policies.artifact import Artifact
 
-__all__ = ["INTERRUPTED", "Training", "resumed", "train"]
-
-INTERRUPTED = 130
-"""Exit code of a training that a signal ended: 128 + SIGINT, as shells count."""
+__all__ = ["Training", "resumed", "train"]
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,20 @@ import argparse
 import textwrap
 from typing import Any
 
-from ccarena.agents.api import INTERRUPTED, resumed, train
+from ccarena.agents.api import resumed, train
+from ccarena.arguments import Unused
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.docs import TITLES
 from ccarena.configs.keys import keys_of, plain
 from ccarena.configs.load import shipped
 from ccarena.configs.unused import refuse_unused_keys
-from ccarena.errors import ConfigError
+from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.traces.held_out import CARRIERS
 
 HELP_COLUMNS = 80
+
+
+UNUSED = (Unused(("resume", "print_config"), lambda args: args.help, "beside --help"),)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:

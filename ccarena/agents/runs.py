@@ -18,7 +18,6 @@ from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CheckpointError, ConfigError
 from ccarena.run_folder import CONFIG
 
-INTERRUPTED = 130
 LOCK = ".lock"
 MAY_CHANGE = (
     *("total_decisions", "out", "threads", "checkpoint_every_s", "track"),

@@ -23,13 +23,13 @@ from ccarena.agents import checkpoint, tracking
 from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
 from ccarena.agents.progress import Display, Recorder
-from ccarena.agents.runs import INTERRUPTED, check_device, fixed, locked, resumable, signals
+from ccarena.agents.runs import check_device, fixed, locked, resumable, signals
 from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator
 from ccarena.configs import TrainConfig, save_config
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
-from ccarena.errors import CheckpointError, ConfigError, MissingDependencyError, PolicyError
+from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
 from ccarena.policies import artifact, export, tensorfile
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import states_of

@@ -150,13 +150,13 @@ def _who(name: str) -> list[str]:
     """The daemon's arguments for a scheme, or for a policy. Raises PolicyError if that cannot be used."""
     from ccarena import _core
     from ccarena.policies import artifact
-    from ccarena.run_folder import find_policy
+    from ccarena.run_folder import find_policy, shipped
 
     schemes = [entry["name"] for entry in _core.schemes()]
     if name in schemes:
         return ["--scheme", name]
-    if not (Path(name).exists() or Path("runs", name).exists()):
-        raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, schemes)}')
+    if not (Path(name).exists() or Path("runs", name).exists() or name in shipped()):
+        raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, [*schemes, *shipped()])}')
     policy = find_policy(name)
     artifact.load(policy)
     # The artifact says its scheme and the parameters of its training, and the program reads both from it.

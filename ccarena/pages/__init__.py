@@ -18,7 +18,7 @@ the page with the figures' numbers. No Python package is needed to write a page.
 from __future__ import annotations
 
 from ccarena.pages.blocks import Block, Callout, Cell, Choice, Code, Details, Figure, Items, State, Table, Text
-from ccarena.pages.charts import Axis, Chart
+from ccarena.pages.charts import Axis, Chart, Even
 from ccarena.pages.page import Page, Section, render, write
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Choice",
     "Code",
     "Details",
+    "Even",
     "Figure",
     "Items",
     "Page",

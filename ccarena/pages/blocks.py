@@ -148,9 +148,13 @@ class Table:
         """See `Block`."""
         head = "".join(f'<th scope="col"{self._kind(at)}>{escape(text)}</th>' for at, text in enumerate(self.head))
         body = "".join(self._row(at) for at in range(len(self.rows)))
-        prose = ' class="prose"' if self.words >= len(self.head) else ""
+        prose = ' class="prose"' if self._prose else ""
         table = f"<table{prose}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div class="scroll" tabindex="0" role="region" aria-label="table">{table}</div>'
+
+    @property
+    def _prose(self) -> bool:
+        return self.words >= len(self.head)
 
     def _row(self, index: int) -> str:
         row = [cell if isinstance(cell, Cell) else Cell(cell) for cell in self.rows[index]]
@@ -164,7 +168,9 @@ class Table:
 
     def _cell(self, at: int, cell: Cell) -> str:
         note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
-        return f"<td{self._kind(at, cell.state)}>{SIGNS[cell.state]}{escape(cell.text)}{note}</td>"
+        # On a phone, where each row of prose is a card.
+        label = f' data-label="{escape(self.head[at])}"' if self._prose and self.head[at] else ""
+        return f"<td{label}{self._kind(at, cell.state)}>{SIGNS[cell.state]}{escape(cell.text)}{note}</td>"
 
     def _kind(self, at: int, state: State = "plain") -> str:
         names = (["words"] if at < self.words else []) + ([state] if state != "plain" else [])

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 __all__ = [
     "INK",
@@ -73,6 +73,8 @@ class Axis:
     ticks: Sequence[float] = ()
     labels: Sequence[str] = ()
     """Where ticks are, and what stands there instead of the number."""
+    short: Sequence[str] = ()
+    """Instead of the labels, or of the words of a category, where there is no room for them."""
     reversed: bool = False
     category: bool = False
     """Positions are words."""
@@ -81,7 +83,8 @@ class Axis:
         """The axis in plotly's words."""
         out: dict[str, Any] = {"title": {"text": self.title}}
         if self.log:
-            out["type"] = "log"
+            # Labels at 1, 2 and 5 of each decade.
+            out |= {"type": "log", "dtick": "D2"}
         if self.category:
             out["type"] = "category"
         if self.low is not None or self.high is not None:
@@ -112,8 +115,8 @@ class Chart:
     """Pixels."""
     unified: bool = False
     """Hovering shows all series at that x instead of the nearest mark."""
-    stacked: bool = False
-    """Bars stand on each other instead of side by side."""
+    bars: Literal["group", "stack", "overlay"] = "group"
+    """Bars of one place stand side by side, on each other, or one before the other."""
     levels: Sequence[tuple[float, str]] = ()
     """Dotted lines across, at y, with what is written on them."""
 
@@ -121,7 +124,7 @@ class Chart:
         """The chart as the page's script takes it."""
         layout = {"xaxis": self.x.layout(), "yaxis": self.y.layout()}
         layout["hovermode"] = "x unified" if self.unified else "closest"  # type: ignore[assignment]
-        layout["barmode"] = "stack" if self.stacked else "group"  # type: ignore[assignment]
+        layout["barmode"] = self.bars  # type: ignore[assignment]
         if self.levels:
             layout["shapes"] = [  # type: ignore[assignment]
                 {
@@ -131,7 +134,8 @@ class Chart:
                 }
                 for level, text in self.levels
             ]
-        return {"traces": [dict(trace) for trace in self.traces], "layout": layout, "height": self.height}
+        out = {"traces": [dict(trace) for trace in self.traces], "layout": layout, "height": self.height}
+        return out | ({"short": list(self.y.short)} if self.y.short else {})
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,10 @@ class Even:
 
 @dataclass(frozen=True)
 class Interval:
-    """95 % intervals about values: the ends, and where there is none, NaN."""
+    """Ends of intervals about values; NaN where there is none."""
 
-    low: Sequence[float] = field(default_factory=tuple)
-    high: Sequence[float] = field(default_factory=tuple)
+    low: Iterable[float]
+    high: Iterable[float]
 
 
 def line(
@@ -190,11 +194,12 @@ def line(
 
 
 def area(name: str, x: Even | Sequence[float], y: Iterable[float | None]) -> Trace:
-    """Capacity: a grey area in steps, behind everything."""
+    """Capacity: a grey area in steps, each from its position to the next, behind everything."""
+    heights = _numbers(y)
     return {
         **{"type": "scatter", "mode": "lines", "name": name, "fill": "tozeroy", "fillcolor": CAPACITY},
         "line": {"width": 0, "shape": "hv", "color": CAPACITY},
-        "y": _numbers(y),
+        "y": heights + heights[-1:] if isinstance(x, Even) else heights,
         **_positions(x),
     }
 
@@ -239,12 +244,20 @@ def bars(
 
 
 def spans(
-    name: str, labels: Sequence[str], low: Sequence[float], high: Sequence[float], colour: str, width: float
+    name: str, labels: Sequence[str], low: Iterable[float], high: Iterable[float], colour: str, width: float
 ) -> Trace:
     """A bar from `low` to `high` beside each label on the y axis, `width` of a row thick."""
+    starts = list(low)
     return {
-        **{"type": "bar", "orientation": "h", "name": name, "y": list(labels), "base": _numbers(low), "width": width},
-        "x": _numbers(b - a for a, b in zip(low, high, strict=True)),
+        **{
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": list(labels),
+            "base": _numbers(starts),
+            "width": width,
+        },
+        "x": _numbers(b - a for a, b in zip(starts, high, strict=True)),
         "marker": {"color": colour},
         "hoverinfo": "skip",
     }
@@ -265,7 +278,7 @@ def cells(rows: Sequence[str], columns: int, colours: Sequence[Sequence[str]], t
         "x": [0.96] * len(at),
         "marker": {"color": [colours[i][j] for i, j in at], "line": {"width": 0}},
         "text": [texts[i][j] for i, j in at],
-        "textfont": {"color": [on(colours[i][j]) for i, j in at]},
+        "textfont": {"size": 12, "color": [on(colours[i][j]) for i, j in at]},
         "hovertext": [hover[i][j] for i, j in at],
         "hoverinfo": "text",
     }

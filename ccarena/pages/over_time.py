@@ -22,7 +22,7 @@ class Course:
 
     name: str
     look: Style
-    rate_mbps: Iterable[float | None]
+    rate_mbps: Iterable[float | None] | None
     delay_ms: Iterable[float | None] | None = None
     bold: bool = False
     shown: bool = True
@@ -49,6 +49,7 @@ def over_time(
     rates += [
         charts.line(one.name, time, one.rate_mbps, one.look, width=2.2 if one.bold else 1.3, shown=one.shown)
         for one in courses
+        if one.rate_mbps is not None
     ]
     delays = [
         charts.line(

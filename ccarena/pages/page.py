@@ -44,6 +44,13 @@ class Page:
     findings: Sequence[Block] = ()
     sections: Sequence[Section] = ()
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page in a frame of its own, so that neither disturbs the other."""
+        fit = "this.style.height = this.contentDocument.documentElement.scrollHeight + 'px'"
+        return (
+            f'<iframe srcdoc="{escape(render(self))}" onload="{fit}" style="width:100%;height:720px;border:0"></iframe>'
+        )
+
 
 def write(path: Path, page: Page) -> None:
     """Write the page, whole or not at all. Raises ConfigError if it cannot be written."""

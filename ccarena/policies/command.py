@@ -1,10 +1,9 @@
-"""`ccarena policy`: what a policy artifact holds, and the policy in another format."""
+"""`ccarena policy`: what a policy artifact holds."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from ccarena.policies import artifact
@@ -15,13 +14,11 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser("policy", **kwargs)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="document, network and provenance", description=show_policy.__doc__)
-    show.add_argument("policy", metavar="POLICY", help="a policy file, a run's folder or the name of a run")
+    show.add_argument(
+        "policy", metavar="POLICY", help="a policy file, a run's folder, the name of a run, or a shipped policy's"
+    )
     show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
     show.set_defaults(act=show_policy)
-    export = actions.add_parser("export", help="write it in another format", description=export_policy.__doc__)
-    export.add_argument("policy", metavar="POLICY", help="a policy file, a run's folder or the name of a run")
-    export.add_argument("--onnx", metavar="OUT", type=Path, required=True, help="write an ONNX model to OUT")
-    export.set_defaults(act=export_policy)
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -71,14 +68,6 @@ def show_policy(args: argparse.Namespace) -> None:
     for rule in policy.rules:
         print(f"beside     {rule.get('label')}: {rule.get('missing') or rule.get('score')}")
     print(f"evaluated  {policy.evaluation.get('verdict', 'no') if policy.evaluation else 'no'}")
-
-
-def export_policy(args: argparse.Namespace) -> None:
-    """Write a policy as an ONNX model: raw observations in, logits or the action out."""
-    from ccarena.policies.onnx import export
-
-    export(_load(args.policy), args.onnx)
-    print(f"model: {args.onnx}")
 
 
 def _load(name: str) -> artifact.Artifact:

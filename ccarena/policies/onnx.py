@@ -32,6 +32,7 @@ def export(artifact: Artifact, path: str | Path) -> None:
     """Writes the ONNX model of `artifact`. Raises PolicyError if the file cannot be written."""
     model = to_onnx(artifact)
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_bytes(model.SerializeToString())
     except OSError as error:
         raise PolicyError(f"{path}: cannot write the model: {error.strerror}; choose another place") from error

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ccarena.arguments import Unused, refuse
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
-from ccarena.terminal import print_table
+from ccarena.terminal import command_line, print_table
 from ccarena.traces import convert, fetch, files, manifest, plot, presets, stats
 
 __all__ = ["add_parser", "run"]
@@ -144,38 +144,7 @@ def _stats(args: argparse.Namespace) -> int:
     if args.json:
         _print_json({name: one.to_dict() for name, one in described.items()})
         return 0
-    lags = (0.1, 1.0, 5.0)
-    print_table(
-        "traces",
-        (
-            "trace",
-            "s",
-            "Mbit/s",
-            "p5",
-            "p95",
-            "CV",
-            *(f"r({lag:g}s)" for lag in lags),
-            "outages/min",
-            "mean s",
-            "max s",
-        ),
-        [
-            (
-                name,
-                f"{one.duration_s:.0f}",
-                f"{one.mean_mbps:.2f}",
-                f"{one.p5_mbps:.2f}",
-                f"{one.p95_mbps:.2f}",
-                f"{one.cv:.2f}",
-                *(f"{one.autocorrelation[lag]:.2f}" for lag in lags),
-                f"{one.outages_per_min:.1f}",
-                f"{one.outage_mean_s:.2f}",
-                f"{one.outage_max_s:.2f}",
-            )
-            for name, one in described.items()
-        ],
-        left=1,
-    )
+    print_table("traces", stats.HEAD, [stats.cells(name, one) for name, one in described.items()], left=1)
     return 0
 
 
@@ -201,7 +170,7 @@ def _validate(args: argparse.Namespace) -> int:
 
 
 def _plot(args: argparse.Namespace) -> int:
-    path = plot.plot(_traces(args), args.out, args.window_ms)
+    path = plot.plot(_traces(args), args.out, args.window_ms, [command_line(args)])
     _report(args, {"path": str(path)}, f"wrote {path}")
     return 0
 

@@ -22,12 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ccarena.traces.files import check
 
-__all__ = ["TraceStats", "autocorrelation", "describe", "rates_mbps"]
+__all__ = ["HEAD", "TraceStats", "autocorrelation", "cells", "describe", "in_words", "rates_mbps"]
 
 OPPORTUNITY_BYTES = 1500
 WINDOW_MS = 100
 OUTAGE_MS = 200
 LAGS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+SHOWN_LAGS_S = (0.1, 1.0, 5.0)
 SIGMA_WINDOWS_S = (0.1, 0.2, 0.5, 1.0)
 
 
@@ -117,3 +118,29 @@ def _apparent_sigma(times: NDArray[np.int64], window_s: float) -> float:
         return math.nan
     variance = float(np.mean(np.diff(rates) ** 2)) - 2 * float(rates.mean()) / window_s
     return math.sqrt(max(variance, 0.0) * 1.5 / window_s)
+
+
+_LAGS = tuple(f"r({lag:g}s)" for lag in SHOWN_LAGS_S)
+HEAD = ("trace", "s", "Mbit/s", "p5", "p95", "CV", *_LAGS, "outages/min", "mean s", "max s")
+
+
+def cells(name: str, one: TraceStats) -> tuple[str, ...]:
+    """The row of a trace in a table under `HEAD`."""
+    return (
+        name,
+        f"{one.duration_s:.0f}",
+        *(f"{value:.2f}" for value in (one.mean_mbps, one.p5_mbps, one.p95_mbps, one.cv)),
+        *(f"{one.autocorrelation[lag]:.2f}" for lag in SHOWN_LAGS_S),
+        f"{one.outages_per_min:.1f}",
+        f"{one.outage_mean_s:.2f}",
+        f"{one.outage_max_s:.2f}",
+    )
+
+
+def in_words(name: str, one: TraceStats) -> str:
+    """A trace in one sentence."""
+    outages = f"{one.outages_per_min:.1f} outages a minute, the longest {one.outage_max_s:.2f} s"
+    return (
+        f"{name}: {one.mean_mbps:.2f} Mbit/s on average over {one.duration_s:.0f} s, between {one.p5_mbps:.2f} and "
+        f"{one.p95_mbps:.2f} Mbit/s for nine tenths of the time; {outages if one.outages_per_min else 'no outages'}."
+    )

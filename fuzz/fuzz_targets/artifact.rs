@@ -1,4 +1,4 @@
-//! A policy artifact is refused with an error, or acts, and what it remembers stays finite.
+//! A policy artifact is refused with an error, or acts, and what it remembers stays finite; in integers nothing overflows.
 #![no_main]
 
 use ccarena_cc::policy::Policy;
@@ -13,6 +13,13 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!((action as usize) < policy.outputs() && outputs.iter().all(|x| x.is_finite()));
             }
             assert!(scratch.state().iter().all(|x| x.is_finite()));
+        }
+        if let Ok(program) = policy.integer() {
+            let mut memory = program.memory();
+            for _ in 0..2 {
+                let (action, _) = program.act(&observation, &mut memory).expect("the observation is finite");
+                assert!((action as usize) < policy.outputs());
+            }
         }
     }
 });

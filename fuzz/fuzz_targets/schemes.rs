@@ -104,6 +104,7 @@ fuzz_target!(|input: Input| {
                     prior_in_flight,
                     snd_nxt,
                     app_limited,
+                    last_sent: Time::ZERO,
                     retransmission,
                     number,
                 });

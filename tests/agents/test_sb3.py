@@ -20,7 +20,6 @@ import torch
 from ccarena import _core
 from ccarena.agents import sb3_buffers
 from ccarena.agents.algorithm import Context
-from ccarena.agents.runs import INTERRUPTED
 from ccarena.agents.sb3 import Sb3
 from ccarena.agents.semi_markov import discounted
 from ccarena.agents.train import artifact_of, environments, train
@@ -29,7 +28,7 @@ from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import Sb3Config
 from ccarena.envs import LearnedVectorEnv
 from ccarena.envs.spec import spec_of
-from ccarena.errors import CheckpointError, ConfigError
+from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError
 from ccarena.policies.artifact import Artifact, load
 
 OFF_POLICY = {"learning_starts": 64, "buffer_size": 400, "batch_size": 32, "gradient_steps": 1, "train_freq": 1}

@@ -38,7 +38,7 @@ def test_mlflow_has_parameters_and_every_scalar(tmp_path: Path, monkeypatch: pyt
     need("mlflow")
     import mlflow
 
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path}/mlruns")
     mlflow.set_tracking_uri(None)
     config = validating(tmp_path / "run", track="mlflow")
     assert training.train(config, make_envs=make_toy) == 0

@@ -13,13 +13,16 @@ def faults(browser: Browser, page: Path, charts: int) -> list[str]:
     """What is wrong with `page` at the widths of a desktop and of a phone, in both themes; `charts` are in sight."""
     out = []
     for width in (1400, 420):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        browser.call("Emulation.setDeviceMetricsOverride", **size)
         for theme in ("light", "dark"):
-            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-            browser.call("Emulation.setDeviceMetricsOverride", **size)
             scheme = {"name": "prefers-color-scheme", "value": theme}
             browser.call("Emulation.setEmulatedMedia", features=[scheme])
             browser.messages.clear()
-            browser.open(page)
+            if theme == "light":
+                browser.open(page)
+            else:  # the page follows the system
+                browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             seen = browser.evaluate(LOOK)
             found = [*seen["faults"], *(f"console: {message}" for message in browser.messages)]
             if seen["drawn"] != charts:

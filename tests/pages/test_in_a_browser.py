@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -14,7 +15,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from looked_at import faults
 
-LINK = "rate=24,rtt=20,buffer=1bdp"
+SCENARIO = """\
+duration_s: 2
+links: [{service: {type: constant, rate_mbps: 24}, delay_ms: 10}]
+flows: [{name: <b>mine, scheme: reno}, {scheme: cubic}]
+"""
 
 
 def run(*words: str) -> None:
@@ -40,3 +45,54 @@ def test_the_evaluation(browser: Browser, tmp_path: Path, capsys: pytest.Capture
     assert faults(browser, out / "report.html", charts=2 + 2 + 2) == []
     page = browser.evaluate("document.body.innerText")
     assert "ccarena eval" in page and "CUBIC" in page
+
+
+def test_a_competition(browser: Browser, tmp_path: Path) -> None:
+    out = tmp_path / "compete"
+    run("compete", "cubic", "reno", "vegas", "--link", "12mbps", "--duration-s", "3", "--seeds", "2", "--out", str(out))
+    assert faults(browser, out / "compete.html", charts=3) == []
+    assert "of the rate beside" in browser.evaluate("document.querySelector('#findings').innerText")
+    (shares, _, _) = browser.evaluate(
+        "[...document.querySelectorAll('.plot')].map(p => [...p.querySelectorAll('.bartext')].map(t => t.textContent))"
+    )
+    rows = browser.evaluate("[...document.querySelectorAll('tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+    of_cubic = next(row for row in rows if row[0] == "cubic + reno" and row[1] == "cubic")
+    assert shares[0] == "50" and shares[1] == f"{float(of_cubic[5].split(' ')[0]):.0f}"
+
+
+def test_a_reproduction(browser: Browser, tmp_path: Path) -> None:
+    run("reproduce", "wcc/buffer", "--quick", "--out", str(tmp_path))
+    assert faults(browser, tmp_path / "wcc" / "buffer" / "page.html", charts=2) == []
+    text = browser.evaluate("document.body.textContent")
+    assert "not tested" in text and "ccarena reproduce wcc/buffer --quick" in text
+
+
+def test_a_scenario(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(SCENARIO)
+    run("eval", "--scenario", str(tmp_path / "one.yaml"), "--seeds", "2", "--out", str(tmp_path))
+    assert faults(browser, tmp_path / "report.html", charts=2) == []
+    assert "<b>mine (reno) got " in browser.evaluate("document.querySelector('#findings').textContent")
+
+
+def test_traces_and_their_images(browser: Browser, tmp_path: Path) -> None:
+    words = ("traces", "plot", "lte-walking", "lte-bus", "--duration-s", "30", "--out")
+    run(*words, str(tmp_path / "t.html"))
+    assert faults(browser, tmp_path / "t.html", charts=2) == []
+    assert browser.evaluate("document.querySelectorAll('option').length") == 3
+    for suffix, magic in ((".svg", b"<svg "), (".png", b"\x89PNG"), (".pdf", b"%PDF-")):
+        path = tmp_path / f"t{suffix}"
+        run(*words, str(path))
+        assert path.read_bytes().startswith(magic)
+    assert b">lte-bus</text>" in (tmp_path / "t.svg").read_bytes()
+
+
+def test_fidelity(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "up").write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    result = {"first_data_ms": 20, "throughput_mbps": 11.9, "qdelay_ms": {"mean": 10.0, "p95": 20}}
+    case = {"up": "up", "down": "up", "owd_ms": 10, "queue": "droptail", "queue_args": "packets=20", "seconds": 2}
+    cases = [{**case, "cc": cc, "result": result} for cc in ("reno", "cubic", "bbr")]
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    page = tmp_path / "f.html"
+    run("fidelity", str(tmp_path / "cases.json"), "--offsets", "2", "--jobs", "1", "--plot", str(page))
+    assert faults(browser, page, charts=1) == []
+    assert "of 3 cases are within the bounds" in browser.evaluate("document.body.textContent")

@@ -8,10 +8,10 @@ from typing import Any
 
 from ccarena.errors import ConfigError
 from ccarena.eval.compete import bottlenecks, entrants
-from ccarena.eval.compete.competition import HEATMAP, RESULT, ROWS, check_plot, compete
+from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, check_plot, compete
 from ccarena.eval.compete.tables import HEAD, cells, summarise
 from ccarena.eval.given_traces import UNUSED, add_options, of_options
-from ccarena.terminal import print_table
+from ccarena.terminal import command_line, print_table
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
@@ -46,7 +46,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
     parser.add_argument(
         "--out", type=Path, default=Path("runs", "compete"), metavar="DIR",
-        help=f"folder for {ROWS}, {RESULT} and {HEATMAP} (runs/compete)",
+        help=f"folder for {ROWS}, {RESULT} and {PAGE} (runs/compete)",
     )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="FILE", help="the heat map also as .svg, .png, .pdf or .html")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
@@ -74,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         progress=True,
         out=args.out,
     )
+    result.write(args.out, repeat=[command_line(args)])
     if args.plot is not None:
         result.plot(args.plot)
     if args.json:
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     for link in dict.fromkeys(row["link"] for row in result.flows):
         shown = [entry for entry in means if entry["link"] == link]
         print_table(f"{link} (backend sim, {how})", HEAD, cells(shown), left=2)
-    files = [name for name in (ROWS, RESULT, HEATMAP) if (args.out / name).is_file()]
+    files = [name for name in (ROWS, RESULT, PAGE) if (args.out / name).is_file()]
     print(f"wrote {', '.join(str(args.out / name) for name in files)}")
     return 0
 

@@ -12,25 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+from ccarena.errors import CcarenaError, ConfigError, did_you_mean
 from ccarena.eval.compete import bottlenecks, entrants
 from ccarena.eval.compete.matches import Plan
 from ccarena.eval.compete.matches import compete as run_matches
+from ccarena.eval.compete.page import competition_page, heat_maps
 from ccarena.eval.compete.tables import Matrix, matrices, summarise
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.files import check_writable, write_atomically
+from ccarena.pages import Page, images, write
 from ccarena.plain_data import plain
 from ccarena.terminal import Progress, progress_bar
-from ccarena.traces.plot import check_suffix, save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
     import polars as pl
 
-__all__ = ["HEATMAP", "RESULT", "ROWS", "Competition", "compete"]
+__all__ = ["PAGE", "RESULT", "ROWS", "Competition", "compete"]
 
-ROWS, RESULT, HEATMAP = "rows.csv", "compete.json", "heatmap.html"
+ROWS, RESULT, PAGE = "rows.csv", "compete.json", "compete.html"
 
 
 @dataclass(frozen=True)
@@ -75,39 +75,39 @@ class Competition:
 
     def matrices(self) -> list[Matrix]:
         """What each competitor gets beside each, a matrix per link and pair of base RTTs."""
-        return matrices(self.flows, self.plan.paired)
+        return matrices(summarise(self.flows), self.plan.paired)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> go.Figure:
-        """The heat maps of shares and harm of every pair; written to `path` (.html, .svg, .png, .pdf) if given.
+    def page(self, repeat: Sequence[str] = ()) -> Page:
+        """Everything as a page, which a notebook shows; `repeat` are the commands that make it again."""
+        result = self.result()
+        return competition_page(result["meta"], summarise(self.flows), self.matrices(), repeat)
 
-        Raises ConfigError if no pair was run or for another suffix, MissingDependencyError without plotly.
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
+        """The heat maps of shares and harm of every pair; written to `path` if given. A notebook shows the page.
+
+        The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium. Raises ConfigError if no pair
+        was run or for another suffix, MissingDependencyError without a browser.
         """
-        from ccarena.eval.compete import plot
-
         found = self.matrices()
         if not found:
             raise ConfigError("no pair was run, and a heat map shows pairs; name two entries or more")
-        drawn = plot.figure(found)
+        page = self.page()
         if path is not None:
-            save_figure(drawn, Path(path))
-        return drawn
+            images.save(Path(path), page, heat_maps(found))
+        return page
 
-    def write(self, folder: str | os.PathLike[str], complete: bool = True) -> list[Path]:
-        """Write rows, result and heat map to `folder`, and return the paths of the files written.
+    def write(self, folder: str | os.PathLike[str], complete: bool = True, repeat: Sequence[str] = ()) -> list[Path]:
+        """Write rows, result and page to `folder`, and return the paths of the files written.
 
-        Without plotly the heat map is left out, and stderr says so. A result that is not `complete` says so.
+        A result that is not `complete` says so and has no page. `repeat` are the commands that make the page again.
         """
         path = Path(folder)
         write_atomically(path / ROWS, as_csv(self.columns("rows")))
         write_atomically(path / RESULT, json.dumps(self.result(complete), indent=1) + "\n")
-        written = [path / ROWS, path / RESULT]
-        if complete and self.matrices():
-            try:
-                self.plot(path / HEATMAP)
-                written.append(path / HEATMAP)
-            except MissingDependencyError as error:
-                print(f"no {HEATMAP}: {error}", file=sys.stderr)
-        return written
+        if not complete:
+            return [path / ROWS, path / RESULT]
+        write(path / PAGE, self.page(repeat))
+        return [path / ROWS, path / RESULT, path / PAGE]
 
     def result(self, complete: bool = True) -> dict[str, Any]:
         """Plan, summary and rows in their JSON form."""
@@ -207,6 +207,6 @@ def compete(
 
 def check_plot(path: Path, plan_entries: Sequence[str]) -> None:
     """Raises ConfigError before anything runs if a heat map cannot be written to `path`, or would show nothing."""
-    check_suffix(path)
+    images.check_suffix(path)
     if not plan_entries:
         raise ConfigError("--plot: no pair is run, and a heat map shows pairs; name two entries or more")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ccarena.eval.metrics import Interval, confidence_interval
 
-__all__ = ["HEAD", "Matrix", "cells", "matrices", "summarise"]
+__all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "matrices", "number", "summarise", "wide_cells"]
 
 FIGURES = (
     "throughput_mbps",
@@ -43,7 +43,7 @@ class Matrix:
     rtts_ms: tuple[float, float]
     entrants: list[str]
     figures: dict[str, NDArray[np.float64]]
-    """`share`, `harm_throughput`, `harm_delay`. Beside itself at the same RTT: the share of who started first."""
+    """`share`, `harm_throughput`, `harm_delay`: the means that the table shows."""
     fair: NDArray[np.float64]
     """Fair shares."""
 
@@ -87,57 +87,82 @@ HEAD = (
 )
 
 
+WIDE_HEAD = (
+    *("match", "who", "RTT (ms)", "rate (Mbit/s)", "alone (Mbit/s)", "share (%)", "if first (%)", "rate harm (%)"),
+    *("delay harm (%)", "mean queue (ms)", "p95 queue (ms)", "loss (%)", "converges (s)", "ever (%)", "Jain"),
+)
+
+
 def cells(summary: Sequence[Row]) -> list[list[str]]:
     """The table of one link's entries of `summarise`, as `HEAD` says."""
     return [
         [
-            entry["match"].replace("+", " + "),
-            entry["entrant"],
-            f"{entry['base_rtt_ms']:g}",
-            _number(entry["throughput_mbps"]["mean"], 2),
-            _number(entry["solo_throughput_mbps"]["mean"], 2),
-            _interval(entry["share"]),
-            _interval(entry["harm_throughput"]),
-            _number(100 * entry["harm_delay"]["mean"], 1),
-            _number(entry["queueing_delay_mean_ms"]["mean"], 1),
-            _number(entry["convergence_time_s"]["mean"], 1),
-            _number(100 * entry["converged"], 0),
-            _number(entry["jain_index"]["mean"], 3),
+            *_who(entry),
+            number(entry["throughput_mbps"]["mean"], 2),
+            number(entry["solo_throughput_mbps"]["mean"], 2),
+            _interval(entry["share"], 1, 100),
+            _interval(entry["harm_throughput"], 1, 100),
+            number(100 * entry["harm_delay"]["mean"], 1),
+            number(entry["queueing_delay_mean_ms"]["mean"], 1),
+            number(entry["convergence_time_s"]["mean"], 1),
+            number(100 * entry["converged"], 0),
+            number(entry["jain_index"]["mean"], 3),
         ]
         for entry in summary
     ]
 
 
-def matrices(rows: Sequence[Row], entrants: Sequence[str]) -> list[Matrix]:
-    """The pairs among `entrants`, a matrix per link and pair of base RTTs, the smaller RTT in the rows."""
-    pairs: dict[tuple[str, tuple[float, float]], list[Row]] = {}
-    for row in rows:
-        rtts = tuple(sorted(float(rtt) for rtt in row["match_rtts_ms"].split("+")))
-        if len(rtts) == 2:
-            pairs.setdefault((row["link"], (rtts[0], rtts[1])), []).append(row)
+def wide_cells(summary: Sequence[Row]) -> list[list[str]]:
+    """The same with more figures and all intervals, as `WIDE_HEAD` says."""
+    return [
+        [
+            *_who(entry),
+            _interval(entry["throughput_mbps"], 2),
+            _interval(entry["solo_throughput_mbps"], 2),
+            _interval(entry["share"], 1, 100),
+            number(100 * entry["share_first"], 1),
+            _interval(entry["harm_throughput"], 1, 100),
+            _interval(entry["harm_delay"], 1, 100),
+            _interval(entry["queueing_delay_mean_ms"], 1),
+            _interval(entry["queueing_delay_p95_ms"], 1),
+            _interval(entry["loss_share"], 3, 100),
+            _interval(entry["convergence_time_s"], 1),
+            number(100 * entry["converged"], 0),
+            _interval(entry["jain_index"], 3),
+        ]
+        for entry in summary
+    ]
+
+
+def _who(entry: Row) -> list[str]:
+    return [entry["match"].replace("+", " + "), entry["entrant"], f"{entry['base_rtt_ms']:g}"]
+
+
+def matrices(summary: Sequence[Row], entrants: Sequence[str]) -> list[Matrix]:
+    """The pairs among `entrants` in the entries of `summarise`, a matrix per link and pair of base RTTs, the smaller
+    RTT in the rows."""
+    pairs: dict[tuple[str, tuple[float, float]], dict[tuple[str, str], Row]] = {}
+    for entry in summary:
+        seats = list(zip(entry["match"].split("+"), map(float, entry["match_rtts_ms"].split("+")), strict=True))
+        if len(seats) != 2 or not {label for label, _ in seats} <= set(entrants):
+            continue
+        # Who is in the row: at the smaller base RTT, or where both have the same, the one that the entry is about.
+        (near, near_ms), (far, far_ms) = sorted(seats, key=lambda s: (s[1], s[0] != entry["entrant"]))
+        if (near, near_ms) == (entry["entrant"], entry["base_rtt_ms"]):
+            pairs.setdefault((entry["link"], (near_ms, far_ms)), {})[near, far] = entry
     out = []
-    for (link, rtts_ms), mine in pairs.items():
-        names = [name for name in entrants if any(row["entrant"] == name for row in mine)]
+    for (link, rtts_ms), found in pairs.items():
+        names = [name for name in entrants if any(name in pair for pair in found)]
         shape = (len(names), len(names))
         figures = {key: np.full(shape, math.nan) for key in ("share", "harm_throughput", "harm_delay")}
         fair = np.full(shape, math.nan)
-        for i, row_name in enumerate(names):
-            for j, column_name in enumerate(names):
-                found = [row for row in mine if _is_cell(row, row_name, column_name, rtts_ms)]
-                if not found:
-                    continue
-                fair[i, j] = found[0]["fair_share"]
-                twins = row_name == column_name and rtts_ms[0] == rtts_ms[1]
-                for key, values in figures.items():
-                    kept = [row for row in found if row["place"] == 1] if twins and key == "share" else found
-                    values[i, j] = _over_seeds(kept, key).mean
+        for (near, far), entry in found.items():
+            at = names.index(near), names.index(far)
+            fair[at] = entry["fair_share"]
+            for key, values in figures.items():
+                values[at] = entry[key]["mean"]
         out.append(Matrix(link, rtts_ms, names, figures, fair))
     return out
-
-
-def _is_cell(row: Row, entrant: str, other: str, rtts_ms: tuple[float, float]) -> bool:
-    """Whether the flow of `row` is `entrant`, at the first base RTT, beside `other` at the second."""
-    return row["entrant"] == entrant and row["base_rtt_ms"] == rtts_ms[0] and row["opponents"] == other
 
 
 def _over_seeds(rows: Sequence[Row], figure: str) -> Interval:
@@ -153,11 +178,13 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def _number(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}" if math.isfinite(value) else "–"
+def number(value: float, digits: int) -> str:
+    """A value with so many digits after the point; a dash if there is none."""
+    # Without the sign of a zero.
+    return f"{round(value, digits) + 0.0:.{digits}f}" if math.isfinite(value) else "–"
 
 
-def _interval(value: Mapping[str, float]) -> str:
-    """In percent."""
+def _interval(value: Mapping[str, float], digits: int, unit: float = 1.0) -> str:
+    """A mean ± half of its interval, where several seeds give one, in `unit`s: 100 for percent."""
     half = value["high"] - value["mean"]
-    return _number(100 * value["mean"], 1) + (f" ± {100 * half:.1f}" if math.isfinite(half) else "")
+    return number(unit * value["mean"], digits) + (f" ± {unit * half:.{digits}f}" if math.isfinite(half) else "")

@@ -21,9 +21,9 @@ from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import fidelity
 from ccarena.files import write_atomically
+from ccarena.pages import images
 from ccarena.plain_data import plain
-from ccarena.terminal import print_table
-from ccarena.traces.plot import check_suffix
+from ccarena.terminal import command_line, print_table
 
 __all__ = ["add_parser", "run"]
 
@@ -87,7 +87,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compares and prints. Returns 0 if it ran, whatever the errors are."""
     if args.plot is not None:
-        check_suffix(args.plot)
+        images.check_suffix(args.plot)
     for name in ("limit", "offsets", "jobs", "repeats"):
         value = getattr(args, name)
         if value is not None and value < 1:
@@ -97,18 +97,21 @@ def run(args: argparse.Namespace) -> int:
     result = _live(args) if args.live else _recorded(args)
     if args.json is not None:
         write_atomically(args.json, json.dumps(plain(result), indent=1) + "\n")
-    if args.plot is not None:
-        from ccarena.eval.fidelity import plot
-
-        plot.save(result["cases"], args.plot)
     if args.record is not None:
         kind = "live" if args.live else "recorded" if args.backend == SIM else "emulated"
         source = measurements.source(_repeat(args), datetime.date.today().isoformat())
         measurements.merge(args.record, figures.entries(kind, result, source))
     ours = "simulated" if args.live or args.backend == SIM else "emulated"
-    print_table("cases", *table(result["cases"], ours), left=2)
-    for line in [*policies(result["cases"]), *summary(result)]:
+    head, rows = table(result["cases"], ours)
+    below = [*policies(result["cases"]), *summary(result)]
+    print_table("cases", head, rows, left=2)
+    for line in below:
         print(line)
+    if args.plot is not None:
+        from ccarena.eval.fidelity import page
+
+        findings = [line for line in below if line]
+        page.save(args.plot, result, ours=ours, head=head, rows=rows, findings=findings, repeat=[command_line(args)])
     return 0
 
 

@@ -310,6 +310,7 @@ def run_lineup(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     ran = [row for row in result.rows if row["scheme"] != ORACLE]
+    result.warnings += _repeated(ran)
     late = sum(not row.get("valid", True) for row in ran)
     if late:
         result.warnings.append(
@@ -439,6 +440,22 @@ def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
     actions = result.actions.setdefault(link.group, {})
     for label, counts in runs.actions.items():
         actions[label] = (np.asarray(actions.get(label, 0), dtype=np.int64) + counts).tolist()
+
+
+def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A warning that names the groups in which seeds only repeat each other: their intervals say nothing."""
+    runs: dict[str, dict[tuple[str, str], list[Any]]] = {}
+    for row in rows:
+        found = (row["throughput_mbps"], row["queueing_delay_mean_ms"], row["goodput_mbps"])
+        runs.setdefault(row["group"], {}).setdefault((row["link"], row["scheme"]), []).append(found)
+    same = [
+        group
+        for group, links in runs.items()
+        if all(len(found) > 1 and len(set(found)) == 1 for found in links.values())
+    ]
+    if not same:
+        return []
+    return [f"every seed gave the same figures, because nothing is random there: {', '.join(same)}; ± says nothing"]
 
 
 def _warnings(chosen: Sequence[Link]) -> list[str]:

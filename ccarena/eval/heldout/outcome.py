@@ -18,9 +18,11 @@ from ccarena.eval.heldout.evaluate import evaluate as evaluate_all
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge, together
 from ccarena.eval.heldout.page import repeat_commands
+from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
 from ccarena.files import check_writable, write_atomically
+from ccarena.pages import Page, Section, images
 from ccarena.policies.artifact import count_test
 from ccarena.policies.given import PolicyLike, file_of
 from ccarena.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
@@ -29,7 +31,6 @@ from ccarena.terminal import Progress, progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
     import polars as pl
 
 __all__ = ["Outcome", "evaluate"]
@@ -83,19 +84,17 @@ class Outcome:
             return of_rows(mean_rows(self.evaluation))
         raise ConfigError(f'no table "{table}"{did_you_mean(table, ("rows", "summary"))}')
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> go.Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
         """Utilisation against queueing delay, a mark per run and scheme; written to `path` if given.
 
-        The path ends in .html, or in .svg, .png or .pdf, which need kaleido. Raises ConfigError for another one,
-        MissingDependencyError without plotly.
+        A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
+        Raises ConfigError for another one, MissingDependencyError without a browser.
         """
-        from ccarena.eval.heldout.scatter import figure
-        from ccarena.traces.plot import save_figure
-
-        drawn = figure(self.evaluation)
+        drawn = throughput_delay(self.evaluation)
+        page = Page(self._name, "evaluation", "", sections=[Section("Throughput against delay", "", [drawn])])
         if path is not None:
-            save_figure(drawn, Path(path))
-        return drawn
+            images.save(Path(path), page, [drawn])
+        return page
 
     def write(self, folder: str | os.PathLike[str]) -> dict[str, Any]:
         """Write tables, verdicts and page to `folder` (docs/results.md), and return the verdict and means in short."""

@@ -162,7 +162,7 @@ def category_shares(result: Evaluation) -> Figure:
             for at, category in enumerate(result.meta["categories"])
         ]
         x, y = Axis("share of decisions (%)", low=0, high=100), Axis("", reversed=True)
-        parts.append(Chart(x, y, traces, _capital(group), 90 + 34 * len(names), stacked=True))
+        parts.append(Chart(x, y, traces, _capital(group), 90 + 34 * len(names), bars="stack"))
     return Figure("decisions by category", parts, columns=2)
 
 

@@ -14,7 +14,7 @@ from ccarena import measurements
 from ccarena.arguments import Unused, refuse
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.reproduce import checks, figures, kernel, pages, policy, runner, runs, suite, tables
+from ccarena.eval.reproduce import checks, kernel, page, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import write_atomically
 
@@ -153,12 +153,12 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                 if args.backend == KERNEL:
                     about["machine"] = kernel.about(rows)
                 digest = tables.write_suite(folder, one, judged, rows, about)
-                drawn = figures.draw(one, rows, folder, args.quick, out)
+                drawn = page.write_page(folder, one, judged, rows, digest)
                 _write_scenario(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
                 kept = [run.key for run in [*of_suite, *both]]
                 journal.settle(kept)
-            digests.append((digest, [folder / "claims.md", *drawn]))
+            digests.append((digest, [folder / "claims.md", drawn]))
     if args.json:
         print(json.dumps([digest for digest, _ in digests], indent=1, ensure_ascii=False))
     else:

@@ -17,7 +17,17 @@ from ccarena.eval.reproduce.suite import Loaded
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
 
-__all__ = ["cell", "claims_markdown", "folder_of", "name_of", "print_suite", "read_folder", "write_suite"]
+__all__ = [
+    "cell",
+    "claims_markdown",
+    "folder_of",
+    "name_of",
+    "print_suite",
+    "read_folder",
+    "remarks",
+    "technical",
+    "write_suite",
+]
 
 CLAIMS = "claims.json"
 HEAD = ("claim", "paper", "measured", "holds?")
@@ -62,7 +72,6 @@ def write_suite(
 def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     """A suite's claims as Markdown: what was run, the table, and a note wherever a claim does not hold."""
     runs = f"{digest['runs']} runs, {digest['seeds']} seed{'s' if digest['seeds'] != 1 else ''} per cell"
-    machine = digest.get("machine")
     lines = [f"{'#' * level} {name_of(digest)}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
     if digest["quick"]:
         lines += ["**QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion.**", ""]
@@ -71,46 +80,58 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
         lines += [f"- {text}" for text in digest["conditions"]] + [""]
     if missing := digest.get("missing"):
         lines += [f"**Made-up capacity in the place of recorded traces that are not here: {', '.join(missing)}.**", ""]
-    for trained in digest.get("policies", []):
-        links = " and ".join(trained["links"]) or "unknown"
-        lines += [
-            f"Policy of {trained['scheme']}: configuration {trained['config']}, seed {trained['seed']}, trained on "
-            f"{links} links; SHA-256 {trained['sha256'][:12]}.",
-            "",
-        ]
-    if machine:
-        late_ms, bound_ms = machine["lateness_p99_ms"], machine["bound_ms"]
-        late = "no run was on time" if late_ms is None else f"links were at most {late_ms:.2f} ms late (p99 of a run)"
-        lines += [f"Linux {machine['kernel']}, in real time: {late}."]
-        if repeated := machine["repeated"]:
-            runs_were = "1 run was" if repeated == 1 else f"{repeated} runs were"
-            lines[-1] += f" {runs_were} more than {bound_ms:g} ms late; late runs are repeated and not counted."
-        if (answer_us := machine["answer_p99_us"]) is not None:
-            lines[-1] += f" User space answered within {answer_us / 1e3:.2f} ms (p99 of a run)."
-            if machine["fallback_reports"]:
-                lines[-1] += (
-                    f" {machine['fallback_reports']} reports came from flows that had waited too long for an answer "
-                    "and ran the kernel's CUBIC meanwhile."
-                )
-        lines.append("")
+    for text in technical(digest):
+        lines += [text, ""]
     lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
     for claim in digest["claims"]:
         cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**"]
         lines.append(f"| {' | '.join(map(cell, cells))} |")
-    remarks = _remarks(digest["claims"])
+    notes = _noted(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
-    return "\n".join([*lines, *([""] if remarks or failed else []), *remarks, *failed]) + "\n"
+    return "\n".join([*lines, *([""] if notes or failed else []), *notes, *failed]) + "\n"
 
 
-def _remarks(claims: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The notes as a list; one that several claims share stands once, behind their names."""
+def technical(digest: Mapping[str, Any]) -> list[str]:
+    """Which policies decided, and how the machine kept time, in sentences."""
+    lines = []
+    for trained in digest.get("policies", []):
+        links = " and ".join(trained["links"]) or "unknown"
+        lines.append(
+            f"Policy of {trained['scheme']}: configuration {trained['config']}, seed {trained['seed']}, trained on "
+            f"{links} links; SHA-256 {trained['sha256'][:12]}."
+        )
+    if machine := digest.get("machine"):
+        late_ms, bound_ms = machine["lateness_p99_ms"], machine["bound_ms"]
+        late = "no run was on time" if late_ms is None else f"links were at most {late_ms:.2f} ms late (p99 of a run)"
+        text = f"Linux {machine['kernel']}, in real time: {late}."
+        if repeated := machine["repeated"]:
+            runs_were = "1 run was" if repeated == 1 else f"{repeated} runs were"
+            text += f" {runs_were} more than {bound_ms:g} ms late; late runs are repeated and not counted."
+        if (answer_us := machine["answer_p99_us"]) is not None:
+            text += f" User space answered within {answer_us / 1e3:.2f} ms (p99 of a run)."
+            if machine["fallback_reports"]:
+                text += (
+                    f" {machine['fallback_reports']} reports came from flows that had waited too long for an answer "
+                    "and ran the kernel's CUBIC meanwhile."
+                )
+        lines.append(text)
+    return lines
+
+
+def remarks(claims: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The notes, each with the claims that it is about: one that several share stands once."""
     about: dict[str, list[str]] = {}
     for claim in claims:
         for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"]):
             if text:
                 about.setdefault(text, []).append(claim["claim"])
+    return about
+
+
+def _noted(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    """`remarks` as lines of a list."""
     lines = []
-    for text, names in about.items():
+    for text, names in remarks(claims).items():
         if len(names) == 1:
             lines.append(f"- {names[0]}: {text}")
         else:
@@ -130,8 +151,8 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
     rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
     print_table(title, HEAD, rows, left=4)
     console = Console(highlight=False, soft_wrap=True)
-    for remark in _remarks(digest["claims"]):
-        console.print(f"  {remark}", markup=False)
+    for note in _noted(digest["claims"]):
+        console.print(f"  {note}", markup=False)
     for path in files:
         console.print(f"  {path}", markup=False)
 

@@ -11,9 +11,10 @@ from ccarena.backends import SIM
 from ccarena.eval.figure_text import heading
 from ccarena.eval.scenarios.results import Results
 from ccarena.eval.scenarios.run import run
-from ccarena.eval.scenarios.tables import ACROSS, flow_rows, known, table_of, with_interval
+from ccarena.eval.scenarios.tables import ACROSS, REPEATS, flow_rows, known, repeats, table_of, with_interval
 from ccarena.files import check_writable
 from ccarena.plain_data import plain
+from ccarena.scenario import read_scenario
 from ccarena.terminal import print_table
 
 __all__ = ["show_scenario"]
@@ -34,8 +35,17 @@ def show_scenario(
 
     The arguments are those of `ccarena.run`, and so is what is raised.
     """
+    document = read_scenario(path)
     check_writable(out)
-    results = run(path, policies=policies or None, backend=backend, seeds=seeds, duration_s=duration_s, threads=threads)
+    results = run(
+        document,
+        names=[str(path)],
+        policies=policies or None,
+        backend=backend,
+        seeds=seeds,
+        duration_s=duration_s,
+        threads=threads,
+    )
     words = ["ccarena", "eval", *map(str, policies), "--scenario", str(path)]
     words += ["--backend", backend] if backend != SIM else []
     words += ["--seeds", str(seeds)] if seeds is not None else []
@@ -60,6 +70,8 @@ def _print(results: Results, path: Path) -> None:
     title = f"{path}: backend {results[0].backend}, {numbers}"
     title += "; mean ± half of the 95 % interval" if len(seeds) > 1 else ""
     print_table(title, *table_of(results.runs), left=3)
+    if repeats(results.runs):
+        print(REPEATS)
     one_flow = [row for row in rows if row["flow"] == rows[0]["flow"]]
     for name in ACROSS:
         if known(rows, name):

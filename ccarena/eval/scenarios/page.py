@@ -11,16 +11,20 @@ from ccarena.columns import Columns
 from ccarena.eval.figure_text import heading
 from ccarena.eval.metrics import FIGURES
 from ccarena.eval.scenarios.one_run import Run
-from ccarena.eval.scenarios.tables import TABLES, table_of
-from ccarena.pages import Block, Callout, Choice, Code, Details, Page, Section, Table, charts
+from ccarena.eval.scenarios.tables import REPEATS, TABLES, repeats, table_of
+from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
 
-__all__ = ["results_page"]
+__all__ = ["figure", "results_page"]
 
 MOST_DRAWN = 12
 """Scenarios that are drawn over time: each adds to the page's size."""
+LEAST_BIN_S = 0.1
+"""Below, single packets make a rate jump."""
 MOST_BINS = 400
 """Of one line."""
+MOST_SAID = 12
+"""Flows that the findings name."""
 
 
 def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) -> Page:
@@ -31,18 +35,22 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
     findings: list[Block] = []
     if late:
         findings.append(Callout("bad", f"The emulator was late, and left out is: {'; '.join(late)}"))
-    sections = []
+    sections, said = [], []
     for name in names:
         mine = [run for run in runs if run.scenario == name]
         head, cells = table_of(mine)
+        said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
         lead = "Figures of each flow on the first link of its path."
         lead += " Means over seeds, ± half of the 95 % interval (Student's t)." if len(mine) > 1 else ""
+        lead += f" {REPEATS}" if repeats(mine) else ""
         blocks: list[Block] = [Table(head, cells, words=3)]
         if name in names[:MOST_DRAWN]:
-            blocks.append(Choice("Seed", {str(run.seed): [_drawn(run)] for run in mine[:MOST_DRAWN]}))
+            blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
         document = json.dumps(mine[0].document, indent=1, ensure_ascii=False)
         blocks.append(Details("The scenario, with every default", [Code(document)]))
         sections.append(Section(name, lead, blocks))
+    if said:
+        findings.append(Items(said[:MOST_SAID]))
     definitions = Table(
         ["figure", "definition"], [[heading(name), figure.definition] for name, figure in FIGURES.items()], words=2
     )
@@ -63,30 +71,44 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
     )
 
 
-def _drawn(run: Run) -> Block:
+def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
+    """A row of `table_of` in a sentence."""
+    of = dict(zip(head, row, strict=True))
+    rate, delay, loss = (of[heading(f)] for f in ("throughput_mbps", "queueing_delay_p95_ms", "loss_share"))
+    said = (
+        f"{row[0]} ({row[1]}) got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {row[2]}."
+    )
+    return f"{scenario}: {said}" if scenario else said
+
+
+def figure(run: Run) -> Figure:
+    """Every flow's rate before the capacity of the first flow's first link, and the links' mean queueing delay."""
     flows, links = TABLES["flow_series"]([run]), TABLES["link_series"]([run])
     way = run.document["flows"][0]["path"][0]
     of_link = _where(links, "link", way)
-    every = max(1, -(-len(of_link["time_s"]) // MOST_BINS))
-    bin_s = every * float(run.document["record"]["bin_ms"]) * 1e-3
+    step_s = float(run.document["record"]["bin_ms"]) * 1e-3
+    every = max(1, round(LEAST_BIN_S / step_s), -(-len(of_link["time_s"]) // MOST_BINS))
+    bin_s = every * step_s
     courses = [
         Course(
-            f"{flow} ({mine['scheme'][0]})", charts.style(index), means(mine["throughput_mbps"], every).tolist(), None
+            f"{flow} ({mine['scheme'][0]})", charts.style(index), _means(mine["throughput_mbps"], every).tolist(), None
         )
         for index, flow in enumerate(dict.fromkeys(flows["flow"].tolist()))
         if len((mine := _where(flows, "flow", flow))["time_s"])
     ]
     queues = [
-        Course(f"queue of {link}", charts.style(len(courses) + index), [], _delays(_where(links, "link", link), every))
+        Course(
+            f"queue of {link}", charts.style(len(courses) + index), None, _delays(_where(links, "link", link), every)
+        )
         for index, link in enumerate(dict.fromkeys(links["link"].tolist()))
     ]
     caption = f"Grey is the capacity of {way}; the delay is the mean of what left in each bin of {bin_s:g} s."
     label = f"{run.scenario}, seed {run.seed}"
-    return over_time(label, bin_s, means(of_link["capacity_mbps"], every), [*courses, *queues], caption=caption)
+    return over_time(label, bin_s, _means(of_link["capacity_mbps"], every), [*courses, *queues], caption=caption)
 
 
 def _delays(link: Columns, every: int) -> list[float | None]:
-    return [None if np.isnan(ms) else float(ms) for ms in means(link["queueing_delay_ms"], every)]
+    return [None if np.isnan(ms) else float(ms) for ms in _means(link["queueing_delay_ms"], every)]
 
 
 def _where(columns: Columns, name: str, value: str) -> Columns:
@@ -94,7 +116,7 @@ def _where(columns: Columns, name: str, value: str) -> Columns:
     return {key: values[chosen] for key, values in columns.items()}
 
 
-def means(values: np.ndarray, every: int) -> np.ndarray:
+def _means(values: np.ndarray, every: int) -> np.ndarray:
     """Means over `every` consecutive values, of what is known; NaN where nothing is."""
     starts = np.arange(0, values.size, every)
     known = np.isfinite(values)

@@ -13,12 +13,11 @@ from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.scenarios import tables
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.files import write_atomically
-from ccarena.pages import write
+from ccarena.pages import Page, Section, images, write
 from ccarena.run_folder import PAGE
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
     import polars as pl
 
 __all__ = ["Results"]
@@ -96,21 +95,21 @@ class Results:
             raise ConfigError(f'no table "{table}"{did_you_mean(table, tables.TABLES)}')
         return tables.TABLES[table](self.runs)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, run: int = 0) -> go.Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None, run: int = 0) -> Page:
         """Rates beside capacity, and queueing delay, over time, of run number `run`; written to `path` if given.
 
-        The path ends in .html, or in .svg, .png or .pdf, which need kaleido. Raises ConfigError for another one,
-        MissingDependencyError without plotly.
+        A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
+        Raises ConfigError for another one, MissingDependencyError without a browser.
         """
-        from ccarena.eval.scenarios.plot import figure
-        from ccarena.traces.plot import save_figure
+        from ccarena.eval.scenarios.page import figure
 
         if not -len(self.runs) <= run < len(self.runs):
             raise ConfigError(f"run = {run}: expected 0 to {len(self.runs) - 1}; there are {len(self.runs)} runs")
         drawn = figure(self.runs[run])
+        page = Page(self.runs[run].scenario, "scenario", "", sections=[Section("Over time", "", [drawn])])
         if path is not None:
-            save_figure(drawn, Path(path))
-        return drawn
+            images.save(Path(path), page, [drawn])
+        return page
 
     def write(self, folder: str | os.PathLike[str], title: str = "Scenarios", repeat: Sequence[str] = ()) -> list[Path]:
         """Write the tables but that of packets as CSV files and a page, `report.html`, and return their paths.

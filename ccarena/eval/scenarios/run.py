@@ -18,6 +18,7 @@ from ccarena.backends import KERNEL, SIM
 from ccarena.errors import CcarenaError, ConfigError, ScenarioError
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.scenarios.results import Results
+from ccarena.files import check_writable
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.given import PolicyLike, file_of
 from ccarena.scenario import give_policy, read_scenario, resolve, scenario_json
@@ -43,6 +44,7 @@ def run(
     names: Sequence[str] | None = None,
     threads: int | None = None,
     progress: bool | Progress | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> Results:
     """Run one scenario or a list of them, each with every seed, and return their results.
 
@@ -63,6 +65,7 @@ def run(
         threads: runs at once: as many as there are processor cores, and on the backend `kernel` 1, if None.
         progress: whether to show a progress bar on stderr (None: on a terminal, for more than one run), or a function
             that is called with the number of runs done and their total.
+        out: folder to write to, as `Results.write` does. It is tried before the first run starts.
 
     Raises ConfigError for arguments; ScenarioError, TraceError or PolicyError for what cannot be run, naming scenario
     and key; on the kernel MachineError or RunnerError.
@@ -79,6 +82,8 @@ def run(
             planned += [(name, {**checked, "seed": seed}) for seed in _seeds(seeds, int(checked["seed"]))]
             if len(planned) > MOST_RUNS:
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
+        if out is not None:
+            check_writable(Path(out))
         at_once = threads or (1 if backend == KERNEL else _cores())
         report = _progress(progress, len(planned), stack)
         runs: list[Run] = []
@@ -92,7 +97,10 @@ def run(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return Results(tuple(runs))
+    results = Results(tuple(runs))
+    if out is not None:
+        results.write(out)
+    return results
 
 
 def _run(name: str, document: dict[str, Any], backend: str) -> Run:

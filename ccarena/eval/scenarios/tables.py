@@ -16,7 +16,7 @@ from ccarena.eval.figure_text import heading, show
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.theory import fairness
 
-__all__ = ["ACROSS", "TABLES", "flow_rows", "known", "table_of", "with_interval"]
+__all__ = ["ACROSS", "REPEATS", "TABLES", "flow_rows", "known", "repeats", "table_of", "with_interval"]
 
 COUNTERS = (
     *("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "delivered_bytes", "rtt_min_ms"),
@@ -27,6 +27,7 @@ SHOWN = (
     *("signal_delay_p95_ms", "loss_share", "satisfaction"),
 )
 """Figures that readers are shown of each flow."""
+REPEATS = "Every seed gave the same figures, because nothing in this scenario is random: the intervals say nothing."
 ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
 """Figures of all flows of a run together."""
 
@@ -44,6 +45,15 @@ def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     shown = [name for name in SHOWN if any(known(mine, name) for mine in flows.values())]
     cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
     return ["flow", "scheme", "link", *(heading(name) for name in shown)], cells
+
+
+def repeats(runs: Sequence[Run]) -> bool:
+    """Whether several seeds gave the same figures, so that their intervals say nothing."""
+    found = {
+        tuple((flow["delivered_bytes"], flow["sent_packets"], flow["rtt_mean_ms"]) for flow in run.result["flows"])
+        for run in runs
+    }
+    return len(runs) > 1 and len(found) == 1
 
 
 def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:

@@ -52,6 +52,12 @@
       hoverlabel: { bgcolor: "var(--surface)", bordercolor: "var(--edge)", font: { color: "var(--ink)" }, namelength: -1 },
       xaxis: axis(chart.layout.xaxis), yaxis: axis(chart.layout.yaxis),
     };
+    // Long names beside an axis would leave no room for the chart on a phone; names differ in their ends.
+    const names = chart.layout.yaxis.type === "category" ? [...new Set(chart.traces.flatMap((trace) => trace.y))] : [];
+    if (width < 500 && names.some((name) => name.length > 16)) {
+      layout.yaxis.tickvals = names;
+      layout.yaxis.ticktext = chart.short ?? names.map((name) => (name.length > 16 ? `…${name.slice(-15)}` : name));
+    }
     const traces = chart.traces.map((trace) => ({ ...trace, visible: hidden.has(trace.name) ? false : true }));
     return coloured({ traces, layout });
   }
@@ -109,7 +115,7 @@
     const box = figure.querySelector(".legend");
     const series = seriesOf(figure);
     figure.hiddenSeries = new Set([...series].filter(([, t]) => t.visible === "legendonly").map(([name]) => name));
-    if (series.size > 1 || figure.hiddenSeries.size) {
+    if (series.size) {
       for (const [name, trace] of series) {
         const button = document.createElement("button");
         button.type = "button";
@@ -187,7 +193,7 @@
     write(12, y, figure.getAttribute("aria-label"), 'font-weight="600"');
     const series = [...seriesOf(figure)].filter(([name]) => !figure.hiddenSeries.has(name));
     let x = 12;
-    if (series.length > 1) {
+    if (series.length) {
       y += 24;
       for (const [name, trace] of series) {
         const { line, colour, dash, symbol } = coloured(look(trace));

@@ -116,6 +116,8 @@ pub struct SentInfo {
     pub snd_nxt: u64,
     /// The application, not the window, has limited sending: delivery-rate samples are marked.
     pub app_limited: bool,
+    /// When the one before it left; a transport that tells of every segment may leave it at zero.
+    pub last_sent: Time,
     /// The same data was sent before.
     pub retransmission: bool,
     /// Which transmission of the flow it is, from zero on, retransmissions counted (QUIC's packet number). Set for
@@ -165,6 +167,12 @@ pub trait Controller: Send + Sync {
 
     /// A segment leaves.
     fn on_sent(&mut self, _sent: &SentInfo) {}
+
+    /// Whether [`on_sent`](Self::on_sent) has to be called for segments that leave while others are in flight, and not
+    /// only for the first after silence (Linux's `CA_EVENT_TX_START`).
+    fn hears_every_segment(&self) -> bool {
+        true
+    }
 
     /// The scheme asks for [`on_packet_acked`](Self::on_packet_acked), [`on_packet_lost`](Self::on_packet_lost) and
     /// [`SentInfo::number`]; window and pacing rate are then read after [`on_sent`](Self::on_sent) as well.

@@ -382,6 +382,50 @@ proptest! {
     }
 }
 
+/// Numbers of any size.
+fn any_size() -> impl Strategy<Value = f32> {
+    (-1.0_f32..1.0, -40_i32..38).prop_map(|(x, exponent)| x * 10_f32.powi(exponent))
+}
+
+proptest! {
+    /// Overflow checks and assertions are on in tests: what the range analysis lets through must not overflow.
+    #[test]
+    fn in_integers_no_weights_and_no_observation_overflow(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any_size()), 0..6),
+        observation in prop::collection::vec(any_size(), 58),
+    ) {
+        let mut parts = Parts::golden();
+        let names: Vec<String> = { let mut names: Vec<String> = parts.tensors.keys().cloned().collect(); names.sort(); names };
+        for (tensor, index, value) in changes {
+            let name = &names[tensor.index(names.len())];
+            let length = parts.tensor(name).data.len() / 4;
+            parts.set(name, index.index(length), value);
+        }
+        let Ok(policy) = Policy::from_bytes(&parts.bytes()) else { return Ok(()) };
+        match policy.integer() {
+            Ok(program) => prop_assert!(program.act(&observation, &mut program.memory()).unwrap().0 < 15),
+            Err(error) => prop_assert!(error.to_string().starts_with("integer form of "), "{}", error),
+        }
+    }
+}
+
+#[test]
+fn in_integers_the_golden_policy_does_the_same() {
+    let results: serde_json::Value = serde_json::from_str(RESULTS).unwrap();
+    let policy = Policy::from_bytes(GOLDEN).unwrap();
+    let program = policy.integer().unwrap();
+    let mut memory = program.memory();
+    for (i, observation) in rows(&results, "observations").iter().enumerate() {
+        let (action, _) = program.act(observation, &mut memory).unwrap();
+        assert_eq!(u64::from(action), results["actions"][i].as_u64().unwrap(), "row {i}");
+    }
+    let error = program.act(&[0.0; 3], &mut memory).unwrap_err();
+    assert_eq!(error, PolicyError::ObservationLength { found: 3, expected: 58 });
+    let mut observation = vec![0.0; 58];
+    observation[2] = f32::NAN;
+    assert!(matches!(program.act(&observation, &mut memory), Err(PolicyError::ObservationNotFinite { index: 2, .. })));
+}
+
 /// A policy with a continuous action in -2..2: tanh of a hidden unit that looks at the newest of 70 values.
 fn continuous() -> Parts {
     let tensor = |shape: &[usize], values: Vec<f32>| Tensor {

@@ -8,9 +8,11 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ccarena_link::clock;
 use libbpf_rs::{Link, MapHandle, MapInfo};
 
 use crate::checks;
@@ -32,6 +34,9 @@ const LIST: &str = "flows";
 const COMPLETE: &str = "attached";
 /// The link of the TCP option's program.
 const OPTION: &str = "option";
+
+/// How long detaching waits for the kernel.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is attached.
 #[derive(Clone, Debug)]
@@ -127,16 +132,24 @@ pub fn status() -> Result<Option<Status>, KernelError> {
 pub fn detach() -> Result<(), KernelError> {
     let pins = Path::new(PINS);
     checks::root()?;
+    let _changing = changing()?;
     if !is_mounted(pins)? {
+        // An empty folder is all that an attacher leaves who is killed before anything else.
+        let _ = remove_folders(pins);
         return Err(KernelError::NotAttached(PINS.into()));
     }
-    let _changing = changing()?;
     let config = MapHandle::from_pinned_path(pins.join(MAPS).join(CONFIG)).ok().and_then(|map| Maps::config(&map));
     let before = config.map_or_else(Vec::new, |config| config.before.into());
     let before = String::from_utf8_lossy(before.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
     let names: Vec<String> = Names::system().all().cloned().collect();
     defaults::restore(&names, &before)?;
-    take_down(pins)
+    take_down(pins)?;
+    // The kernel lets go of the names a little later; whoever attaches next wants them.
+    let until = clock::now_ns() + PATIENCE.as_nanos() as u64;
+    while clock::now_ns() < until && checks::congestion_controls().iter().any(|taken| names.contains(taken)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// Every socket that has chosen `ccarena` now, but for those beyond a quota, as events of kind
@@ -236,10 +249,20 @@ fn is_cut_off(pins: &Path) -> bool {
 /// Attaching and detaching go one at a time: waits for its turn, which lasts as long as the descriptor.
 fn changing() -> Result<File, KernelError> {
     let folder = Path::new(PINS).parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder).map_err(file("create", folder))?;
-    let turn = File::open(folder).map_err(file("open", folder))?;
-    flock(&turn, libc::LOCK_EX).map_err(file("lock", folder))?;
-    Ok(turn)
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    loop {
+        fs::create_dir_all(folder).map_err(file("create", folder))?;
+        let turn = match File::open(folder) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            opened => opened.map_err(file("open", folder))?,
+        };
+        flock(&turn, libc::LOCK_EX).map_err(file("lock", folder))?;
+        // Whoever had the turn before may have removed the folder: then others wait for another one.
+        let ours = turn.metadata().map(identity).map_err(file("look at", folder))?;
+        if fs::metadata(folder).is_ok_and(|metadata| identity(metadata) == ours) {
+            return Ok(turn);
+        }
+    }
 }
 
 fn flock(file: &File, operation: i32) -> std::io::Result<()> {
@@ -293,7 +316,14 @@ fn take_down(pins: &Path) -> Result<(), KernelError> {
     if failed {
         return Err(file("unmount", pins)(std::io::Error::last_os_error()));
     }
-    fs::remove_dir(pins).map_err(file("remove", pins))?;
+    remove_folders(pins)
+}
+
+fn remove_folders(pins: &Path) -> Result<(), KernelError> {
+    match fs::remove_dir(pins) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(file("remove", pins)(e)),
+        _ => {}
+    }
     // The folder above is ours if nothing else is in it.
     if let Some(parent) = pins.parent() {
         match fs::remove_dir(parent) {

@@ -67,7 +67,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
             datapath.add_namespace(cookie)?;
         }
     }
-    let emulator = Emulator::start(scenario, trace::load, &network)?;
+    let emulator = Emulator::default().start(scenario, trace::load, &network)?;
     let zero_ns = emulator.zero();
     let mut control = Control::new(&request, &plans, datapath, traffic.cookies(), zero_ns)?;
     frames.start(&started(scenario, &plans, &names, zero_ns)).map_err(|_| RunError::Stopped)?;

@@ -528,3 +528,32 @@ fn the_option_is_off_unless_asked_for_and_keeps_to_its_cgroup() {
     assert!(matches!(attach::attach(&no_cgroup), Err(KernelError::NoCgroup(_))));
     assert!(attach::status().unwrap().is_none());
 }
+
+#[test]
+fn attaching_and_detaching_at_once_take_turns() {
+    let _alone = alone();
+    if !able() {
+        return;
+    }
+    let options = Options { wcc: false, ..Options::default() };
+    thread::scope(|scope| {
+        for attaches in [true, false, true, false] {
+            let options = &options;
+            scope.spawn(move || {
+                for _ in 0..25 {
+                    let done = if attaches { attach::attach(options).map(drop) } else { attach::detach() };
+                    let expected = matches!(
+                        done,
+                        Ok(())
+                            | Err(KernelError::AlreadyAttached(_)
+                                | KernelError::NotAttached(_)
+                                | KernelError::NameTaken(_))
+                    );
+                    assert!(expected, "{done:?}");
+                }
+            });
+        }
+    });
+    let _ = attach::detach();
+    assert!(!Path::new(attach::PINS).exists());
+}

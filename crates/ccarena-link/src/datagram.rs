@@ -1,6 +1,6 @@
 //! An IP packet in the emulator, in a buffer that is used again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::Ipv4Addr;
 
@@ -20,9 +20,19 @@ type Buffer = Box<[u8; MTU]>;
 
 thread_local! {
     static SPARE: RefCell<Vec<Buffer>> = const { RefCell::new(Vec::new()) };
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Memory that one packet takes, with what keeps it.
+pub(crate) const PACKET_BYTES: usize = MTU + 256;
+
+/// How many packets that this thread has read or copied live.
+pub(crate) fn held() -> usize {
+    HELD.get()
 }
 
 fn buffer() -> Buffer {
+    HELD.set(HELD.get() + 1);
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new([0; MTU]))
 }
 
@@ -98,6 +108,7 @@ impl Drop for Datagram {
     fn drop(&mut self) {
         let Some(buffer) = self.buffer.take() else { return };
         // A thread that is ending has no spare buffers any more.
+        let _ = HELD.try_with(|held| held.set(held.get().saturating_sub(1)));
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < SPARE_BUFFERS {

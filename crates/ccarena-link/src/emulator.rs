@@ -32,8 +32,18 @@ pub struct Chain {
 }
 
 /// Starts runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Emulator;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emulator {
+    /// Memory for the packets that wait in one direction, in queues and in propagation; what comes when it is full is lost.
+    pub memory_bytes: usize,
+}
+
+impl Default for Emulator {
+    /// 512 MiB: four seconds of 1 Gbit/s.
+    fn default() -> Self {
+        Self { memory_bytes: 512 << 20 }
+    }
+}
 
 /// A run that goes on until it is stopped or dropped.
 pub struct Running {
@@ -66,6 +76,7 @@ impl Emulator {
     /// # Errors
     /// If a link cannot be built, or threads cannot be started.
     pub fn start(
+        self,
         scenario: &Scenario,
         load: impl Fn(&Path) -> Result<Trace, TraceError>,
         network: &Network,
@@ -87,16 +98,17 @@ impl Emulator {
         let back = Plan { way: way(End::Receivers)?, routes: back };
         let (returning, others): (Vec<_>, Vec<_>) = links.into_iter().enumerate().partition(|(i, _)| back.crosses(*i));
         if returning.iter().any(|(i, _)| forth.crosses(*i)) {
-            return Running::start(vec![Part::of(vec![forth, back], others.into_iter().chain(returning))]);
+            let all = Part::of(vec![forth, back], others.into_iter().chain(returning));
+            return Running::start(vec![all], self.memory_bytes);
         }
-        Running::start(vec![Part::of(vec![forth], others), Part::of(vec![back], returning)])
+        Running::start(vec![Part::of(vec![forth], others), Part::of(vec![back], returning)], self.memory_bytes)
     }
 
     /// Runs `up` for packets from `near` to `far`, and `down` for those from `far` to `near`.
     ///
     /// # Errors
     /// If threads cannot be started.
-    pub fn over(up: Chain, down: Chain, near: &Tun, far: &Tun) -> Result<Running, LinkError> {
+    pub fn over(self, up: Chain, down: Chain, near: &Tun, far: &Tun) -> Result<Running, LinkError> {
         let mut parts = Vec::with_capacity(2);
         let mut first = 0;
         for (chain, input, output) in [(up, near, far), (down, far, near)] {
@@ -107,7 +119,7 @@ impl Emulator {
             parts.push(Part { ways: vec![way], fabric, numbers: (first..first + count).collect() });
             first += count;
         }
-        Running::start(parts)
+        Running::start(parts, self.memory_bytes)
     }
 }
 
@@ -149,13 +161,13 @@ impl Part {
 }
 
 impl Running {
-    fn start(parts: Vec<Part>) -> Result<Self, LinkError> {
+    fn start(parts: Vec<Part>, memory_bytes: usize) -> Result<Self, LinkError> {
         let (wake, woken) = UnixStream::pair().map_err(|e| LinkError::of("cannot create a pair of sockets", e))?;
         let zero_ns = clock::now_ns();
         let mut running = Self { zero_ns, stop: Arc::default(), wake: Some(wake), threads: Vec::new() };
         for Part { ways, fabric, numbers } in parts {
             let woken = woken.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
-            let mut pump = Pump::new(ways, fabric, zero_ns, Arc::clone(&running.stop), woken);
+            let mut pump = Pump::new((ways, fabric), zero_ns, (Arc::clone(&running.stop), woken), memory_bytes);
             let handle = thread::Builder::new()
                 .name("links".into())
                 .spawn(move || {
@@ -220,6 +232,7 @@ impl Counts {
         self.ignored += other.ignored;
         self.written += other.written;
         self.refused += other.refused;
+        self.overflowed += other.overflowed;
         self.cpu += other.cpu;
     }
 }

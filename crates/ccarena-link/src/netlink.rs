@@ -142,6 +142,30 @@ impl Socket {
         self.route(block, bits, Via::Nowhere, InitialWindows::default())
     }
 
+    /// Every IPv4 route of the calling thread's namespace, in all tables.
+    pub fn routes(&mut self) -> Result<Vec<Route>, LinkError> {
+        let failed = |e| LinkError::of("cannot list routes", e);
+        let request = Request::new(
+            libc::RTM_GETROUTE,
+            libc::NLM_F_DUMP as u16,
+            &[libc::AF_INET as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        );
+        self.0.write_all(&request.finish()).map_err(failed)?;
+        let (mut routes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        loop {
+            let length = self.0.read(&mut buffer).map_err(failed)?;
+            let mut rest = &buffer[..length];
+            while let Some((kind, body, after)) = message(rest) {
+                match i32::from(kind) {
+                    libc::NLMSG_DONE => return Ok(routes),
+                    libc::NLMSG_ERROR => return Err(failed(io::Error::other("the kernel refuses"))),
+                    _ => routes.extend(Route::read(body)),
+                }
+                rest = after;
+            }
+        }
+    }
+
     fn route(&mut self, block: Ipv4Addr, bits: u8, via: Via, windows: InitialWindows) -> Result<(), LinkError> {
         let (table, scope, kind, device) = match via {
             Via::Own(device) => (libc::RT_TABLE_LOCAL, libc::RT_SCOPE_HOST, libc::RTN_LOCAL, Some(device)),
@@ -176,6 +200,50 @@ impl Socket {
             Some(errno) => Err(failed(io::Error::from_raw_os_error(-errno))),
             None => Err(failed(io::Error::from(io::ErrorKind::InvalidData))),
         }
+    }
+}
+
+/// Kind and body of the first of `bytes`' messages, and what follows it (struct nlmsghdr).
+fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let length = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
+    let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+    let body = bytes.get(HEADER_BYTES..length)?;
+    Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// A route that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Its destination: an address, and how many bits of it count.
+    pub destination: (Ipv4Addr, u8),
+    /// Its table's number.
+    pub table: u32,
+    /// Packets are refused.
+    pub refuses: bool,
+}
+
+impl Route {
+    /// From a struct rtmsg and its attributes.
+    fn read(body: &[u8]) -> Option<Self> {
+        let (&bits, &table, &kind) = (body.get(1)?, body.get(4)?, body.get(7)?);
+        let mut route = Self {
+            destination: (Ipv4Addr::UNSPECIFIED, bits),
+            table: table.into(),
+            refuses: kind == libc::RTN_UNREACHABLE,
+        };
+        let mut rest = body.get(12..)?;
+        while let Some(head) = rest.get(..4) {
+            let (length, kind) =
+                (u16::from_ne_bytes([head[0], head[1]]) as usize, u16::from_ne_bytes([head[2], head[3]]));
+            let value: Option<[u8; 4]> = rest.get(4..length).and_then(|value| value.try_into().ok());
+            match (kind, value) {
+                (libc::RTA_DST, Some(value)) => route.destination.0 = value.into(),
+                (libc::RTA_TABLE, Some(value)) => route.table = u32::from_ne_bytes(value),
+                _ => {}
+            }
+            rest = rest.get(length.max(4).next_multiple_of(4)..).unwrap_or_default();
+        }
+        Some(route)
     }
 }
 

@@ -9,7 +9,7 @@ use ccarena_cc::types::{Dur, Time};
 use ccarena_net::Link;
 
 use crate::clock;
-use crate::datagram::Datagram;
+use crate::datagram::{self, Datagram};
 use crate::fabric::Fabric;
 use crate::lateness::Histogram;
 use crate::network::End;
@@ -92,6 +92,8 @@ pub struct Counts {
     pub written: u64,
     /// Packets that the kernel did not take.
     pub refused: u64,
+    /// Packets for which there was no memory ([`Emulator::memory_bytes`](crate::Emulator::memory_bytes)).
+    pub overflowed: u64,
     /// CPU time of the threads; what the kernel's TCP does in our calls is part of it.
     pub cpu: Dur,
 }
@@ -103,13 +105,21 @@ pub(crate) struct Pump {
     zero_ns: u64,
     stop: Arc<AtomicBool>,
     woken: UnixStream,
+    /// Most packets that may wait at once.
+    most: usize,
     lateness: Histogram,
     counts: Counts,
 }
 
 impl Pump {
-    pub fn new(ways: Vec<Way>, fabric: Fabric, zero_ns: u64, stop: Arc<AtomicBool>, woken: UnixStream) -> Self {
-        Self { ways, fabric, zero_ns, stop, woken, lateness: Histogram::new(), counts: Counts::default() }
+    pub fn new(
+        (ways, fabric): (Vec<Way>, Fabric),
+        zero_ns: u64,
+        (stop, woken): (Arc<AtomicBool>, UnixStream),
+        memory_bytes: usize,
+    ) -> Self {
+        let most = (memory_bytes / datagram::PACKET_BYTES).max(1);
+        Self { ways, fabric, zero_ns, stop, woken, most, lateness: Histogram::new(), counts: Counts::default() }
     }
 
     /// Runs until it is told to stop.
@@ -189,6 +199,11 @@ impl Pump {
                     };
                     let now = self.now();
                     self.give_until(now);
+                    // This packet is one of them.
+                    if datagram::held() > self.most {
+                        self.counts.overflowed += 1;
+                        continue;
+                    }
                     self.fabric.send(packet, route, now);
                 }
                 Ok(None) => return false,

@@ -24,7 +24,7 @@ const LINK: &str = r#"{"links": [{"service": {"type": "constant", "rate_mbps": 1
 fn start(document: &str) -> (Network, Running) {
     let scenario = Scenario::parse(document).unwrap();
     let network = Network::new(scenario.flows.len()).unwrap();
-    let running = Emulator::start(&scenario, trace::load, &network).unwrap();
+    let running = Emulator::default().start(&scenario, trace::load, &network).unwrap();
     (network, running)
 }
 
@@ -168,9 +168,32 @@ fn two_chains_join_any_two_devices() {
         (tun, socket)
     });
     let chain = |ms| Chain { delay: Dur::from_millis(ms), ..Chain::default() };
-    let running = Emulator::over(chain(3), chain(4), &ends[0].0, &ends[1].0).unwrap();
+    let running = Emulator::default().over(chain(3), chain(4), &ends[0].0, &ends[1].0).unwrap();
     assert_about(round_trip(&ends[0].1, &ends[1].1).unwrap(), 7.0);
     assert!(running.stop().unwrap().lateness.count >= 20);
+}
+
+#[test]
+fn what_waits_takes_no_more_memory_than_it_may() {
+    needs_root!();
+    let ends = [(1, 2), (2, 1)].map(|(own, other)| {
+        let namespace = Namespace::new().unwrap();
+        let address = |n| Ipv4Addr::new(10, 9, 7, n);
+        let tun = namespace.run(|| Tun::create("shell1")).unwrap().unwrap();
+        namespace.run(|| tun.add_address(address(own), Some(address(other)))).unwrap().unwrap();
+        (tun, udp(&namespace, address(own), 700))
+    });
+    let long = || Chain { delay: Dur::from_millis(60_000), ..Chain::default() };
+    let emulator = Emulator { memory_bytes: 200_000 };
+    let running = emulator.over(long(), long(), &ends[0].0, &ends[1].0).unwrap();
+    let to = ends[1].1.local_addr().unwrap();
+    for _ in 0..1000 {
+        ends[0].1.send_to(&[0; 1000], to).unwrap();
+        thread::sleep(Duration::from_micros(100));
+    }
+    let counts = running.stop().unwrap().counts;
+    let waited = counts.read - counts.overflowed;
+    assert!(counts.overflowed > 0 && (50..=200).contains(&waited), "{counts:?}");
 }
 
 #[test]

@@ -184,6 +184,12 @@ impl Receiver {
     /// A data segment with `payload` bytes arrives; returns the acknowledgement if one leaves now.
     #[inline]
     pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> Option<Ack> {
+        self.book(packet, payload, now, rtt).then(|| self.acknowledge())
+    }
+
+    /// True if it is to be acknowledged now.
+    #[inline]
+    fn book(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> bool {
         self.advertised = packet.advertised;
         if packet.ecn == Ecn::Marked || packet.reduced {
             self.hear_congestion(packet);
@@ -211,7 +217,7 @@ impl Receiver {
         let mut delay = self.delay;
         if self.unacknowledged >= self.every || !self.delayed || self.quick > 0 || self.reduction_heard {
             if self.merged == Dur::ZERO || self.unacknowledged >= self.every {
-                return Some(self.acknowledge());
+                return true;
             }
             delay = self.merged;
         } else if self.unacknowledged > 1 && self.merged > Dur::ZERO {
@@ -219,7 +225,7 @@ impl Receiver {
             delay = self.merged;
         }
         self.ack_due = self.ack_due.min(now + delay);
-        None
+        false
     }
 
     /// The delayed acknowledgement, when it is due.
@@ -255,7 +261,7 @@ impl Receiver {
 
     /// What is out of order, fills a gap or had arrived before (`tcp_data_queue`, `tcp_data_queue_ofo`).
     #[cold]
-    fn on_out_of_order(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> Option<Ack> {
+    fn on_out_of_order(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> bool {
         let seq = packet.seq;
         let at = self.beyond.partition_point(|b| b.1 <= seq);
         let known = self.beyond.get(at).is_some_and(|b| b.0 <= seq);
@@ -263,7 +269,7 @@ impl Receiver {
             self.duplicates += 1;
             self.duplicate = true;
             self.quick = self.quick.max(self.quick_most);
-            return Some(self.acknowledge());
+            return true;
         }
         self.goodput_bytes += u64::from(payload);
         let mut older = false;
@@ -285,7 +291,7 @@ impl Receiver {
             older = self.insert(at, seq);
         }
         if self.quic.is_some() {
-            return self.quic_at_once(seq, now).then(|| self.acknowledge());
+            return self.quic_at_once(seq, now);
         }
         // RFC 5681 §4.2: at once if the last gap is filled; `__tcp_ack_snd_check` else.
         let at_once = self.beyond.is_empty()
@@ -297,13 +303,13 @@ impl Receiver {
             || self.compressed >= COMPRESSED_MOST;
         if at_once {
             self.repeated += 1;
-            return Some(self.acknowledge());
+            return true;
         }
         self.compressed += 1;
         if self.ack_due == Time::NEVER {
             self.ack_due = now + COMPRESSED.min(rtt.smoothed() / 20);
         }
-        None
+        false
     }
 
     /// `tcp_ecn_accept_cwr`, `tcp_data_ecn_check`: a sender whose window has become small waits for acknowledgements.
@@ -351,32 +357,41 @@ impl Receiver {
         position >= BLOCKS_EXPECTED
     }
 
+    #[inline]
     fn acknowledge(&mut self) -> Ack {
         self.unacknowledged = 0;
         self.compressed = 0;
         self.ack_due = Time::NEVER;
         self.reduction_heard = false;
         self.quick = self.quick.saturating_sub(1);
-        let mut ack = Ack {
+        let duplicate = std::mem::take(&mut self.duplicate) && self.sack;
+        let (sacked, blocks) =
+            if self.beyond.is_empty() { (0, [(0, 0); SACK_BLOCKS]) } else { self.sack_blocks(duplicate) };
+        Ack {
             cumulative: self.next,
-            sacked: 0,
-            duplicate: std::mem::take(&mut self.duplicate) && self.sack,
+            sacked,
+            duplicate,
             echo_congestion: self.echo_congestion,
-            blocks: [(0, 0); SACK_BLOCKS],
+            blocks,
             echo: self.echo,
             advertised: self.advertised,
             delay: Dur::ZERO,
-        };
-        if self.sack && !self.beyond.is_empty() {
-            for &seq in self.recent.iter().take(SACK_BLOCKS - usize::from(ack.duplicate)) {
-                let at = self.beyond.partition_point(|b| b.1 <= seq);
-                if let Some(&block) = self.beyond.get(at) {
-                    ack.blocks[usize::from(ack.sacked)] = block;
-                    ack.sacked += 1;
-                }
+        }
+    }
+
+    /// The most recently changed blocks, and how many; one less beside a D-SACK.
+    #[cold]
+    fn sack_blocks(&self, duplicate: bool) -> (u8, [Block; SACK_BLOCKS]) {
+        let (mut sacked, mut blocks) = (0, [(0, 0); SACK_BLOCKS]);
+        let most = if self.sack { SACK_BLOCKS - usize::from(duplicate) } else { 0 };
+        for &seq in self.recent.iter().take(most) {
+            let at = self.beyond.partition_point(|b| b.1 <= seq);
+            if let Some(&block) = self.beyond.get(at) {
+                blocks[usize::from(sacked)] = block;
+                sacked += 1;
             }
         }
-        ack
+        (sacked, blocks)
     }
 
     /// Next segment expected.

@@ -93,6 +93,7 @@ pub struct Sender {
     pub(crate) rtt: RttEstimator,
     owns_recovery: bool,
     signals: bool,
+    hears_every_segment: bool,
     /// For controllers that track packets: which transmission is which.
     numbers: Option<Numbers>,
 
@@ -152,6 +153,7 @@ impl Sender {
     pub fn new(controller: Box<dyn Controller>, app: AppState, options: SenderOptions) -> Self {
         let owns_recovery = controller.owns_recovery();
         let signals = controller.desired_rate().is_some();
+        let hears_every_segment = controller.hears_every_segment();
         let numbers = controller.tracks_packets().then(Numbers::default);
         let mut sender = Self {
             board: Scoreboard::logging(numbers.is_some()),
@@ -161,6 +163,7 @@ impl Sender {
             rtt: RttEstimator::new(options.min_rto),
             owns_recovery,
             signals,
+            hears_every_segment,
             numbers,
             recovery: RecoveryState::Open,
             high: 0,
@@ -810,6 +813,12 @@ impl Sender {
 
     #[inline]
     fn tell_controller(&mut self, seq: u32, now: Time, retransmission: bool) {
+        if self.hears_every_segment || self.board.in_flight() == 0 {
+            self.tell_sent(seq, now, retransmission);
+        }
+    }
+
+    fn tell_sent(&mut self, seq: u32, now: Time, retransmission: bool) {
         let number = self.numbers.as_mut().map_or(0, |numbers| numbers.next(seq));
         self.controller.on_sent(&SentInfo {
             now,
@@ -817,6 +826,7 @@ impl Sender {
             prior_in_flight: self.bytes(self.board.in_flight()),
             snd_nxt: self.bytes(self.board.nxt()).0,
             app_limited: self.app_limited_until > 0,
+            last_sent: if self.last_sent == Time::NEVER { Time::ZERO } else { self.last_sent },
             retransmission,
             number,
         });

@@ -102,6 +102,38 @@ impl Flow {
         }
     }
 
+    /// The links that packets like `packet` cross.
+    #[inline]
+    fn links_of(&self, packet: &Packet) -> &[u32] {
+        if packet.is_ack { &self.return_path } else { &self.path }
+    }
+
+    /// A packet has left `link` at `now`: on to the next link, the sender or the receiver. True if it was that.
+    #[inline]
+    fn forward(&mut self, mut packet: Packet, link: &mut Link, now: Time, end: Time, arrivals: &mut Arrivals) -> bool {
+        packet.hop += 1;
+        if usize::from(packet.hop) < self.links_of(&packet).len() {
+            let previous = link.pipe.back().map(|p| p.0);
+            let at = link.arrival(now, || previous);
+            link.pipe.push_back((at, packet));
+            return false;
+        }
+        if packet.is_ack {
+            let at = link.arrival(now, || Some(self.last_ack));
+            // Those before it were dropped on the way.
+            let skipped = packet.seq.wrapping_sub(self.first_ack) as usize;
+            self.acks_returning.drain(..skipped.min(self.acks_returning.len()));
+            self.first_ack = packet.seq.wrapping_add(1);
+            if let Some(ack) = self.acks_returning.pop_front() {
+                self.await_ack(packet.flow, at, ack, arrivals);
+            }
+            return false;
+        }
+        let at = link.arrival(now, || Some(self.last_arrival));
+        self.receive(&packet, at, end, arrivals);
+        true
+    }
+
     /// A data packet has left the last link and will arrive at `at`. A receiver acts on arrivals and on its own timer
     /// alone, so it takes the packet now, in its future; what arrives after the run's `end` is not in the results.
     #[inline]
@@ -127,11 +159,16 @@ impl Flow {
     /// A delayed acknowledgement leaves if it is due by `now`.
     #[inline]
     fn acknowledge_late(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) {
-        let due = self.receiver.ack_due;
-        if due <= now {
-            let ack = self.receiver.on_timer();
-            self.send_ack(index, ack, due, arrivals);
+        if self.receiver.ack_due <= now {
+            self.acknowledge_due(index, arrivals);
         }
+    }
+
+    #[cold]
+    fn acknowledge_due(&mut self, index: u32, arrivals: &mut Arrivals) {
+        let due = self.receiver.ack_due;
+        let ack = self.receiver.on_timer();
+        self.send_ack(index, ack, due, arrivals);
     }
 
     /// The receiver's acknowledgement starts its way back.
@@ -140,8 +177,14 @@ impl Flow {
         let at = now + self.return_delay;
         if self.return_path.is_empty() {
             self.await_ack(index, at, ack, arrivals);
-            return;
+        } else {
+            self.return_ack(index, ack, now, at);
         }
+    }
+
+    /// The acknowledgement will reach the first link of the return path at `at`.
+    #[inline(never)]
+    fn return_ack(&mut self, index: u32, ack: Ack, now: Time, at: Time) {
         let slot = self.first_ack.wrapping_add(self.acks_returning.len() as u32);
         self.acks_returning.push_back(ack);
         // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
@@ -169,6 +212,16 @@ impl Flow {
         if !arrivals.push(self.way, index, at, ack) {
             self.late_acks.push_back((at, ack));
         }
+    }
+
+    /// Takes the next acknowledgement that has reached the sender by `now`.
+    #[inline]
+    fn next_ack(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) -> Option<Ack> {
+        if let Some(ack) = arrivals.pop(self.way, index, now) {
+            return Some(ack);
+        }
+        let due = self.late_acks.front().is_some_and(|late| late.0 <= now);
+        if due { self.late_acks.pop_front().map(|late| late.1) } else { None }
     }
 
     /// When the next acknowledgement leaves the receiver or is due that is not among the [`Arrivals`].
@@ -321,7 +374,7 @@ impl Sim {
         if let Some(flow) = self.unsent.take() {
             self.flows[flow].sender.read_controller();
             self.send(flow);
-            self.expect(flow);
+            self.expect(flow, self.flows[flow].next_time());
         }
         loop {
             let (link, flow) = (self.link_turns.next(), self.flow_turns.next().min(self.arrivals.next()));
@@ -342,10 +395,10 @@ impl Sim {
         }
     }
 
-    /// Sets a flow's turn, after it has had one or may have to have one earlier.
+    /// A flow has something to do at `next`: sets its turn if it has had it or needs it earlier.
     #[inline]
-    fn expect(&mut self, index: usize) {
-        let (next, set) = (self.flows[index].next_time(), self.flow_turns.get(index).at());
+    fn expect(&mut self, index: usize, next: Time) {
+        let set = self.flow_turns.get(index).at();
         if next < set || set <= self.now {
             self.flow_turns.set(index, Turn::new(next, index as u32));
         }
@@ -353,70 +406,46 @@ impl Sim {
 
     #[inline]
     fn run_link(&mut self, index: usize) {
-        let now = self.now;
-        if self.links[index].departs() <= now {
-            if let Some(packet) = self.links[index].depart(now) {
-                self.forward(index, packet);
+        let link = &mut self.links[index];
+        if link.departs() <= self.now {
+            if let Some(packet) = link.depart(self.now) {
+                let index = packet.flow as usize;
+                let flow = &mut self.flows[index];
+                self.data_packets += u64::from(flow.forward(packet, link, self.now, self.end, &mut self.arrivals));
+                let next = flow.next_answer();
+                if next < self.flow_turns.get(index).at() {
+                    self.flow_turns.set(index, Turn::new(next, packet.flow));
+                }
             }
         }
-        while let Some(&(at, packet)) = self.links[index].pipe.front() {
-            if at > now {
-                break;
-            }
-            self.links[index].pipe.pop_front();
-            self.enter(packet);
+        if !link.pipe.is_empty() {
+            self.drain_pipe(index);
         }
         self.link_turns.set(index, Turn::new(self.links[index].next_time(), index as u32));
     }
 
-    /// A packet has left `link`: on to the next link, the receiver or the sender.
-    #[inline]
-    fn forward(&mut self, link: usize, mut packet: Packet) {
-        let flow = &mut self.flows[packet.flow as usize];
-        let link = &mut self.links[link];
-        packet.hop += 1;
-        let path = if packet.is_ack { &flow.return_path } else { &flow.path };
-        if usize::from(packet.hop) < path.len() {
-            let previous = link.pipe.back().map(|p| p.0);
-            let at = link.arrival(self.now, || previous);
-            link.pipe.push_back((at, packet));
-            return;
-        }
-        if packet.is_ack {
-            let at = link.arrival(self.now, || Some(flow.last_ack));
-            // Those before it were dropped on the way.
-            let skipped = packet.seq.wrapping_sub(flow.first_ack) as usize;
-            flow.acks_returning.drain(..skipped.min(flow.acks_returning.len()));
-            flow.first_ack = packet.seq.wrapping_add(1);
-            if let Some(ack) = flow.acks_returning.pop_front() {
-                flow.await_ack(packet.flow, at, ack, &mut self.arrivals);
+    /// What has propagated from link `index` to further links reaches them.
+    fn drain_pipe(&mut self, index: usize) {
+        while let Some(&(at, packet)) = self.links[index].pipe.front() {
+            if at > self.now {
+                break;
             }
-        } else {
-            let at = link.arrival(self.now, || Some(flow.last_arrival));
-            self.data_packets += 1;
-            flow.receive(&packet, at, self.end, &mut self.arrivals);
-        }
-        let index = packet.flow as usize;
-        let next = flow.next_answer();
-        if next < self.flow_turns.get(index).at() {
-            self.flow_turns.set(index, Turn::new(next, packet.flow));
+            self.links[index].pipe.pop_front();
+            self.enter(packet);
         }
     }
 
     /// A packet reaches the queue of the link at its hop.
     #[inline]
     fn enter(&mut self, packet: Packet) {
-        let flow = &self.flows[packet.flow as usize];
-        let path = if packet.is_ack { &flow.return_path } else { &flow.path };
-        let link = path[usize::from(packet.hop)] as usize;
+        let link = self.flows[packet.flow as usize].links_of(&packet)[usize::from(packet.hop)] as usize;
         self.links[link].arrive(packet, self.now);
         self.link_turns.set(link, Turn::new(self.links[link].next_time(), link as u32));
     }
 
     fn run_flow(&mut self, index: usize) {
         let now = self.now;
-        let flow = &mut self.flows[index];
-        if !flow.started && flow.start <= now {
+        if !self.flows[index].started && self.flows[index].start <= now {
             self.start(index);
         }
         let flow = &mut self.flows[index];
@@ -426,8 +455,9 @@ impl Sim {
             }
         }
         flow.acknowledge_late(index as u32, now, &mut self.arrivals);
-        while let Some(ack) = self.next_ack(index) {
+        loop {
             let flow = &mut self.flows[index];
+            let Some(ack) = flow.next_ack(index as u32, now, &mut self.arrivals) else { break };
             flow.sender.on_ack(&ack, now);
             if flow.decider.is_some() && self.decide(index) {
                 // What this acknowledgement allows is sent once the action is known.
@@ -436,14 +466,20 @@ impl Sim {
             }
             self.send(index);
         }
-        while let Some(&(at, packet)) = self.flows[index].returning.front() {
-            if at > now {
-                break;
-            }
-            self.flows[index].returning.pop_front();
-            self.enter(packet);
+        if !self.flows[index].returning.is_empty() {
+            self.return_acks(index);
         }
-        let flow = &mut self.flows[index];
+        let mut next = self.flows[index].next_time();
+        if next <= now {
+            self.run_timers(index);
+            next = self.flows[index].next_time();
+        }
+        self.expect(index, next);
+    }
+
+    /// A flow's timers that are due, unless an action has to be known first.
+    fn run_timers(&mut self, index: usize) {
+        let (now, flow) = (self.now, &mut self.flows[index]);
         if flow.started && flow.sender.next_timer() <= now && self.unsent.is_none() {
             let asks = flow.decider.is_some() && flow.stop > now && flow.sender.on_controller_timer(now);
             if asks && self.decide(index) {
@@ -453,18 +489,17 @@ impl Sim {
                 self.drive(index, true);
             }
         }
-        self.expect(index);
     }
 
-    /// Takes the next acknowledgement that has reached a flow's sender.
-    #[inline]
-    fn next_ack(&mut self, index: usize) -> Option<Ack> {
-        let flow = &mut self.flows[index];
-        if let Some(ack) = self.arrivals.pop(flow.way, index as u32, self.now) {
-            return Some(ack);
+    /// Acknowledgements of flow `index` reach the first link of their return path.
+    fn return_acks(&mut self, index: usize) {
+        while let Some(&(at, packet)) = self.flows[index].returning.front() {
+            if at > self.now {
+                break;
+            }
+            self.flows[index].returning.pop_front();
+            self.enter(packet);
         }
-        let due = flow.late_acks.front().is_some_and(|late| late.0 <= self.now);
-        if due { flow.late_acks.pop_front().map(|late| late.1) } else { None }
     }
 
     fn start(&mut self, index: usize) {

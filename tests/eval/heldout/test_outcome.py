@@ -173,11 +173,19 @@ def test_a_trace_without_a_partner_is_no_pair(one_link: None, traces: Path) -> N
     assert main(["eval", "cubic", "--traces", str(traces), "--pairs"]) == 2
 
 
+def test_seeds_that_change_nothing_are_named(one_link: None) -> None:
+    same = ccarena.evaluate("cubic", link_sets=["slides"], seeds=2, duration_s=1.0)
+    assert [w for w in same.evaluation.warnings if "every seed gave the same figures" in w and "slides" in w]
+    other = ccarena.evaluate("cubic", link_sets=["constant"], seeds=2)
+    assert not [w for w in other.evaluation.warnings if "every seed gave" in w]
+
+
 def test_the_plot_has_a_panel_per_group_and_a_mark_per_run(one_link: None, tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: the plot was not drawn (ccarena[report])")
     outcome = ccarena.evaluate("cubic", "copa", link_sets=["constant"], seeds=2)
-    drawn = outcome.plot(tmp_path / "plot.html")
-    assert {trace.name: len(trace.x) for trace in drawn.data} == {"cubic": 2, "copa": 2, BEST_WINDOW: 2, ORACLE: 2}
+    (drawn,) = outcome.plot(tmp_path / "plot.html").sections[0].blocks
+    runs = [trace for chart in drawn.charts for trace in chart.traces if trace["text"] != ["median"]]
+    marks = {"CUBIC": 2, "copa": 2, BEST_WINDOW: 2, "one-RTT-late oracle": 2}
+    assert {trace["name"]: len(trace["x"]) for trace in runs} == marks
     assert (tmp_path / "plot.html").is_file()
 
 

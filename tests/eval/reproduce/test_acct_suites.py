@@ -39,7 +39,6 @@ def keys(file: Path) -> list[str]:
 
 def test_every_suite_runs_and_measures_each_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Starting a browser for each figure takes seconds.
-    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
     file, out = untrained(tmp_path / "policy.safetensors"), tmp_path / "out"
     words = ["reproduce", "acct", "--quick", "--seeds", "1", "--jobs", "2"]
     assert cli.main([*words, "--policy", str(file), "--out", str(out)]) == 0

@@ -31,7 +31,6 @@ def shortened(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(suite, "load", shorter)
     # Starting a browser for each figure takes seconds.
-    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
 
 
 @pytest.mark.usefixtures("shortened")

@@ -37,7 +37,6 @@ def test_every_suite_runs_and_measures_each_claim(
     tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Starting a browser for each figure takes seconds.
-    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
     words = ["reproduce", "hyvar", "--quick", "--seeds", "1", "--jobs", "2", "--out", str(tmp_path / "out")]
     assert cli.main([*words, *given(files)]) == 0
     folders = sorted((tmp_path / "out").glob("hyvar/*"))
@@ -88,7 +87,6 @@ def test_cellular_links_were_not_trained_on() -> None:
 def test_made_up_capacity_stands_in_for_missing_traces_and_says_so(
     tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
 
     def nothing(name: str) -> Path:
         raise TraceError(f"{name}: not here")

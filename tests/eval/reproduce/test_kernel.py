@@ -154,7 +154,6 @@ def written(out: Path, folder: Path) -> list[str]:
 def test_results_stand_beside_those_of_the_simulator(
     on_kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
     out = tmp_path / "out"
     assert cli.main(["reproduce", str(on_kernel), "--out", str(out), "--jobs", "1"]) == 0
     before = written(out, tmp_path)[1]

@@ -28,7 +28,6 @@ Write = Callable[..., Path]
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting a browser for each figure takes seconds."""
-    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
 
 
 def keys(folder: Path) -> list[str]:

@@ -10,8 +10,9 @@ import pytest
 
 from ccarena import cli
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import figures, pages, runs, suite, tables
+from ccarena.eval.reproduce import checks, figures, pages, runs, suite, tables
 from ccarena.measurements import Source
+from ccarena.pages import Figure
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -24,51 +25,43 @@ THREE = """figure:
 """
 
 
-def drawn(write: Write, quick: bool) -> list[object]:
+def drawn(write: Write) -> list[Figure]:
     old = "figure: {kind: bars, x: rate_mbps, by: scheme, y: {value: total_mbps}}\n"
     loaded = suite.load(str(write({old: THREE, "claims:": "  record: {series: true}\nclaims:"})))
     rows = [runs.perform(run) for run in runs.expand(loaded, quick=True)]
-    return [figures._figure(loaded, spec, value, rows, quick) for spec, value in loaded.figures]
+    return figures.figures(loaded, rows)
 
 
 def test_figures_show_what_was_measured(write: Write) -> None:
-    pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: figures of suites not tested (ccarena[report])")
-    bars, lines, over_time = drawn(write, quick=True)
-    assert [trace.name for trace in bars.data] == ["cubic", "reno"]
-    assert list(bars.data[0].x) == ["8", "16"]
-    assert bars.data[0].y[1] == pytest.approx(16, rel=0.4)
-    assert len(lines.data) == 4 and list(lines.data[0].x) == ["w1", "w2"]
-    assert [trace.name for trace in over_time.data] == ["capacity", "w1", "w2"] * 2
-    assert max(over_time.data[3].y) == 16
-    assert all("QUICK" in figure.layout.title.text for figure in (bars, lines, over_time))
-    assert "QUICK" not in drawn(write, quick=False)[0].layout.title.text
+    bars, lines, over_time = drawn(write)
+    (chart,) = bars.charts
+    assert [trace["name"] for trace in chart.traces[:2]] == ["cubic", "reno"] and chart.levels == [(8, "8")]
+    assert chart.traces[0]["x"] == ["8", "16"]
+    assert chart.traces[0]["y"][1] == pytest.approx(16, rel=0.4)
+    assert [len(chart.traces) for chart in lines.charts] == [2, 2] and lines.charts[0].traces[0]["x"] == ["w1", "w2"]
+    assert [[trace["name"] for trace in chart.traces] for chart in over_time.charts] == [["capacity", "w1", "w2"]] * 2
+    assert max(over_time.charts[1].traces[0]["y"]) == 16
 
 
-def test_figures_are_written(write: Write, tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: figures of suites not tested (ccarena[report])")
-    loaded = suite.load(str(write()))
+def test_the_papers_points_stand_beside_ours() -> None:
+    loaded = suite.load("wcc/buffer")
     rows = [runs.perform(run) for run in runs.expand(loaded, quick=True)]
-    written = figures.draw(loaded, rows, tmp_path, quick=True)
-    page = written[0].read_text("utf-8")
-    assert written[0] == tmp_path / "figure.html" and "QUICK" in page
-    assert 'src="plotly.min.js"' in page and (tmp_path / "plotly.min.js").is_file() and "cdn." not in page
-    assert all(path.stat().st_size > 1000 for path in written)
-    times = [path.stat().st_mtime_ns for path in written]
-    again = figures.draw(loaded, rows, tmp_path, quick=True)
-    assert again == written
-    if len(written) > 1:  # images are drawn again only if they would differ
-        assert [path.stat().st_mtime_ns for path in again] == times
-    figures.draw(loaded, rows, tmp_path, quick=False)
-    assert "QUICK" not in written[0].read_text("utf-8")
+    (drawn,) = figures.figures(loaded, rows)
+    paper = [trace for chart in drawn.charts for trace in chart.traces if "(paper)" in trace["name"]]
+    assert paper and set(paper[0]["y"]) == {1.925, 1.52}  # of the quick sweep
+    judged = [checks.judge(claim, rows) for claim in loaded.claims]
+    beside = figures.beside_the_paper(loaded, judged)
+    assert beside is not None and any(trace["name"] in ("holds", "differs") for trace in beside.charts[0].traces)
 
 
-def test_the_page_holds_every_claim(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "draw", lambda *_: [])
+def test_the_page_holds_every_claim(write: Write, tmp_path: Path) -> None:
     out = tmp_path / "out"
     one = write(
         {"{within: 40 %}": "{within: 0.01 %}\n    direction: {at_least: 0.1}\n    note: Slow start fills it late."}
     )
     assert cli.main(["reproduce", str(one), "--out", str(out), "--jobs", "1"]) == 0
+    shown = (out / "own" / "mine" / "page.html").read_text("utf-8")
+    assert "The link is busy at 8 Mbit/s" in shown and "Slow start fills it late." in shown
     names = ["own/mine", "own/other"]
     written = pages.write(tmp_path / "docs" / "all.md", pages.read(out, names), names)
     assert written == [tmp_path / "docs" / "all.md", tmp_path / "docs" / "all" / "own-mine.md"]
@@ -107,14 +100,11 @@ def test_counts_and_headlines_become_measurements() -> None:
     assert not [name for name in by_name if name.startswith("learned/hyvar/mine/2")]
 
 
-def test_rows_are_the_same_bytes_however_they_are_run(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(figures, "draw", lambda *_: [])
+def test_rows_are_the_same_bytes_however_they_are_run(write: Write, tmp_path: Path) -> None:
     path = write()
     for jobs in ("1", "2"):
         assert cli.main(["reproduce", str(path), "--out", str(tmp_path / jobs), "--jobs", jobs]) == 0
-    for name in ("rows.jsonl", "rows.csv", "claims.json", "claims.md", "scenarios.yaml"):
+    for name in ("rows.jsonl", "rows.csv", "claims.json", "claims.md", "page.html", "scenarios.yaml"):
         assert (tmp_path / "1/own/mine" / name).read_bytes() == (tmp_path / "2/own/mine" / name).read_bytes(), name
     row = json.loads((tmp_path / "1/own/mine/rows.jsonl").read_text("utf-8").splitlines()[0])
     assert row["seed"] == 1 and row["cell"] == {"scheme": "cubic", "rate_mbps": "8"}

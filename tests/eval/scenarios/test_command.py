@@ -70,3 +70,15 @@ def test_the_page_draws_every_seed_and_says_how_to_repeat_it(words: list[str]) -
     page = Path("there", "report.html").read_text()
     assert "ccarena eval --scenario one.yaml --seeds 2" in page and "one.yaml, seed 4" in page
     assert "±" in page and page.count("<option") == 2
+
+
+def test_seeds_that_change_nothing_are_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    Path("one.yaml").write_text(TEXT.replace(", loss: 0.002", ""))
+    assert main([*words, "--seeds", "2", "--out", "there"]) == 0
+    assert "Every seed gave the same figures" in capsys.readouterr().out
+    assert "Every seed gave the same figures" in Path("there", "report.html").read_text()
+
+
+def test_a_folder_is_no_scenario_and_leaves_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "--scenario", ".", "--out", "there"]) == 2
+    assert "cannot read the scenario: Is a directory" in capsys.readouterr().err and not Path("there").exists()

@@ -176,12 +176,14 @@ def test_policies_decide_for_their_scheme_and_no_other(tmp_path: Path) -> None:
 
 
 def test_the_plot_shows_capacity_rates_and_queue(results: Results, tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="PLOTLY IS NOT INSTALLED: the plot was not drawn (ccarena[report])")
-    drawn = results.plot(tmp_path / "plot.html", run=1)
-    names = [trace.name for trace in drawn.data]
-    assert names == ["capacity of link0", "queue of link0", "flow0 (cubic)", "flow1 (bbr)"]
-    assert all(len(trace.x) == 20 and np.isfinite(np.asarray(trace.y, dtype=float)).any() for trace in drawn.data)
-    assert (tmp_path / "plot.html").stat().st_size > 1000
+    page = results.plot(tmp_path / "plot.html", run=1)
+    (drawn,) = page.sections[0].blocks
+    names = [trace["name"] for chart in drawn.charts for trace in chart.traces]
+    assert names == ["capacity", "flow0 (cubic)", "flow1 (bbr)", "queue of link0"]
+    for chart in drawn.charts:
+        assert all(len(t["y"]) in (20, 21) and any(y is not None for y in t["y"]) for t in chart.traces)
+    assert 'aria-label="scenario 0, seed' in (tmp_path / "plot.html").read_text("utf-8")
+    assert "<iframe" in page._repr_html_()
     with pytest.raises(ConfigError, match="run = 6: expected 0 to 5"):
         results.plot(run=6)
 

@@ -181,3 +181,60 @@ def test_without_the_program_it_says_what_to_do(tmp_path: Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, env=environment)
     assert done.returncode != 0
     assert "make setup" in done.stderr
+
+
+@pytest.mark.parametrize("route", ["100.64.0.0/10", "100.64.0.0/10 table 52", "100.0.0.0/8"])
+def test_a_network_that_others_use_is_not_taken_from_them(shell: Shell, program: str, route: str) -> None:
+    lines = f'ip link set lo up; ip route add {route} dev lo; exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", lines, "sh", program, "delay", "1", "true"], capture_output=True, text=True
+    )
+    assert done.returncode == 4, done.stderr
+    assert f"this machine routes {route.split()[0]} elsewhere" in done.stderr and "unshare --net" in done.stderr
+
+
+def test_a_part_of_the_network_that_others_use_is_left_out(shell: Shell, program: str) -> None:
+    lines = 'ip link set lo up; ip route add 100.64.5.0/24 dev lo table 52; exec "$@"'
+    print_base = ["sh", "-c", "echo $MAHIMAHI_BASE"]
+    line = ["unshare", "--net", "sh", "-c", lines, "sh", program, "delay", "1", *print_base]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.stdout == "100.64.128.1\n", done.stderr
+
+
+def members(namespace: int) -> list[int]:
+    """The processes in the network namespace with this inode."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.stat(entry / "ns/net").st_ino == namespace:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_no_translation_stays_when_everything_is_killed_at_once(shell: Shell, program: str) -> None:
+    if shutil.which("nft") is None:
+        pytest.skip("SKIPPED, address translation is not tested: no nft (apt install nftables)")
+    # A process that is not killed keeps the namespace, and with it what was left in it.
+    with subprocess.Popen(["unshare", "--net", "sleep", "1007.5"]) as keeper:
+        try:
+            own = os.stat("/proc/self/ns/net").st_ino
+            there = Path(f"/proc/{keeper.pid}/ns/net")
+            assert eventually(lambda: os.stat(there).st_ino != own)
+            inside = ["nsenter", "--net", "--target", str(keeper.pid)]
+
+            def tables() -> str:
+                return subprocess.run([*inside, "nft", "list", "tables"], capture_output=True, text=True).stdout
+
+            lines = 'ip link set lo up; echo 1 >/proc/sys/net/ipv4/ip_forward; exec "$@"'
+            line = [*inside, "sh", "-c", lines, "sh", program, "delay", "1", "sleep", "1007.25"]
+            with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+                assert eventually(lambda: "ccarena_" in tables())
+                for pid in members(os.stat(there).st_ino):
+                    if pid != keeper.pid:
+                        os.kill(pid, signal.SIGKILL)
+                running.wait(10)
+            assert eventually(lambda: "ccarena_" not in tables()), tables()
+        finally:
+            keeper.kill()

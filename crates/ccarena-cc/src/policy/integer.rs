@@ -214,7 +214,7 @@ impl Program {
         match step.op {
             Op::Gather => {
                 for (y, index) in out.iter_mut().zip(constants) {
-                    *y = usize::try_from(*index).map_or(0, |k| round_shift(i64::from(x[k]), step.shift) as i32);
+                    *y = usize::try_from(*index).map_or(0, |k| narrow(round_shift(i64::from(x[k]), step.shift)));
                 }
             }
             Op::Linear => {
@@ -223,25 +223,25 @@ impl Program {
                     let offset = x.iter().map(|x| i64::from(*x)).sum::<i64>() << 15;
                     for ((y, row), row_constants) in y.iter_mut().zip(rows).zip(constants.chunks_exact(2)) {
                         let sum: i64 = row.iter().zip(x).map(|(w, x)| i64::from(*w) * i64::from(*x)).sum();
-                        *y = round_shift(sum - offset + row_constants[0], row_constants[1] as u32) as i32;
+                        *y = narrow(round_shift(sum - offset + row_constants[0], row_constants[1] as u32));
                     }
                 }
             }
             Op::Clip => x.iter().zip(out).for_each(|(x, y)| *y = (*x).clamp(step.low, step.high)),
-            Op::Table => x.iter().zip(out).for_each(|(x, y)| *y = interpolate(step, constants, *x) as i32),
+            Op::Table => x.iter().zip(out).for_each(|(x, y)| *y = narrow(interpolate(step, constants, *x))),
             Op::Add => {
                 for ((x, z), y) in x.iter().zip(z).zip(out) {
-                    *y = round_shift(constants[0] * i64::from(*x) + constants[1] * i64::from(*z), step.shift) as i32;
+                    *y = narrow(round_shift(constants[0] * i64::from(*x) + constants[1] * i64::from(*z), step.shift));
                 }
             }
             Op::Mul => {
                 for ((x, z), y) in x.iter().zip(z).zip(out) {
-                    *y = round_shift(i64::from(*x) * i64::from(*z), step.shift) as i32;
+                    *y = narrow(round_shift(i64::from(*x) * i64::from(*z), step.shift));
                 }
             }
             Op::Affine => {
                 for ((x, c), y) in x.iter().zip(constants.chunks_exact(2)).zip(out) {
-                    *y = round_shift(i64::from(*x) * c[0] + c[1], step.shift) as i32;
+                    *y = narrow(round_shift(i64::from(*x) * c[0] + c[1], step.shift));
                 }
             }
             Op::LayerNorm => {
@@ -264,6 +264,12 @@ fn power(bits: u32) -> f64 {
     f64::from_bits(u64::from(1023 + bits) << 52)
 }
 
+/// A value whose range was shown to fit.
+fn narrow(value: i64) -> i32 {
+    debug_assert!(i32::try_from(value).is_ok(), "{value} left its range");
+    value as i32
+}
+
 fn round_shift(value: i64, shift: u32) -> i64 {
     (value + ((1_i64 << shift) >> 1)) >> shift
 }
@@ -271,7 +277,7 @@ fn round_shift(value: i64, shift: u32) -> i64 {
 /// An entry of the observation; `c` are its constants ([`Program::observation`]).
 fn normalise(raw: i64, c: &[i64]) -> i32 {
     let scaled = round_shift((raw.clamp(c[0], c[1]) - c[2]) * c[3], c[4] as u32);
-    scaled.clamp(c[5], c[6]) as i32
+    narrow(scaled.clamp(c[5], c[6]))
 }
 
 fn interpolate(step: &Step, constants: &[i64], x: i32) -> i64 {
@@ -292,7 +298,7 @@ fn layer_norm(x: &[i32], out: &mut [i32], factor: i64, eps: i64) {
     // At least 1, so that equal entries give zeros.
     let root = square_root((squares + (eps >> (2 * shift))) as u64).max(1) as i64;
     for (x, y) in x.iter().zip(out) {
-        *y = (deviation(*x) * factor / root) as i32;
+        *y = narrow(deviation(*x) * factor / root);
     }
 }
 

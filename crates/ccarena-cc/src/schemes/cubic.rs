@@ -182,9 +182,13 @@ impl Controller for Cubic {
 
     fn on_sent(&mut self, sent: &SentInfo) {
         if sent.prior_in_flight == Bytes(0) {
-            self.curve.skip_idle(jiffies(self.last_sent), jiffies(sent.now));
+            self.curve.skip_idle(jiffies(self.last_sent.max(sent.last_sent)), jiffies(sent.now));
         }
         self.last_sent = sent.now;
+    }
+
+    fn hears_every_segment(&self) -> bool {
+        false
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {

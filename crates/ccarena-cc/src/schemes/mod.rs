@@ -3,6 +3,10 @@
 /// What a scheme whose window is a [`cwnd::Cwnd`] does as Linux's TCP does it for all of them.
 macro_rules! linux_window {
     () => {
+        fn hears_every_segment(&self) -> bool {
+            false
+        }
+
         fn on_spurious_loss(&mut self, _now: $crate::types::Time) {
             self.cwnd.undo();
         }

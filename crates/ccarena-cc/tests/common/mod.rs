@@ -164,6 +164,7 @@ impl Flow {
                     prior_in_flight: self.in_flight,
                     snd_nxt: self.snd_una + self.in_flight.0,
                     app_limited,
+                    last_sent: Time::ZERO,
                     retransmission: false,
                     number: self.number,
                 });

@@ -138,6 +138,7 @@ impl Feed {
                 prior_in_flight: self.in_flight + Bytes((k - heard_from) * self.mss),
                 snd_nxt: event.snd_nxt.saturating_sub((count - k) * self.mss).max(self.snd_una),
                 app_limited: event.flags & FLAG_APP_LIMITED != 0,
+                last_sent: Time::ZERO,
                 retransmission: false,
                 number,
             });

@@ -8,8 +8,7 @@
 use std::net::Ipv4Addr;
 
 use super::ShellError;
-use crate::error::LinkError;
-use crate::netlink;
+use crate::netlink::{self, Route};
 
 const SPACE: Block = Block { base: 0x6440_0000, bits: 10 };
 
@@ -61,19 +60,43 @@ impl Block {
     }
 }
 
+/// A route of this machine and where it leads.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    block: Block,
+    table: u32,
+    refuses: bool,
+}
+
+impl Taken {
+    fn of(route: &Route) -> Self {
+        let (address, bits) = route.destination;
+        Self { block: Block { base: address.into(), bits }, table: route.table, refuses: route.refuses }
+    }
+
+    /// Whether a shell at `candidate` would take packets from it, or would not get its own: it is for a part of the block,
+    /// or for some network that has the block in it. What is for a quarter of all addresses or more is for everything that
+    /// is not known better.
+    fn conflicts(&self, candidate: Block) -> bool {
+        candidate.contains(self.block)
+            || (self.block.bits >= NETWORK_BITS && !self.refuses && self.block.contains(candidate))
+    }
+}
+
+/// Routes for fewer bits are as good as a default.
+const NETWORK_BITS: u8 = 3;
+
 /// A block for a shell in the calling thread's namespace, routed to interface number `device`, and whether the namespace is
-/// the inside of another shell.
+/// the inside of another shell. No route of the machine, in whatever table, is for any of its addresses.
 ///
 /// # Errors
 /// If all are taken.
 pub fn claim(device: u32) -> Result<(Block, bool), ShellError> {
-    let path = "/proc/thread-self/net/route";
-    let table = std::fs::read_to_string(path).map_err(|e| LinkError::of(format!("cannot read {path}"), e))?;
-    let routes: Vec<(Block, bool)> = table.lines().skip(1).filter_map(route).collect();
-    let around = routes.iter().filter(|(block, refused)| *refused && SPACE.contains(*block)).map(|r| r.0);
-    let around = around.max_by_key(|block| block.bits);
     let mut socket = netlink::Socket::open()?;
-    let mut free = |candidate: &Block| match routes.iter().any(|(taken, _)| candidate.contains(*taken)) {
+    let routes: Vec<Taken> = socket.routes()?.iter().map(Taken::of).collect();
+    let around = routes.iter().filter(|r| r.refuses && SPACE.contains(r.block)).map(|r| r.block);
+    let around = around.max_by_key(|block| block.bits);
+    let mut free = |candidate: &Block| match routes.iter().any(|route| route.conflicts(*candidate)) {
         true => Ok(false),
         false => socket.claim_block(candidate.base(), candidate.bits, device),
     };
@@ -86,26 +109,26 @@ pub fn claim(device: u32) -> Result<(Block, bool), ShellError> {
             return Ok((*candidate, around.is_some()));
         }
     }
-    let limit = match around {
-        None => format!("all {} blocks of 100.64.0.0/10 are routed already: see `ip route`", candidates.len()),
-        Some(block) if candidates.is_empty() => {
+    let others = routes.iter().find(|r| !r.refuses && r.block.bits >= NETWORK_BITS && r.block.contains(SPACE));
+    let limit = match (around, others) {
+        (None, Some(Taken { block, table, .. })) => format!(
+            "this machine routes {}/{} elsewhere (table {table}), of which shells take their addresses; run the shell in a \
+             network namespace of its own (unshare --net), where its server has to be a --far-command",
+            block.base(),
+            block.bits
+        ),
+        (None, None) => {
+            format!(
+                "all {} blocks of 100.64.0.0/10 are routed already: see `ip route show table all`",
+                candidates.len()
+            )
+        }
+        (Some(block), _) if candidates.is_empty() => {
             format!("{}/{} cannot be divided further: shells are nested too deep", block.base(), block.bits)
         }
-        Some(_) => format!("this shell has {} inside it already, for which there are addresses", candidates.len()),
+        (Some(_), _) => format!("this shell has {} inside it already, for which there are addresses", candidates.len()),
     };
     Err(ShellError::Addresses(limit))
-}
-
-/// Destination of a line of /proc/net/route, and whether packets there are refused.
-fn route(line: &str) -> Option<(Block, bool)> {
-    let hex = |text: &str| u32::from_str_radix(text, 16).ok();
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let (destination, flags, mask) = (fields.get(1)?, fields.get(3)?, fields.get(7)?);
-    // Addresses are in network order, printed as numbers of the machine.
-    let address = |text| Some(u32::from_be_bytes(hex(text)?.to_ne_bytes()));
-    let bits = address(mask)?.leading_ones() as u8;
-    const RTF_REJECT: u32 = 0x200;
-    Some((Block { base: address(destination)?, bits }, hex(flags)? & RTF_REJECT != 0)).filter(|(b, _)| b.bits > 0)
 }
 
 #[cfg(test)]
@@ -133,14 +156,23 @@ mod tests {
     }
 
     #[test]
-    fn routes_are_read() {
-        let line = "delay-7\t00004064\t00000000\t0001\t0\t0\t0\t0080FFFF\t0\t0\t0";
-        assert_eq!(route(line), Some((block("100.64.0.0/17"), false)));
-        assert_eq!(
-            route("*\t00104064\t00000000\t0201\t0\t0\t0\t00F0FFFF\t0\t0\t0"),
-            Some((block("100.64.16.0/20"), true))
-        );
-        assert_eq!(route("eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0"), None);
-        assert_eq!(route("nonsense"), None);
+    fn no_block_is_taken_from_another_network() {
+        let candidate = SPACE.parts(OUTERMOST_BITS).next().unwrap();
+        let taken = |text, refuses| Taken { block: block(text), table: 254, refuses };
+        for (route, conflicts) in [
+            ("0.0.0.0/0", false),
+            ("0.0.0.0/1", false),
+            ("100.0.0.0/8", true),
+            ("100.64.0.0/10", true),
+            ("100.64.0.0/17", true),
+            ("100.64.3.0/24", true),
+            ("100.64.0.1/32", true),
+            ("100.64.128.0/17", false),
+            ("10.0.0.0/8", false),
+        ] {
+            assert_eq!(taken(route, false).conflicts(candidate), conflicts, "{route}");
+        }
+        // Inside another shell, that shell's block is refused but for what is routed.
+        assert!(!taken("100.64.0.0/10", true).conflicts(candidate));
     }
 }

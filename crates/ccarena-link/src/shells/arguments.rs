@@ -16,6 +16,7 @@ use ccarena_net::QueueSpec;
 use ccarena_net::scenario::Outages;
 
 use super::queue;
+use crate::Emulator;
 use line::{Form, Line, Spec, number};
 
 /// What a command line asks for.
@@ -88,6 +89,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Packets pass as mahimahi's shells let them: when the process wakes, which sleeps in whole milliseconds.
     pub wakes: bool,
+    /// What the links run on.
+    pub emulator: Emulator,
     /// Say more.
     pub verbose: bool,
     /// Run mahimahi's own shell instead, with these arguments.
@@ -116,6 +119,7 @@ const COMMON: &[Spec] = &[
     ("lateness-bound", true, "MS: a run whose p99 lateness is above is invalid (default 1)"),
     ("summary", true, "FILE for packets, drops and lateness as JSON"),
     ("seed", true, "NUMBER that random losses come from (default: another each time)"),
+    ("queue-memory-mb", true, "MB of packets that may wait each way; more are lost (default 512)"),
     ("timing", true, "mahimahi: packets pass in steps of a millisecond, as there (default exact)"),
     ("emulator", true, "mahimahi: run mahimahi's own shell, found on PATH (default ccarena)"),
     ("verbose", false, "say what is set up"),
@@ -212,6 +216,11 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
         },
         summary: line.path("summary"),
         seed: line.number("seed", "a whole number")?,
+        emulator: match line.number::<usize>("queue-memory-mb", "a whole number from 1")? {
+            None => Emulator::default(),
+            Some(mb @ 1..=1_000_000) => Emulator { memory_bytes: mb << 20 },
+            Some(mb) => return Err(format!("--queue-memory-mb is {mb}; expected a whole number from 1 to 1000000")),
+        },
         verbose: line.has("verbose"),
         wakes: choice(&line, "timing", "exact")?,
         mahimahi: if choice(&line, "emulator", "ccarena")? { Some(mahimahis(form, &line)?) } else { None },

@@ -1,38 +1,38 @@
 //! Address translation for the outermost shell, so that its command reaches what is beyond this machine.
 //!
-//! A shell script of its own session holds the rule until its standard input ends: also when the emulator is killed, no rule
-//! stays behind.
+//! No rule stays behind, also when everything is killed at once: nftables' table belongs to the socket of the process that
+//! made it (`flags owner`, Linux 5.12), and the kernel removes it with that socket. The process is `nft -i`, which ends with
+//! its standard input, at the latest with us. Without nft, iptables has no such thing: there a shell script of its own
+//! process group removes the rule when its standard input ends, unless it is killed too.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use super::address::Block;
+use crate::clock;
 use crate::error::LinkError;
 use crate::namespace::Namespace;
 
-/// Says `ok` when the rule is there, else why it is not. `$1` is a table's name, `$2` the block, `$3` the device to it.
+/// Says `ok` when the rule is there, else why it is not. `$1` is the block, `$2` the device to it.
 const SCRIPT: &str = r#"
-rules="add table ip $1
-    add chain ip $1 out { type nat hook postrouting priority 100; }
-    add rule ip $1 out ip saddr $2 oifname != \"$3\" masquerade"
 rule() { iptables -w -t nat "$1" POSTROUTING -s "$2" ! -o "$3" -j MASQUERADE; }
-if said=$(command -v nft >/dev/null && nft "$rules" 2>&1); then
+if said=$(command -v iptables >/dev/null && rule -A "$1" "$2" 2>&1); then
     echo ok
     cat >/dev/null
-    nft delete table ip "$1"
-elif said=$(command -v iptables >/dev/null && rule -A "$2" "$3" 2>&1); then
-    echo ok
-    cat >/dev/null
-    rule -D "$2" "$3"
+    rule -D "$1" "$2"
 else
     echo "${said:-neither nft nor iptables is on PATH}"
 fi
 "#;
 
+/// How long nft may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A rule that is in force while this lives.
 pub struct Translation {
-    script: Child,
+    holder: Child,
     held: Option<ChildStdin>,
 }
 
@@ -48,30 +48,62 @@ impl Translation {
             return Err("this machine does not forward: sysctl -w net.ipv4.ip_forward=1".into());
         }
         let source = format!("{}/{}", block.base(), block.bits);
+        outer
+            .run(|| Self::by_nft(&source, device).or_else(|why| Self::by_iptables(&source, device, &why)))
+            .map_err(said)?
+    }
+
+    /// A table of nftables that the kernel removes with its owner.
+    fn by_nft(source: &str, device: &str) -> Result<Self, String> {
         let table = format!("ccarena_{}", std::process::id());
-        // Not by Namespace::command: it is to outlive this process for as long as it takes to remove the rule.
-        let spawned = outer.run(|| {
-            let mut command = std::process::Command::new("sh");
-            command.args(["-c", SCRIPT, "sh", &table, &source, device]).process_group(0);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
-        });
-        let mut script = spawned.map_err(said)?.map_err(|e| format!("cannot run sh: {e}"))?;
-        let held = script.stdin.take();
+        let rules = format!(
+            "add table ip {table} {{ flags owner; }}\n\
+             add chain ip {table} out {{ type nat hook postrouting priority 100; }}\n\
+             add rule ip {table} out ip saddr {source} oifname != \"{device}\" masquerade\n"
+        );
+        let mut translation = Self::spawn(Command::new("nft").arg("-i").stdout(Stdio::null()))?;
+        let written = translation.held.as_mut().map(|stdin| stdin.write_all(rules.as_bytes()));
+        written.transpose().map_err(|e| format!("nft takes no rules: {e}"))?;
+        let until = clock::now_ns() + PATIENCE.as_nanos() as u64;
+        loop {
+            let listed = Command::new("nft").args(["list", "table", "ip", &table]).output();
+            let listed =
+                String::from_utf8_lossy(&listed.map_err(|e| format!("cannot run nft: {e}"))?.stdout).into_owned();
+            if listed.contains("flags owner") && listed.contains("masquerade") {
+                return Ok(translation);
+            }
+            if translation.holder.try_wait().is_ok_and(|ended| ended.is_some()) || clock::now_ns() > until {
+                return Err("nft adds no rule with an owner, which takes nftables 0.9.9 and Linux 5.12".into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn by_iptables(source: &str, device: &str, no_nft: &str) -> Result<Self, String> {
+        let script = ["-c", SCRIPT, "sh", source, device];
+        let mut translation = Self::spawn(Command::new("sh").args(script).stdout(Stdio::piped()))?;
         let mut answer = String::new();
-        if let Some(out) = script.stdout.take() {
+        if let Some(out) = translation.holder.stdout.take() {
             let _ = BufReader::new(out).read_line(&mut answer);
         }
-        let translation = Self { script, held };
         match answer.trim() {
             "ok" => Ok(translation),
-            why => Err(why.to_owned()),
+            why => Err(format!("{why} ({no_nft})")),
         }
+    }
+
+    /// Not by Namespace::command: it is to outlive this process for as long as it takes to remove the rule.
+    fn spawn(command: &mut Command) -> Result<Self, String> {
+        let spawned = command.process_group(0).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut holder = spawned.map_err(|e| format!("cannot run {}: {e}", command.get_program().to_string_lossy()))?;
+        let held = holder.stdin.take();
+        Ok(Self { holder, held })
     }
 }
 
 impl Drop for Translation {
     fn drop(&mut self) {
         self.held = None;
-        let _ = self.script.wait();
+        let _ = self.holder.wait();
     }
 }

@@ -83,17 +83,17 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// If the machine does not allow it.
-    pub fn start(self, place: &Place, line: &str) -> Result<Links, ShellError> {
+    pub fn start(self, place: &Place, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
         match &place.devices {
-            Devices::Ends(ends) => self.start_between(ends, line),
+            Devices::Ends(ends) => self.start_between(ends, line, emulator),
             Devices::Network(network) => {
-                let running = Emulator::start(&self.scenario, trace::load, network)?;
+                let running = emulator.start(&self.scenario, trace::load, network)?;
                 Ok(Links { running, names: names(&self.scenario), logs: Vec::new(), ends_ns: None })
             }
         }
     }
 
-    fn start_between(self, ends: &Ends, line: &str) -> Result<Links, ShellError> {
+    fn start_between(self, ends: &Ends, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
         let mut chains = [Chain::default(), Chain::default()];
         for (index, chain) in chains.iter_mut().enumerate() {
             let spec = &self.scenario.links[index];
@@ -108,7 +108,7 @@ impl<'a> Plan<'a> {
         }
         let [up, down] = chains;
         let names = if up.links.is_empty() { vec![] } else { names(&self.scenario) };
-        let running = Emulator::over(up, down, &ends.near, &ends.far)?;
+        let running = emulator.over(up, down, &ends.near, &ends.far)?;
         let Shell::Link(ways, once) = self.shell else {
             return Ok(Links { running, names, logs: Vec::new(), ends_ns: None });
         };

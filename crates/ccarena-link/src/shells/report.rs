@@ -23,6 +23,7 @@ pub struct Report {
     packets: u64,
     drops: u64,
     refused: u64,
+    overflowed: u64,
     cpu: Dur,
     lateness: crate::Lateness,
 }
@@ -51,6 +52,7 @@ impl Report {
             packets: outcome.counts.written,
             drops: outcome.links.iter().map(|l| l.stats.dropped_packets + l.stats.lost_packets).sum(),
             refused: outcome.counts.refused,
+            overflowed: outcome.counts.overflowed,
             cpu: outcome.counts.cpu,
             lateness: outcome.lateness.judged(bound),
         }
@@ -60,8 +62,12 @@ impl Report {
     pub fn line(&self) -> String {
         let late = &self.lateness;
         let verdict = if late.valid { "valid" } else { "INVALID" };
+        let overflowed = match self.overflowed {
+            0 => String::new(),
+            packets => format!(" and {packets} lost for lack of memory (--queue-memory-mb)"),
+        };
         format!(
-            "{}{} packets, {} dropped; lateness p50 {}, p99 {}, max {}: {verdict} (p99 bound {} ms)",
+            "{}{} packets, {} dropped{overflowed}; lateness p50 {}, p99 {}, max {}: {verdict} (p99 bound {} ms)",
             self.shell,
             self.packets,
             self.drops,
@@ -86,6 +92,7 @@ impl Report {
             "packets": self.packets,
             "dropped_packets": self.drops,
             "refused_packets": self.refused,
+            "overflowed_packets": self.overflowed,
             "cpu_s": self.cpu.as_secs_f64(),
             "links": self.links,
             "lateness": {

@@ -49,7 +49,7 @@ pub fn run(request: &Request, line: &[OsString]) -> Result<u8, ShellError> {
     let place = Place::new(&request.shell, plan.flows(), request.options.verbose)?;
     let far = request.options.far_command.as_ref().map(|text| start_far(&place, text)).transpose()?;
     // The clock of a trace starts with the command, or as nearly as can be.
-    let links = plan.start(&place, &quoted(line))?;
+    let links = plan.start(&place, &quoted(line), request.options.emulator)?;
     let child = spawn(&place, place.near(), &command)?;
     let status = wait(&signals, child, links.ends_ns);
     if let Some(far) = far {

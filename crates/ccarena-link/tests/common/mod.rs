@@ -46,7 +46,7 @@ pub fn one_link(mbps: f64, bdp: f64, flows: usize) -> Scenario {
 /// Sends bulk data in all flows of `scenario` for `seconds`.
 pub fn run(scenario: &Scenario, seconds: f64) -> (Vec<Flow>, Outcome) {
     let network = Network::new(scenario.flows.len()).expect("a network");
-    let running = Emulator::start(scenario, trace::load, &network).expect("running");
+    let running = Emulator::default().start(scenario, trace::load, &network).expect("running");
     let flows = thread::scope(|scope| {
         let flow = |i| bulk(&network, i, seconds);
         let threads: Vec<_> = (0..scenario.flows.len()).map(|i| scope.spawn(move || flow(i))).collect();

@@ -4,7 +4,7 @@ mod cells;
 mod operations;
 
 use super::super::error::PolicyError;
-use super::super::graph::{Graph, OBSERVATION, count};
+use super::super::graph::{Graph, count};
 use super::super::{Normalisation, Policy};
 use super::ranges::{self, Overflow, Range};
 use super::{OBSERVATION_BITS, OBSERVATION_LIMIT, Op, PER_ENTRY, Program, Step, fixed, power};
@@ -57,7 +57,8 @@ fn attempt<'g>(policy: &Policy, graph: &'g Graph, reach: &[u32]) -> Result<(Buil
         output_bits: 0,
         bounds: None,
     };
-    let mut builder = Builder { graph, program, ranges: vec![], placed: vec![], node: OBSERVATION.into() };
+    let mut builder =
+        Builder { graph, program, ranges: vec![], placed: vec![], node: "integer form of the observation".into() };
     builder.observe(&policy.normalisation)?;
     for (state, reach) in graph.states.iter().zip(reach) {
         let bits = POINT.min(WIDTH - reach);
@@ -189,8 +190,13 @@ impl Builder<'_> {
                 let expected = format!("at most {:?}: observe it in a smaller unit", power(OBSERVATION_BITS - 7));
                 return Err(self.refused(format!("a scale of {scale}"), expected));
             }
+            let most = OBSERVATION_LIMIT as f64 / power(OBSERVATION_BITS);
+            if offset.abs() > most {
+                return Err(self.refused(format!("an offset of {offset}"), format!("at most {most:e} either way")));
+            }
             // Where the normalised entry is at its bounds, and a little more, for rounding.
-            let ends = [low, high].map(|x| if scale == 0.0 { offset } else { offset + x / scale });
+            let end = |x: f64| if scale == 0.0 { offset } else { (offset + x / scale).clamp(-most, most) };
+            let ends = [end(low), end(high)];
             let margin = |x: f64, sign: f64| x + sign * (1.0 + x.abs() * 1e-6);
             let raw = [margin(ends[0].min(ends[1]), -1.0), margin(ends[0].max(ends[1]), 1.0)]
                 .map(|x| fixed(x, OBSERVATION_BITS, OBSERVATION_LIMIT));

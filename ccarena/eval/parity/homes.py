@@ -1,0 +1,143 @@
+"""A policy's homes: each decides on the same recorded observations, and is timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena import _core
+from ccarena.errors import CcarenaError
+from ccarena.eval.parity.observations import Recording
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.c_home import CHome
+from ccarena.policies.integer import IntegerPolicy
+
+__all__ = ["AGREEMENT", "HOMES", "REFERENCE", "Home", "agreement", "compare"]
+
+AGREEMENT = 0.995
+"""The share of decisions that have to be the same as the reference's."""
+TOLERANCE = 0.01
+"""Continuous actions are the same if they differ by no more than this share of the action's range."""
+ROUNDS = 3
+"""Times that a home is timed; the quickest counts."""
+
+
+class Maker(NamedTuple):
+    """How a home decides."""
+
+    decide: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+    """(what `prepare` gives, state `[N, numbers]`, replaced in place) -> actions `[N]`; in integers, outputs."""
+    state_len: int
+    kind: Any
+    """Of the state's numbers."""
+    prepare: Callable[[NDArray[np.float32]], NDArray[Any]] = lambda observations: observations
+    """Observations `[N, length]` in the form that the home gets them in; this is not timed."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """How a home did."""
+
+    home: str
+    what: str
+    agreement: float
+    """With `REFERENCE`."""
+    ns_per_decision: float
+    """CPU time in a batch of decisions."""
+    same_bits: bool | None
+    """Of the outputs, as those of NumPy in integers; None of a home that computes in float32."""
+
+
+def _python(policy: Artifact, _: Recording) -> Maker:
+    return Maker(policy.act, policy.graph.state_len, np.float32)
+
+
+def _rust(policy: Artifact, _: Recording) -> Maker:
+    native = _core.Policy.of(policy.encode())
+
+    def decide(x: NDArray[np.float32], state: NDArray[Any]) -> NDArray[Any]:
+        best, outputs = native.act(x, state)
+        return best if policy.contract.actions else outputs[:, 0]
+
+    return Maker(decide, native.state_len, np.float32)
+
+
+def _numpy_integer(policy: Artifact, _: Recording) -> Maker:
+    integer = IntegerPolicy.of(policy)
+    return Maker(integer.outputs, integer.state, np.int32, integer.raw)
+
+
+def _rust_integer(policy: Artifact, _: Recording) -> Maker:
+    native, integer = _core.IntegerPolicy(policy.encode()), IntegerPolicy.of(policy)
+    return Maker(lambda x, state: native.act(x, state)[1], integer.state, np.int32)
+
+
+def _c(policy: Artifact, recording: Recording) -> Maker:
+    compiled, integer = CHome(policy, recording.rows[:1]), IntegerPolicy.of(policy)
+    return Maker(lambda raw, state: compiled(raw, state)[1], integer.state, np.int32, integer.raw)
+
+
+HOMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker]]] = {
+    "rust": ("Rust, float32: simulator and kernel bridge", False, _rust),
+    "python": ("NumPy, float32: the reference of the graph", False, _python),
+    "numpy-integer": ("NumPy, integers: the reference of the integer form", True, _numpy_integer),
+    "rust-integer": ("Rust, integers: simulator with {integer: FILE}", True, _rust_integer),
+    "c": ("C, integers: the exported files, compiled here", True, _c),
+}
+"""By name: what it is, whether it computes in integers (and answers with outputs), and how to make it."""
+REFERENCE = "rust"
+
+
+def compare(policy: Artifact, recording: Recording) -> tuple[list[Home], dict[str, str]]:
+    """Every home that this machine and this policy have, and why the others are not there."""
+    found: list[Home] = []
+    missing: dict[str, str] = {}
+    expected: NDArray[Any] | None = None
+    bits: NDArray[Any] | None = None
+    for name, (what, integer, make) in HOMES.items():
+        try:
+            home = make(policy, recording)
+        except CcarenaError as error:
+            missing[name] = str(error)
+            continue
+        answers, ns = _replay(home, recording)
+        actions, same = answers, None
+        if integer:
+            actions = IntegerPolicy.of(policy).actions(answers)
+            bits = answers if bits is None else bits
+            same = bool(np.array_equal(answers, bits))
+        expected = actions if expected is None else expected
+        found.append(Home(name, what, agreement(policy, expected, actions), ns, same))
+    return found, missing
+
+
+def agreement(policy: Artifact, expected: NDArray[Any], actions: NDArray[Any]) -> float:
+    """The share of `actions` that are those `expected`: the same index, or within `TOLERANCE` of the range."""
+    if policy.contract.bounds is None:
+        return float(np.mean(expected == actions))
+    low, high = policy.contract.bounds
+    return float(np.mean(np.abs(expected - actions) <= TOLERANCE * (high - low)))
+
+
+def _replay(home: Maker, recording: Recording) -> tuple[NDArray[Any], float]:
+    """Answers to all observations in their order, and ns per decision."""
+    x, starts = recording.observations, recording.starts
+    if not home.state_len:  # the order does not matter: one batch
+        x, starts = recording.rows[None], starts.reshape(1, -1)
+    prepared = [home.prepare(row) for row in x]
+    quickest, answers = float("inf"), np.empty(0)
+    for _ in range(ROUNDS):
+        state, spent, parts = np.zeros((x.shape[1], home.state_len), home.kind), 0, []
+        for row, start in zip(prepared, starts, strict=True):
+            state[start] = 0
+            # Of this thread alone: other programs on the machine do not count.
+            begun = time.thread_time_ns()
+            parts.append(home.decide(row, state))
+            spent += time.thread_time_ns() - begun
+        answers, quickest = np.concatenate(parts), min(quickest, spent / starts.size)
+    return answers, quickest

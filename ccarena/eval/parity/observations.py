@@ -1,0 +1,60 @@
+"""Observations that a policy meets: recorded while it decides on links of its own training distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena import _core
+from ccarena.envs.domain import domain_json
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.record import record_of
+
+__all__ = ["Recording", "record"]
+
+FLOWS = 16
+"""Flows that decide at a time, each on a link of its own where the record trains one flow per link."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Decisions of several flows."""
+
+    observations: NDArray[np.float32]
+    """`[decisions, flows, length]`, raw."""
+    starts: NDArray[np.bool_]
+    """`[decisions, flows]`: what the policy remembers of the flow is zeros before this decision."""
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """All observations, `[N, length]`."""
+        return self.observations.reshape(-1, self.observations.shape[2])
+
+
+def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
+    """At least `decisions` decisions of `policy` in float32, on links drawn from `seed`.
+
+    Raises ConfigError or TraceError if the links of its training cannot be had.
+    """
+    trained = record_of(policy)
+    learners = trained.env.learners
+    worlds = _core.VecWorlds(domain_json(trained), worlds=max(1, FLOWS // learners), seed=seed, learners=learners)
+    flows, length = max(1, FLOWS // learners) * learners, policy.contract.observation_len
+    native = _core.Policy.of(policy.encode())
+    seen, final = np.zeros((flows, length), np.float32), np.zeros((flows, length), np.float32)
+    reports = np.zeros((flows, len(worlds.spec["report"])), np.float32)
+    truncated, starts = np.zeros(flows, np.bool_), np.ones(flows, np.bool_)
+    state = np.zeros((flows, native.state_len), np.float32)
+    worlds.reset(seen)
+    observations, begun = [], []
+    for _ in range(-(-decisions // flows)):
+        observations.append(seen.copy())
+        begun.append(starts.copy())
+        state[starts] = 0
+        best, outputs = native.act(seen, state)
+        actions = best.astype(np.float32) if policy.contract.actions else outputs[:, 0]
+        worlds.step(np.ascontiguousarray(actions), seen, reports, truncated, final)
+        starts = truncated.copy()
+    return Recording(np.stack(observations), np.stack(begun))

@@ -1,0 +1,72 @@
+"""What a policy's integer form costs in return: whole evaluation runs in float32 and in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ccarena import _core, backends
+from ccarena.backends import SIM
+from ccarena.envs.rewards import BUILT_IN, Reward
+from ccarena.envs.spec import Spec
+from ccarena.eval.heldout import links as held_out
+from ccarena.eval.heldout.links import Sender
+from ccarena.policies import artifact
+from ccarena.policies.record import record_of, scheme_of
+
+__all__ = ["LOST", "Returns", "returns"]
+
+LOST = 0.01
+"""The share of the return that the integer form may lose."""
+
+
+@dataclass(frozen=True)
+class Returns:
+    """Returns of whole runs: each the mean reward of a decision, and their mean over the runs."""
+
+    scenarios: int
+    float32: float
+    integer: float
+
+    @property
+    def lost(self) -> float:
+        """The share of the return that integers lose; negative if they gain."""
+        return (self.float32 - self.integer) / max(abs(self.float32), 1e-9)
+
+
+def returns(
+    policy: Path, link_sets: Sequence[str] | None = None, duration_s: float | None = None, threads: int = 2
+) -> Returns | None:
+    """Runs `policy` on the evaluation links of its record, or on `link_sets`, once in float32 and once in integers.
+
+    None if its reward cannot be computed from what a run reports: one of the user's own, which an artifact names and
+    does not carry, or one that takes what only a training's simulator tells. Raises PolicyError, ConfigError or
+    TraceError.
+    """
+    trained = artifact.load(policy)
+    record, spec = record_of(trained), Spec.of(_core.learned(trained.contract.document))
+    reward = Reward(record.reward, spec) if record.reward.name in BUILT_IN else None
+    if reward is None or reward.needs_truth:
+        return None
+    scheme, fields, file = scheme_of(trained), {"params": dict(trained.params)}, str(policy.resolve())
+    senders = [Sender(spec.name, scheme, given, fields) for given in (file, {"integer": file})]
+    links = held_out.build(list(link_sets or record.eval.link_sets or held_out.LINK_SETS), 1, duration_s)
+
+    def run(link: held_out.Link) -> list[float]:
+        return [_return(backends.execute(held_out.scenario(link, sender), SIM), reward) for sender in senders]
+
+    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+        found = np.array(list(pool.map(run, links)))
+    means = np.nanmean(found, axis=0)
+    return Returns(len(links), float(means[0]), float(means[1]))
+
+
+def _return(result: dict[str, Any], reward: Reward) -> float:
+    """The mean reward of a decision; NaN if nothing was decided."""
+    reports = np.asarray(result["flows"][0]["reports"], np.float32)
+    return float(reward(reports).mean()) if len(reports) else float("nan")

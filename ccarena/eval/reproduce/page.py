@@ -1,0 +1,107 @@
+"""The page of a suite's results: its claims with the paper's and the measured values, and its figures."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ccarena.eval.reproduce.checks import STATES, Judged
+from ccarena.eval.reproduce.figures import beside_the_paper, figures
+from ccarena.eval.reproduce.suite import Loaded
+from ccarena.eval.reproduce.tables import HEAD, name_of, remarks, technical
+from ccarena.eval.reproduce.values import Row
+from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
+
+__all__ = ["PAGE", "write_page"]
+
+PAGE = "page.html"
+SHADES: Mapping[str, State] = {"holds": "good", "does not hold": "bad"}
+"""Every other state of a claim is neither."""
+
+
+def write_page(
+    folder: Path, loaded: Loaded, judged: Sequence[Judged], rows: Sequence[Row], digest: Mapping[str, Any]
+) -> Path:
+    """Write the page of what `tables.write_suite` returned (`digest`) to `folder`, and return its path."""
+    claims = digest["claims"]
+    table = [
+        [
+            *(Cell(text) for text in (str(number), c["claim"], c["paper"], c["measured"])),
+            Cell(c["state"], SHADES.get(c["state"], "unknown")),
+        ]
+        for number, c in enumerate(claims, start=1)
+    ]
+    numbers = {c["claim"]: str(number) for number, c in enumerate(claims, start=1)}
+    notes = [
+        f"Claim{'s' if len(names) > 1 else ''} {', '.join(numbers[name] for name in names)}: {text}"
+        for text, names in remarks(claims).items()
+    ]
+    lead = "What the paper says, what was measured, and whether they agree; in brackets 95 % intervals over seeds."
+    blocks: list[Block] = [Table(("", *HEAD), table, words=len(HEAD) + 1), *([Items(notes)] if notes else [])]
+    sections = [Section("Claims", lead, blocks)]
+    if (ratios := beside_the_paper(loaded, judged)) is not None:
+        lead = "Every number that the paper gives, and what was measured in multiples of it: at 1 they are equal."
+        sections.append(Section("Beside the paper", lead, [ratios]))
+    if drawn := figures(loaded, rows):
+        lead = "As the paper draws them. Open circles are the paper's points, thin bars 95 % intervals, dots targets."
+        sections.append(Section("Figures", lead, drawn))
+    if digest["conditions"]:
+        sections.append(Section("Conditions", "And how they differ from the paper's.", [Items(digest["conditions"])]))
+    if about := technical(digest):
+        sections.append(Section("Policies and machine", "", [Items(about)]))
+    seeds = digest["seeds"]
+    page = Page(
+        title=f"{name_of(digest)}: {digest['title']}",
+        kind="reproduction",
+        lead=f"{digest['paper']}. {digest['summary']}",
+        facts={
+            "Backend": "Linux TCP, emulated link" if digest.get("machine") else "simulator",
+            "Runs": str(digest["runs"]),
+            "Seeds per cell": str(seeds),
+            "Software": str(digest["software"]),
+        },
+        repeat=[_command(digest, loaded)],
+        findings=_findings(digest),
+        sections=sections,
+    )
+    write(folder / PAGE, page)
+    return folder / PAGE
+
+
+def _findings(digest: Mapping[str, Any]) -> list[Block]:
+    claims = digest["claims"]
+    counts = {state: sum(c["state"] == state for c in claims) for state in dict.fromkeys(c["state"] for c in claims)}
+    others = [f"{state}: {count}" for state, count in counts.items() if state != "holds"]
+    headline = f"{counts.get('holds', 0)} of {len(claims)} claims hold" + (f" ({', '.join(others)})" if others else "")
+    worst: State = "good" if not others else "bad" if "does not hold" in counts else "unknown"
+    said = [
+        f"{c['claim']}: {c['measured']}, in the paper {c['paper']}; {STATES.get(c['state'], c['state'])}."
+        for c in claims
+        if c["state"] not in ("holds", "not tested")
+    ]
+    if untested := counts.get("not tested"):
+        said.append(f"{untested} of the claims are not tested: {STATES['not tested']}.")
+    out: list[Block] = [Callout(worst, headline, [Items(said)] if said else [])]
+    if digest["quick"]:
+        out.append(
+            Callout("unknown", "QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion")
+        )
+    if missing := digest.get("missing"):
+        out.append(Callout("unknown", f"Made-up capacity in the place of recorded traces: {', '.join(missing)}"))
+    if digest["failed"]:
+        out.append(Callout("bad", f"{len(digest['failed'])} runs failed", [Items(digest["failed"])]))
+    return out
+
+
+def _command(digest: Mapping[str, Any], loaded: Loaded) -> str:
+    name = (
+        loaded.source
+        if loaded.source.endswith((".yaml", ".yml")) and digest["suite"].startswith("own/")
+        else loaded.name
+    )
+    words = ["ccarena", "reproduce", name, *(["--backend", loaded.backend] if digest.get("machine") else [])]
+    words += ["--quick"] if digest["quick"] else []
+    words += ["--seeds", str(digest["seeds"])] if digest["seeds"] else []
+    return shlex.join(words) + "".join(f" --policy POLICY_OF_{p['scheme'].upper()}" for p in digest.get("policies", []))

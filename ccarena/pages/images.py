@@ -1,0 +1,76 @@
+"""Figures as .svg, .png or .pdf, drawn as in a page by an installed Chrome or Chromium."""
+
+from __future__ import annotations
+
+import base64
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ccarena.errors import ConfigError
+from ccarena.pages.blocks import Figure
+from ccarena.pages.browser import Browser
+from ccarena.pages.page import Page, Section, write
+
+__all__ = ["check_suffix", "save"]
+
+IMAGES = (".svg", ".png", ".pdf")
+WIDTH = 1100
+"""Pixels, of which an inch has 96; a .png has two each way."""
+
+
+def check_suffix(path: Path) -> str:
+    """The form that `path` names, such as ".png". Raises ConfigError if it is none that can be written."""
+    suffix = path.suffix.lower()
+    if suffix != ".html" and suffix not in IMAGES:
+        raise ConfigError(f'{path}: cannot draw as "{suffix}"; expected .html, .svg, .png or .pdf')
+    return suffix
+
+
+def save(path: Path, page: Page, figures: Sequence[Figure]) -> Path:
+    """Write `page` to `path` if that ends in .html, else an image of `figures` one below the other.
+
+    Raises ConfigError for another suffix or if it cannot be written, MissingDependencyError if an image needs a browser
+    that is not there or does not answer.
+    """
+    suffix = check_suffix(path)
+    if suffix == ".html":
+        write(path, page)
+        return path
+    with tempfile.TemporaryDirectory(prefix="ccarena-image-") as folder, Browser() as browser:
+        source = Path(folder, "figures.html")
+        write(source, Page("", "", "", sections=[Section("", "", figures)]))
+        browser.open(source)
+        parts = [browser.evaluate(f"window.ccarena.image({number}, {WIDTH})") for number in range(len(figures))]
+        svg, height = _stacked(parts)
+        data = svg.encode()
+        if suffix != ".svg":
+            source.write_text(f'<meta charset="utf-8"><style>@page {{ margin: 0 }} body {{ margin: 0 }}</style>{svg}')
+            browser.open(source)
+            if suffix == ".png":
+                clip = {"x": 0, "y": 0, "width": WIDTH, "height": height, "scale": 2}
+                drawn = browser.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+            else:
+                # One page, a little higher than what it holds, or an empty one would follow.
+                inches = {"paperWidth": WIDTH / 96, "paperHeight": (height + 2) / 96}
+                drawn = browser.call("Page.printToPDF", printBackground=True, preferCSSPageSize=False, **inches)
+            data = base64.b64decode(drawn["data"])
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot write: {error.strerror}; give another folder or free space") from error
+    return path
+
+
+def _stacked(parts: Sequence[str]) -> tuple[str, int]:
+    """SVGs one below the other as one, and its height."""
+    placed, height = [], 0
+    for part in parts:
+        found = re.match(r'<svg [^>]*?height="(\d+)"', part)
+        assert found is not None, "page.js gives every image a height"
+        placed.append(part.replace("<svg ", f'<svg y="{height}" ', 1))
+        height += int(found[1])
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
+    return f"{head}{''.join(placed)}</svg>\n", height

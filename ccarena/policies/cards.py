@@ -1,0 +1,144 @@
+"""The shipped policies' cards: what each is, generated from its artifact alone.
+
+`python -m ccarena.policies.cards NAME=RUN ...` ships the policies of training runs: each is copied to
+`ccarena/policies/shipped/NAME.safetensors` and gets its card, `NAME.md`. `make policies` trains the runs first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ccarena.errors import PolicyError
+from ccarena.files import write_atomically
+from ccarena.policies import artifact, tensorfile
+from ccarena.policies.artifact import Artifact
+from ccarena.run_folder import SHIPPED, find_policy
+
+__all__ = ["LARGEST", "card", "ship"]
+
+LARGEST = 2_000_000
+"""Bytes of all shipped policies together."""
+_FIGURES = {
+    "throughput_mbps": "throughput, Mbit/s",
+    "utilisation": "utilisation",
+    "queueing_delay_mean_ms": "mean queueing delay, ms",
+    "queueing_delay_p95_ms": "p95 queueing delay, ms",
+    "loss_share": "loss",
+}
+
+
+def card(policy: Artifact, name: str) -> str:
+    """The card of a policy in Markdown. Every figure is the artifact's own, of the evaluation after its training."""
+    training, evaluation = policy.training, policy.evaluation
+    weights = sum(tensor.size for tensor in policy.graph.tensors.values())
+    about = [
+        ("scheme", f"{policy.document.get('name')}, document {policy.contract.digest}"),
+        ("trained by", f"`ccarena train --config {training.get('name')}`, algorithm {_algorithm(training)}"),
+        ("decisions", _decisions(training)),
+        ("seed", str(policy.seed)),
+        ("network", f"{weights:,} weights, {policy.graph.state_len} numbers remembered"),
+        ("versions", ", ".join(f"{package} {version}" for package, version in policy.versions.items())),
+        ("verdict", _verdict(evaluation)),
+    ]
+    on = [f"- {each.get('kind')} {each.get('name')} ({each.get('digest')})" for each in policy.trained_on]
+    parts = [
+        f"# {name}",
+        "<!-- Generated from the artifact by ccarena.policies.cards; not to be edited. -->",
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about)]),
+        "## Trained on",
+        "\n".join(on) or "Not said.",
+        "## Evaluation",
+        _means(policy, evaluation),
+        "## Limits",
+        "\n".join(_limits(policy, evaluation)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def ship(name: str, run: str, folder: Path = SHIPPED) -> Path:
+    """Copies the policy of `run` to `folder` as `name`, with its card. Raises PolicyError."""
+    file = find_policy(run)
+    policy = artifact.load(file)
+    if not policy.evaluation:
+        raise PolicyError(f"{file}: it was not evaluated; only a policy with its figures is shipped")
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.safetensors"
+    tensorfile.write_bytes(target, policy.encode())
+    write_atomically(target.with_suffix(".md"), card(policy, name))
+    total = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if total > LARGEST:
+        raise PolicyError(f"{folder}: {total:,} bytes of policies; expected at most {LARGEST:,}: ship fewer")
+    return target
+
+
+def _algorithm(training: Mapping[str, Any]) -> str:
+    algorithm = training.get("algorithm")
+    return str(algorithm.get("name")) if isinstance(algorithm, Mapping) else str(algorithm)
+
+
+def _decisions(training: Mapping[str, Any]) -> str:
+    total = training.get("total_decisions", training.get("decisions"))
+    return f"{total:,}" if isinstance(total, int) else "not said"
+
+
+def _verdict(evaluation: Mapping[str, Any]) -> str:
+    verdict = evaluation.get("verdict")
+    return (
+        str(verdict.get("line", verdict)).removeprefix("verdict: ")
+        if isinstance(verdict, Mapping)
+        else str(verdict or "not evaluated")
+    )
+
+
+def _means(policy: Artifact, evaluation: Mapping[str, Any]) -> str:
+    means = evaluation.get("means") or {}
+    if not means:
+        return "None."
+    lines = [
+        "Means over held-out links and seeds.",
+        "",
+        f"| links | scheme | {' | '.join(_FIGURES.values())} |",
+        "|---|---|" + "---|" * len(_FIGURES),
+    ]
+    for group, schemes in means.items():
+        for scheme, figures in schemes.items():
+            row = " | ".join(_shown(figures.get(figure)) for figure in _FIGURES)
+            label = f"**{scheme}**" if scheme == policy.document.get("name") else scheme
+            lines.append(f"| {group} | {label} | {row} |")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else ""
+
+
+def _limits(policy: Artifact, evaluation: Mapping[str, Any]) -> list[str]:
+    """What the artifact itself says against the policy."""
+    meta = evaluation.get("meta") or {}
+    verdict = evaluation.get("verdict")
+    failed = [
+        f"- Expectation ({item.get('state')}): {item.get('group')}: {item.get('measured')}; expected "
+        f"{item.get('target')}."
+        for item in (verdict.get("expectations") or [] if isinstance(verdict, Mapping) else [])
+        if item.get("state") != "holds"
+    ]
+    links = ", ".join(meta.get("link_sets") or []) or "no links"
+    return [
+        *failed,
+        f"- Judged on the link sets {links}, {meta.get('seeds')} seeds each, in the simulator; nothing else is known.",
+        f"- Decides for flows of document {policy.contract.digest} alone, with the parameters of its training.",
+    ]
+
+
+def main(words: list[str]) -> None:
+    """Ships every `NAME=RUN`."""
+    for word in words:
+        name, _, run = word.partition("=")
+        print(ship(name, run or name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

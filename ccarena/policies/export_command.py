@@ -1,0 +1,91 @@
+"""`ccarena export`: a policy for where ccarena is not, and what that costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ccarena.arguments import refuse
+from ccarena.policies import artifact
+
+__all__ = ["TARGETS", "add_parser", "run"]
+
+TARGETS = {
+    "c": "integers, as C without a library: for QUIC stacks, kernels and small machines",
+    "onnx": "float32, as an ONNX model: raw observations in, logits or the action out",
+}
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's options."""
+    parser = subparsers.add_parser("export", **kwargs)
+    parser.add_argument(
+        "policy", metavar="POLICY", help="a policy file, a run's folder, the name of a run, or a shipped policy's"
+    )
+    told = "; ".join(f"{name}: {what}" for name, what in TARGETS.items())
+    parser.add_argument("--to", choices=list(TARGETS), required=True, help=told)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the files (export/NAME)")
+    parser.add_argument("--name", help="of files and functions (the scheme's)")
+    parser.add_argument("--json", action="store_true", help="print files and costs as JSON")
+    parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="c: recorded decisions (4096)")
+    parser.add_argument("--duration-s", type=float, metavar="S", help="c: of each whole run (the link set's own)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exports. Returns 1 if the files are written and are not the same policy within what is allowed."""
+    from ccarena.policies import c_source
+    from ccarena.run_folder import find_policy
+
+    file = find_policy(args.policy)
+    policy = artifact.load(file)
+    name = args.name or c_source.identifier(str(policy.document.get("name", "policy")))
+    folder = args.out or Path("export", name)
+    if args.to == "onnx":
+        refuse(args, ("decisions", "duration_s"), "with --to onnx, which changes nothing that they measure")
+        from ccarena.policies.onnx import export
+
+        path = folder / f"{name}.onnx"
+        export(policy, path)
+        return _tell(args.json, {"files": _sizes([path]), "problems": []})
+    from ccarena.eval.parity.command import parity
+    from ccarena.eval.parity.observations import record
+
+    written = c_source.write(policy, record(policy, c_source.VECTORS).rows, folder, name)
+    figures = parity(file, args.decisions, duration_s=args.duration_s)
+    home = next(home for home in figures["homes"] if home["home"] == "rust-integer")
+    told = {
+        "files": _sizes(written),
+        "agreement": home["agreement"],
+        "decisions": figures["decisions"],
+        "scenarios": figures["scenarios"],
+        "problems": figures["problems"],
+        "missing": figures["missing"],
+    }
+    return _tell(args.json, told)
+
+
+def _sizes(files: list[Path]) -> dict[str, int]:
+    return {str(path): path.stat().st_size for path in files}
+
+
+def _tell(as_json: bool, told: dict[str, Any]) -> int:
+    if as_json:
+        print(json.dumps(told, indent=1))
+        return 1 if told["problems"] else 0
+    for path, size in told["files"].items():
+        print(f"{path}: {size:,} bytes")
+    if "agreement" in told:
+        print(f"the same action in {100 * told['agreement']:.2f} % of {told['decisions']} recorded decisions")
+        runs = told["scenarios"]
+        print(
+            f"return lost over {runs['scenarios']} whole runs: {100 * runs['lost']:.3f} %"
+            if runs
+            else "return lost: not known, because the reward cannot be computed from what a run reports"
+        )
+        for home, reason in told["missing"].items():
+            print(f"not tried here: {home}: {reason}")
+    for problem in told["problems"]:
+        print(f"PROBLEM: {problem}")
+    return 1 if told["problems"] else 0
