@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,9 @@ def search(record: TrainConfig, spec: Spec, threads: int, progress: Progress | N
         found.append(kind())
         if progress is not None:
             progress(len(found), len(kinds))
-    return found
+    # A policy may have found other parameters than these, with which the rules were.
+    start = spec.values(record.params)
+    return [replace(rule, params={**start, **rule.params}) if rule.found else rule for rule in found]
 
 
 Score = Callable[[Sequence[Candidate]], list[float]]

@@ -193,8 +193,8 @@ def test_the_plot_has_a_panel_per_group_and_a_mark_per_run(one_link: None, tmp_p
     outcome = ccarena.evaluate("cubic", "copa", link_sets=["constant"], seeds=2)
     (drawn,) = outcome.plot(tmp_path / "plot.html").sections[0].blocks
     runs = [trace for chart in drawn.charts for trace in chart.traces if trace["text"] != ["median"]]
-    expected = {"CUBIC": 2, "copa": 2, "best fixed window": 2, "one-RTT-late oracle": 2}
-    assert {trace["name"]: len(trace["x"]) for trace in runs} == expected
+    marks = {"CUBIC": 2, "copa": 2, BEST_WINDOW: 2, "one-RTT-late oracle": 2}
+    assert {trace["name"]: len(trace["x"]) for trace in runs} == marks
     assert (tmp_path / "plot.html").is_file()
 
 
