@@ -187,6 +187,7 @@ class Bridge:
 
     def __init__(self, program: Path) -> None:
         self.program = program
+        self.started: list[subprocess.Popen[bytes]] = []
         self.before = self.objects()
 
     def objects(self) -> dict[str, int]:
@@ -200,7 +201,9 @@ class Bridge:
             raise Broken(f"{' '.join(words)}: {done.stderr.strip()}")
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([self.program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([self.program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.started = [old for old in self.started if old.poll() is None] + [process]
+        return process
 
     def kill_a_loader(self, after_s: float) -> None:
         """One that is attaching, or is about to find that somebody has."""
@@ -234,10 +237,12 @@ def pages(pid: int) -> int:
 
 @contextmanager
 def detached(bridge: Bridge) -> Iterator[None]:
-    """Leaves nothing attached, whatever fails."""
+    """Leaves nothing attached and nothing running, whatever fails."""
     try:
         yield
     finally:
+        for process in bridge.started:
+            kill(process)
         if PINS.exists():
             subprocess.run([bridge.program, "detach"], check=False, capture_output=True)
 
@@ -371,7 +376,8 @@ def main() -> int:
     print(
         f"{outcome.rounds} rounds in {time.monotonic() - begun:.0f} s: {outcome.daemons_killed} daemons, "
         f"{outcome.loaders_killed} loaders and {outcome.clients_killed} clients killed; {outcome.flows} flows, longest "
-        f"stall {outcome.longest_stall_ms:.0f} ms; daemon {min(sizes)} to {max(sizes)} pages; nothing left"
+        f"stall {outcome.longest_stall_ms:.0f} ms; daemon {min(sizes, default=0)} to {max(sizes, default=0)} pages; "
+        "nothing left"
     )
     return 0
 
