@@ -35,7 +35,6 @@ fn scenario(service: ServiceSpec, queue: Limit, delay_ms: u64, flows: usize, sch
 
 /// Seconds of computing by this thread, since the machine may be shared; seconds of the clock where the system does not
 /// say.
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn now() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let computed = text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).map(Duration::from_nanos);

@@ -1,4 +1,4 @@
-//! The same seed gives the same bytes, from one version of the simulator to the next: every scheme with every queue
+//! The same seed gives the same bytes, from one version of the simulator to the next: each of many schemes with every queue
 //! discipline, on paths, with applications and transport options that are drawn for each.
 //!
 //! A change of the model records them anew and says which fix changed them; one that is to be faster changes none:
@@ -16,6 +16,30 @@ use serde_json::{Value, json};
 
 /// Draws of everything else, per scheme and discipline.
 const ROUNDS: u64 = 2;
+
+/// The schemes, competitors among them: a list of its own, so that a new scheme changes no recorded run.
+const SCHEMES: [&str; 20] = [
+    "acct",
+    "aurora",
+    "bbr",
+    "bbr3",
+    "copa",
+    "cubic",
+    "ewtcp",
+    "fixed",
+    "hercules",
+    "hyvar",
+    "illinois",
+    "ledbat",
+    "multcp",
+    "orca",
+    "reno",
+    "vegas",
+    "vivace",
+    "vivace-hercules",
+    "wcc-ai",
+    "wcc-md",
+];
 
 /// Pseudo-random choices, the same everywhere.
 struct Draw(u64);
@@ -134,17 +158,16 @@ fn queues() -> Vec<Value> {
     queues
 }
 
-fn document(scheme: usize, queue: &Value, draw: &mut Draw) -> Value {
-    let schemes = all_schemes();
+fn document(scheme: &'static str, queue: &Value, draw: &mut Draw) -> Value {
     let links: Vec<Value> = (0..3).map(|_| draw.link(queue)).collect();
     let others = draw.one(&[0, 1, 1, 2, 6]);
     let flows: Vec<Value> = (0..=others)
         .map(|i| {
-            let scheme = schemes[if i == 0 { scheme } else { next(&mut draw.0) as usize % schemes.len() }];
+            let scheme = if i == 0 { scheme } else { draw.one(&SCHEMES) };
             let mut flow = draw.flow();
-            flow["scheme"] = json!(scheme.name);
-            if scheme.learned {
-                flow["policy"] = json!({"constant": if scheme.name == "acct" { 3.0 } else { -0.2 }});
+            flow["scheme"] = json!(scheme);
+            if all_schemes().iter().any(|s| s.name == scheme && s.learned) {
+                flow["policy"] = json!({"constant": if scheme == "acct" { 3.0 } else { -0.2 }});
             }
             flow
         })
@@ -156,11 +179,11 @@ fn document(scheme: usize, queue: &Value, draw: &mut Draw) -> Value {
 fn the_same_seed_gives_the_bytes_that_it_gave() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/digests.json");
     let (mut found, mut documents) = (BTreeMap::new(), BTreeMap::new());
-    for (index, scheme) in all_schemes().iter().enumerate() {
+    for scheme in SCHEMES {
         for queue in queues() {
             for round in 0..ROUNDS {
-                let name = format!("{} {queue} {round}", scheme.name);
-                let document = document(index, &queue, &mut Draw(digest(name.bytes())));
+                let name = format!("{scheme} {queue} {round}");
+                let document = document(scheme, &queue, &mut Draw(digest(name.bytes())));
                 let hash = digest(fingerprint(run(&document, u64::MAX)).into_bytes());
                 found.insert(name.clone(), format!("{hash:016x}"));
                 documents.insert(name, document);
