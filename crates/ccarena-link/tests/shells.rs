@@ -58,7 +58,8 @@ fn a_log_accounts_for_every_packet() {
     let left = count(|k| u64::from(matches!(k, EventKind::Departure { .. })));
     let dropped = count(|k| if let EventKind::Drop { packets, .. } = k { *packets } else { 0 });
     assert!(dropped > 0, "TCP fills a queue of 10 packets");
-    assert_eq!(arrived, left + dropped);
+    let waiting = arrived - left - dropped;
+    assert!(waiting <= 10, "{waiting} packets neither left nor were dropped; the queue held at most 10 in the end");
     assert!(left * 1500 > SENT_BYTES as u64);
     let opportunities = read.events.iter().filter(|e| matches!(e.kind, EventKind::Opportunity { .. }));
     let times: Vec<u64> = opportunities.map(|e| e.time_ms).collect();

@@ -107,7 +107,7 @@ fn a_policy_is_inferred_in_integers_where_that_is_said() {
     };
     assert_eq!(given(json!({"integer": 3})), ".integer: got 3; expected the path of a policy artifact");
     let both = given(json!({"integer": "a", "constant": 1}));
-    assert!(both.ends_with("expected either `integer` or `constant`"), "{both}");
+    assert!(both.ends_with("expected one of `integer`, `constant` and `by`"), "{both}");
 }
 
 #[test]
