@@ -88,6 +88,11 @@ pub struct Learned {
     pub truth: Vec<f32>,
 }
 
+/// A receiver's room in BDPs of the bottleneck's mean rate, and in packets at least: more than any queue of a training
+/// holds, and little enough for a candidate that doubles its window for ever to cost no more than any other.
+const MOST_BDPS: f64 = 16.0;
+const FEWEST: u32 = 4096;
+
 /// Trials over one source of scenarios, in a pool of threads.
 pub struct Trials {
     source: Source,
@@ -143,8 +148,8 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<V
         }
     }
     scenario.record.packets = true;
+    let flows = bounded(&mut scenario, files)?;
     let mut sim = Sim::new(&scenario, files, true)?;
-    let flows = sim.learners();
     let spec = flows.first().and_then(|&flow| sim.spec(flow));
     let spec = spec.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
     let mut learners = Vec::with_capacity(flows.len());
@@ -178,6 +183,21 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<V
     let mut out: Vec<Learned> = learners.into_iter().map(|(_, _, out)| out).collect();
     measure(&mut sim, &scenario, &flows, &mut out);
     Ok(out)
+}
+
+/// Gives the scenario's learners receivers with room for no more than [`MOST_BDPS`], and says which flows learn.
+fn bounded(scenario: &mut Scenario, files: &Files) -> Result<Vec<usize>, WorldError> {
+    let sim = Sim::new(scenario, files, true)?;
+    let (flows, end) = (sim.learners(), Time(scenario.duration.0));
+    for &flow in &flows {
+        let running = &sim.flows()[flow];
+        let capacity = |link: &u32| sim.links()[*link as usize].capacity_bytes(Time::ZERO, end);
+        let bytes = running.path.iter().map(capacity).min().unwrap_or(0);
+        let share = running.base_rtt.as_secs_f64() / scenario.duration.as_secs_f64();
+        let most = (MOST_BDPS * bytes as f64 * share / 1500.0) as u32;
+        scenario.flows[flow].receive_window.get_or_insert(most.max(FEWEST));
+    }
+    Ok(flows)
 }
 
 /// Has `decider` answer for a flow.
