@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from ccarena.errors import ConfigError
@@ -29,10 +30,11 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Make the folder if need be and try a file in it: what is run for it afterwards is not lost.
+    """Try a file in the folder, made if need be and then removed: what is run for it afterwards is not lost.
 
     Raises ConfigError if it cannot be made or written to.
     """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -41,3 +43,7 @@ def check_writable(folder: Path) -> None:
         raise ConfigError(
             f"{folder}: cannot write there: {error.strerror}; nothing was run: give another folder with --out"
         ) from error
+    finally:
+        for made in missing:
+            with suppress(OSError):
+                made.rmdir()

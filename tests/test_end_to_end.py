@@ -152,7 +152,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_keeps_the_checkpoint(small_disk: Path, whole: dict[str, bytes]) -> None:
     run = small_disk / "run"
     process = start(*LONG, "--out", str(run))
-    wait_for(run / checkpoint.NAME, process)
+    wait_for(run / checkpoint.PREVIOUS, process)
     filler = small_disk / "filler"
     with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
         while True:

@@ -28,7 +28,7 @@ def test_it_trains_resumes_and_is_evaluated(name: str, tmp_path: Path, capsys: p
     first = load(tmp_path / "run" / "policy.safetensors")
     assert first.training["name"] == load(tmp_path / "run" / "policy.safetensors").training["name"]
     assert [each["kind"] for each in first.trained_on] == ["distribution"]
-    assert main(["train", "--config", record, "--out", out, "--resume", "--total-decisions", "1500"]) == 0
+    assert main(["train", "--out", out, "--resume", "--total-decisions", "1500"]) == 0
     assert load(tmp_path / "run" / "policy.safetensors").graph.tensors.keys() == first.graph.tensors.keys()
 
 

@@ -47,6 +47,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "train": {
         "--help": Case("train --print-config", "train --help"),
         "--config": more("train --print-config", "--config hyvar"),
+        "--leave-out": more("train --print-config", "--leave-out att"),
         "--resume": Case("train --print-config", "train --print-config --resume"),
         "--print-config": Case("train --resume", "train --resume --out run --print-config"),
     },
@@ -391,6 +392,11 @@ def key_cases() -> list[tuple[str, str]]:
         "algorithm.discount_unit_s": "--algorithm PPO --algorithm.discount step",
         "eval.duration_s": "--eval.link_sets []",
         "eval.seeds": "--eval.link_sets []",
+        "eval.recordings": "--eval.link_sets []",
+        "rules.links": "--eval.link_sets []",
+        "rules.law": "--rules.links 0",
+        "rules.law_action": "--rules.links 0",
+        "rules.law_candidates": "--rules.links 0",
     }
     keys = [key for keys, _, _ in RULES for key in keys]
     return [(key, makes.get(key, "--validation.kinds []")) for key in keys]
@@ -398,7 +404,8 @@ def key_cases() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("key", "makes"), key_cases())
 def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) -> None:
-    value = {"schemes": "[reno]", "presets": "[lte-bus]", "traces": "[]", "policy": "best"}.get(key.split(".")[-1], "1")
+    values = {"schemes": "[reno]", "presets": "[lte-bus]", "traces": "[]", "policy": "best", "recordings": "[]"}
+    value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")
     given = f"train {makes} --{key} {value}"
     assert cli.main([*shlex.split(given), "--print-config"]) == 2
     assert f"{key} has no effect, because" in capsys.readouterr().err

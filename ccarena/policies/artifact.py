@@ -23,7 +23,7 @@ from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
 from ccarena.policies.contract import Contract, FloatArray, Normalisation
 from ccarena.policies.graph import Graph, run
-from ccarena.run_folder import find_policy
+from ccarena.run_folder import SHIPPED, find_policy
 
 FORMAT = "2"
 _NORMALISATION = "normalisation."
@@ -177,7 +177,12 @@ def load_policy(policy: str | os.PathLike[str]) -> Artifact:
 
 
 def count_test(path: Path) -> None:
-    """Counts in the artifact at `path` that the tested links were opened for it once more, if it can be written."""
+    """Counts in the artifact at `path` that the tested links were opened for it once more, if it can be written.
+
+    Shipped policies stay as they are.
+    """
+    if SHIPPED in path.resolve().parents:
+        return
     policy = load(path)
     with contextlib.suppress(PolicyError):
         replace(policy, tests=policy.tests + 1).save(path)

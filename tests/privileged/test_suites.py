@@ -43,12 +43,6 @@ kernel:
 """
 
 
-@pytest.fixture(autouse=True)
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Starting a browser for each figure takes seconds."""
-    monkeypatch.setattr("ccarena.eval.reproduce.figures.draw", lambda *_: [])
-
-
 def test_a_suite_runs_on_linux_tcp(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, out = tmp_path / "mine.yaml", tmp_path / "out"
     file.write_text(SUITE.replace("DURATION", "3"), "utf-8")

@@ -176,7 +176,7 @@ def evaluate(
         )
         trainings = [read_progress(policy.parent / PROGRESS) for policy in policies]
         labels = result.policies
-        for policy in policies:
+        for policy in policies if over is None else ():
             count_test(policy)
         verdicts = {
             label: judge(result.of_policy(label), training) for label, training in zip(labels, trainings, strict=True)

@@ -77,7 +77,7 @@ def test_heuristics_alone(one_link: None, tmp_path: Path) -> None:
 
 def test_heuristics_with_parameters_stand_beside_those_without(one_link: None) -> None:
     outcome = ccarena.evaluate("vegas", "vegas:alpha=20:beta=40", link_sets=["slides"], seeds=1, duration_s=2.0)
-    assert outcome.evaluation.schemes() == ["vegas", "vegas:alpha=20:beta=40", ORACLE]
+    assert outcome.evaluation.schemes() == ["vegas", "vegas:alpha=20:beta=40", BEST_WINDOW, ORACLE]
     shy, bold = outcome.columns("rows")["queueing_delay_mean_ms"][:2]
     assert bold > shy
     with pytest.raises(ConfigError, match=r'entry "vegas:alfa=2".*alfa'):
