@@ -37,7 +37,7 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], 
     width = _width()
     cells = [[row[i] for row in rows] for i in range(len(head))]
     natural = [max(_least(head[i], cells[i], i < left, 10**6)) for i in range(len(head))]
-    width = max(width or sum(natural) + _GAP * len(head), len(title), 20)
+    width = max(width or max(sum(natural) + _GAP * len(head), len(title)), 20)
     console = Console(highlight=False, width=width)
     preferred, least = (
         [min(_least(head[i], cells[i], i < left, narrowest)) for i in range(len(head))]
@@ -48,7 +48,7 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], 
     widths = least if fits_least or sum(preferred[:left]) + _GAP * left + figures > width else preferred
     for number, block in enumerate(_blocks(widths, left, width)):
         shown = _grown([widths[i] for i in block], [natural[i] for i in block], width - _GAP * (len(block) - 1))
-        console.print(_table(title if number == 0 else f"{title}, continued", head, rows, left, block, shown))
+        console.print(_table(title if number == 0 else "continued", head, rows, left, block, shown))
 
 
 def _width() -> int | None:

@@ -23,7 +23,9 @@ def test_every_number_of_a_table_is_shown_whole(
         for g in (1, 2)
         for s in (1, 2)
     ]
-    print_table("what it is", head, rows, left=2)
+    print_table(
+        "what it is, and of how many seeds, which is longer than most terminals are wide, " * 2, head, rows, left=2
+    )
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= columns
     assert {cell for row in rows for cell in row[2:]} <= set(out.split())
