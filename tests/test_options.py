@@ -111,6 +111,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--seeds": more("reproduce hercules/capacity", "--seeds 3"),
         "--out": more("reproduce hercules/capacity", "--out elsewhere"),
         "--policy": more("reproduce hercules/capacity", "--policy absent"),
+        "--traces": more("reproduce pilot/cellular", "--traces up.trace"),
         "--jobs": more("reproduce hercules/capacity", "--jobs 1"),
         "--json": more("reproduce --list", "--json"),
         "--write-docs": more("reproduce", "--write-docs page.md"),
