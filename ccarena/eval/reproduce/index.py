@@ -73,7 +73,7 @@ def write_index(out: Path, results: Sequence[Result]) -> Path:
             cells = [Cell(str(counts[s]), SHADES.get(s, "unknown") if counts[s] else "plain") for s in states]
             rows.append([first, *([Cell(result.policies)] if several else []), Cell(digest["title"]), *cells])
         head = ["suite", *(["policies"] if several else []), "what", *states]
-        table = Table(head, rows, words=len(head) - len(states))
+        table = Table(head, rows, words=len(head))
         sections.append(Section(about.get(paper, {}).get("title", paper), "", [table]))
     for suite, names, compared in side_by_side(results):
         shown = [
@@ -81,7 +81,9 @@ def write_index(out: Path, results: Sequence[Result]) -> Path:
             for row in compared
         ]
         lead = "What was measured with each policy, in brackets 95 % intervals over seeds."
-        sections.append(Section(f"Policies side by side: {suite}", lead, [Table(["claim", *names], shown)]))
+        sections.append(
+            Section(f"Policies side by side: {suite}", lead, [Table(["claim", *names], shown, words=1 + len(names))])
+        )
     claims = sum(total.values())
     others = ", ".join(f"{state}: {count}" for state, count in total.items() if state != "holds" and count)
     text = f"{total.get('holds', 0)} of {claims} claims hold" + (f" ({others})" if others else "")
@@ -94,7 +96,11 @@ def write_index(out: Path, results: Sequence[Result]) -> Path:
         title="Suites and their claims",
         kind="reproduction",
         lead="Every suite that was run into this folder, with how many of its claims hold. Its name leads to its page.",
-        facts={"Suites": str(len(results)), "Claims": str(claims), "Software": software},
+        facts={
+            "Suites": str(len({name_of(result.digest) for result in results})),
+            "Claims": str(claims),
+            "Software": software,
+        },
         findings=findings,
         sections=sections,
     )
