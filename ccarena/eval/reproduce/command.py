@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ccarena import measurements
+from ccarena import executors, measurements
 from ccarena.arguments import Unused, refuse
 from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
@@ -25,13 +25,15 @@ SHOWN_FAILURES = 10
 
 
 UNUSED = (
+    *executors.UNUSED,
+    Unused(("jobs",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
     Unused(
-        ("suites", "all", "backend", "quick", "seeds", "out", "policy", "traces", "jobs", "write_docs"),
+        ("suites", "all", "backend", "quick", "seeds", "out", "policy", "traces", "jobs", "executor", "write_docs"),
         lambda args: args.list,
         "beside --list",
     ),
     Unused(
-        ("backend", "quick", "seeds", "policy", "traces", "jobs", "json"),
+        ("backend", "quick", "seeds", "policy", "traces", "jobs", "executor", "json"),
         lambda args: args.write_docs is not None and not args.all and not args.suites,
         "beside --write-docs alone, which runs nothing",
     ),
@@ -82,6 +84,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "folders for all in them; NAME=TRACE calls it NAME",
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; kernel: 1)")
+    executors.add_options(parser)
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
     parser.add_argument(
         "--write-docs",
@@ -161,13 +164,14 @@ def _reproduce(
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
     jobs = 1 if args.backend == KERNEL else args.jobs or os.cpu_count() or 1
+    executor = executors.of_options(args, executors.Processes(jobs, runner.PRELOAD))
     failures: list[runner.Failure] = []
     digests = []
     with runner.progress([run for of_suite in expanded for run in of_suite]) as progress:
         for one, of_suite in zip(loaded, expanded, strict=True):
             folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
             with Journal(folder) as journal:
-                failed = runner.execute(of_suite, journal, folder, jobs, progress)
+                failed = runner.execute(of_suite, journal, folder, executor, progress)
                 failures += failed
                 rows = [journal.rows[run.key] for run in of_suite if run.key in journal.rows]
                 judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
