@@ -112,6 +112,14 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--backend": more(RANKED, "--backend kernel", whole=True),
         "--json": more(RANKED, "--json", whole=True),
     },
+    "leaderboard page": {
+        "out": Case("leaderboard page a --store results.db", "leaderboard page b --store results.db"),
+        "--store": Case("leaderboard page a --store results.db", "leaderboard page a --store absent.db"),
+    },
+    "leaderboard serve": {
+        "--port": more("leaderboard serve", "--port 0"),
+        "--store": more("leaderboard serve", "--store other.db"),
+    },
     "leaderboard export": {
         "out": Case(f"{EXPORTED} a.csv", f"{EXPORTED} b.csv", whole=True),
         "--store": Case(f"{EXPORTED} a.csv", f"{EXPORTED} a.csv --store absent.db", whole=True),
@@ -295,6 +303,8 @@ STANDING_IN = (
     "ccarena.eval.compete.command.compete",
     "ccarena.eval.leaderboard.command.run_board",
     "ccarena.eval.leaderboard.exchange.take",
+    "ccarena.eval.leaderboard.command.serve",
+    "ccarena.eval.leaderboard.command.write_site",
     "ccarena.eval.fidelity.command.fidelity",
     "ccarena.eval.fidelity.live.live",
     "ccarena.eval.reproduce.runner.execute",

@@ -14,7 +14,10 @@ from ccarena.eval.leaderboard import exchange
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, ranking_of
 from ccarena.eval.leaderboard.run import run as run_board
+from ccarena.eval.leaderboard.serve import serve
+from ccarena.eval.leaderboard.site import write_site
 from ccarena.eval.leaderboard.store import DEFAULT, Store
+from ccarena.files import check_writable
 from ccarena.plain_data import plain
 from ccarena.terminal import print_table, progress_bar
 
@@ -54,6 +57,12 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"whose results ({SIM})")
     sub.add_argument("--json", action="store_true", help="print the whole ranking as JSON instead of a table")
 
+    sub = action("page", "write the leaderboard as pages that need no network")
+    sub.add_argument("out", type=Path, metavar="DIR", help="folder; open its index.html")
+
+    sub = action("serve", "show the leaderboard's pages over the store, as they are now; nothing can be changed")
+    sub.add_argument("--port", type=int, default=8311, help="on this machine alone (8311; 0 for any free one)")
+
     sub = action("export", "write every run as a table: .csv or .parquet, and .json beside it for what the rows name")
     sub.add_argument("out", type=Path, metavar="FILE", help="such as results.csv")
 
@@ -67,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action is None:
         args.leaderboard_parser.print_help()
         return 0
-    actions = {"run": _run, "rank": _rank, "export": _export, "import": _import}
+    actions = {"run": _run, "rank": _rank, "page": _page, "serve": _serve, "export": _export, "import": _import}
     return actions[args.action](args)
 
 
@@ -93,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
     if done.invalid:
         print(f"{done.invalid:,} runs are INVALID, because the emulator was late: they count nowhere; run this again")
     with Store(args.store, read_only=True) as store:
-        _print(store, store.ranking() or {}, OVERALL)
+        _print(store, store.group(OVERALL), OVERALL, args.backend)
     return 0
 
 
@@ -108,7 +117,20 @@ def _rank(args: argparse.Namespace) -> int:
         if args.json:
             print(json.dumps(plain(ranking), indent=1))
             return 0
-        _print(store, ranking, args.group)
+        _print(store, ranking["groups"][args.group], args.group, args.backend)
+    return 0
+
+
+def _page(args: argparse.Namespace) -> int:
+    check_writable(args.out)
+    with Store(args.store, read_only=True) as store:
+        files = write_site(store, args.out)
+    print(f"wrote {files} files; open {args.out / 'index.html'}")
+    return 0
+
+
+def _serve(args: argparse.Namespace) -> int:
+    serve(args.store, args.port, lambda url: print(f"serving {args.store} at {url} (Ctrl-C ends it)", flush=True))
     return 0
 
 
@@ -130,11 +152,10 @@ def _import(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(store: Store, ranking: dict[str, Any], group: str) -> None:
-    entrants = {entrant["id"]: entrant for entrant in store.entrants()}
-    found = ranking.get("groups", {}).get(group)
+def _print(store: Store, found: dict[str, Any] | None, group: str, backend: str) -> None:
     if found is None:
         return
+    entrants = {entrant["id"]: entrant for entrant in store.entrants()}
     head = ("entrant", "rank", "track", "score [95 %]", "note")
     cells = []
     for row in found["rows"]:
@@ -142,4 +163,4 @@ def _print(store: Store, ranking: dict[str, Any], group: str) -> None:
         interval = f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
         why = f"not ranked: {row['why']}" if row["why"] and entrant["kind"] != "control" else row["why"]
         cells.append([entrant["label"], str(row["rank"] or "–"), entrant["track"], interval, why])
-    print_table(f"{group}, backend {ranking['backend']}: ranks are within a track", head, cells, left=5)
+    print_table(f"{group}, backend {backend}: ranks are within a track", head, cells, left=5)

@@ -22,7 +22,7 @@ from ccarena.envs.spec import Spec
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
 from ccarena.eval.compete.entrants import parse_entry
 from ccarena.eval.heldout import rules as without_learning
-from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE
+from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.links import Sender
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard.links import BoardTrace
@@ -33,10 +33,22 @@ from ccarena.run_folder import POLICY, find_policy, shipped
 from ccarena.schemes import heuristics
 from ccarena.traces.held_out import derives_from
 
-__all__ = ["ASSISTED", "END_TO_END", "REFERENCE", "Entrant", "default_schemes", "line_up", "policy_files", "rules_of"]
+__all__ = [
+    "ASSISTED",
+    "END_TO_END",
+    "LATE",
+    "REFERENCE",
+    "Entrant",
+    "default_schemes",
+    "line_up",
+    "policy_files",
+    "rules_of",
+]
 
 END_TO_END, ASSISTED, REFERENCE = TRACKS = ("end to end", "router-assisted", "reference")
 """The tracks; a reference is computed with knowledge that no sender has, and has no rank."""
+LATE = "one RTT late"
+"""The control that knows capacity one round trip late (`ccarena.eval.heldout.oracle`)."""
 LAW = "pilot=0"
 """The tuned law without a network that comes with the package."""
 LAW_TUNED_ON = (
@@ -76,7 +88,7 @@ class Entrant:
     @property
     def computed(self) -> bool:
         """Whether it is derived from each link's capacity instead of being run as a scheme."""
-        return self.label in (ORACLE, BEST_WINDOW)
+        return self.label in (LATE, BEST_WINDOW)
 
     def seen(self, trace: BoardTrace) -> bool:
         """Whether it was trained on this trace, on its recording, or on what was fitted to the same recording."""
@@ -127,7 +139,7 @@ def line_up(
         Entrant(
             BEST_WINDOW, "control", REFERENCE, _digest({"computed": "best window 1"}), Sender(BEST_WINDOW, "fixed")
         ),
-        Entrant(ORACLE, "control", REFERENCE, _digest({"computed": "one RTT late 1"}), Sender(ORACLE, "fixed")),
+        Entrant(LATE, "control", REFERENCE, _digest({"computed": "one RTT late 1"}), Sender(LATE, "fixed")),
     ]
     labels = [entrant.label for entrant in out]
     for label in labels:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ccarena.eval.metrics import FIGURES, Figure
 
-__all__ = ["BETTER_LOW", "DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "score_of"]
+__all__ = ["DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "heading", "score_of"]
 
 SCORE = "score"
 """By which ranks are."""
@@ -22,8 +22,6 @@ MEETING = (
 )
 """Of a flow beside another: means over both orders of starting."""
 STORED = tuple(dict.fromkeys((*SOLO, *MEETING)))
-BETTER_LOW = frozenset(name for name in STORED if "delay" in name or "harm" in name) | {"loss_share"}
-"""Figures of which less is better."""
 _OWN = {
     SCORE: Figure(
         "Score",
@@ -44,6 +42,12 @@ _OWN = {
 }
 DEFINITIONS: Mapping[str, Figure] = {name: _OWN.get(name) or FIGURES[name] for name in (*STORED, "cpu_ns")}
 """Title, unit, digits and definition of each."""
+
+
+def heading(figure: str) -> str:
+    """A figure's title with its unit; a share needs none."""
+    about = DEFINITIONS[figure]
+    return about.title if about.unit == "share" else f"{about.title} ({about.unit})"
 
 
 def score_of(figures: Mapping[str, float], base_rtt_ms: float) -> float:

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena import backends
+from ccarena import backends, traces
 from ccarena.eval import metrics
 from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.compete.entrants import Entrant as Competitor
 from ccarena.eval.compete.matches import Plan, compete
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluate import best_window
-from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE
+from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.leaderboard.cells import MEETING as TOGETHER
 from ccarena.eval.leaderboard.cells import Cell, Measured
-from ccarena.eval.leaderboard.entrants import Entrant
+from ccarena.eval.leaderboard.entrants import LATE, Entrant
 from ccarena.eval.leaderboard.figures import MEETING, SCORE, SOLO, score_of
 from ccarena.eval.leaderboard.links import Place
 
@@ -82,7 +82,7 @@ def _alone(task: Task) -> list[Measured]:
         if cell.entrant.computed and capacity is None:
             probe = backends.simulate(held_out.scenario(link, held_out.heuristic("reno")))
             capacity = np.asarray(probe["links"][0]["capacity_mbps"], dtype=np.float64)
-        if cell.entrant.label == ORACLE:
+        if cell.entrant.label == LATE:
             assert capacity is not None
             out.append(_one_rtt_late(cell, link, capacity, task.series))
             continue
@@ -99,7 +99,7 @@ def _alone(task: Task) -> list[Measured]:
 def _of_run(
     cell: Cell, link: held_out.Link, result: dict[str, Any], capacity: NDArray[np.float64], series: bool
 ) -> Measured:
-    opportunities_ms = held_out.trace_opportunities_ms(link)
+    opportunities_ms = _opportunities_ms(link)
     all_figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
     all_figures["capacity_mbps"] = float(capacity.mean())
     all_figures[SCORE] = score_of(all_figures, link.base_rtt_ms)
@@ -117,6 +117,13 @@ def _of_run(
         validity.get("lateness_p99_ms"),
         over_time,
     )
+
+
+def _opportunities_ms(link: held_out.Link) -> NDArray[Any] | None:
+    """Delivery opportunities in ms from the start of the run, of a trace or a preset; None of a link with a rate."""
+    if link.service["type"] == "cellular":
+        return traces.generate(link.service["preset"], link.duration_s, link.service["seed"])
+    return held_out.trace_opportunities_ms(link)
 
 
 def _one_rtt_late(cell: Cell, link: held_out.Link, capacity: NDArray[np.float64], series: bool) -> Measured:

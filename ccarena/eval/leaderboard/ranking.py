@@ -21,13 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.eval.leaderboard.figures import SCORE, SOLO
 from ccarena.eval.leaderboard.links import CLASSES
 from ccarena.traces.held_out import derives_from
 
-__all__ = ["OVERALL", "UNSEEN", "Row", "groups_of", "rank", "seen_by"]
+__all__ = ["OVERALL", "UNSEEN", "Row", "describe", "groups_of", "rank", "seen_by"]
 
 OVERALL, UNSEEN = "all traces", "traces that nobody was trained on"
 RESAMPLES = 1000
+LEAST_DELAY_MS = 0.1
+"""What is less counts as this in a logarithm."""
 LEAST_SCORE = 1e-4
 """A run that gets nothing through counts as this, so that it does not make a geometric mean zero by itself."""
 Floats = NDArray[np.float64]
@@ -60,7 +63,8 @@ def rank(
     """The ranking from `Store.scores`, `places` and `entrants`, as plain data.
 
     `groups` has by name the places, the rows (as `Row`) in the order of their scores, and, of those with a rank, `wins`
-    by pairs of entrants' numbers: the win probability of the first over the second. The same input gives the same.
+    by pairs of entrants' numbers: the win probability of the first over the second, in groups of
+    several traces. The same input gives the same.
     """
     rows = np.array(list(scores), dtype=[("place", int), ("entrant", int), ("seed", int), ("score", float)])
     ran = set(rows["place"].tolist())
@@ -69,6 +73,36 @@ def rank(
     for name, group in groups_of(known, entrants).items():
         out["groups"][name] = _rank_group(rows, group, entrants, seed)
     return out
+
+
+def describe(ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]]) -> None:
+    """Adds to each row of a `ranking` the `figures` of its entrant, means over the group's places, and its `mark`.
+
+    A mark is where it stands against delay: the natural logarithm of the mean queueing delay in ms, the utilisation,
+    and the variances and covariance of the two means over traces: `[x, y, xx, xy, yy]`. `means` are the store's.
+    """
+    of: dict[int, dict[int, Mapping[str, Any]]] = {}
+    for mean in means:
+        of.setdefault(int(mean["entrant"]), {})[int(mean["place"])] = mean
+    for group in ranking["groups"].values():
+        for row in group["rows"]:
+            mine = [each for place in group["places"] if (each := of.get(row["entrant"], {}).get(place)) is not None]
+            row["figures"] = {name: _mean([each[name] for each in mine]) for name in SOLO if name != SCORE}
+            row["mark"] = _mark([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(f"{math.fsum(known) / len(known):.5g}") if known else None
+
+
+def _mark(points: Sequence[tuple[float | None, float | None]]) -> list[float]:
+    at = np.array([(math.log(max(x, LEAST_DELAY_MS)), y) for x, y in points if x is not None and y is not None])
+    if not len(at):
+        return []
+    spread = np.cov(at.T) / len(at) if len(at) > 1 else np.zeros((2, 2))
+    found = (*at.mean(axis=0), spread[0, 0], spread[0, 1], spread[1, 1])
+    return [float(f"{value:.5g}") for value in found]
 
 
 def groups_of(
@@ -136,6 +170,7 @@ def _rank_group(
         for k in np.argsort(-means, kind="stable").tolist()
     ]
     compared = [k for k in range(len(who)) if who[k]["kind"] != "control" or who[k]["beside"]]
+    compared = compared if len(set(traces.values())) > 1 else []
     wins = [[int(who[i]["id"]), int(who[j]["id"]), _wins(table, i, j)] for i in compared for j in compared if i < j]
     return {"places": list(traces), "rows": [row.plain() for row in out], "wins": wins}
 

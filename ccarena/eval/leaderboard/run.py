@@ -18,7 +18,7 @@ from ccarena.eval.leaderboard.cells import Cell, Measured, cells_of
 from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
 from ccarena.eval.leaderboard.measure import Task, measure, tasks_of
-from ccarena.eval.leaderboard.ranking import rank
+from ccarena.eval.leaderboard.ranking import describe, rank
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.policies import artifact
 from ccarena.terminal import Progress
@@ -116,7 +116,9 @@ def run(
 
 def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:
     """The ranking of everything in a store that was run on a backend."""
-    return {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
+    ranking = {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
+    describe(ranking, store.means(backend=backend))
+    return ranking
 
 
 def _in_threads(threads: int) -> Callable[[Sequence[Task]], Iterator[list[Measured]]]:

@@ -34,7 +34,8 @@ __all__ = ["DEFAULT", "OWN", "Store", "machine"]
 DEFAULT = "runs/leaderboard/results.db"
 OWN = "own"
 """The origin of runs of this store's machines; imported ones have the name of what they came from."""
-_RANKING = "ranking"
+_RANKING = "ranking: "
+"""How the notes of a ranking begin; the rest is the group's name."""
 _WRITERS = 0xCCA
 """The lock of a PostgreSQL store."""
 _CHUNK = 500
@@ -224,17 +225,11 @@ class Store:
         query = query.order_by(table.c.score.desc()).limit(most) if most is not None else query
         return self._rows(query)
 
-    def runs_of(self, place: int, entrant: int, backend: str) -> list[dict[str, Any]]:
-        """The runs of one cell alone, by seed, invalid ones included, with `series` where it was kept."""
-        runs, courses = self._tables["runs"], self._tables["courses"]
-        query = (
-            self._sa.select(runs, courses.c.series)
-            .outerjoin(courses, courses.c.run == runs.c.id)
-            .where(runs.c.place == place, runs.c.entrant == entrant, runs.c.opponent.is_(None))
-            .where(runs.c.backend == backend)
-            .order_by(runs.c.seed)
-        )
-        return [{**row, "series": json.loads(row["series"]) if row["series"] else None} for row in self._rows(query)]
+    def runs_at(self, place: int, backend: str) -> list[dict[str, Any]]:
+        """The runs alone on a place, by entrant and seed, invalid ones included."""
+        runs = self._tables["runs"]
+        query = self._sa.select(runs).where(runs.c.place == place, runs.c.opponent.is_(None), runs.c.backend == backend)
+        return self._rows(query.order_by(runs.c.entrant, runs.c.seed))
 
     def courses_of(self, place: int, backend: str) -> dict[int, dict[str, Any]]:
         """What was kept over time on a place, by entrant."""
@@ -298,16 +293,28 @@ class Store:
         return new
 
     def ranking(self) -> dict[str, Any] | None:
-        """The ranking that was stored last."""
-        table = self._tables["notes"]
-        with self._engine.connect() as connection:
-            text = connection.scalar(self._sa.select(table.c.text).where(table.c.name == _RANKING))
-        return None if text is None else dict(json.loads(text))
+        """The ranking that was stored last, without its groups, whose `names` it has."""
+        return self._note(_RANKING)
+
+    def group(self, name: str) -> dict[str, Any] | None:
+        """One group of that ranking."""
+        return self._note(_RANKING + name)
 
     def keep_ranking(self, ranking: Mapping[str, Any]) -> None:
         """Store a ranking in the place of the last one."""
+        groups = ranking["groups"]
+        notes = {_RANKING: {**{k: v for k, v in ranking.items() if k != "groups"}, "names": list(groups)}}
+        notes |= {_RANKING + name: group for name, group in groups.items()}
+        table = self._tables["notes"]
         with self._writing() as connection:
-            self._upsert(connection, "notes", {"name": _RANKING, "text": json.dumps(ranking)}, ["name"])
+            connection.execute(table.delete().where(table.c.name.startswith(_RANKING)))
+            connection.execute(table.insert(), [{"name": name, "text": json.dumps(n)} for name, n in notes.items()])
+
+    def _note(self, name: str) -> dict[str, Any] | None:
+        table = self._tables["notes"]
+        with self._engine.connect() as connection:
+            text = connection.scalar(self._sa.select(table.c.text).where(table.c.name == name))
+        return None if text is None else dict(json.loads(text))
 
     def _rows(self, query: Any) -> list[dict[str, Any]]:
         with self._engine.connect() as connection:

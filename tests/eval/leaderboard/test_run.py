@@ -13,10 +13,10 @@ from boards import SMALL
 from ccarena import cli
 from ccarena.envs.domain import digest
 from ccarena.errors import ConfigError
-from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE
+from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard import measure as measuring
-from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, line_up
+from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, line_up
 from ccarena.eval.leaderboard.exchange import export, take
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import run
@@ -62,11 +62,11 @@ def test_what_was_finished_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_figures_make_sense(small: Path) -> None:
     with Store(str(small), read_only=True) as store:
         label = {entrant["id"]: entrant["label"] for entrant in store.entrants()}
-        ranking = store.ranking()
+        ranking = store.group(OVERALL)
         assert ranking is not None
-        rows = {label[row["entrant"]]: row for row in ranking["groups"][OVERALL]["rows"]}
+        rows = {label[row["entrant"]]: row for row in ranking["rows"]}
         assert rows["copa"]["score"] > rows["cubic"]["score"]
-        assert rows[ORACLE]["rank"] is None and rows[BEST_WINDOW]["rank"] is None
+        assert rows[LATE]["rank"] is None and rows[BEST_WINDOW]["rank"] is None
         for mean in store.means(alone=True):
             assert (
                 0 <= mean["score"] <= 1

@@ -50,12 +50,13 @@ def exercise(where: str) -> None:
             "invalid": 0,
             "cells": len({(c.place.name, c.entrant.label) for c in cells[:7]}),
         }
-        (one,) = store.runs_of(1, 1, "sim")[:1]
-        assert one["score"] == 0.5 and one["power"] is None and one["series"]["capacity_mbps"] == [2.0]
+        one = store.runs_at(1, "sim")[0]
+        assert one["score"] == 0.5 and one["power"] is None and store.courses_of(1, "sim")[1]["capacity_mbps"] == [2.0]
         assert {"scenario", "version", "machine", "backend"} <= {name for name, value in one.items() if value}
-        store.keep_ranking({"groups": {}})
-        store.keep_ranking({"groups": {"all": []}})
-        assert store.ranking() == {"groups": {"all": []}}
+        store.keep_ranking({"groups": {"old": {}}, "runs": 1})
+        store.keep_ranking({"groups": {"all": {"rows": []}}, "runs": 2})
+        assert store.ranking() == {"runs": 2, "names": ["all"]}
+        assert store.group("all") == {"rows": []} and store.group("old") is None
     with Store(where, read_only=True) as store:
         mean = next(m for m in store.means(alone=True) if m["runs"] > 1)
         assert mean["score"] == pytest.approx(0.5)

@@ -81,4 +81,4 @@ def upgrade() -> None:
     )
     op.create_index("means_of_an_entrant", "means", ["entrant", "opponent", "backend"])
     op.create_index("means_of_all_alone", "means", ["backend", "opponent", "score"])
-    op.create_table("notes", sa.Column("name", sa.String(64), primary_key=True), sa.Column("text", sa.Text))
+    op.create_table("notes", sa.Column("name", sa.Text, primary_key=True), sa.Column("text", sa.Text))
