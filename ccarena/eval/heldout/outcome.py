@@ -21,6 +21,7 @@ from ccarena.eval.heldout.page import repeat_commands
 from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
+from ccarena.executors import Executor
 from ccarena.files import check_writable, write_atomically
 from ccarena.pages import Page, Section, images
 from ccarena.policies.artifact import count_test
@@ -127,6 +128,7 @@ def evaluate(
     threads: int | None = None,
     progress: bool | Progress | None = None,
     out: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
 ) -> Outcome:
     """Run policies and heuristics side by side on links that training does not draw, and judge the policies.
 
@@ -146,6 +148,7 @@ def evaluate(
         progress: whether to show a progress bar on stderr (None: on a terminal), or a function that is called with the
             number of links done and their total.
         out: folder to write to, as `Outcome.write` does. It is tried before anything runs.
+        executor: who runs the links, such as `ccarena.executors.ray.OnRay()`; threads of this process if None.
 
     Raises ConfigError for arguments, PolicyError or TraceError for files that cannot be used, and in real time
     MachineError or RunnerError.
@@ -173,6 +176,7 @@ def evaluate(
             threads=threads or (1 if backend in REAL_TIME else 2),
             progress=bar,
             backend=backend,
+            executor=executor,
         )
         trainings = [read_progress(policy.parent / PROGRESS) for policy in policies]
         labels = result.policies

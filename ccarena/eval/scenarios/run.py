@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +18,7 @@ from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import CcarenaError, ConfigError, ScenarioError
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.scenarios.results import Results
+from ccarena.executors import Executor, Threads
 from ccarena.files import check_writable
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.given import PolicyLike, file_of
@@ -45,6 +46,7 @@ def run(
     threads: int | None = None,
     progress: bool | Progress | None = None,
     out: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
 ) -> Results:
     """Run one scenario or a list of them, each with every seed, and return their results.
 
@@ -66,6 +68,7 @@ def run(
         progress: whether to show a progress bar on stderr (None: on a terminal, for more than one run), or a function
             that is called with the number of runs done and their total.
         out: folder to write to, as `Results.write` does. It is tried before the first run starts.
+        executor: who runs them, such as `ccarena.executors.ray.OnRay()`; `threads` threads of this process if None.
 
     Raises ConfigError for arguments; ScenarioError, TraceError or PolicyError for what cannot be run, naming scenario
     and key; in real time MachineError or RunnerError.
@@ -86,24 +89,19 @@ def run(
             check_writable(Path(out))
         at_once = threads or (1 if backend in REAL_TIME else _cores())
         report = _progress(progress, len(planned), stack)
-        runs: list[Run] = []
-        pool = stack.enter_context(ThreadPoolExecutor(max_workers=min(at_once, len(planned))))
-        # The simulator releases the interpreter's lock, so that threads are enough to use every core.
-        futures = [pool.submit(_run, name, document, backend) for name, document in planned]
-        try:
-            for done, future in enumerate(futures, start=1):
-                runs.append(future.result())
-                report(done, len(futures))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    results = Results(tuple(runs))
+        runs: dict[int, Run] = {}
+        work = functools.partial(_run, backend=backend)
+        for done in stack.enter_context(closing((executor or Threads(at_once)).run(work, planned))):
+            runs[done.index] = done.result()
+            report(len(runs), len(planned))
+    results = Results(tuple(runs[index] for index in range(len(planned))))
     if out is not None:
         results.write(out)
     return results
 
 
-def _run(name: str, document: dict[str, Any], backend: str) -> Run:
+def _run(planned: tuple[str, dict[str, Any]], backend: str) -> Run:
+    name, document = planned
     try:
         result = backends.execute(document, backend)
     except CcarenaError as error:
