@@ -62,9 +62,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--backend",
         choices=BACKENDS,
         default=SIM,
-        help="sim: the simulator; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
+        help="sim: the simulator; over the emulated link, in real time, as root: kernel, Linux TCP; quic (sim)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (sim: 2, kernel: 1)")
+    parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (2; in real time 1)")
     executors.add_options(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")

@@ -12,7 +12,7 @@ from typing import Any
 
 from ccarena import executors, measurements
 from ccarena.arguments import Unused, refuse
-from ccarena.backends import BACKENDS, KERNEL, SIM
+from ccarena.backends import KERNEL, SIM
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.given_traces import GivenTrace, read_traces
 from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
@@ -53,7 +53,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--list", action="store_true", help="list the suites and leave")
     parser.add_argument(
         "--backend",
-        choices=BACKENDS,
+        choices=(SIM, KERNEL),
         default=SIM,
         help="sim: the simulator; kernel: suites with a `kernel` section, on Linux TCP over emulated links, in real "
         "time and one run after the other, as root (sim)",
