@@ -33,6 +33,7 @@ __all__ = [
     "ScenarioError",
     "TraceError",
     "TrainingError",
+    "WorkerError",
     "did_you_mean",
 ]
 
@@ -65,6 +66,10 @@ class ActionError(CcarenaError, ValueError):
 
 class TrainingError(CcarenaError):
     """Training cannot go on: a worker was lost, or losses or weights are no longer finite."""
+
+
+class WorkerError(CcarenaError):
+    """A piece of work killed the process that ran it, or the cluster was lost."""
 
 
 class TraceError(CcarenaError, ValueError):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ccarena import executors
 from ccarena.arguments import Unused
-from ccarena.backends import BACKENDS, SIM
+from ccarena.backends import BACKENDS, KERNEL, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval import given_traces
 from ccarena.eval.given_traces import add_options, of_options
@@ -20,6 +21,8 @@ __all__ = ["UNUSED", "add_parser", "run"]
 
 UNUSED = (
     *given_traces.UNUSED,
+    *executors.UNUSED,
+    Unused(("threads",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
     Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
     Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
 )
@@ -59,9 +62,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--backend",
         choices=BACKENDS,
         default=SIM,
-        help="sim: the simulator; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
+        help="sim: the simulator; over the emulated link, in real time, as root: kernel, Linux TCP; quic (sim)",
     )
-    parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (sim: 2, kernel: 1)")
+    parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (2; in real time 1)")
+    executors.add_options(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
 
@@ -71,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threads is not None and args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     over = of_options(args)
+    threads = args.threads or (1 if args.backend == KERNEL else 2)
     if args.scenario is not None:
         _scenario(args)
         return 0
@@ -86,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
         seeds=5 if args.seeds is None else args.seeds,
         duration_s=args.duration_s,
         backend=args.backend,
-        threads=args.threads,
         progress=True,
         out=out,
+        executor=executors.of_options(args, executors.Threads(threads)),
     )
     if args.json:
         print((out / EVALUATION).read_text("utf-8"), end="")
@@ -123,5 +128,6 @@ def _scenario(args: argparse.Namespace) -> None:
         seeds=args.seeds,
         duration_s=args.duration_s,
         threads=args.threads,
+        executor=None if args.executor == "local" else executors.of_options(args, executors.Threads(1)),
         as_json=args.json,
     )

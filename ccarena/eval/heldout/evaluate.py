@@ -2,16 +2,17 @@
 
 The same policy, link sets and seeds give the same `Evaluation` on any number of threads.
 
-With the backend `kernel` every run is real TCP over the emulated link, in real time. Its figures are computed by the
-same code. A run whose emulator was late stays in the rows, marked `valid: false`, and no mean, plot or expectation
-counts it.
+With the backend `kernel` or `quic` every run is real traffic over the emulated link, in real time. Its figures are
+computed by the same code. A run whose emulator was late stays in the rows, marked `valid: false`, and no mean, plot or
+expectation counts it.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link, Sender
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
+from ccarena.executors import Executor, Threads
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
 from ccarena.policies.record import record_of, scheme_of
@@ -43,7 +45,7 @@ from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
 from ccarena.traces.held_out import HELD_OUT, derives_from
 
-__all__ = ["evaluate", "run_lineup"]
+__all__ = ["best_window", "evaluate", "run_lineup"]
 
 BASELINES = ("cubic", "bbr", "reno")
 """What runs where no policy's record says otherwise."""
@@ -65,16 +67,18 @@ def evaluate(
     progress: Progress | None = None,
     backend: str = SIM,
     record: TrainConfig | None = None,
+    executor: Executor | None = None,
 ) -> Evaluation:
     """Run `policies`, the heuristics `schemes` and each policy's scheme with one action always over held-out links.
 
     `link_sets` and `schemes` of None are those of the policies' records; the controls are. Links `over` traces are run
     beside the link sets that are named, and instead of the records' if none is. `seeds` repetitions per link,
-    `duration_s` of simulated or, with the backend `kernel`, real time each (None: the link set's own). Without a policy
+    `duration_s` of simulated or, with another backend, real time each (None: the link set's own). Without a policy
     only the heuristics run. In the simulator each policy and its artifact's rules without learning are scored by its
     record's objective, too. `record` is the configuration of the only policy, whose own code may be run for that; an
-    artifact's never is. `progress(done, total)` is called after every link. Raises ConfigError, PolicyError or
-    TraceError, and on the kernel what `cc_kernel_bridge.run.run_scenario` raises.
+    artifact's never is. `progress(done, total)` is called after every link. Links run on `executor`, in `threads`
+    threads if None. Raises ConfigError, PolicyError or TraceError, and in real time what
+    `cc_kernel_bridge.run.run_scenario` raises.
     """
     backends.about(backend)
     judged = _judged(policies, record)
@@ -104,7 +108,7 @@ def evaluate(
     elif judged:
         meta["policies"] = [each.about() for each in judged]
     scored = [each.scored for each in judged if each.scored is not None] if backend == SIM else []
-    return run_lineup(links, lineup, meta, watched, threads, progress, backend, scored)
+    return run_lineup(links, lineup, meta, watched, executor or Threads(threads), progress, backend, scored)
 
 
 def seen_in_training(trained_on: Sequence[Mapping[str, str]], tested: Sequence[Link]) -> list[str]:
@@ -291,7 +295,7 @@ def run_lineup(
     lineup: Sequence[Sender],
     meta: Mapping[str, Any],
     watched: Mapping[str, _Watched] | None = None,
-    threads: int = 2,
+    executor: Executor = Threads(2),  # noqa: B008  (frozen)
     progress: Progress | None = None,
     backend: str = SIM,
     scored: Sequence[_Scored] = (),
@@ -302,18 +306,16 @@ def run_lineup(
     """
     meta = {**meta, "versions": artifact.versions(), **backends.about(backend)}
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
-        # Results are taken in the order of submission: they do not depend on the number of threads.
-        args = (lineup, watched or {}, backend, scored)
-        futures = [pool.submit(_run_link, link, link.seed == 0, *args) for link in chosen]
-        try:
-            for done, (link, future) in enumerate(zip(chosen, futures, strict=True), start=1):
-                _collect(result, link, future.result())
-                if progress is not None:
-                    progress(done, len(chosen))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    work = functools.partial(_run_link, lineup=lineup, watched=watched or {}, backend=backend, scored=scored)
+    over: dict[int, _LinkRuns] = {}
+    with closing(executor.run(work, chosen)) as finished:
+        for done in finished:
+            over[done.index] = done.result()
+            if progress is not None:
+                progress(len(over), len(chosen))
+    # In the order of the links: the result does not depend on who was faster.
+    for index, link in enumerate(chosen):
+        _collect(result, link, over[index])
     ran = [row for row in result.rows if row["scheme"] != ORACLE]
     result.warnings += _repeated(ran)
     late = sum(not row.get("valid", True) for row in ran)
@@ -338,12 +340,12 @@ class _LinkRuns:
 
 def _run_link(
     link: Link,
-    with_series: bool,
     lineup: Sequence[Sender],
     watched: Mapping[str, _Watched],
     backend: str,
     scored: Sequence[_Scored],
 ) -> _LinkRuns:
+    with_series = link.seed == 0
     runs = _LinkRuns(scores=[row for each in scored for row in each(link)])
     opportunities_ms = held_out.trace_opportunities_ms(link)
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
@@ -374,7 +376,7 @@ def _run_link(
         if with_series:
             lines[sender.label] = _over_time(result, link)
     if backend == SIM:
-        figures, result = _best_window(link, capacity)
+        figures, result = best_window(link, capacity)
         runs.rows.append({**about, "scheme": BEST_WINDOW, "capacity_mbps": float(capacity.mean()), **figures})
         if with_series:
             lines[BEST_WINDOW] = _over_time(result, link)
@@ -413,7 +415,7 @@ def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
     }
 
 
-def _best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
+def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
     """The figures and the run of the fixed window that has most power on this very link; with `window` in packets."""
     bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
     best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})

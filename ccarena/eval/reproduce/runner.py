@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +15,14 @@ import yaml
 from ccarena.errors import CcarenaError
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.eval.reproduce.runs import Run, described, perform
+from ccarena.executors import Executor
 from ccarena.files import write_atomically
 
-__all__ = ["Failure", "Progress", "execute", "progress"]
+__all__ = ["PRELOAD", "Failure", "Progress", "execute", "progress"]
 
 _PLAIN_EVERY_S = 5.0
-_AHEAD = 2  # runs handed out per worker: enough to keep it busy, few to lose
+PRELOAD = ("ccarena.eval.reproduce.runs", "ccarena.eval.heldout.evaluate")
+"""What a process that performs runs imports."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +34,10 @@ class Failure:
     scenario: Path
 
 
-def execute(runs: Sequence[Run], journal: Journal, folder: Path, jobs: int, progress: Progress) -> list[Failure]:
-    """Performs the runs that the journal lacks, `jobs` at once, and appends each as it finishes.
+def execute(
+    runs: Sequence[Run], journal: Journal, folder: Path, executor: Executor, progress: Progress
+) -> list[Failure]:
+    """Performs the runs that the journal lacks on `executor`, and appends each as it finishes.
 
     Returns the runs that failed; each has its scenario in `folder/failed/KEY.yaml`. Raises CcarenaError if a row cannot
     be written.
@@ -50,99 +48,18 @@ def execute(runs: Sequence[Run], journal: Journal, folder: Path, jobs: int, prog
     todo = [run for run in runs if run.key not in journal.rows]
     progress.skip([run for run in runs if run.key in journal.rows])
     failures = []
-    with contextlib.closing(_outcomes(todo, jobs)) as outcomes:
-        for run, outcome in outcomes:
+    with contextlib.closing(executor.run(perform, todo)) as outcomes:
+        for done in outcomes:
+            run = todo[done.index]
             progress.done(run)
-            if isinstance(outcome, str):
-                failures.append(Failure(run, outcome, failed / f"{run.key}.yaml"))
+            try:
+                row = done.result()
+            except Exception as error:  # whatever it is, it must not cost the other runs
+                failures.append(Failure(run, described(error), failed / f"{run.key}.yaml"))
                 _set_aside(failures[-1])
-            else:
-                journal.append(outcome)
+                continue
+            journal.append(row)
     return failures
-
-
-def _outcomes(todo: Sequence[Run], jobs: int) -> Generator[tuple[Run, dict[str, Any] | str], None, None]:
-    """Each run with its row, or with why there is none, as they finish."""
-    waiting = list(reversed(todo))
-    while waiting:
-        pool = _pool(min(jobs, len(waiting)))
-        running: dict[Future[dict[str, Any]], Run] = {}
-        suspects: list[Run] = []
-        try:
-            while waiting or running:
-                while waiting and len(running) < _AHEAD * jobs and not suspects:
-                    run = waiting.pop()
-                    running[pool.submit(perform, run)] = run
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    run = running.pop(future)
-                    try:
-                        yield run, future.result()
-                    except BrokenProcessPool:
-                        suspects.append(run)
-                    except Exception as error:  # whatever it is, it must not cost the other runs
-                        yield run, described(error)
-                if suspects and not running:
-                    break
-        except BrokenProcessPool:
-            # A worker died while runs were handed out.
-            suspects += [run, *running.values()]
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            _end(pool)
-        for run in suspects:
-            yield run, _alone(run)
-
-
-def _alone(run: Run) -> dict[str, Any] | str:
-    """The outcome in a process of its own, which tells the run that kills its worker from those beside it."""
-    pool = _pool(1)
-    try:
-        return pool.submit(perform, run).result()
-    except BrokenProcessPool:
-        return "its process was killed, as the system does when memory is short, or crashed; try --jobs 1"
-    except Exception as error:
-        return described(error)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    # Not fork: threads of the parent (progress bars, numerical libraries) would be copied in the middle of their work.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["ccarena.eval.reproduce.runs", "ccarena.eval.heldout.evaluate"]
-    )  # imported once for all
-    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(os.getpid(),))
-
-
-def _begin_worker(parent: int) -> None:
-    """A worker ends with the process that started it, even if that is killed: nobody reads its result then."""
-
-    def watch() -> None:
-        while _alive(parent):
-            time.sleep(0.5)
-        os._exit(1)
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent alone answers it
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _end(pool: ProcessPoolExecutor) -> None:
-    """Ends workers in the middle of a run after an interruption; there is nothing to end otherwise."""
-    if sys.exc_info()[0] is None:
-        return
-    for process in list((getattr(pool, "_processes", None) or {}).values()):
-        process.terminate()
 
 
 def _set_aside(failure: Failure) -> None:

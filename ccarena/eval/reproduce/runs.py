@@ -143,8 +143,25 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
 
 def _key(spec: Mapping[str, Any]) -> str:
     code = software("compute" in spec, spec.get("backend", SIM))
-    text = json.dumps([code, spec], sort_keys=True, default=str)
+    links = [link for link in (spec.get("document") or {}).get("links") or [] if isinstance(link, Mapping)]
+    # A row depends on what is in a trace and not where it lies.
+    digests = [_digest(str(link["service"]["file"])) for link in links if "file" in (link.get("service") or {})]
+    unnamed = {"document": {**spec["document"], "links": [_unnamed(link) for link in links]}} if digests else {}
+    text = json.dumps([code, {**spec, **unnamed}, digests], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@functools.cache
+def _digest(trace: str) -> str:
+    try:
+        return hashlib.sha256(traces.find(trace).read_bytes()).hexdigest()
+    except (TraceError, OSError):  # the run says so
+        return trace
+
+
+def _unnamed(link: Mapping[str, Any]) -> Mapping[str, Any]:
+    service = link.get("service") or {}
+    return {**link, "service": {**service, "file": ""}} if "file" in service else link
 
 
 def _window(window: Window, names: Mapping[str, Any], end_s: float, path: str) -> list[float]:

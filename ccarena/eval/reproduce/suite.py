@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ccarena.backends import KERNEL, SIM
 from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.reproduce import computed, kernel, measures, policy
+from ccarena.eval.given_traces import GivenTrace
+from ccarena.eval.reproduce import computed, kernel, measures, own_traces, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, parse_value
 
@@ -171,26 +172,31 @@ def find(words: Sequence[str], backend: str = SIM) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def load(name: str, backend: str = SIM) -> Loaded:
-    """The suite `PAPER/NAME`, or that of a file, for a backend. Raises ConfigError that starts with `FILE: PATH:`."""
+def load(name: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Loaded:
+    """The suite `PAPER/NAME`, or that of a file, for a backend, over `traces` in the place of its own if there are any.
+
+    Raises ConfigError that starts with `FILE: PATH:`.
+    """
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
         try:
             text = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{name}: cannot read the suite: {error.strerror}; expected a YAML file") from error
-        return parse(text, f"own/{path.stem}", name, backend)
+        return parse(text, f"own/{path.stem}", name, backend, traces)
     text = resources.files("ccarena.eval").joinpath(f"suites/{name}.yaml").read_bytes()
-    return parse(text, name, f"suites/{name}.yaml", backend)
+    return parse(text, name, f"suites/{name}.yaml", backend, traces)
 
 
-def parse(text: bytes, name: str, source: str, backend: str = SIM) -> Loaded:
+def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Loaded:
     """The suite in `text`; `source` leads its errors."""
     data = parse_yaml(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping with `title`, `paper`, `sweep`, `scenario` and `claims`")
     if backend == KERNEL:
         data = kernel.conditions(data, source)
+    if traces:
+        data = own_traces.over(data, traces, source)
     try:
         suite = Suite.model_validate(data)
     except ValidationError as error:

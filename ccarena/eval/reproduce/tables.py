@@ -139,14 +139,16 @@ def _noted(claims: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def print_suite(digest: Mapping[str, Any], files: Sequence[Path]) -> None:
-    """Prints a suite's table of claims, its notes and where its files are."""
+def print_suite(digest: Mapping[str, Any], files: Sequence[Path], policies: str = "") -> None:
+    """Prints a suite's table of claims, its notes and where its files are; `policies` name what decided, if given."""
     from rich.console import Console
 
     from ccarena.terminal import print_table
 
-    title = f"{name_of(digest)} ({digest['paper']})" + (
-        "  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else ""
+    title = (
+        f"{name_of(digest)} ({digest['paper']})"
+        + (f"  with {policies}" if policies else "")
+        + ("  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else "")
     )
     rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
     print_table(title, HEAD, rows, left=4)

@@ -12,6 +12,7 @@ from ccarena.eval.figure_text import heading
 from ccarena.eval.scenarios.results import Results
 from ccarena.eval.scenarios.run import run
 from ccarena.eval.scenarios.tables import ACROSS, REPEATS, flow_rows, known, repeats, table_of, with_interval
+from ccarena.executors import Executor
 from ccarena.files import check_writable
 from ccarena.plain_data import plain
 from ccarena.scenario import read_scenario
@@ -29,6 +30,7 @@ def show_scenario(
     seeds: int | None = None,
     duration_s: float | None = None,
     threads: int | None = None,
+    executor: Executor | None = None,
     as_json: bool = False,
 ) -> None:
     """Run the scenario in the file `path`, write tables and a page to `out`, and print a row of figures per flow.
@@ -45,6 +47,7 @@ def show_scenario(
         seeds=seeds,
         duration_s=duration_s,
         threads=threads,
+        executor=executor,
     )
     words = ["ccarena", "eval", *map(str, policies), "--scenario", str(path)]
     words += ["--backend", backend] if backend != SIM else []

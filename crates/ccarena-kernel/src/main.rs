@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccarena_cc::{Document, PolicySpec, Rate};
-use ccarena_kernel::run::{self, Inbox, RunError};
+use ccarena_kernel::run::{self, RunError};
 use ccarena_kernel::serve::Service;
-use ccarena_kernel::wire::Frames;
 use ccarena_kernel::{Key, Options, TcpOption, attach, checks};
+use ccarena_link::live::{Frames, Inbox};
 use libbpf_rs::query;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ fn run_scenario() -> ExitCode {
     let out = io::stdout();
     let fd = out.as_raw_fd();
     let mut frames = Frames::new(out, fd);
-    let done = Inbox::new().and_then(|mut inbox| run::run(&mut inbox, &mut frames));
+    let done = Inbox::new().map_err(RunError::from).and_then(|mut inbox| run::run(&mut inbox, &mut frames));
     let Err(error) = done else { return ExitCode::SUCCESS };
     eprintln!("ccarena-kernel: {error}");
     if !matches!(error, RunError::Stopped) {

@@ -1,7 +1,6 @@
 //! A scenario on real Linux TCP: emulated links, sockets, their controllers, and the record of it all.
 
 mod error;
-mod inbox;
 mod plan;
 mod result;
 
@@ -10,6 +9,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use ccarena_cc::{Dur, Policies, Time};
+use ccarena_link::live::{Frames, Inbox};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
@@ -18,7 +18,6 @@ use ccarena_net::{Demand, Limits, Scenario, resources, trace};
 use serde_json::{Value, json};
 
 pub use self::error::RunError;
-pub use self::inbox::Inbox;
 pub use self::plan::{Home, Plan};
 
 use crate::daemon::{Daemon, Driver, Reply};
@@ -26,7 +25,7 @@ use crate::datapath::{Datapath, Key, Options, TcpOption};
 use crate::intf::{EVENT_CLOSED, Event};
 use crate::sampled::Sampled;
 use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
-use crate::wire::{Frames, Request};
+use crate::wire::Request;
 
 /// Largest buffers of sockets: as good as none, as in the simulator.
 const BUFFERS: &str = "4096 131072 67108864";

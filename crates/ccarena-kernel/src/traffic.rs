@@ -3,7 +3,6 @@
 //! Of our own, a thread runs all senders and one all receivers. A connection opens when its flow starts, so that the first data
 //! leaves a round trip later than in the simulator, which has no handshake.
 
-pub mod app;
 mod iperf3;
 mod receiver;
 mod sender;

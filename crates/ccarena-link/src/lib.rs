@@ -8,6 +8,7 @@ pub mod emulator;
 mod error;
 pub mod fabric;
 pub mod lateness;
+pub mod live;
 pub mod namespace;
 mod netlink;
 pub mod network;

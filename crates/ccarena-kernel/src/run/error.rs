@@ -1,6 +1,7 @@
 //! Why a run fails, and of what kind that is.
 
 use ccarena_link::LinkError;
+use ccarena_link::live::InboxError;
 use ccarena_net::ServiceError;
 
 use crate::error::KernelError;
@@ -68,6 +69,15 @@ pub enum RunError {
     /// Standard input ended, or a signal came.
     #[error("the run was stopped before its end")]
     Stopped,
+}
+
+impl From<InboxError> for RunError {
+    fn from(error: InboxError) -> Self {
+        match error {
+            InboxError::System { what, source } => Self::System { what, source },
+            InboxError::Stopped => Self::Stopped,
+        }
+    }
 }
 
 impl RunError {

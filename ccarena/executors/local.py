@@ -1,0 +1,135 @@
+"""Pieces of work on this machine: in threads of this process, or in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ccarena.errors import WorkerError
+from ccarena.executors.pieces import Done
+
+__all__ = ["Processes", "Threads"]
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+_AHEAD = 2  # pieces handed out per process: enough to keep it busy, few to lose
+
+
+@dataclass(frozen=True)
+class Threads:
+    """In `count` threads: for work that releases the interpreter's lock, as the simulator does."""
+
+    count: int
+
+    def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Generator[Done[Result], None, None]:
+        """See `Executor`."""
+        with ThreadPoolExecutor(max_workers=max(1, min(self.count, len(pieces)))) as pool:
+            futures = {pool.submit(work, piece): index for index, piece in enumerate(pieces)}
+            try:
+                for future in as_completed(futures):
+                    yield Done(futures.pop(future), future.result)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """In `count` processes, which end with this one. A piece that kills its process costs no other piece."""
+
+    count: int
+    preload: tuple[str, ...] = ()
+    """Modules that are imported once for all processes."""
+
+    def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Generator[Done[Result], None, None]:
+        """See `Executor`."""
+        waiting = list(reversed(range(len(pieces))))
+        while waiting:
+            pool = self._pool(min(self.count, len(waiting)))
+            running: dict[Future[Result], int] = {}
+            suspects: list[int] = []
+            finished = False
+            try:
+                while waiting or running:
+                    while waiting and len(running) < _AHEAD * self.count and not suspects:
+                        index = waiting.pop()
+                        running[pool.submit(work, pieces[index])] = index
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        index = running.pop(future)
+                        if isinstance(future.exception(), BrokenProcessPool):
+                            suspects.append(index)
+                        else:
+                            yield Done(index, future.result)
+                    if suspects and not running:
+                        break
+                finished = True
+            except BrokenProcessPool:
+                # A process died while pieces were handed out.
+                suspects += [index, *running.values()]
+                finished = True
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                if not finished:
+                    _end(pool)
+            for index in suspects:
+                yield self._alone(work, index, pieces[index])
+
+    def _alone(self, work: Callable[[Piece], Result], index: int, piece: Piece) -> Done[Result]:
+        """In a process of its own, which tells the piece that kills its process from those beside it."""
+        pool, finished = self._pool(1), False
+        try:
+            future = pool.submit(work, piece)
+            error = future.exception()
+            finished = True
+        except BrokenProcessPool as broken:
+            error = broken
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if not finished:
+                _end(pool)
+        if isinstance(error, BrokenProcessPool):
+            reason = "its process was killed, as the system does when memory is short, or crashed; try --jobs 1"
+            return Done.failed(index, WorkerError(reason))
+        return Done(index, future.result)
+
+    def _pool(self, count: int) -> ProcessPoolExecutor:
+        # Not fork: threads of the parent (progress bars, numerical libraries) would be copied amid their work.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(list(self.preload))
+        return ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
+
+
+def _begin(parent: int) -> None:
+    """A worker ends with the process that started it, even if that is killed: nobody reads its result then."""
+
+    def watch() -> None:
+        while _alive(parent):
+            time.sleep(0.5)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent alone answers it
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """Ends workers that are amid a piece when nobody waits for it any more."""
+    for process in list((getattr(pool, "_processes", None) or {}).values()):
+        process.terminate()

@@ -1,0 +1,229 @@
+"""Pieces of work on a Ray cluster: repeated where a worker or a machine is lost, and where one is slow.
+
+Retries are ours, not Ray's, because a piece that kills its worker must be told from one whose machine was lost: the
+first is given up after `DEATHS` deaths, the second may be moved as often as machines go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import math
+import os
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ccarena.errors import ConfigError, MissingDependencyError, WorkerError
+from ccarena.executors.pieces import Done
+
+__all__ = ["OnRay", "connect", "module"]
+
+log = logging.getLogger(__name__)
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+DEATHS = 3
+"""Workers that a piece may kill, or machines that may run short of memory under it, before it is given up."""
+_AHEAD = 2  # pieces handed out per core of the cluster
+_LOOK_EVERY_S = 0.5
+_RESOURCES_EVERY_S = 1.0
+_SILENT_S, _NO_CORE_S = 60.0, 10.0
+"""So long without any piece that is over, or without any core in the cluster, before it is said; then every so long."""
+_SLOW = 3.0
+"""A piece that takes so many times as long as the median is started once more, if a core is free; the first one back
+counts (backup tasks; Dean and Ghemawat, OSDI 2004, section 3.6)."""
+_SLOW_AT_LEAST_S = 2.0
+
+
+def module(purpose: str = "--executor ray") -> ModuleType:
+    """Ray's package. Raises MissingDependencyError without it."""
+    # Ray would report its use to its makers, if it is not told otherwise.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("ray", "ray", purpose) from error
+
+
+def connect(address: str | None = None) -> bool:
+    """Connect this process to the cluster at `address`, or at `RAY_ADDRESS`; without either, start Ray on this machine.
+
+    Returns whether it was connected here: False where it already is. It then ends with the process, or by
+    `ray.shutdown()`. Raises ConfigError if no cluster answers, MissingDependencyError without Ray.
+    """
+    ray = module()
+    if ray.is_initialized():
+        return False
+    where = address or os.environ.get("RAY_ADDRESS") or "local"
+    started: dict[str, Any] = {"include_dashboard": False} if where == "local" else {}
+    try:
+        ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
+    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ConfigError(
+            f"Ray at {where}: {reason}; expected the address of a running cluster (`ray start --head` prints it), or "
+            "none, to start Ray on this machine"
+        ) from error
+    return True
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """On every core of a cluster, those of machines that join late included."""
+
+    address: str | None = None
+    """See `connect`; of no effect in a process that is connected."""
+
+    def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Generator[Done[Result], None, None]:
+        """See `Executor`. Raises what `connect` does, and WorkerError if the cluster is lost."""
+        if not pieces:
+            return
+        connect(self.address)
+        fan = _Fan(work, pieces)
+        try:
+            while fan.left:
+                yield from fan.step()
+        finally:
+            fan.close()
+
+
+class _Fan:
+    """The pieces of one call, and where they are."""
+
+    def __init__(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> None:
+        self._ray = ray = module()
+        self._pieces = pieces
+        self._waiting = list(reversed(range(len(pieces))))
+        self._running: dict[Any, int] = {}
+        self._since_s: dict[Any, float] = {}
+        self._took_s: list[float] = []
+        self._over: set[int] = set()
+        self._deaths: Counter[int] = Counter()
+        self._moved_s = self._said_s = time.monotonic()
+        # Own retries of Ray's are off, see the module.
+        options = {"num_cpus": 1, "max_retries": 0, "scheduling_strategy": "SPREAD"}
+        self._task = ray.remote(**options)(_perform)
+        self._work = work
+        self._shared = ray.put(work)
+        self._cores, self._looked_s = 1, -math.inf
+
+    @property
+    def left(self) -> bool:
+        """Whether a piece is not over."""
+        return len(self._over) < len(self._pieces)
+
+    def step(self) -> list[Done[Any]]:
+        """Hands out what fits, waits a moment and returns what is over."""
+        if time.monotonic() - self._looked_s > _RESOURCES_EVERY_S:
+            self._cores, self._looked_s = int(self._ray.cluster_resources().get("CPU", 0)), time.monotonic()
+        while self._waiting and len(self._running) < _AHEAD * max(self._cores, 1):
+            self._submit(self._waiting.pop())
+        self._back_up()
+        ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_LOOK_EVERY_S)
+        if not ready:
+            self._say_waiting()
+            return []
+        done = []
+        for reference in ready:
+            self._moved_s = self._said_s = time.monotonic()
+            if (each := self._take(reference)) is not None:
+                done.append(each)
+        return done
+
+    def _submit(self, index: int) -> None:
+        reference = self._task.remote(self._shared, self._pieces[index])
+        self._running[reference] = index
+        self._since_s[reference] = time.monotonic()
+
+    def _take(self, reference: Any) -> Done[Any] | None:
+        index, began_s = self._running.pop(reference), self._since_s.pop(reference)
+        if index in self._over:  # its copy was faster
+            return None
+        errors = self._ray.exceptions
+        try:
+            result = self._ray.get(reference)
+        except errors.RayTaskError as error:
+            return self._finish(index, Done.failed(index, error.cause if error.cause is not None else error))
+        except errors.RuntimeEnvSetupError as error:
+            raise WorkerError(f"Ray cannot prepare its workers: {error}") from error
+        except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
+            self._deaths[index] += 1
+            if self._deaths[index] >= DEATHS:
+                reason = f"its worker died {DEATHS} times ({_line(error)}), out of memory or by a crash"
+                return self._finish(index, Done.failed(index, WorkerError(reason)))
+            self._again(index, error)
+        except (errors.NodeDiedError, errors.ObjectLostError, errors.LocalRayletDiedError) as error:
+            self._again(index, error)
+        except errors.RayError as error:
+            raise WorkerError(f"the Ray cluster failed: {_line(error)}; see its logs") from error
+        else:
+            self._took_s.append(time.monotonic() - began_s)
+            return self._finish(index, Done.returned(index, result))
+        return None
+
+    def _finish(self, index: int, done: Done[Any]) -> Done[Any]:
+        self._over.add(index)
+        for copy in [other for other, number in self._running.items() if number == index]:
+            self._drop(copy)
+        return done
+
+    def _again(self, index: int, error: Exception) -> None:
+        log.warning("piece %d was lost (%s); it is run again", index, _line(error))
+        # What all pieces share may have been lost with the machine that kept it.
+        self._shared = self._ray.put(self._work)
+        if index not in self._running.values():
+            self._waiting.append(index)
+
+    def _back_up(self) -> None:
+        """Starts the slowest piece once more, where all are handed out and a core is free."""
+        if self._waiting or len(self._running) >= self._cores or len(self._took_s) < 3:
+            return
+        slow_s = max(_SLOW * statistics.median(self._took_s), _SLOW_AT_LEAST_S)
+        copies = Counter(self._running.values())
+        single = {ref: at for ref, at in self._since_s.items() if copies[self._running[ref]] == 1}
+        if single and time.monotonic() - (since_s := min(single.values())) > slow_s:
+            index = next(self._running[ref] for ref, at in single.items() if at == since_s)
+            log.warning("piece %d takes long; it is run once more on another core", index)
+            self._submit(index)
+
+    def _say_waiting(self) -> None:
+        """Says that nothing moves: pieces are long, others hold the cluster's cores, or it has none."""
+        now_s = time.monotonic()
+        if now_s - self._said_s < (_SILENT_S if self._cores else _NO_CORE_S):
+            return
+        self._said_s = now_s
+        free = self._ray.available_resources().get("CPU", 0)
+        log.warning(
+            "no piece was over for %.0f s: %d are left, and of the cluster's %d cores %d are free%s",
+            now_s - self._moved_s,
+            len(self._pieces) - len(self._over),
+            self._cores,
+            free,
+            "" if self._cores else "; add a machine (`ray start --address ...`): the work then goes on",
+        )
+
+    def _drop(self, reference: Any) -> None:
+        self._running.pop(reference, None)
+        self._since_s.pop(reference, None)
+        with contextlib.suppress(self._ray.exceptions.RayError, TypeError, ValueError):
+            self._ray.cancel(reference, force=True)
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        for reference in list(self._running):
+            self._drop(reference)
+
+
+def _perform(work: Callable[[Any], Any], piece: Any) -> Any:
+    return work(piece)
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,162 @@
+"""Pieces of work on a Ray cluster of several nodes, all on this machine, while parts of it die."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccarena import cli
+from ccarena.errors import ScenarioError, WorkerError
+
+ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
+
+from ccarena.executors.ray import OnRay  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    # The head keeps the cluster and the driver's objects, and computes nothing: any other node may die.
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.fixture
+def computing(cluster: Any) -> Any:
+    """The cluster with two cores at least."""
+    if ray.cluster_resources().get("CPU", 0) < 2:
+        cluster.add_node(num_cpus=2)
+    return cluster
+
+
+def work(folder: Path, x: int) -> np.ndarray:
+    """Notes each run of a piece; 3 kills its worker once and 5 for ever, 7 is an error, 8 is large."""
+    with open(folder / f"{x}", "a") as file:
+        file.write(f"{os.getpid()}\n")
+    if x == 5 or (x == 3 and len((folder / "3").read_text().split()) == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if x == 7:
+        raise ScenarioError("seven")
+    time.sleep(0.05)
+    return np.full(200_000 if x == 8 else 1, x)
+
+
+def test_pieces_survive_workers_and_a_late_node_takes_part(
+    cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ccarena.executors import ray as executor
+
+    monkeypatch.setattr(executor, "_NO_CORE_S", 1.0)
+    monkeypatch.setattr(executor, "DEATHS", 2)
+    results: dict[int, int] = {}
+    failed: dict[int, Exception] = {}
+    running = OnRay().run(functools.partial(work, tmp_path), range(12))
+
+    class Joining(logging.Handler):
+        """Nothing can run before the node is there, which is said and not waited for in silence."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if "of the cluster's 0 cores" in record.getMessage() and len(cluster.list_all_nodes()) == 1:
+                cluster.add_node(num_cpus=2)
+
+    executor.log.addHandler(joining := Joining())
+    try:
+        with contextlib.closing(running):
+            for done in running:
+                assert done.index not in results.keys() | failed.keys()
+                try:
+                    results[done.index] = int(done.result()[-1])
+                except (ScenarioError, WorkerError) as error:
+                    failed[done.index] = error
+    finally:
+        executor.log.removeHandler(joining)
+    assert results == {x: x for x in range(12) if x not in (5, 7)}
+    assert str(failed[7]) == "seven" and "its worker died 2 times" in str(failed[5])
+    assert "piece 3 was lost" in caplog.text
+
+
+def stored(folder: Path, node: str, x: int) -> np.ndarray:
+    """Answers that are large stay in the store of their node; `node` is killed by the first piece that it gets."""
+    if ray.get_runtime_context().get_node_id() == node:
+        (folder / "there").touch()
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    while not (folder / "there").exists():
+        time.sleep(0.05)
+    return np.full(200_000, x)
+
+
+def test_a_lost_node_costs_no_result(
+    computing: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ccarena.executors import ray as executor
+
+    monkeypatch.setattr(executor, "_SLOW_AT_LEAST_S", 1000.0)  # so that no second copy comes first
+    node = computing.add_node(num_cpus=1).node_id
+    results = {}
+    for done in OnRay().run(functools.partial(stored, tmp_path, node), range(8)):
+        assert done.index not in results
+        results[done.index] = int(done.result()[-1])
+    assert results == {x: x for x in range(8)}
+    assert "was lost" in caplog.text
+
+
+def hesitating(folder: Path, x: int) -> int:
+    """The first run of the last piece takes for ever, as on a machine that is slow."""
+    if x == 5 and not (folder / "began").exists():
+        (folder / "began").touch()
+        time.sleep(100)
+    return x
+
+
+def test_what_is_slow_is_run_once_more(
+    computing: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ccarena.executors import ray as executor
+
+    monkeypatch.setattr(executor, "_SLOW_AT_LEAST_S", 0.5)
+    began_s = time.monotonic()
+    found = sorted(done.result() for done in OnRay().run(functools.partial(hesitating, tmp_path), range(6)))
+    assert found == list(range(6)) and time.monotonic() - began_s < 60
+    assert "piece 5 takes long" in caplog.text
+
+
+def test_evaluations_are_those_of_one_process(computing: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = tmp_path / "scenario.json"
+    link = {"name": "b", "service": {"type": "constant", "rate_mbps": 10}, "delay_ms": 5}
+    document = {"version": 1, "duration_s": 1, "links": [link], "flows": [{"name": "f", "scheme": "reno"}]}
+    scenario.write_text(json.dumps(document))
+    held_out = ["eval", "reno", "--link-sets", "slides", "--duration-s", "1", "--seeds", "1"]
+    own = ["eval", "--scenario", str(scenario), "--seeds", "3"]
+    for words, files in ((held_out, ("rows.csv", "summary.csv")), (own, ("rows.csv",))):
+        for executor in ("local", "ray"):
+            assert cli.main([*words, "--executor", executor, "--out", str(tmp_path / executor)]) == 0
+        for name in files:
+            assert (tmp_path / "ray" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+
+
+def test_a_suite_on_a_cluster_has_the_same_rows(computing: Any, tmp_path: Path) -> None:
+    rows = {}
+    for executor in ("local", "ray"):
+        out = tmp_path / executor
+        words = ["reproduce", "hercules/capacity", "--quick", "--seeds", "1", "--executor", executor]
+        assert cli.main([*words, "--out", str(out)]) == 0
+        (journal,) = out.rglob("rows.jsonl")
+        rows[executor] = journal.read_bytes()
+    assert rows["ray"] == rows["local"]
