@@ -77,6 +77,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let (sent, received) = traffic.stop()?;
     control.finish()?;
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
+    let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
     let mut links = outcome.links;
     let lateness = outcome.lateness.judged(request.lateness_bound);
@@ -85,10 +86,11 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let machine = MachineRecord {
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
         lateness: result::lateness(&lateness),
-        valid: lateness.valid,
+        valid: lateness.valid && overruns == 0,
         emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
         emulator_packets: outcome.counts.written,
         emulator_refused_packets: outcome.counts.refused,
+        emulator_overrun_packets: overruns,
         bridge: Some(control.record(datapath_cpu_s)),
     };
     let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
