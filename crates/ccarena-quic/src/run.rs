@@ -133,7 +133,7 @@ fn receivers(
             acks: None,
             ..plan.settings
         };
-        let steering = Steering::of_receiver(clock, plan.settings.mtu)
+        let steering = Steering::of_receiver(clock, plan.settings.mtu, None)
             .map_err(|source| RunError::Scheme { flow: index, source })?;
         let mut config = server.clone();
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));

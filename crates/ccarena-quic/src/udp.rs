@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 
 use noq_proto::EcnCodepoint;
@@ -11,6 +12,8 @@ use noq_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// Enough for what a device's queue takes.
 const SEND_BUFFER: usize = 1 << 20;
+/// As many full datagrams are below the 64 kB of an IP packet.
+const SEGMENTS: NonZeroUsize = NonZeroUsize::new(40).unwrap();
 /// Largest datagram that the kernel merges others into.
 const LARGEST: usize = 1 << 16;
 
@@ -66,10 +69,10 @@ impl Udp {
         self.socket.local_addr()
     }
 
-    /// Datagrams that one call may send.
+    /// Datagrams that one call may send, which fit an IP packet together.
     #[must_use]
-    pub fn most(&self) -> std::num::NonZeroUsize {
-        self.state.max_gso_segments()
+    pub fn most(&self) -> NonZeroUsize {
+        self.state.max_gso_segments().min(SEGMENTS)
     }
 
     /// Sends what the stack has written into `contents`; false if there is no room now.
