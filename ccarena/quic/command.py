@@ -1,4 +1,4 @@
-"""`ccarena quic`: a server and a client of data over QUIC, with the congestion control that each connection asks for."""
+"""`ccarena quic`: a server and a client of data over QUIC, each connection under a congestion control of its own."""
 
 from __future__ import annotations
 
@@ -55,15 +55,19 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         action="append",
         default=[],
         metavar="AT_S[/CONNECTION]:WHAT=VALUE",
-        help="at that time requirement=MIN:MAX, weight=W or desired-mbps=R; lines of JSON on standard input do the same "
-        '({"connection": 0, "requirement": [20, 30]})',
+        help="at that time requirement=MIN:MAX, weight=W or desired-mbps=R; lines of JSON on standard input do the "
+        'same ({"connection": 0, "requirement": [20, 30]})',
     )
     get.add_argument("--duration-s", metavar="S", help="end transfers without end")
     get.add_argument("--fingerprint", metavar="SHA256", help="accept the server with this key only (any)")
     for one in (serve, get):
         one.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="of the scheme")
         one.add_argument(
-            "--requirement", action="append", default=[], metavar="MIN:MAX", help="of Hercules, in Mbit/s, such as 10:15"
+            "--requirement",
+            action="append",
+            default=[],
+            metavar="MIN:MAX",
+            help="of Hercules, in Mbit/s, such as 10:15",
         )
         one.add_argument("--weight", action="append", default=[], metavar="W", help="of a weighted scheme")
         one.add_argument("--interval-s", metavar="S", help="a line about every connection so often (none)")
@@ -101,7 +105,9 @@ def _serve(args: argparse.Namespace) -> list[str]:
     from ccarena.run_folder import find_policy, shipped
 
     if args.scheme and args.policy:
-        raise ConfigError("--scheme and --policy exclude each other: both say what connections get that ask for nothing")
+        raise ConfigError(
+            "--scheme and --policy exclude each other: both say what connections get that ask for nothing"
+        )
     _known([args.scheme] if args.scheme else [])
     words = [] if args.listen is None else ["--listen", args.listen]
     words += [] if args.scheme is None else ["--scheme", args.scheme]
