@@ -21,6 +21,7 @@ COMMANDS = {
         "ccarena.eval.compete.command",
         "run schemes against each other on one bottleneck: shares and harm",
     ),
+    "leaderboard": ("ccarena.eval.leaderboard.command", "run, rank and show who is best on cellular traces"),
     "reproduce": ("ccarena.eval.reproduce.command", "run the papers' suites: figures, and tables of claims"),
     **{name: ("ccarena.emulator", summary) for name, summary in SHELLS.items()},
     "kernel": (

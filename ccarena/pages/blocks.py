@@ -35,6 +35,8 @@ class Drawn:
 
     charts: list[dict[str, Any]] = field(default_factory=list)
     named: int = 0
+    grids: list[str] = field(default_factory=list)
+    """The grids of the page."""
 
     def name(self) -> str:
         """A new id."""

@@ -45,7 +45,7 @@ from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
 from ccarena.traces.held_out import HELD_OUT, derives_from
 
-__all__ = ["evaluate", "run_lineup"]
+__all__ = ["best_window", "evaluate", "run_lineup"]
 
 BASELINES = ("cubic", "bbr", "reno")
 """What runs where no policy's record says otherwise."""
@@ -376,7 +376,7 @@ def _run_link(
         if with_series:
             lines[sender.label] = _over_time(result, link)
     if backend == SIM:
-        figures, result = _best_window(link, capacity)
+        figures, result = best_window(link, capacity)
         runs.rows.append({**about, "scheme": BEST_WINDOW, "capacity_mbps": float(capacity.mean()), **figures})
         if with_series:
             lines[BEST_WINDOW] = _over_time(result, link)
@@ -415,7 +415,7 @@ def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
     }
 
 
-def _best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
+def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
     """The figures and the run of the fixed window that has most power on this very link; with `window` in packets."""
     bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
     best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import math
@@ -127,7 +126,7 @@ def _documents(
             own, document = Path(each).name, read_scenario(Path(each))
             own = own if own not in found else str(each)
         elif isinstance(each, Mapping):
-            own, document = "scenario" if one else f"scenario {index}", resolve(copy.deepcopy(dict(each)))
+            own, document = "scenario" if one else f"scenario {index}", resolve(_copied(each))
         else:
             expected = "expected a document (a mapping) or the path of its file"
             raise ScenarioError(f"scenario {index}: found {type(each).__name__}; {expected}")
@@ -136,6 +135,13 @@ def _documents(
             raise ConfigError(f'"{name}" is given twice; run it once, with more seeds')
         found[name] = document if duration_s is None else {**document, "duration_s": duration_s}
     return found
+
+
+def _copied(node: Any) -> Any:
+    """A copy whose mappings and lists are its own; several times as fast as `copy.deepcopy`."""
+    if isinstance(node, Mapping):
+        return {key: _copied(value) for key, value in node.items()}
+    return [_copied(value) for value in node] if isinstance(node, (list, tuple)) else node
 
 
 def _checked(name: str, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
         }
     }
     let (sent, received) = running.stop()?;
+    let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
     let lateness = outcome.lateness.judged(request.lateness_bound);
     let ends = sent.into_iter().zip(received).enumerate();
@@ -78,11 +79,12 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let links = links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link)).collect();
     let machine = MachineRecord {
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
-        valid: lateness.valid,
+        valid: lateness.valid && overruns == 0,
         lateness: lateness_record(&lateness),
         emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
         emulator_packets: outcome.counts.written,
         emulator_refused_packets: outcome.counts.refused,
+        emulator_overrun_packets: overruns,
         bridge: None,
     };
     let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
