@@ -16,7 +16,7 @@ use crate::request::{Change, Lines, Request};
 use crate::serve::{DONE, ServeError};
 use crate::steering::Steering;
 use crate::transport::{self, Settings};
-use crate::udp::Udp;
+use crate::udp::{SEND_BUFFER, Udp};
 use crate::{streams, tls};
 
 /// What a client is to do.
@@ -129,7 +129,7 @@ pub fn get(
     let Options { remote, requests, mut changes, duration, interval, fingerprint, settings } = options;
     let clock = Clock::starting();
     let any: SocketAddr = if remote.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
-    let udp = Udp::bind(any, true).map_err(ServeError::of("cannot open a socket"))?;
+    let udp = Udp::bind(any, true, SEND_BUFFER).map_err(ServeError::of("cannot open a socket"))?;
     let mut host = Host::new(udp, clock, None);
     let config = tls::client(fingerprint)?;
     for (number, request) in requests.iter().enumerate() {

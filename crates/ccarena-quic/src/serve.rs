@@ -21,7 +21,7 @@ use crate::steering::{Steering, Totals};
 use crate::streams;
 use crate::tls::{Identity, TlsError};
 use crate::transport::{self, Settings};
-use crate::udp::Udp;
+use crate::udp::{SEND_BUFFER, Udp};
 
 /// The client has what it asked for.
 pub const DONE: u32 = 0;
@@ -215,7 +215,7 @@ pub fn serve(options: Options, out: &mut dyn Write, stop: &[RawFd]) -> Result<()
     }
     let clock = Clock::starting();
     let identity = Identity::generate()?;
-    let udp = Udp::bind(listen, true).map_err(ServeError::of(format!("cannot listen at {listen}")))?;
+    let udp = Udp::bind(listen, true, SEND_BUFFER).map_err(ServeError::of(format!("cannot listen at {listen}")))?;
     let config = identity.config()?;
     let accept = accept(Arc::new(offer), settings, clock, config.clone(), qlog);
     let host = Host::new(udp, clock, Some((Arc::new(config), accept)));

@@ -392,7 +392,7 @@ impl State {
             cwnd_limited: newest.offset < self.limited_until,
             recovery: self.recovery.map_or(RecoveryState::Open, |(_, state)| state),
             ecn_ce: u32::from(news.ecn),
-            advertised: None,
+            signal: ccarena_cc::Signal::None,
         });
     }
 
