@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies reproduction \
-  reproduction-kernel properties fuzz clean can-build FORCE
+  reproduction-kernel properties wheel fuzz clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -112,6 +112,10 @@ reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real t
 
 properties: setup  ## Run Rust's property tests ROUNDS times, each time with other cases
 	for round in $$(seq $(ROUNDS)); do cargo test $(CRATES) --profile checked --quiet; done
+
+wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ (docs/cluster.md)
+	$(BIN)/python setup.py --quiet bdist_wheel --dist-dir dist
+	@ls dist/*.whl
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
