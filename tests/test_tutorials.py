@@ -16,9 +16,10 @@ from ccarena.cli import main
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("tutorial-*.md"))
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", flags=re.S | re.M)
-LINKS = "--eval.link_sets [slides] --eval.seeds 1 --eval.duration_s 1 --baselines [cubic] --validation.kinds [] --rules.links 0".split()
+LINKS = "--eval.link_sets [slides] --eval.seeds 1 --eval.duration_s 1 --baselines [cubic]".split()
+UNJUDGED = "--validation.kinds [] --rules.links 0".split()
 LESS = {
-    "train": ["--total-decisions", "1200", "--env.worlds", "4", *LINKS],
+    "train": ["--total-decisions", "1200", "--env.worlds", "4", *LINKS, *UNJUDGED],
     "resumed": ["--total-decisions", "1800"],
 }
 """What a command is given besides, so that a page takes seconds."""

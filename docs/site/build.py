@@ -36,8 +36,7 @@ def stage(folder: Path) -> None:
     index = folder / "index.md"
     index.write_text(index.read_text("utf-8") + navigation(index.read_text("utf-8"), folder), "utf-8")
     shutil.copytree(docs / "images", folder / "images")
-    for file in ("conf.py", "site.css"):
-        shutil.copy(SITE / file, folder)
+    shutil.copy(SITE / "conf.py", folder)
 
 
 def linked(text: str, here: Path, page_folder: Path) -> str:

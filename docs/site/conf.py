@@ -24,7 +24,5 @@ suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 
 html_theme = "furo"
 html_title = "ccarena"
-html_static_path = ["site.css"]
-html_css_files = ["site.css"]
 # Nothing is fetched from elsewhere: the theme brings its styles and takes the system's fonts.
 html_theme_options = {"navigation_with_keys": True}
