@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies reproduction \
-  reproduction-kernel properties wheel fuzz clean can-build FORCE
+  reproduction-kernel properties wheel fuzz site clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -90,6 +90,9 @@ docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m ccarena.schemes_docs docs/schemes.md
 	$(BIN)/python -m ccarena.learned_docs docs/learned.md
 	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
+
+site: setup  ## Make the documentation a site in build/site, read from files without a network
+	$(BIN)/python docs/site/build.py build/site
 
 policies: setup  ## Train the shipped policies again and ship them with their cards; finished runs are kept
 	for config in acct hyvar; do \
