@@ -97,7 +97,7 @@ def test_a_policy_without_an_integer_form_is_said_to_have_none(policy: Path) -> 
     for tensor in trained.graph.tensors.values():
         tensor *= np.float32(1e6)
     homes, missing = compare(trained, record(trained, 32))
-    assert [home.home for home in homes] == ["rust", "python"]
+    assert [home.home for home in homes] == ["rust", "python", "quic"]
     assert "weights up to" in missing["rust-integer"]
 
 
