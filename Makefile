@@ -146,7 +146,7 @@ $(INSTALLED): pyproject.toml setup.py | $(BIN)/python can-build
 # Changes when the kernel bridge's packages come or go, or a program is gone, so that what is built follows.
 $(BRIDGE): FORCE
 	@mkdir -p $(@D)
-	@for program in ccarena-link $(if $(LACKING),,ccarena-kernel); do [ -x "ccarena/_bin/$$program" ] || rm -f $@; done
+	@for program in ccarena-link ccarena-quic $(if $(LACKING),,ccarena-kernel); do [ -x "ccarena/_bin/$$program" ] || rm -f $@; done
 	@echo '$(LACKING)' | cmp -s - $@ || echo '$(LACKING)' >$@
 
 # The same Python as above, not an isolated one, so that cargo finds its work already done.

@@ -40,6 +40,7 @@ setup(
             debug=False,
         ),
         executable("ccarena-link"),
+        executable("ccarena-quic"),
         *kernel_bridge(),
     ],
     # One wheel for every Python from 3.10 on, as PyO3's feature abi3-py310 promises.

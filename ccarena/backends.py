@@ -13,22 +13,38 @@ from typing import Any
 
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, ScenarioError, did_you_mean
 
-__all__ = ["ATTEMPTS", "BACKENDS", "KERNEL", "SIM", "about", "execute", "simulate", "timely", "validity"]
+__all__ = [
+    "ATTEMPTS",
+    "BACKENDS",
+    "KERNEL",
+    "QUIC",
+    "REAL_TIME",
+    "SIM",
+    "TITLES",
+    "about",
+    "execute",
+    "simulate",
+    "timely",
+    "validity",
+]
 
-SIM, KERNEL = BACKENDS = ("sim", "kernel")
-"""The simulator; Linux TCP over the emulated link (`ccarena.cc_kernel_bridge.run`), in real time."""
+SIM, KERNEL, QUIC = BACKENDS = ("sim", "kernel", "quic")
+"""The simulator; over the emulated link, in real time, Linux TCP (`ccarena.cc_kernel_bridge.run`) and QUIC
+(`ccarena.quic.run`)."""
+REAL_TIME = (KERNEL, QUIC)
+TITLES = {SIM: "simulator", KERNEL: "Linux TCP, emulated link", QUIC: "QUIC, emulated link"}
 ATTEMPTS = 3
 """How often a run in real time is tried before it counts as one in which the emulator is always late."""
 
 
 def about(backend: str) -> dict[str, Any]:
-    """Where figures were measured, for their record: `backend` and, for kernel TCP, the version of the `kernel`.
+    """Where figures were measured, for their record: `backend` and, in real time, the version of the `kernel`.
 
     Raises ConfigError for an unknown backend.
     """
     if backend not in BACKENDS:
         raise ConfigError(f'unknown backend "{backend}"{did_you_mean(backend, BACKENDS)}')
-    return {"backend": backend, **({"kernel": platform.release()} if backend == KERNEL else {})}
+    return {"backend": backend, **({"kernel": platform.release()} if backend in REAL_TIME else {})}
 
 
 def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,12 +66,11 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def execute(document: Mapping[str, Any], backend: str) -> dict[str, Any]:
-    """Run a scenario document on a backend: `simulate`, or `cc_kernel_bridge.run.run_scenario`."""
+    """Run a scenario document on a backend: `simulate`, or `run_scenario` of `cc_kernel_bridge.run` or `quic.run`."""
     if backend == SIM:
         return simulate(document)
-    from ccarena.cc_kernel_bridge import run
-
-    return run.run_scenario(document)
+    package = "quic" if backend == QUIC else "cc_kernel_bridge"
+    return dict(importlib.import_module(f"ccarena.{package}.run").run_scenario(document))
 
 
 def validity(result: Mapping[str, Any]) -> dict[str, Any]:

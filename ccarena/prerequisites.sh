@@ -69,13 +69,17 @@ build_packages() {
   echo "${missing# }"
 }
 
-# Programs that tests of the emulator and of the kernel bridge talk to, and the browser that pages are looked at with.
+# Programs that tests of the emulator and of the kernel bridge talk to, the browser and the display that pages and windows
+# are looked at with, and the shells that complete commands.
 tests_packages() {
   missing=
   has ip || missing="$missing iproute2"
   has iperf3 || missing="$missing iperf3"
   has nft || has iptables || missing="$missing nftables"
   has_browser || ! is_debian || missing="$missing chromium"
+  has xvfb-run || missing="$missing xvfb"
+  has zsh || missing="$missing zsh"
+  has fish || missing="$missing fish"
   echo "${missing# }"
 }
 

@@ -18,7 +18,7 @@ def test_without_the_simulator_the_error_says_how_to_get_it(monkeypatch: pytest.
 
 def test_what_is_recorded_of_a_backend() -> None:
     assert backends.about("sim") == {"backend": "sim"}
-    assert backends.about("kernel")["kernel"]
+    assert backends.about("kernel")["kernel"] and backends.about("quic")["kernel"]
     with pytest.raises(ConfigError, match='did you mean "kernel"'):
         backends.about("kernle")
     assert backends.validity({}) == {}

@@ -12,6 +12,7 @@ import importlib
 import json
 import re
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +24,14 @@ from ccarena import cli
 from ccarena.arguments import parsers
 from ccarena.configs.unused import RULES
 from ccarena.errors import ConfigError
+from ccarena.eval.leaderboard.run import Board
+from ccarena.eval.leaderboard.run import run as run_board
 from tests.policies.made import continuous
 
 EVAL = "eval --link-sets slides --schemes reno --duration-s 1 --seeds 1"
 COMPETE = "compete reno cubic --duration-s 1 --seeds 1 --stagger-s 0.1"
+RANKED = "leaderboard rank --store results.db"
+EXPORTED = "leaderboard export --store results.db"
 CONVERT = "traces convert table.csv --out x.trace"
 
 
@@ -107,6 +112,42 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--plot": more(COMPETE, "--plot picture.html", whole=True),
         "--json": more(COMPETE, "--json", whole=True),
     },
+    "leaderboard run": {
+        "--store": more("leaderboard run", "--store other.db"),
+        "--traces": more("leaderboard run", "--traces up.trace"),
+        "--schemes": more("leaderboard run", "--schemes cubic"),
+        "--policies": more("leaderboard run", "--policies policy.safetensors"),
+        "--delays-ms": more("leaderboard run", "--delays-ms 7"),
+        "--buffers": more("leaderboard run", "--buffers 7"),
+        "--duration-s": more("leaderboard run", "--duration-s 7"),
+        "--seeds": more("leaderboard run", "--seeds 7"),
+        "--meeting-seeds": more("leaderboard run", "--meeting-seeds 0"),
+        "--backend": more("leaderboard run", "--backend kernel"),
+        "--threads": more("leaderboard run", "--threads 1"),
+    },
+    "leaderboard rank": {
+        "--store": more(RANKED, "--store absent.db", whole=True),
+        "--group": more(RANKED, "--group absent", whole=True),
+        "--backend": more(RANKED, "--backend kernel", whole=True),
+        "--json": more(RANKED, "--json", whole=True),
+    },
+    "leaderboard page": {
+        "out": Case("leaderboard page a --store results.db", "leaderboard page b --store results.db"),
+        "--store": Case("leaderboard page a --store results.db", "leaderboard page a --store absent.db"),
+    },
+    "leaderboard serve": {
+        "--port": more("leaderboard serve", "--port 0"),
+        "--store": more("leaderboard serve", "--store other.db"),
+    },
+    "leaderboard export": {
+        "out": Case(f"{EXPORTED} a.csv", f"{EXPORTED} b.csv", whole=True),
+        "--store": Case(f"{EXPORTED} a.csv", f"{EXPORTED} a.csv --store absent.db", whole=True),
+    },
+    "leaderboard import": {
+        "file": Case("leaderboard import a.csv", "leaderboard import b.csv"),
+        "--store": more("leaderboard import a.csv", "--store other.db"),
+        "--sample": more("leaderboard import a.csv", "--sample 3"),
+    },
     "fidelity": {
         "cases": more("fidelity", "CASES.json"),
         "--traces": more("fidelity CASES.json", "--traces absent"),
@@ -132,6 +173,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--seeds": more("reproduce hercules/capacity", "--seeds 3"),
         "--out": more("reproduce hercules/capacity", "--out elsewhere"),
         "--policy": more("reproduce hercules/capacity", "--policy absent"),
+        "--traces": more("reproduce pilot/cellular", "--traces up.trace"),
         "--jobs": more("reproduce hercules/capacity", "--jobs 1"),
         "--executor": more("reproduce hercules/capacity", "--executor ray"),
         "--ray-address": more("reproduce hercules/capacity --executor ray", "--ray-address head:6379"),
@@ -158,6 +200,35 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--param": more("kernel daemon acct", "--param budget_ms=7"),
         "--weight": more("kernel daemon multcp", "--weight 2"),
         "--desired-mbps": more("kernel daemon acct", "--desired-mbps 5"),
+    },
+    "quic serve": {
+        "--listen": more("quic serve", "--listen 127.0.0.1:5000"),
+        "--scheme": more("quic serve", "--scheme reno"),
+        "--policy": more("quic serve", "--policy policy.safetensors"),
+        "--fixed": more("quic serve", "--fixed"),
+        "--ack-every": more("quic serve", "--ack-every 10"),
+        "--qlog": more("quic serve", "--qlog elsewhere"),
+        "--param": more("quic serve", "--param hystart=0"),
+        "--requirement": more("quic serve", "--requirement 10:15"),
+        "--weight": more("quic serve", "--weight 2"),
+        "--interval-s": more("quic serve", "--interval-s 1"),
+        "--mtu": more("quic serve", "--mtu 1300"),
+    },
+    "quic get": {
+        "remote": Case("quic get 127.0.0.1:4433", "quic get 127.0.0.1:5000"),
+        "--connections": more("quic get 127.0.0.1:4433", "--connections 2"),
+        "--scheme": more("quic get 127.0.0.1:4433", "--scheme reno"),
+        "--policy": more("quic get 127.0.0.1:4433", "--policy acct"),
+        "--bytes": more("quic get 127.0.0.1:4433", "--bytes 1000"),
+        "--desired-mbps": more("quic get 127.0.0.1:4433", "--desired-mbps 5"),
+        "--change": more("quic get 127.0.0.1:4433", "--change 1:weight=2"),
+        "--duration-s": more("quic get 127.0.0.1:4433", "--duration-s 1"),
+        "--fingerprint": more("quic get 127.0.0.1:4433", "--fingerprint 00"),
+        "--param": more("quic get 127.0.0.1:4433", "--param hystart=0"),
+        "--requirement": more("quic get 127.0.0.1:4433", "--requirement 10:15"),
+        "--weight": more("quic get 127.0.0.1:4433", "--weight 2"),
+        "--interval-s": more("quic get 127.0.0.1:4433", "--interval-s 1"),
+        "--mtu": more("quic get 127.0.0.1:4433", "--mtu 1300"),
     },
     "policy show": {
         "policy": Case("policy show absent", "policy show policy.safetensors"),
@@ -252,6 +323,7 @@ REFUSED: dict[str, str] = {
     "reproduce hercules/capacity --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
     "eval --scenario scenario.yaml --link-sets slides": "--link-sets has no effect beside --scenario",
     "eval --scenario scenario.yaml --schemes reno": "--schemes has no effect beside --scenario",
+    "leaderboard run --backend kernel --meeting-seeds 3": "--meeting-seeds has no effect with --backend kernel",
     "compete reno cubic --pairs": "--pairs has no effect without --traces",
     "fidelity CASES.json --repeats 3": "--repeats has no effect without --live",
     "fidelity CASES.json --policy policy.safetensors": "--policy has no effect without --live",
@@ -281,6 +353,10 @@ STANDING_IN = (
     "ccarena.eval.heldout.outcome.evaluate",
     "ccarena.eval.scenarios.command.show_scenario",
     "ccarena.eval.compete.command.compete",
+    "ccarena.eval.leaderboard.command.run_board",
+    "ccarena.eval.leaderboard.exchange.take",
+    "ccarena.eval.leaderboard.command.serve",
+    "ccarena.eval.leaderboard.command.write_site",
     "ccarena.eval.fidelity.command.fidelity",
     "ccarena.eval.fidelity.live.live",
     "ccarena.eval.reproduce.runner.execute",
@@ -295,6 +371,15 @@ STANDING_IN = (
 """Where commands hand over."""
 
 
+@functools.cache
+def results() -> bytes:
+    """A leaderboard's store of one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "results.db")
+        run_board(Board(("lte-bus",), ("reno",), (), buffers_packets=(100,), duration_s=1.0, seeds=1), str(path))
+        return path.read_bytes()
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Makes a new working directory with what the table names, the same every time."""
@@ -302,6 +387,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     policy = continuous("aurora", 0.1).encode()
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
     monkeypatch.setattr("ccarena.cc_kernel_bridge.command.find", lambda name: Path(name))
+    monkeypatch.setattr("ccarena.quic.command.find", lambda name: Path(name))
 
     def change() -> None:
         folder = tmp_path / str(next(made))
@@ -309,6 +395,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         monkeypatch.chdir(folder)
         monkeypatch.setenv("CCARENA_TRACE_DIR", str(folder))
         Path("policy.safetensors").write_bytes(policy)
+        Path("results.db").write_bytes(results())
         Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))
         Path("both.down").write_text("1\n2\n")
         Path("both.up").write_text("1\n3\n")

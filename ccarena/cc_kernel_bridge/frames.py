@@ -1,4 +1,4 @@
-"""The frames that `ccarena-kernel run` writes to its standard output, little-endian throughout.
+"""The frames that a program such as `ccarena-kernel run` writes to its standard output, little-endian throughout.
 
 A frame is a u32, the length of what follows, a type byte and a payload:
 
@@ -92,7 +92,8 @@ Frame = Started | Decision | Array | Result | Failure
 class Decoder:
     """Frames from bytes as they come, in pieces of any size."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str = "ccarena-kernel") -> None:
+        self._program = program
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
@@ -104,7 +105,7 @@ class Decoder:
                 length, kind = _HEAD.unpack_from(self._pending, at)
                 if not 1 <= length <= LARGEST_FRAME_BYTES or kind not in _READERS:
                     raise RunnerError(
-                        f"ccarena-kernel wrote what is no frame (type {bytes([kind])!r}, {length} bytes): another "
+                        f"{self._program} wrote what is no frame (type {bytes([kind])!r}, {length} bytes): another "
                         "version of it? `make setup` builds both"
                     )
                 end = at + 4 + length

@@ -1,4 +1,5 @@
-"""Scenarios on real Linux TCP over the emulated link, in real time: a client of `ccarena-kernel run`.
+"""Scenarios on real Linux TCP over the emulated link, in real time: a client of `ccarena-kernel run`, and of
+whatever program takes the same request and answers in the same frames.
 
 Each run is a process with network namespaces of its own: any number of them may run side by side, and whatever a run
 has made is gone when its process ends, however it ends.
@@ -30,7 +31,7 @@ from ccarena.errors import (
     TraceError,
     did_you_mean,
 )
-from ccarena.programs import find
+from ccarena.programs import KERNEL_BRIDGE, find
 from ccarena.scenario import scenario_json
 
 __all__ = ["HONEST_MBPS", "TRAFFIC", "Runner", "check_rates", "check_traffic", "run_scenario"]
@@ -77,7 +78,8 @@ def run_scenario(
 
 
 class Runner:
-    """One run. With `environment`, the caller decides for the flows of a learned scheme that have no policy:
+    """One run, by `program`. With `environment`, which the kernel's alone has, the caller decides for the flows of a
+    learned scheme that have no policy:
 
         with Runner(document, environment=True) as runner:
             while (due := runner.wait()) is not None:
@@ -95,38 +97,36 @@ class Runner:
         traffic: str = "own",
         bridge: bool = False,
         lateness_bound_ms: float = 1.0,
+        program: str = KERNEL_BRIDGE,
     ) -> None:
         scenario = json.loads(_core.validate_scenario(scenario_json(document)))
         check_rates(scenario)
         check_traffic(traffic)
         self._owner = os.getpid()
-        self._decoder = Decoder()
+        self._program = program
+        self._decoder = Decoder(program)
         self._arrays: dict[str, NDArray[Any]] = {}
         self._frames: list[Any] = []
         self._result: dict[str, Any] | None = None
         self._errors = tempfile.TemporaryFile()  # unlike a pipe it never fills up
-        program = find("ccarena-kernel")
+        path = find(program)
         try:
             self._process = subprocess.Popen(
-                [program, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
+                [path, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
             )
         except OSError as error:
             self._errors.close()
-            raise MachineError(f"{program}: cannot be run: {error.strerror}; `make setup` builds it") from error
+            raise MachineError(f"{path}: cannot be run: {error.strerror}; `make setup` builds it") from error
         self._output = self._process.stdout.fileno() if self._process.stdout else -1
         self._deadline_s = time.monotonic() + START_S
-        request = {
-            "scenario": scenario,
-            "environment": environment,
-            "traffic": traffic,
-            "bridge": bridge,
-            "lateness_bound_ms": lateness_bound_ms,
-        }
+        request = {"scenario": scenario, "lateness_bound_ms": lateness_bound_ms}
+        if program == KERNEL_BRIDGE:
+            request |= {"environment": environment, "traffic": traffic, "bridge": bridge}
         try:
             self._write(json.dumps(request).encode() + b"\n")
             started = self._next()
             if not isinstance(started, Started):
-                raise RunnerError(f"ccarena-kernel began with a frame of type {type(started).__name__}")
+                raise RunnerError(f"{program} began with a frame of type {type(started).__name__}")
         except BaseException:
             self.close()
             raise
@@ -162,7 +162,7 @@ class Runner:
                 self.close()
                 return None
             else:
-                raise RunnerError("ccarena-kernel began twice")
+                raise RunnerError(f"{self._program} began twice")
 
     def drain(self) -> list[Decision]:
         """The decisions that have become due since the last `wait`, without waiting for more."""
@@ -219,7 +219,7 @@ class Runner:
                 raise RunnerError("the run was closed")
             if not self._readable(max(0.0, self._deadline_s - time.monotonic())):
                 raise RunnerError(
-                    f"ccarena-kernel said nothing until {SILENCE_S:g} s after the run's end and was stopped; is the "
+                    f"{self._program} said nothing until {SILENCE_S:g} s after the run's end and was stopped; is the "
                     f"machine overloaded?{self._last_words()}"
                 )
             data = os.read(self._output, CHUNK_BYTES)
@@ -230,7 +230,7 @@ class Runner:
         if isinstance(frame, Failure):
             if frame.kind in ERRORS:
                 raise ERRORS[frame.kind](frame.message)
-            raise RunnerError(f"ccarena-kernel failed: {frame.message}; this is a bug in ccarena")
+            raise RunnerError(f"{self._program} failed: {frame.message}; this is a bug in ccarena")
         return frame
 
     def _readable(self, timeout_s: float) -> bool:
@@ -247,7 +247,7 @@ class Runner:
         if code is not None:
             how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
         raise RunnerError(
-            f"ccarena-kernel {how} before the run was over{self._last_words()}; `ccarena doctor` says what this "
+            f"{self._program} {how} before the run was over{self._last_words()}; `ccarena doctor` says what this "
             "machine can run"
         )
 

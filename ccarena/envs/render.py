@@ -72,7 +72,7 @@ class Scope:
             line.set_data(points[:, 0], points[:, column])
         for axes in self._axes:
             axes.relim()
-            axes.autoscale_view()
+            axes.autoscale()
             axes.set_ylim(bottom=0.0)
         if self.mode == "human":
             self._figure.canvas.draw_idle()

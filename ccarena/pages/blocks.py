@@ -35,6 +35,8 @@ class Drawn:
 
     charts: list[dict[str, Any]] = field(default_factory=list)
     named: int = 0
+    grids: list[str] = field(default_factory=list)
+    """The grids of the page."""
 
     def name(self) -> str:
         """A new id."""
@@ -129,6 +131,8 @@ class Cell:
     state: State = "plain"
     note: str = ""
     """Said below in small letters."""
+    link: str = ""
+    """Where a click on the text leads, relative to the page."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,8 @@ class Table:
         note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
         # On a phone, where each row of prose is a card.
         label = f' data-label="{escape(self.head[at])}"' if self._prose and self.head[at] else ""
-        return f"<td{label}{self._kind(at, cell.state)}>{SIGNS[cell.state]}{escape(cell.text)}{note}</td>"
+        text = f'<a href="{escape(cell.link)}">{escape(cell.text)}</a>' if cell.link else escape(cell.text)
+        return f"<td{label}{self._kind(at, cell.state)}>{SIGNS[cell.state]}{text}{note}</td>"
 
     def _kind(self, at: int, state: State = "plain") -> str:
         names = (["words"] if at < self.words else []) + ([state] if state != "plain" else [])

@@ -15,7 +15,10 @@ from pathlib import Path
 from ccarena.files import write_atomically
 from ccarena.pages.blocks import Block, Code, Details, Drawn, escape, together
 
-__all__ = ["Page", "Section", "render", "write"]
+__all__ = ["Page", "Section", "assets", "render", "write"]
+
+
+PLOTLY = "plotly-basic.min.js"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class Page:
     """Commands that give the same page again."""
     findings: Sequence[Block] = ()
     sections: Sequence[Section] = ()
+    shared: str = ""
+    """The folder, relative to the page, of the files that `assets` gives; if empty, all of them are in the page."""
+    scripts: Sequence[str] = ()
+    """Scripts beside the page: rows of grids first, which the page's own script finds."""
+    home: str = ""
+    """Where the brand leads, and its name."""
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page in a frame of its own, so that neither disturbs the other."""
@@ -61,8 +70,9 @@ def render(page: Page) -> str:
     """The page as HTML that needs no other file. The same page gives the same text."""
     drawn = Drawn()
     facts = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in page.facts.items())
+    brand = f'<a href="{escape(page.home)}">ccarena</a>' if page.home else "ccarena"
     parts = [
-        f'<header><div class="bar"><span class="brand">ccarena</span><span class="kind">{escape(page.kind)}</span>'
+        f'<header><div class="bar"><span class="brand">{brand}</span><span class="kind">{escape(page.kind)}</span>'
         '<button type="button" id="theme" aria-label="switch between the light and the dark theme">◐</button></div>'
         f"<h1>{escape(page.title)}</h1>"
         f'<p class="lead">{escape(page.lead)}</p>' + (f"<dl>{facts}</dl>" if facts else "") + "</header>"
@@ -81,12 +91,28 @@ def render(page: Page) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f"<title>{escape(page.title)} · ccarena</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="generator" content="ccarena">'
-        f'<link rel="icon" href="data:,"><style>{_asset("page.css")}</style></head>\n<body><main>'
+        f'<link rel="icon" href="data:,">{_style(page.shared)}</head>\n<body><main>'
         + "\n".join(parts)
         + "</main>\n"
-        + (_scripts(drawn) if drawn.charts else "")
-        + f"<script>{_asset('page.js')}</script></body></html>\n"
+        + (_scripts(drawn, page.shared) if drawn.charts or page.scripts else "")
+        + "".join(f'<script src="{escape(script)}"></script>' for script in page.scripts)
+        + _script("page.js", page.shared)
+        + (_script("grid.js", page.shared) if drawn.grids else "")
+        + "</body></html>\n"
     )
+
+
+def assets() -> dict[str, str]:
+    """The files that pages share which are not each in one file, by name."""
+    return {name: _asset(name) for name in ("page.css", "page.js", "grid.js", PLOTLY)}
+
+
+def _style(shared: str) -> str:
+    return f'<link rel="stylesheet" href="{shared}page.css">' if shared else f"<style>{_asset('page.css')}</style>"
+
+
+def _script(name: str, shared: str) -> str:
+    return f'<script src="{shared}{name}"></script>' if shared else f"<script>{_asset(name)}</script>"
 
 
 def _section(section: Section, drawn: Drawn) -> str:
@@ -99,13 +125,18 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def _scripts(drawn: Drawn) -> str:
+def _scripts(drawn: Drawn, shared: str) -> str:
     """The charts and the library that draws them, compressed; browsers have unpacked gzip by themselves since 2023."""
     charts = json.dumps(drawn.charts, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return (
         "<noscript><p>The figures of this page are drawn by a script, and scripts are switched off here.</p></noscript>"
         f'<script type="application/gzip" id="charts">{_packed(charts)}</script>\n'
-        f'<script type="application/gzip" id="plotly">{_packed_library()}</script>\n'
+        + (
+            _script(PLOTLY, shared)
+            if shared
+            else f'<script type="application/gzip" id="plotly">{_packed_library()}</script>'
+        )
+        + "\n"
     )
 
 
@@ -116,7 +147,7 @@ def _packed(text: str) -> str:
 
 @cache
 def _packed_library() -> str:
-    return _packed(_asset("plotly-basic.min.js"))
+    return _packed(_asset(PLOTLY))
 
 
 @cache

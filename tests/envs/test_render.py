@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 import sys
 
 import gymnasium
@@ -67,6 +70,32 @@ def test_rendering_does_not_change_the_episode() -> None:
         one, other = drawn.step(2), plain.step(2)
         drawn.render()
         assert (one[0] == other[0]).all() and one[1] == other[1]
+
+
+def test_axes_follow_what_is_drawn() -> None:
+    scope = Scope("rgb_array", ("own_mbps", "capacity_mbps", "queue_ms", "step_ms"), "test")
+    for rate in (1.0, 40.0):
+        scope.add(np.array([rate, rate, rate, 10.0], np.float32))
+        scope.draw()
+        assert all(axes.get_ylim()[0] == 0.0 and rate <= axes.get_ylim()[1] <= 1.2 * rate for axes in scope._axes)
+
+
+@pytest.mark.skipif(shutil.which("xvfb-run") is None, reason="XVFB IS NOT INSTALLED: no window tested (apt: xvfb)")
+def test_a_window_shows_the_episode() -> None:
+    pytest.importorskip("tkinter", reason="PYTHON HAS NO TK: no window tested")
+    picture = "import os; from PIL import ImageGrab; image = ImageGrab.grab(xdisplay=os.environ['DISPLAY'])"
+    code = f"""
+import ccarena, gymnasium
+env = gymnasium.make("ccarena/Acct-v0", render_mode="human")
+env.reset(seed=1)
+for _ in range(20):
+    env.step(2)
+{picture}
+assert len(image.getcolors(1 << 16)) > 20, "nothing is shown"
+"""
+    command = ["xvfb-run", "--auto-servernum", sys.executable, "-c", code]
+    ended = subprocess.run(command, env=os.environ | {"MPLBACKEND": "TkAgg"}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_what_cannot_be_drawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,9 @@ def test_a_reproduction(browser: Browser, tmp_path: Path) -> None:
     assert faults(browser, tmp_path / "wcc" / "buffer" / "page.html", charts=2) == []
     text = browser.evaluate("document.body.textContent")
     assert "not tested" in text and "ccarena reproduce wcc/buffer --quick" in text
+    assert faults(browser, tmp_path / "index.html", charts=0) == []
+    browser.open(tmp_path / browser.evaluate("document.querySelector('td a').getAttribute('href')"))
+    assert browser.evaluate("document.title").startswith("wcc/buffer")
 
 
 def test_a_scenario(browser: Browser, tmp_path: Path) -> None:

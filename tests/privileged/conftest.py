@@ -9,6 +9,14 @@ from ccarena.errors import MachineError
 
 
 @pytest.fixture(scope="session")
+def quic() -> str:
+    """The path of `ccarena-quic`, which this user may run scenarios with."""
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED, QUIC is not tested over the emulator: namespaces take root; run pytest as root")
+    return str(programs.find("ccarena-quic"))
+
+
+@pytest.fixture(scope="session")
 def kernel() -> str:
     """The path of `ccarena-kernel`, which this user may run."""
     try:

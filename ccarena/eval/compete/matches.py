@@ -86,6 +86,8 @@ class Plan:
     stagger_s: float = 10.0
     """The time from one start to the next."""
     seeds: int = 3
+    """Repetitions."""
+    first_seed: int = 1
 
     def check(self) -> None:
         """Raises ConfigError for what cannot be run."""
@@ -181,7 +183,7 @@ def compete(
 def _runs(plan: Plan, entrants: Mapping[str, Entrant], bottleneck: Bottleneck) -> Iterator[_Run]:
     for match in matches_of(plan, bottleneck):
         for order in match.orders():
-            for seed in range(1, plan.seeds + 1):
+            for seed in range(plan.first_seed, plan.first_seed + plan.seeds):
                 starts_s = _starts_s(plan.stagger_s, [seat.rtt_ms for seat in order], seed)
                 end_s = round(starts_s[-1] + plan.duration_s, 3)
                 links = bottleneck.links_for([seat.rtt_ms for seat in order], seed, end_s)

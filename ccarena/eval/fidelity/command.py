@@ -15,7 +15,7 @@ import numpy as np
 
 from ccarena import measurements
 from ccarena.arguments import Unused
-from ccarena.backends import BACKENDS, KERNEL, SIM
+from ccarena.backends import KERNEL, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
@@ -70,7 +70,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="runs at once (sim: one per core, kernel: 1)")
     parser.add_argument(
         "--backend",
-        choices=BACKENDS,
+        choices=(SIM, KERNEL),
         default=SIM,
         help="what is held against recordings; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
     )

@@ -2,9 +2,9 @@
 
 The same policy, link sets and seeds give the same `Evaluation` on any number of threads.
 
-With the backend `kernel` every run is real TCP over the emulated link, in real time. Its figures are computed by the
-same code. A run whose emulator was late stays in the rows, marked `valid: false`, and no mean, plot or expectation
-counts it.
+With the backend `kernel` or `quic` every run is real traffic over the emulated link, in real time. Its figures are
+computed by the same code. A run whose emulator was late stays in the rows, marked `valid: false`, and no mean, plot or
+expectation counts it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
 from ccarena.traces.held_out import HELD_OUT, derives_from
 
-__all__ = ["evaluate", "run_lineup"]
+__all__ = ["best_window", "evaluate", "run_lineup"]
 
 BASELINES = ("cubic", "bbr", "reno")
 """What runs where no policy's record says otherwise."""
@@ -73,11 +73,11 @@ def evaluate(
 
     `link_sets` and `schemes` of None are those of the policies' records; the controls are. Links `over` traces are run
     beside the link sets that are named, and instead of the records' if none is. `seeds` repetitions per link,
-    `duration_s` of simulated or, with the backend `kernel`, real time each (None: the link set's own). Without a policy
+    `duration_s` of simulated or, with another backend, real time each (None: the link set's own). Without a policy
     only the heuristics run. In the simulator each policy and its artifact's rules without learning are scored by its
     record's objective, too. `record` is the configuration of the only policy, whose own code may be run for that; an
     artifact's never is. `progress(done, total)` is called after every link. Links run on `executor`, in `threads`
-    threads if None. Raises ConfigError, PolicyError or TraceError, and on the kernel what
+    threads if None. Raises ConfigError, PolicyError or TraceError, and in real time what
     `cc_kernel_bridge.run.run_scenario` raises.
     """
     backends.about(backend)
@@ -376,7 +376,7 @@ def _run_link(
         if with_series:
             lines[sender.label] = _over_time(result, link)
     if backend == SIM:
-        figures, result = _best_window(link, capacity)
+        figures, result = best_window(link, capacity)
         runs.rows.append({**about, "scheme": BEST_WINDOW, "capacity_mbps": float(capacity.mean()), **figures})
         if with_series:
             lines[BEST_WINDOW] = _over_time(result, link)
@@ -415,7 +415,7 @@ def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
     }
 
 
-def _best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
+def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
     """The figures and the run of the fixed window that has most power on this very link; with `window` in packets."""
     bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
     best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})

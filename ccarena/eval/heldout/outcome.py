@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ccarena.backends import KERNEL, SIM
+from ccarena.backends import REAL_TIME, SIM
 from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
 from ccarena.errors import ConfigError, PolicyError, did_you_mean
 from ccarena.eval.given_traces import TraceLinks
@@ -143,14 +143,14 @@ def evaluate(
         schemes: heuristics, as `entries` may name them, too; cubic, bbr and reno if nothing says otherwise.
         seeds: repetitions of every link.
         duration_s: of every run, s; the link set's own if None: 30, and 60 for `steps`, `cellular` and traces.
-        backend: `sim`, the simulator, or `kernel`, Linux TCP over emulated links, in real time and as root.
-        threads: links at once: 2, and on the backend `kernel` 1, if None.
+        backend: `sim`, the simulator; over emulated links, in real time and as root, `kernel` (Linux TCP) and `quic`.
+        threads: links at once: 2, and in real time 1, if None.
         progress: whether to show a progress bar on stderr (None: on a terminal), or a function that is called with the
             number of links done and their total.
         out: folder to write to, as `Outcome.write` does. It is tried before anything runs.
         executor: who runs the links, such as `ccarena.executors.ray.OnRay()`; threads of this process if None.
 
-    Raises ConfigError for arguments, PolicyError or TraceError for files that cannot be used, and on the kernel
+    Raises ConfigError for arguments, PolicyError or TraceError for files that cannot be used, and in real time
     MachineError or RunnerError.
     """
     if threads is not None and threads < 1:
@@ -173,7 +173,7 @@ def evaluate(
             named or schemes,
             over=over,
             # Links that run side by side in real time make each other late.
-            threads=threads or (1 if backend == KERNEL else 2),
+            threads=threads or (1 if backend in REAL_TIME else 2),
             progress=bar,
             backend=backend,
             executor=executor,

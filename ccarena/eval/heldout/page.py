@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import SIM
+from ccarena.backends import SIM, TITLES
 from ccarena.eval.figure_text import heading
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import plots
@@ -94,7 +94,7 @@ def _facts(result: Evaluation) -> dict[str, str]:
     meta = result.meta
     durations = sorted({row["duration_s"] for row in result.rows if "duration_s" in row})
     return {
-        "Backend": "simulator" if meta.get("backend", SIM) == SIM else "Linux TCP, emulated link",
+        "Backend": TITLES[meta.get("backend", SIM)],
         "Link sets": ", ".join([*meta.get("link_sets", []), *(["traces"] if "traces" in meta else [])]),
         "Seeds per link": str(meta.get("seeds", "")),
         "Time per run": f"{' or '.join(f'{s:g}' for s in durations)} s",

@@ -24,7 +24,7 @@ from ccarena.envs.spec import Spec
 from ccarena.envs.trials import Answers, Candidate, Trials
 from ccarena.terminal import Progress
 
-__all__ = ["Rule", "search"]
+__all__ = ["Rule", "search", "search_constant"]
 
 GRID = 11
 """Continuous actions that are tried first, evenly over the bounds; then as many between the neighbours of the best."""
@@ -99,6 +99,13 @@ def search(record: TrainConfig, spec: Spec, threads: int, progress: Progress | N
     # A policy may have found other parameters than these, with which the rules were.
     start = spec.values(record.params)
     return [replace(rule, params={**start, **rule.params}) if rule.found else rule for rule in found]
+
+
+def search_constant(record: TrainConfig, spec: Spec, threads: int) -> Rule:
+    """The best single action alone, with the record's parameters. Raises what `Trials` does."""
+    trials = Trials(record, spec, threads)
+    found = _constant(spec, lambda tried: [done.score for done in trials.run(tried, SEED, record.rules.links)])
+    return replace(found, params={**spec.values(record.params), **found.params})
 
 
 Score = Callable[[Sequence[Candidate]], list[float]]

@@ -12,9 +12,10 @@ from typing import Any
 
 from ccarena import executors, measurements
 from ccarena.arguments import Unused, refuse
-from ccarena.backends import BACKENDS, KERNEL, SIM
+from ccarena.backends import BACKENDS, REAL_TIME, SIM
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.reproduce import checks, kernel, page, pages, policy, runner, runs, suite, tables
+from ccarena.eval.given_traces import GivenTrace, read_traces
+from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import write_atomically
 
@@ -27,12 +28,12 @@ UNUSED = (
     *executors.UNUSED,
     Unused(("jobs",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
     Unused(
-        ("suites", "all", "backend", "quick", "seeds", "out", "policy", "jobs", "executor", "write_docs"),
+        ("suites", "all", "backend", "quick", "seeds", "out", "policy", "traces", "jobs", "executor", "write_docs"),
         lambda args: args.list,
         "beside --list",
     ),
     Unused(
-        ("backend", "quick", "seeds", "policy", "jobs", "executor", "json"),
+        ("backend", "quick", "seeds", "policy", "traces", "jobs", "executor", "json"),
         lambda args: args.write_docs is not None and not args.all and not args.suites,
         "beside --write-docs alone, which runs nothing",
     ),
@@ -54,13 +55,16 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--backend",
         choices=BACKENDS,
         default=SIM,
-        help="sim: the simulator; kernel: suites with a `kernel` section, on Linux TCP over emulated links, in real "
-        "time and one run after the other, as root (sim)",
+        help="sim: the simulator; kernel, quic: suites with a section of that name, on Linux TCP or over QUIC on "
+        "emulated links, in real time and one run after the other, as root (sim)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
     parser.add_argument("--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own)")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder of results (runs/reproduce, or runs/reproduce-quick)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder of results (runs/reproduce, or runs/reproduce-quick; with --traces runs/reproduce-traces)",
     )
     parser.add_argument(
         "--policy",
@@ -68,10 +72,18 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         default=[],
         metavar="POLICY_OR_RUN",
         help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/; several times "
-        "for several schemes, each is taken for the one that it was trained for (newest runs of acct-wired, else of "
-        "acct; of hyvar, orca and aurora; without one, --all leaves the suites that need it out)",
+        "for several schemes, each is taken for the one that it was trained for, or for several of one scheme, which "
+        "are put side by side (newest runs of acct-wired, else of acct; of hyvar, orca and aurora; without one, --all "
+        "leaves the suites that need it out)",
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; kernel: 1)")
+    parser.add_argument(
+        "--traces",
+        nargs="+",
+        metavar="TRACE",
+        help="run the suites of recorded links over these in the place of their own: files, names of traces, or "
+        "folders for all in them; NAME=TRACE calls it NAME",
+    )
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; else 1)")
     executors.add_options(parser)
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
     parser.add_argument(
@@ -92,19 +104,36 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
     if args.all and args.suites:
         raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
-    if args.backend == KERNEL and args.jobs > 1:
+    if args.backend in REAL_TIME and args.jobs > 1:
         raise ConfigError(
-            f"--jobs {args.jobs}: with --backend kernel runs at once would make each other late; leave it out"
+            f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"
         )
     if not args.all and not args.suites and args.write_docs is None:
         raise ConfigError("no suite: give PAPER/NAME, PAPER or --all; --list shows them")
-    out = args.out or Path("runs", "reproduce-quick" if args.quick else "reproduce")
+    if args.traces and args.write_docs is not None:
+        raise ConfigError("--traces beside --write-docs: the pages are about the suites' own conditions; leave one out")
+    given = read_traces(args.traces) if args.traces else []
+    usual = "reproduce" + ("-quick" if args.quick else "") + ("-traces" if given else "")
+    out = args.out or Path("runs", usual)
     names = suite.shipped(args.backend) if args.all else suite.find(args.suites, args.backend)
+    if args.all and given:
+        names = [name for name in names if own_traces.takes(suite.load(name).suite.sweep)]
+    combinations = policy.combined(args.policy)
+    if args.write_docs is not None and len(combinations) > 1:
+        raise ConfigError("--write-docs: the pages show one policy of each scheme; give one of each with --policy")
+    failed: list[runner.Failure] = []
+    results: list[index.Result] = []
     try:
-        failed = _reproduce(names, out, args) if names else []
+        for called, policies in combinations.items() if names else ():
+            into = out / f"policies-{called}" if called else out
+            more, digests = _reproduce(names, into, args, policies, given)
+            failed += more
+            results += [index.Result(digest, folder, called) for digest, folder in digests]
     except KeyboardInterrupt:
         print(f"finished runs are kept in {out}; the same command goes on from there", file=sys.stderr)
         raise
+    if results:
+        _show(results, out, args)
     if args.write_docs is not None:
         _write_docs(args.write_docs, out)
     for failure in failed[:SHOWN_FAILURES]:
@@ -115,11 +144,13 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[runner.Failure]:
-    loaded = [suite.load(name, args.backend) for name in names]
-    if args.backend == KERNEL:
-        kernel.program()
-    given = policy.given(args.policy)
+def _reproduce(
+    names: list[str], out: Path, args: argparse.Namespace, given: policy.Policies, traces: list[GivenTrace]
+) -> tuple[list[runner.Failure], list[tuple[dict[str, Any], Path]]]:
+    """Runs the suites with these policies. Returns the runs that failed, and what was written with its folders."""
+    loaded = [suite.load(name, args.backend, traces) for name in names]
+    if args.backend in REAL_TIME:
+        kernel.program(args.backend)
     trained: dict[str, dict[str, policy.Policy]] = {}
     for one in loaded:
         try:
@@ -132,7 +163,7 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
     _refuse_in_vain(args, loaded, given)
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
-    jobs = 1 if args.backend == KERNEL else args.jobs or os.cpu_count() or 1
+    jobs = 1 if args.backend in REAL_TIME else args.jobs or os.cpu_count() or 1
     executor = executors.of_options(args, executors.Processes(jobs, runner.PRELOAD))
     failures: list[runner.Failure] = []
     digests = []
@@ -152,23 +183,40 @@ def _reproduce(names: list[str], out: Path, args: argparse.Namespace) -> list[ru
                     "software": runs.software(one.suite.compute is not None, args.backend),
                     "policies": [each.about() for each in policies.values()],
                 }
+                if traces:
+                    about["traces"] = args.traces
                 if missing := sorted({name for run in of_suite for name in run.spec.get("missing", [])}):
                     about["missing"] = missing
-                if args.backend == KERNEL:
-                    about["machine"] = kernel.about(rows)
+                if args.backend in REAL_TIME:
+                    about["machine"] = kernel.about(rows, args.backend)
                 digest = tables.write_suite(folder, one, judged, rows, about)
-                drawn = page.write_page(folder, one, judged, rows, digest)
+                page.write_page(folder, one, judged, rows, digest)
                 _write_scenario(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
                 kept = [run.key for run in [*of_suite, *both]]
                 journal.settle(kept)
-            digests.append((digest, [folder / "claims.md", drawn]))
+            digests.append((digest, folder))
+    return failures, digests
+
+
+def _show(results: list[index.Result], out: Path, args: argparse.Namespace) -> None:
+    """Prints what was found, and writes the index of everything that is in the folder `out`."""
+    from ccarena.terminal import print_table
+
+    before = index.known(out, [*suite.shipped(), *dict.fromkeys(str(r.digest["suite"]) for r in results)], BACKENDS)
+    ran = {result.folder for result in results}
+    everything = [*(result for result in before if result.folder not in ran), *results]
+    drawn = index.write_index(out, sorted(everything, key=lambda result: str(result.digest["suite"])))
     if args.json:
-        print(json.dumps([digest for digest, _ in digests], indent=1, ensure_ascii=False))
-    else:
-        for digest, files in digests:
-            tables.print_suite(digest, files)
-    return failures
+        print(json.dumps([result.digest for result in results], indent=1, ensure_ascii=False))
+        return
+    for result in results:
+        files = [result.folder / "claims.md", result.folder / page.PAGE]
+        tables.print_suite(result.digest, files, result.policies)
+    for name, policies, rows in index.side_by_side(results):
+        shown = [[row[0][0], *(f"{text}; {state}" for text, state in row[1:])] for row in rows]
+        print_table(f"{name}: policies side by side", ["claim", *policies], shown, left=1 + len(policies))
+    print(f"  all suites: {drawn}")
 
 
 def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given: policy.Policies) -> None:
@@ -213,9 +261,9 @@ def _list(as_json: bool) -> int:
     for name in suite.shipped():
         one = suite.load(name)
         full, quick = (str(runs.size(one, flag)) for flag in (False, True))
-        on_kernel = str(runs.size(suite.load(name, KERNEL))) if one.suite.kernel is not None else ""
-        rows.append([name, one.suite.paper, one.suite.title, full, quick, on_kernel])
-    head = ["suite", "paper", "title", "runs", "quick", "kernel"]
+        there = [str(runs.size(suite.load(name, each))) if suite.runs_on(one, each) else "" for each in REAL_TIME]
+        rows.append([name, one.suite.paper, one.suite.title, full, quick, *there])
+    head = ["suite", "paper", "title", "runs", "quick", *REAL_TIME]
     if as_json:
         print(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     else:

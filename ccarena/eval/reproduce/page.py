@@ -14,7 +14,7 @@ from ccarena.eval.reproduce.tables import HEAD, name_of, remarks, technical
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
 
-__all__ = ["PAGE", "write_page"]
+__all__ = ["PAGE", "SHADES", "write_page"]
 
 PAGE = "page.html"
 SHADES: Mapping[str, State] = {"holds": "good", "does not hold": "bad"}
@@ -104,4 +104,5 @@ def _command(digest: Mapping[str, Any], loaded: Loaded) -> str:
     words = ["ccarena", "reproduce", name, *(["--backend", loaded.backend] if digest.get("machine") else [])]
     words += ["--quick"] if digest["quick"] else []
     words += ["--seeds", str(digest["seeds"])] if digest["seeds"] else []
+    words += ["--traces", *digest["traces"]] if digest.get("traces") else []
     return shlex.join(words) + "".join(f" --policy POLICY_OF_{p['scheme'].upper()}" for p in digest.get("policies", []))

@@ -6,6 +6,7 @@ A row depends on a policy's content, so that its digest goes into the keys of ru
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 from ccarena.errors import PolicyError
 from ccarena.run_folder import POLICY, find_policy, newest_run
 
-__all__ = ["ACCT", "CONFIGS", "Policy", "bound", "choose", "given", "placed", "used"]
+__all__ = ["ACCT", "CONFIGS", "Policy", "bound", "choose", "combined", "given", "placed", "used"]
 
 ACCT = "acct"
 CONFIGS = {ACCT: ("acct-wired", "acct"), "hyvar": ("hyvar",), "orca": ("orca",), "aurora": ("aurora",)}
@@ -92,12 +93,36 @@ def given(words: Sequence[str]) -> dict[str, Policy]:
 
     Raises PolicyError if there is no such policy, or if two are one scheme's.
     """
-    out: dict[str, Policy] = {}
+    combinations = combined(words)
+    if len(combinations) > 1:
+        raise PolicyError(f"{', '.join(words)}: several policies of one scheme; give one for each")
+    return next(iter(combinations.values()))
+
+
+def combined(words: Sequence[str]) -> dict[str, dict[str, Policy]]:
+    """The policies that words mean, by scheme: where a scheme has several, a combination with each of them.
+
+    Combinations are called by the runs or files of those schemes; without any there is one, called "". Raises
+    PolicyError if there is no such policy, or if two are the same or are called the same.
+    """
+    by_scheme: dict[str, dict[str, Policy]] = {}
     for word in words:
         policy = _read(find_policy(word))
-        if other := out.get(policy.scheme):
-            raise PolicyError(f"{word}: a policy of {policy.scheme}, as {other.file} is; give one for each scheme")
-        out[policy.scheme] = policy
+        file = policy.file
+        name = file.parent.name if file.name == POLICY else file.stem
+        others = by_scheme.setdefault(policy.scheme, {})
+        if same := next((other for other in others.values() if other.sha256 == policy.sha256), None):
+            raise PolicyError(f"{word}: a policy of {policy.scheme}, as {same.file} is, and the same; leave one out")
+        if name in others:
+            raise PolicyError(
+                f'{word}: a policy of {policy.scheme} that is called "{name}" as {others[name].file} is; copy one to '
+                "another name"
+            )
+        others[name] = policy
+    out = {}
+    for chosen in itertools.product(*(others.items() for others in by_scheme.values())):
+        several = [name for (name, policy) in chosen if len(by_scheme[policy.scheme]) > 1]
+        out["+".join(several)] = {policy.scheme: policy for _, policy in chosen}
     return out
 
 

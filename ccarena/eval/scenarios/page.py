@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ccarena.backends import TITLES
 from ccarena.columns import Columns
 from ccarena.eval.figure_text import heading
 from ccarena.eval.metrics import FIGURES
@@ -55,13 +56,12 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         ["figure", "definition"], [[heading(name), figure.definition] for name, figure in FIGURES.items()], words=2
     )
     sections.append(Section("What the figures mean", "", [Details("definitions and sources", [definitions])]))
-    simulated = runs[0].backend == "sim"
     return Page(
         title=title,
         kind="scenarios",
         lead="What each flow of these scenarios got, and how the links' queues stood meanwhile.",
         facts={
-            "Backend": "simulator" if simulated else "Linux TCP, emulated link",
+            "Backend": TITLES[runs[0].backend],
             "Seeds": ", ".join(map(str, seeds)) if len(seeds) < 6 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
             "Runs": str(len(runs)),
         },

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import math
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ccarena import _core, backends
-from ccarena.backends import KERNEL, SIM
+from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import CcarenaError, ConfigError, ScenarioError
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.scenarios.results import Results
@@ -55,7 +54,7 @@ def run(
 
     Arguments:
         scenario: a document (docs/scenario.md) as dictionary, the path of its file, or a list of those.
-        backend: `sim`, the simulator, or `kernel`, Linux TCP over emulated links, in real time and as root.
+        backend: `sim`, the simulator; over emulated links, in real time and as root, `kernel` (Linux TCP) and `quic`.
         seeds: None runs each scenario with its own seed, 1 unless it says otherwise; a number n with its own seed and
             the n - 1 after it; a list with those.
         policies: trained policies. Each decides for the flows of its scheme that have no `policy`, in every scenario
@@ -64,14 +63,14 @@ def run(
         packets: record every packet at every link, about 30 bytes each. Without, the figures of
             `ccarena.eval.metrics.NEED_PACKETS` are NaN, unless the document asks for its packets itself.
         names: what tables call the scenarios; files by their name and documents by their number if None.
-        threads: runs at once: as many as there are processor cores, and on the backend `kernel` 1, if None.
+        threads: runs at once: as many as there are processor cores, and in real time 1, if None.
         progress: whether to show a progress bar on stderr (None: on a terminal, for more than one run), or a function
             that is called with the number of runs done and their total.
         out: folder to write to, as `Results.write` does. It is tried before the first run starts.
         executor: who runs them, such as `ccarena.executors.ray.OnRay()`; `threads` threads of this process if None.
 
     Raises ConfigError for arguments; ScenarioError, TraceError or PolicyError for what cannot be run, naming scenario
-    and key; on the kernel MachineError or RunnerError.
+    and key; in real time MachineError or RunnerError.
     """
     backends.about(backend)
     documents = _documents(scenario, names, duration_s)
@@ -87,7 +86,7 @@ def run(
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
         if out is not None:
             check_writable(Path(out))
-        at_once = threads or (1 if backend == KERNEL else _cores())
+        at_once = threads or (1 if backend in REAL_TIME else _cores())
         report = _progress(progress, len(planned), stack)
         runs: dict[int, Run] = {}
         work = functools.partial(_run, backend=backend)
@@ -127,7 +126,7 @@ def _documents(
             own, document = Path(each).name, read_scenario(Path(each))
             own = own if own not in found else str(each)
         elif isinstance(each, Mapping):
-            own, document = "scenario" if one else f"scenario {index}", resolve(copy.deepcopy(dict(each)))
+            own, document = "scenario" if one else f"scenario {index}", resolve(_copied(each))
         else:
             expected = "expected a document (a mapping) or the path of its file"
             raise ScenarioError(f"scenario {index}: found {type(each).__name__}; {expected}")
@@ -136,6 +135,13 @@ def _documents(
             raise ConfigError(f'"{name}" is given twice; run it once, with more seeds')
         found[name] = document if duration_s is None else {**document, "duration_s": duration_s}
     return found
+
+
+def _copied(node: Any) -> Any:
+    """A copy whose mappings and lists are its own; several times as fast as `copy.deepcopy`."""
+    if isinstance(node, Mapping):
+        return {key: _copied(value) for key, value in node.items()}
+    return [_copied(value) for value in node] if isinstance(node, (list, tuple)) else node
 
 
 def _checked(name: str, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -262,17 +262,45 @@
   async function start() {
     if (document.getElementById("charts")) {
       charts = JSON.parse(await unpack("charts"));
-      const script = document.createElement("script");
-      script.textContent = await unpack("plotly");
-      document.head.append(script);
+      if (document.getElementById("plotly")) {
+        const script = document.createElement("script");
+        script.textContent = await unpack("plotly");
+        document.head.append(script);
+      }
       document.querySelectorAll("figure").forEach((figure) => legend(figure));
       ready = true;
       drawNew();
     }
   }
+  // Adds a figure, as the page's own are, in the place of what stood in `parent`.
+  function addFigure(parent, { label, caption, parts }) {
+    const figure = document.createElement("figure");
+    figure.setAttribute("role", "group");
+    figure.setAttribute("aria-label", label);
+    figure.dataset.sameX = "";
+    const box = { figcaption: caption, legend: "", "charts columns-1": "" };
+    const [, , grid] = Object.entries(box).map(([name, text]) => {
+      const element = figure.appendChild(document.createElement(name === "figcaption" ? name : "div"));
+      if (name !== "figcaption") element.className = name;
+      element.textContent = text;
+      return element;
+    });
+    for (const part of parts) {
+      const place = grid.appendChild(document.createElement("div")).appendChild(document.createElement("div"));
+      place.parentElement.className = "chart";
+      place.className = "plot";
+      place.style.height = `${part.height}px`;
+      place.dataset.chart = charts.push(part) - 1;
+    }
+    parent.replaceChildren(figure);
+    legend(figure);
+    drawNew();
+  }
+
   // Done when all charts that are in sight are drawn; `image(n, width)` gives figure n as SVG.
   window.ccarena = {
     drawn: start(),
+    addFigure,
     image: (number, width) => image(document.querySelectorAll("figure")[number], width),
   };
 })();

@@ -1,7 +1,6 @@
 //! A scenario on real Linux TCP: emulated links, sockets, their controllers, and the record of it all.
 
 mod error;
-mod inbox;
 mod plan;
 mod result;
 
@@ -10,6 +9,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use ccarena_cc::{Dur, Policies, Time};
+use ccarena_link::live::{Frames, Inbox};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
@@ -18,7 +18,6 @@ use ccarena_net::{Scenario, trace};
 use serde_json::{Value, json};
 
 pub use self::error::RunError;
-pub use self::inbox::Inbox;
 pub use self::plan::{Home, Plan};
 
 use crate::daemon::{Daemon, Driver, Reply};
@@ -26,7 +25,7 @@ use crate::datapath::{Datapath, Key, Options, TcpOption};
 use crate::intf::{EVENT_CLOSED, Event};
 use crate::sampled::Sampled;
 use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
-use crate::wire::{Frames, Request};
+use crate::wire::Request;
 
 /// Largest buffers of sockets: as good as none, as in the simulator.
 const BUFFERS: &str = "4096 131072 67108864";
@@ -44,6 +43,7 @@ const AT_LEAST_NS: u64 = 200_000_000;
 pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
     let request = Request::parse(&inbox.line()?)?;
     let scenario = &request.scenario;
+    ccarena_link::resources::check(scenario)?;
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let available: Vec<&str> = available.split_whitespace().collect();
     let plans = plan::plan(scenario, request.bridge, request.traffic, request.environment, &available)?;
@@ -76,6 +76,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let (sent, received) = traffic.stop()?;
     control.finish()?;
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
+    let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
     let mut links = outcome.links;
     let lateness = outcome.lateness.judged(request.lateness_bound);
@@ -84,10 +85,11 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let machine = MachineRecord {
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
         lateness: result::lateness(&lateness),
-        valid: lateness.valid,
+        valid: lateness.valid && overruns == 0,
         emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
         emulator_packets: outcome.counts.written,
         emulator_refused_packets: outcome.counts.refused,
+        emulator_overrun_packets: overruns,
         bridge: Some(control.record(datapath_cpu_s)),
     };
     let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };

@@ -8,10 +8,12 @@ pub mod emulator;
 mod error;
 pub mod fabric;
 pub mod lateness;
+pub mod live;
 pub mod namespace;
 mod netlink;
 pub mod network;
 mod pump;
+pub mod resources;
 pub mod shells;
 pub mod tun;
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,8 @@ SHORT = {"duration_s": 6, "arrival_s": 2, "dwell_s": 4}
 def shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     load = suite.load
 
-    def shorter(name: str, backend: str) -> suite.Loaded:
-        loaded = load(name, backend)
+    def shorter(*named: Any) -> suite.Loaded:
+        loaded = load(*named)
         quick = loaded.suite.quick
         constants = {**quick.constants, **{key: SHORT[key] for key in SHORT if key in loaded.suite.constants}}
         changed = loaded.suite.model_copy(update={"quick": quick.model_copy(update={"constants": constants})})

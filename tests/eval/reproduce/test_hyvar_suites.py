@@ -74,7 +74,8 @@ def test_without_a_policy_its_training_is_named(
     assert "no trained policy of orca: no runs/orca/policy.safetensors" in shown
     assert "`ccarena train --config orca`" in shown
     assert cli.main(["reproduce", "hyvar/mtp-insensitivity", *given([files[0], files[0]])]) == PolicyError.exit_code
-    assert "a policy of hyvar, as" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "a policy of hyvar, as" in shown and "and the same; leave one out" in shown
 
 
 def test_cellular_links_were_not_trained_on() -> None:
@@ -101,3 +102,39 @@ def test_made_up_capacity_stands_in_for_missing_traces_and_says_so(
     assert cli.main([*words, *given(files)]) == 0
     shown = (tmp_path / "out/hyvar/cellular-2/claims.md").read_text("utf-8")
     assert "Made-up capacity in the place of recorded traces that are not here: ATT-LTE-driving.up, " in shown
+
+
+def test_policies_of_one_scheme_stand_side_by_side_over_traces_that_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, mean in (("one", 0.5), ("two", 0.1)):
+        (tmp_path / name).mkdir()
+        continuous("hyvar", mean, training={"name": "tiny"}).save(tmp_path / name / "policy.safetensors")
+    others = [str(untrained(scheme, tmp_path)) for scheme in ("orca", "aurora")]
+    (tmp_path / "mine.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))
+    out = tmp_path / "out"
+    words = ["reproduce", "hyvar/cellular-1", "--quick", "--seeds", "1", "--jobs", "1", "--out", str(out)]
+    words += given([str(tmp_path / "one"), str(tmp_path / "two"), *others])
+    words += ["--traces", str(tmp_path / "mine.trace")]
+    assert cli.main(words) == 0
+    shown = capsys.readouterr().out
+    assert "policies side by side" in shown
+    digests = [
+        json.loads((out / f"policies-{name}/hyvar/cellular-1/claims.json").read_text()) for name in ("one", "two")
+    ]
+    measured = [[claim["measured"] for claim in digest["claims"]] for digest in digests]
+    assert measured[0] != measured[1] and all(all(figures) for figures in measured)
+    assert all("over traces that were named (mine.trace)" in digest["conditions"][-1] for digest in digests)
+    index = (out / "index.html").read_text()
+    assert 'href="policies-one/hyvar/cellular-1/page.html"' in index and "Policies side by side" in index
+
+
+def test_what_traces_cannot_do_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.trace").write_text("1\n2\n")
+    mine = str(tmp_path / "mine.trace")
+    assert cli.main(["reproduce", "wcc/buffer", "--traces", mine]) == 2
+    assert "--traces has no effect: the suite has no recorded links" in capsys.readouterr().err
+    assert cli.main(["reproduce", "pilot/cellular", "--traces", f"{mine},{mine}"]) == 2
+    assert "acknowledgements" in capsys.readouterr().err
+    assert cli.main(["reproduce", "pilot/cellular", "--traces", mine, "--write-docs", str(tmp_path / "x.md")]) == 2
+    assert "--traces beside --write-docs" in capsys.readouterr().err

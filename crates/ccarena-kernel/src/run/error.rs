@@ -1,6 +1,7 @@
 //! Why a run fails, and of what kind that is.
 
 use ccarena_link::LinkError;
+use ccarena_link::live::InboxError;
 use ccarena_net::ServiceError;
 
 use crate::error::KernelError;
@@ -13,6 +14,9 @@ pub enum RunError {
     /// The request or its scenario is refused.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// It asks for more than this machine is to give.
+    #[error(transparent)]
+    Resources(#[from] ccarena_net::ResourceError),
     /// A field says what real TCP cannot do.
     #[error("{path}: {problem}")]
     Unsupported {
@@ -67,13 +71,26 @@ pub enum RunError {
     Stopped,
 }
 
+impl From<InboxError> for RunError {
+    fn from(error: InboxError) -> Self {
+        match error {
+            InboxError::System { what, source } => Self::System { what, source },
+            InboxError::Stopped => Self::Stopped,
+        }
+    }
+}
+
 impl RunError {
     /// What the caller makes of it: `scenario`, `trace`, `policy`, `machine` or `internal`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => "trace",
-            Self::Request(_) | Self::Unsupported { .. } | Self::Scheme { .. } | Self::Action { .. } => "scenario",
+            Self::Request(_)
+            | Self::Resources(_)
+            | Self::Unsupported { .. }
+            | Self::Scheme { .. }
+            | Self::Action { .. } => "scenario",
             Self::Link(LinkError::Service { .. } | LinkError::Flows { .. }) => "scenario",
             Self::Policy { .. } => "policy",
             Self::Link(LinkError::Panicked) | Self::Traffic(TrafficError::Panicked) => "internal",

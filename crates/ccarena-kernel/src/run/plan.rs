@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, Decider, FlowError, LearnedSpec, Policies, registry};
+use ccarena_cc::{Config, Controller, Decider, FlowError, LearnedSpec, Policies, Signal, registry};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, App, Flow};
 
 use super::RunError;
-use crate::traffic::HEADER_BYTES;
+use crate::traffic::{HEADER_BYTES, OPTION_BYTES};
 use crate::wire::Generator;
 
 /// Schemes that the kernel brings, under the same names.
@@ -17,8 +17,6 @@ const WEIGHTED: [&str; 4] = ["wcc-ai", "wcc-md", "multcp", "ewtcp"];
 /// Payload of a segment in 1500 bytes, and the least that Linux sends (`TCP_MIN_MSS` less timestamps).
 const LARGEST_MSS: u32 = 1448;
 const SMALLEST_MSS: u32 = 76;
-/// ACCT's option takes so much of a segment.
-const OPTION_BYTES: u32 = 8;
 
 /// Where a congestion control runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +74,16 @@ pub fn plan(
     outside: bool,
     available: &[&str],
 ) -> Result<Vec<Plan>, RunError> {
+    for (index, link) in scenario.links.iter().enumerate() {
+        if let Some(router) = link.agent.as_ref().map(|a| a.kind.description()).filter(|r| !r.on_the_wire) {
+            let problem = format!(
+                "got {}; expected acct, any, true or false: what {} routers say has no place in packets of real TCP. The \
+                 simulator has them",
+                router.name, router.name
+            );
+            return Err(RunError::Unsupported { path: format!("links[{index}].agent"), problem });
+        }
+    }
     let policies = Policies::default();
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
@@ -112,6 +120,13 @@ fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]
     let mut controller = built.map_err(|source| RunError::Scheme { flow: index, source })?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     plan.signals = controller.desired_rate().is_some();
+    if !matches!(controller.request(), Signal::None | Signal::Rate(_)) {
+        let problem = format!(
+            "got {:?}; expected another: what its routers say has no place in packets of real TCP. The simulator has them",
+            flow.scheme
+        );
+        return Err(RunError::Unsupported { path: format!("flows[{index}].scheme"), problem });
+    }
     if plan.signals {
         plan.config.mss = flow.mss_bytes.min(LARGEST_MSS - OPTION_BYTES);
         plan.config.header_bytes = HEADER_BYTES as u32 + OPTION_BYTES;

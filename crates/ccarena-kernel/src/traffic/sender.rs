@@ -4,11 +4,11 @@ use std::io::{self, ErrorKind};
 use std::os::fd::RawFd;
 
 use ccarena_cc::{Dur, Time};
+use ccarena_link::live::App;
 use ccarena_link::{End, clock};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::Flow;
 
-use super::app::App;
 use super::socket::{Poller, Socket, TcpInfo};
 use super::{PORT, TrafficError};
 

@@ -45,6 +45,18 @@ pub enum Shell {
     Emulate(PathBuf),
 }
 
+impl Shell {
+    /// Whether a seed changes anything. A scenario has its own.
+    fn is_random(&self) -> bool {
+        match self {
+            Self::Link(ways, _) => ways.iter().any(|way| way.queue.discipline().random),
+            Self::Delay(_) | Self::Emulate(_) => false,
+            Self::Loss(_, rate) => *rate > 0.0 && *rate < 1.0,
+            Self::OnOff(_, turns) => matches!(turns, OnOff::Turns(_)),
+        }
+    }
+}
+
 /// One direction of `mm-link`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkWay {
@@ -118,13 +130,18 @@ const COMMON: &[Spec] = &[
     ("far-command", true, "COMMAND for `sh -c` to run at the far end"),
     ("lateness-bound", true, "MS: a run whose p99 lateness is above is invalid (default 1)"),
     ("summary", true, "FILE for packets, drops and lateness as JSON"),
-    ("seed", true, "NUMBER that random losses come from (default: another each time)"),
     ("queue-memory-mb", true, "MB of packets that may wait each way; more are lost (default 512)"),
-    ("timing", true, "mahimahi: packets pass in steps of a millisecond, as there (default exact)"),
     ("emulator", true, "mahimahi: run mahimahi's own shell, found on PATH (default ccarena)"),
     ("verbose", false, "say what is set up"),
     ("help", false, "show this"),
 ];
+
+/// Of shells that draw at random.
+const SEED: &[Spec] = &[("seed", true, "NUMBER that what is random comes from (default: another each time)")];
+
+/// Of those where it would change something.
+const TIMING: &[Spec] =
+    &[("timing", true, "mahimahi: packets pass in steps of a millisecond, as there (default exact)")];
 
 /// `mm-link`'s, in the order of its source; a short form of the first two is their first letter.
 const LINK: &[Spec] = &[
@@ -147,29 +164,29 @@ const FORMS: &[Form] = &[
         name: "link",
         positions: &["UPLINK-TRACE", "DOWNLINK-TRACE"],
         own: LINK,
-        common: COMMON,
+        common: &[SEED, TIMING, COMMON],
         summary: "a link that serves by mahimahi traces",
     },
-    Form { name: "delay", positions: &["MS"], own: &[], common: COMMON, summary: "a delay each way" },
+    Form { name: "delay", positions: &["MS"], own: &[], common: &[TIMING, COMMON], summary: "a delay each way" },
     Form {
         name: "loss",
         positions: &["uplink|downlink", "RATE"],
         own: &[],
-        common: COMMON,
+        common: &[SEED, COMMON],
         summary: "random loss one way, with a probability RATE from 0 to 1",
     },
     Form {
         name: "onoff",
         positions: &["uplink|downlink", "MEAN-ON-TIME", "MEAN-OFF-TIME"],
         own: &[],
-        common: COMMON,
+        common: &[SEED, COMMON],
         summary: "a link that is on and off for random times, means in seconds",
     },
     Form {
         name: "emulate",
         positions: &["SCENARIO"],
         own: &[],
-        common: COMMON,
+        common: &[COMMON],
         summary: "the links of a scenario document",
     },
 ];
@@ -242,6 +259,9 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
         "onoff" => Shell::OnOff(direction(&at[0])?, on_off(&at[1], &at[2])?),
         _ => Shell::Emulate(PathBuf::from(&at[0])),
     };
+    if options.seed.is_some() && !shell.is_random() {
+        return Err("--seed has no effect: nothing here is drawn at random; leave it out".into());
+    }
     Ok(Request { shell, command: line.command, options })
 }
 
@@ -260,7 +280,7 @@ fn mahimahis(form: &Form, line: &Line) -> Result<Vec<OsString>, String> {
     if form.name == "emulate" {
         return Err("mahimahi has no shell for scenarios; leave out --emulator mahimahi".into());
     }
-    let ours = |name: &str| COMMON.iter().any(|(n, ..)| *n == name);
+    let ours = |name: &str| form.common.iter().copied().flatten().any(|(n, ..)| *n == name);
     if let Some((name, _)) = line.options.iter().find(|(name, _)| ours(name) && !["emulator", "verbose"].contains(name))
     {
         return Err(format!("mahimahi's shells have no option --{name}; leave it out, or --emulator mahimahi"));

@@ -50,6 +50,7 @@ pub const DISCIPLINE: Discipline = Discipline {
     params: &[TARGET_MS, INTERVAL_MS, ECN],
     check: |_| Ok(()),
     mahimahi: true,
+    random: false,
 };
 
 /// A first-in-first-out queue that CoDel controls.

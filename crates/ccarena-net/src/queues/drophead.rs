@@ -16,6 +16,7 @@ pub const DISCIPLINE: Discipline = Discipline {
     params: &[],
     check: |_| Ok(()),
     mahimahi: false,
+    random: false,
 };
 
 /// A first-in-first-out queue that drops from its head.

@@ -13,6 +13,7 @@ pub const DISCIPLINE: Discipline = Discipline {
     params: &[],
     check: |_| Ok(()),
     mahimahi: false,
+    random: false,
 };
 
 /// A first-in-first-out queue with a limit.

@@ -41,6 +41,7 @@ pub const DISCIPLINE: Discipline = Discipline {
     ],
     check: |_| Ok(()),
     mahimahi: false,
+    random: true,
 };
 
 /// Packets that are dropped at once from the longest queue, at most (`drop_batch_size`).

@@ -14,6 +14,7 @@ pub const DISCIPLINE: Discipline = Discipline {
     params: &[],
     check: |_| Ok(()),
     mahimahi: false,
+    random: false,
 };
 
 /// A first-in-first-out queue without limit.

@@ -61,6 +61,7 @@ pub const DISCIPLINE: Discipline = Discipline {
     ],
     check: |_| Ok(()),
     mahimahi: true,
+    random: true,
 };
 
 /// Backlog in bytes from which, and bytes over which, the departure rate is measured (§5.2, DQ_THRESHOLD).

@@ -56,6 +56,7 @@ pub const DISCIPLINE: Discipline = Discipline {
     ],
     check: thresholds_in_order,
     mahimahi: false,
+    random: true,
 };
 
 fn thresholds_in_order(params: &Params) -> Result<(), Refusal> {

@@ -23,6 +23,8 @@ pub struct Discipline {
     pub check: fn(&Params) -> Result<(), Refusal>,
     /// Mahimahi's differs: `compat: mahimahi` asks for that.
     pub mahimahi: bool,
+    /// It draws at random.
+    pub random: bool,
 }
 
 /// A parameter that does not fit the others.

@@ -19,7 +19,7 @@ pub struct Form {
     /// Mahimahi's own options.
     pub own: &'static [Spec],
     /// Ours.
-    pub common: &'static [Spec],
+    pub common: &'static [&'static [Spec]],
     /// What it puts a command behind.
     pub summary: &'static str,
 }
@@ -129,8 +129,9 @@ impl Form {
         self.specs().any(|(n, value, _)| *n == name && *value)
     }
 
-    fn specs(&self) -> impl Iterator<Item = &'static Spec> {
-        self.own.iter().chain(self.common)
+    /// All options.
+    pub fn specs(&self) -> impl Iterator<Item = &'static Spec> {
+        self.own.iter().chain(self.common.iter().copied().flatten())
     }
 
     /// The line as it should be, of `program`.

@@ -107,7 +107,7 @@ fn on_and_off() {
 #[test]
 fn what_all_shells_take() {
     let options =
-        good("delay", "--verbose 5 --summary=s.json --lateness-bound 2.5 --seed 7 --far-command=x sh").options;
+        good("loss", "--verbose uplink 0.5 --summary=s.json --lateness-bound 2.5 --seed 7 --far-command=x sh").options;
     assert_eq!(options.lateness_bound, Dur::from_micros(2500));
     assert_eq!(options.summary, Some("s.json".into()));
     assert_eq!((options.seed, options.verbose, options.mahimahi), (Some(7), true, None));
@@ -125,7 +125,7 @@ fn mahimahi_gets_its_own_line() {
     let line = "--verbose --emulator=mahimahi A B --once -u x ls";
     assert_eq!(words("link", line), Some("--once --uplink-log=x A B -- ls".into()));
     assert!(bad("emulate", "s.json --emulator=mahimahi").contains("no shell for scenarios"));
-    assert!(bad("delay", "5 --emulator=mahimahi --seed=1").contains("no option --seed"));
+    assert!(bad("loss", "uplink 0.5 --emulator=mahimahi --seed=1").contains("no option --seed"));
 }
 
 proptest! {
@@ -152,4 +152,43 @@ proptest! {
         let request = read("delay", "test", &behind);
         prop_assert_eq!(request.map(|r| r.command), Ok(behind[2..].to_vec()));
     }
+}
+
+#[test]
+fn every_option_does_something_or_is_refused() {
+    let value = |name: &str| match name {
+        "lateness-bound" | "seed" | "queue-memory-mb" => "7",
+        "timing" | "emulator" => "mahimahi",
+        "uplink-queue" | "downlink-queue" => "codel",
+        "uplink-queue-args" | "downlink-queue-args" => "packets=7",
+        _ => "word",
+    };
+    for form in FORMS {
+        let positions = match form.name {
+            "loss" => "uplink 0.5",
+            "onoff" => "uplink 1 1",
+            "link" => {
+                "A B --uplink-queue droptail --uplink-queue-args packets=5 --downlink-queue pie \
+                       --downlink-queue-args packets=5"
+            }
+            _ => "5",
+        };
+        // A meter is taken so that scripts for mahimahi run; the help says that nothing is drawn.
+        let options = form.specs().filter(|(name, ..)| !name.starts_with("meter"));
+        for (name, takes_value, _) in options {
+            let option = if *takes_value { format!("--{name} {}", value(name)) } else { format!("--{name}") };
+            let (with, without) = (format!("{option} {positions}"), positions.to_owned());
+            let with = if name.contains("queue") { format!("{positions} {option}") } else { with };
+            assert_ne!(parse(form.name, &with), parse(form.name, &without), "{} {with}", form.name);
+        }
+    }
+}
+
+#[test]
+fn a_seed_of_nothing_random_is_refused() {
+    for (name, line) in [("link", "--seed 7 A B"), ("loss", "--seed 7 uplink 0"), ("onoff", "--seed 7 uplink 1 0")] {
+        assert!(bad(name, line).contains("--seed has no effect"), "{name} {line}");
+    }
+    assert!(bad("delay", "--seed 7 5").contains("unknown option --seed"));
+    assert_eq!(good("link", "--seed 7 --uplink-queue red --uplink-queue-args packets=50 A B").options.seed, Some(7));
 }

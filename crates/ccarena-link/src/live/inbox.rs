@@ -5,10 +5,24 @@ use std::io::{self, Read};
 use std::mem::{ManuallyDrop, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use ccarena_link::clock;
+use super::frames::{Act, Acts};
+use crate::clock;
 
-use super::RunError;
-use crate::wire::{Act, Acts};
+/// Why nothing more comes from outside.
+#[derive(Debug, thiserror::Error)]
+pub enum InboxError {
+    /// Signals, pipes.
+    #[error("{what}: {source}")]
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Standard input ended, or a signal came.
+    #[error("the run was stopped before its end")]
+    Stopped,
+}
 
 /// Longest request.
 const LONGEST_LINE: usize = 1 << 26;
@@ -27,8 +41,8 @@ impl Inbox {
     /// # Errors
     /// If the kernel refuses.
     #[allow(unsafe_code, reason = "the standard library knows no signals")]
-    pub fn new() -> Result<Self, RunError> {
-        let fail = |what| move |source| RunError::System { what, source };
+    pub fn new() -> Result<Self, InboxError> {
+        let fail = |what| move |source| InboxError::System { what, source };
         // SAFETY: a signal set of zeros is one that sigemptyset makes valid; both calls touch nothing else.
         let signals = unsafe {
             let mut set: libc::sigset_t = zeroed();
@@ -77,8 +91,8 @@ impl Inbox {
     /// The first line, without its end.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] if the input ends before, or a signal comes.
-    pub fn line(&mut self) -> Result<String, RunError> {
+    /// [`InboxError::Stopped`] if the input ends before, or a signal comes.
+    pub fn line(&mut self) -> Result<String, InboxError> {
         let mut bytes = Vec::new();
         loop {
             if let Some(end) = bytes.iter().position(|&b| b == b'\n') {
@@ -88,32 +102,45 @@ impl Inbox {
             }
             clock::wait(&self.fds(), None);
             if self.stopped() || bytes.len() > LONGEST_LINE {
-                return Err(RunError::Stopped);
+                return Err(InboxError::Stopped);
             }
             self.read(&mut bytes)?;
         }
     }
 
-    fn read(&mut self, into: &mut Vec<u8>) -> Result<(), RunError> {
+    fn read(&mut self, into: &mut Vec<u8>) -> Result<(), InboxError> {
         let mut piece = [0; 1 << 16];
         match self.input.read(&mut piece) {
-            Ok(0) => Err(RunError::Stopped),
+            Ok(0) => Err(InboxError::Stopped),
             Ok(count) => {
                 into.extend_from_slice(&piece[..count]);
                 Ok(())
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(source) => Err(RunError::System { what: "cannot read standard input", source }),
+            Err(source) => Err(InboxError::System { what: "cannot read standard input", source }),
+        }
+    }
+
+    /// Bytes that have come; none at the end of the input.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn bytes(&mut self) -> Result<Option<Vec<u8>>, InboxError> {
+        let mut bytes = Vec::new();
+        match self.read(&mut bytes) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(InboxError::Stopped) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
     /// Actions that have come.
     ///
     /// # Errors
-    /// [`RunError::Stopped`] if the input has ended or a signal has come.
-    pub fn take(&mut self) -> Result<Vec<Act>, RunError> {
+    /// [`InboxError::Stopped`] if the input has ended or a signal has come.
+    pub fn take(&mut self) -> Result<Vec<Act>, InboxError> {
         if self.stopped() {
-            return Err(RunError::Stopped);
+            return Err(InboxError::Stopped);
         }
         let mut bytes = Vec::new();
         if clock::wait(&[self.input.as_raw_fd()], Some(0)) {

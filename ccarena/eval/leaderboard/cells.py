@@ -1,0 +1,93 @@
+"""The unit of work and of storage: an entrant on a link with a seed, alone or beside another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ccarena import __version__
+from ccarena.eval.heldout.links import Sender, scenario
+from ccarena.eval.leaderboard.entrants import Entrant
+from ccarena.eval.leaderboard.links import Place
+
+__all__ = ["MEETING", "SOLO", "Cell", "Measured", "cell_of", "cells_of", "scenario_digest"]
+
+SOLO: Literal["solo"] = "solo"
+MEETING: Literal["meeting"] = "meeting"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is run once and stored once: a row of the store."""
+
+    key: str
+    """Of everything that decides the figures: scenario, entrants, backend and version."""
+    place: Place
+    entrant: Entrant
+    opponent: Entrant | None
+    """None if it is alone."""
+    seed: int
+    scenario: str
+    """The digest of links, queues, duration and seed."""
+    backend: str
+
+    @property
+    def kind(self) -> Literal["solo", "meeting"]:
+        """Alone or beside another."""
+        return SOLO if self.opponent is None else MEETING
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell that was run."""
+
+    cell: Cell
+    figures: dict[str, float] = field(default_factory=dict)
+    valid: bool = True
+    """False if the emulator was late: the figures count nowhere."""
+    lateness_p99_ms: float | None = None
+    series: dict[str, Any] | None = None
+    """Over time: `bin_s`, `capacity_mbps`, `rate_mbps`, `queueing_delay_ms`."""
+
+
+def cells_of(
+    places: Sequence[Place],
+    entrants: Sequence[Entrant],
+    seeds: int,
+    backend: str,
+    meeting_places: Sequence[Place] = (),
+    meeting_seeds: int = 0,
+) -> list[Cell]:
+    """Every cell of a leaderboard: each entrant alone everywhere, and each beside each on the meeting places."""
+    out = []
+    for place in places:
+        for seed in range(seeds):
+            name = scenario_digest(place, seed)
+            out += [cell_of(place, entrant, None, seed, name, backend) for entrant in entrants]
+    meeting = [entrant for entrant in entrants if not entrant.computed and entrant.kind != "control"]
+    for place in meeting_places:
+        for seed in range(meeting_seeds):
+            name = scenario_digest(place, seed)
+            out += [cell_of(place, one, other, seed, name, backend) for one in meeting for other in meeting]
+    return out
+
+
+def cell_of(
+    place: Place, entrant: Entrant, opponent: Entrant | None, seed: int, scenario_name: str, backend: str
+) -> Cell:
+    """One cell with its key."""
+    what = [scenario_name, entrant.digest, opponent.digest if opponent else "", backend, __version__]
+    key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
+    return Cell(key, place, entrant, opponent, seed, scenario_name, backend)
+
+
+def scenario_digest(place: Place, seed: int) -> str:
+    """Of the scenario but its flows, with a trace's content in the place of its file."""
+    document = scenario(place.link(seed), Sender("", ""))
+    for link in document["links"]:
+        if "file" in link["service"]:
+            link["service"] = {**link["service"], "file": place.trace.digest}
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,58 @@
+"""The figures of the leaderboard: what is stored of a run, what each means, and which way is better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ccarena.eval.metrics import FIGURES, Figure
+
+__all__ = ["DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "heading", "score_of"]
+
+SCORE = "score"
+"""By which ranks are."""
+SOLO = (
+    *(SCORE, "throughput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
+    *("signal_delay_p95_ms", "self_inflicted_delay_ms", "power", "loss_share", "capacity_mbps"),
+)
+"""Of a flow alone on the link."""
+MEETING = (
+    *("throughput_mbps", "share", "harm_throughput", "harm_delay", "jain_index", "queueing_delay_mean_ms"),
+    *("queueing_delay_p95_ms", "loss_share", "utilisation"),
+)
+"""Of a flow beside another: means over both orders of starting."""
+STORED = tuple(dict.fromkeys((*SOLO, *MEETING)))
+_OWN = {
+    SCORE: Figure(
+        "Score",
+        "share",
+        3,
+        "Normalised power: utilisation times base RTT over mean RTT, the base RTT plus the mean queueing delay "
+        "(Kleinrock, ICC 1979); 1 is a full link without a queue. Over links it is the geometric mean.",
+    ),
+    "capacity_mbps": Figure("Capacity", "Mbit/s", 2, "What the link could have carried, over the run."),
+    "share": Figure("Share", "share", 2, "Of the throughput of both flows; 0.5 is fair (docs/compete.md)."),
+    "harm_throughput": Figure(
+        "Harm to throughput", "share", 2, "(alone - beside the other) / alone (Ware et al., HotNets 2019)."
+    ),
+    "harm_delay": Figure(
+        "Harm to delay", "share", 2, "(beside - alone) / beside, of base RTT plus mean queueing delay (Ware et al.)."
+    ),
+    "cpu_ns": Figure("CPU per decision", "ns", 0, "Of a policy, on the machine of the runs; blank where not known."),
+}
+DEFINITIONS: Mapping[str, Figure] = {name: _OWN.get(name) or FIGURES[name] for name in (*STORED, "cpu_ns")}
+"""Title, unit, digits and definition of each."""
+
+
+def heading(figure: str) -> str:
+    """A figure's title with its unit; a share needs none."""
+    about = DEFINITIONS[figure]
+    return about.title if about.unit == "share" else f"{about.title} ({about.unit})"
+
+
+def score_of(figures: Mapping[str, float], base_rtt_ms: float) -> float:
+    """The score of a run by itself, in [0, 1]: see `DEFINITIONS`; 0 if nothing came through."""
+    delay_ms = figures.get("queueing_delay_mean_ms", math.nan)
+    if not math.isfinite(delay_ms):
+        return 0.0
+    return figures["utilisation"] * base_rtt_ms / (base_rtt_ms + delay_ms)

@@ -1,0 +1,206 @@
+"""Where schemes are measured: traces, generated or recorded, with base delays and buffers.
+
+The set `presets`, the default, needs no file: each cellular preset, and two models from the literature that no policy
+of this package is trained on. Any other set is one of the manifest's (`mahimahi`, `nyc-lte`), of which what was fetched
+is taken, or what `--traces` of the other commands takes. Where a recording of the other direction lies beside a trace,
+acknowledgements cross that.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ccarena import traces
+from ccarena.envs.domain import digest
+from ccarena.errors import ConfigError
+from ccarena.eval.given_traces import GivenTrace, read_traces, service
+from ccarena.eval.heldout.links import TRACES, Link
+from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace
+from ccarena.traces.held_out import derives_from
+from ccarena.traces.manifest import manifest, sets
+
+__all__ = ["CLASSES", "PRESETS", "BoardTrace", "Place", "class_of", "places", "traces_of"]
+
+PRESETS = "presets"
+"""The name of the set of generated traces."""
+CLASSES = ("static", "walking", "driving", "model")
+"""How the receiver moved; `model` is for capacity that was fitted to no recording."""
+_WORDS = {
+    "static": ("stationary", "home", "static", "still"),
+    "walking": ("walking", "timessquare"),
+    "driving": ("driving", "bus", "taxi", "car", "train", "LTE-short", "short-tmobile"),
+}
+"""What the names of traces say. Sprout's short LTE recordings were made in a car."""
+_OTHER_WAY = {".down": ".up", ".up": ".down"}
+
+
+@dataclass(frozen=True)
+class BoardTrace:
+    """A trace, or what draws one for each seed."""
+
+    name: str
+    moves: str
+    """One of `CLASSES`."""
+    digest: str
+    """Of the file's bytes, or of what says how it is drawn."""
+    service: Callable[[float, int], dict[str, Any]]
+    """The scenario's `service` for a duration in s and a seed."""
+    back: Callable[[float, int], dict[str, Any]] | None = None
+    """The same of the way that acknowledgements take; None is pure delay."""
+    recorded: bool = False
+
+    @property
+    def origin(self) -> str:
+        """The recording that it is or was fitted to; itself if there is none."""
+        return derives_from(self.name)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A trace with a base delay and a buffer: what the rows of one name are repetitions on."""
+
+    trace: BoardTrace
+    delay_ms: float
+    """One-way propagation."""
+    buffer_packets: int
+    duration_s: float
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        back = ", ACKs over the uplink" if self.trace.back else ""
+        return f"{self.trace.name}, {self.delay_ms:g} ms, {self.buffer_packets} packets{back}"
+
+    def link(self, seed: int) -> Link:
+        """The link of one seed."""
+        trace, length_s = self.trace, self.duration_s
+        back = trace.back(length_s, seed) if trace.back else None
+        kind = TRACES if trace.recorded else "cellular"
+        forward = trace.service(length_s, seed)
+        return Link(
+            kind, self.name, seed, length_s, self.delay_ms, self.buffer_packets, forward, trace.moves, back=back
+        )
+
+
+def places(
+    of: Sequence[BoardTrace], delays_ms: Sequence[float], buffers_packets: Sequence[int], duration_s: float
+) -> list[Place]:
+    """Every trace with every delay and buffer. Raises ConfigError for an impossible number."""
+    if not all(0 < ms <= 10_000 for ms in delays_ms) or not delays_ms:
+        raise ConfigError(f"--delays-ms {list(delays_ms)}: expected one-way delays above 0 and at most 10000 ms")
+    if not all(n >= 1 for n in buffers_packets) or not buffers_packets:
+        raise ConfigError(f"--buffers {list(buffers_packets)}: expected whole numbers of packets from 1")
+    if not 1 <= duration_s <= 1e5:
+        raise ConfigError(f"--duration-s {duration_s:g}: expected 1 to 100000 seconds")
+    return [Place(trace, ms, packets, duration_s) for trace in of for ms in delays_ms for packets in buffers_packets]
+
+
+def traces_of(given: Sequence[str]) -> list[BoardTrace]:
+    """The traces of sets and of single names or files, each once. Raises ConfigError or TraceError."""
+    found: dict[str, BoardTrace] = {}
+    for text in given:
+        for trace in _set(text):
+            if trace.name in found and found[trace.name].digest != trace.digest:
+                raise ConfigError(f'--traces: two traces are called "{trace.name}"; call one otherwise: NAME=TRACE')
+            found[trace.name] = trace
+    if not found:
+        raise ConfigError(f"--traces: no trace was given; expected {PRESETS}, {', '.join(sets())}, a file or a folder")
+    return list(found.values())
+
+
+def class_of(name: str) -> str:
+    """How the receiver of a trace moved, as its name or its recording's says; `model` if neither does."""
+    said = (name, derives_from(name))
+    return next(
+        (kind for kind, words in _WORDS.items() if any(word in each for each in said for word in words)), "model"
+    )
+
+
+def _set(text: str) -> list[BoardTrace]:
+    generated = _generated()
+    if text == PRESETS or text in [trace.name for trace in generated]:
+        return [trace for trace in generated if text in (PRESETS, trace.name)]
+    if text not in sets() or Path(text).exists():
+        return [_recorded(index, trace) for index, trace in enumerate(read_traces([text]))]
+    names = [entry.name for entry in manifest() if entry.set == text]
+    files = [(name, file) for name in names if (file := find_trace(name)) is not None]
+    if not files:
+        raise ConfigError(f"--traces {text}: none of its traces is here; get them with `ccarena traces fetch {text}`")
+    return [_recorded(index, GivenTrace(name, file)) for index, (name, file) in enumerate(files)]
+
+
+def _recorded(index: int, given: GivenTrace) -> BoardTrace:
+    other = _OTHER_WAY.get(given.file.suffix)
+    beside = given.file.with_suffix(other) if other else None
+    back = given.back or (beside if beside is not None and beside.is_file() else None)
+    both = [file for file in (given.file, back) if file is not None]
+    for file in both:
+        traces.load(file)
+    return BoardTrace(
+        given.name,
+        class_of(given.name),
+        digest(b"".join(file.read_bytes() for file in both)),
+        functools.partial(_follow, given.file, index),
+        functools.partial(_follow, back, index) if back else None,
+        recorded=True,
+    )
+
+
+def _follow(file: Path, index: int, duration_s: float, seed: int) -> dict[str, Any]:
+    return service(file, duration_s, seed, index)
+
+
+def _generated() -> list[BoardTrace]:
+    made = []
+    for preset in traces.all_presets():
+        name = preset["name"]
+        drawn = functools.partial(_preset, name)
+        made.append(BoardTrace(name, class_of(name), digest(f"{name} {preset['published']}".encode()), drawn))
+    made.append(BoardTrace("pensieve-markov", "model", digest(b"pensieve-markov 1"), _pensieve))
+    made.append(BoardTrace("genet-steps", "model", digest(b"genet-steps 1"), _genet))
+    return made
+
+
+def _preset(name: str, duration_s: float, seed: int) -> dict[str, Any]:
+    return {"type": "cellular", "preset": name, "seed": HELD_OUT_SEED + seed}
+
+
+def _pensieve(duration_s: float, seed: int) -> dict[str, Any]:
+    """Pensieve's synthetic traces (Mao, Netravali, Alizadeh, SIGCOMM 2017, section 5.1; the authors' `sim/`).
+
+    A Markov chain over ten levels from 0.2 to 4.3 Mbit/s, a step a second. It stays with probability 1 - 1/T, T drawn
+    from 2 to 10 s, and else jumps with a geometric preference for near levels. Departure: Gaussian noise is 5 % of the
+    level, which the paper does not give.
+    """
+    rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 4, seed]))
+    levels = np.linspace(0.2, 4.3, 10)
+    stay, at = 1.0 - 1.0 / rng.uniform(2.0, 10.0), int(rng.integers(0, len(levels)))
+    steps = []
+    for second in range(math.ceil(duration_s)):
+        if rng.random() >= stay:
+            likely = np.where(np.arange(len(levels)) == at, 0.0, 0.5 ** np.abs(np.arange(len(levels)) - at))
+            at = int(rng.choice(len(levels), p=likely / likely.sum()))
+        rate = max(0.1, float(levels[at] * (1.0 + 0.05 * rng.standard_normal())))
+        steps.append({"at_s": float(second), "rate_mbps": round(rate, 3)})
+    return {"type": "steps", "steps": steps}
+
+
+def _genet(duration_s: float, seed: int) -> dict[str, Any]:
+    """Genet's congestion control links (Xia et al., SIGCOMM 2022, ranges): a rate for up to 15 s, then another.
+
+    Departures: rates are drawn evenly in their logarithm from 1 to 50 Mbit/s, of the paper's 0.1 to 100, so that one
+    fast phase does not outweigh a run; a phase lasts 1 s at least.
+    """
+    rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 5, seed]))
+    steps, at_s = [], 0.0
+    while at_s < duration_s:
+        steps.append({"at_s": round(at_s, 3), "rate_mbps": round(float(np.exp(rng.uniform(0.0, np.log(50.0)))), 3)})
+        at_s += rng.uniform(1.0, 15.0)
+    return {"type": "steps", "steps": steps}

@@ -1,0 +1,195 @@
+"""Runs cells: entrants alone on a link, or beside each other. Functions of plain data, for any process to run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena import backends, traces
+from ccarena.eval import metrics
+from ccarena.eval.compete.bottlenecks import Bottleneck
+from ccarena.eval.compete.entrants import Entrant as Competitor
+from ccarena.eval.compete.matches import Plan, compete
+from ccarena.eval.heldout import links as held_out
+from ccarena.eval.heldout.evaluate import best_window
+from ccarena.eval.heldout.evaluation import BEST_WINDOW
+from ccarena.eval.heldout.oracle import one_rtt_late
+from ccarena.eval.leaderboard.cells import MEETING as TOGETHER
+from ccarena.eval.leaderboard.cells import Cell, Measured
+from ccarena.eval.leaderboard.entrants import LATE, Entrant
+from ccarena.eval.leaderboard.figures import MEETING, SCORE, SOLO, score_of
+from ccarena.eval.leaderboard.links import Place
+
+__all__ = ["STAGGER_S", "Task", "measure", "tasks_of"]
+
+STAGGER_S = 5.0
+"""Between the starts of two flows that meet."""
+BIN_S = 0.5
+"""Of what is kept over time."""
+MOST_MEETINGS = 24
+"""Pairs of a task: each entrant's runs alone are shared within a task, and what is finished is stored task by task."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Cells of one place and seed that are run together, because they share runs."""
+
+    place: Place
+    seed: int
+    cells: tuple[Cell, ...]
+    series: bool = False
+    """Whether to keep what happened over time."""
+
+
+def tasks_of(cells: Sequence[Cell]) -> list[Task]:
+    """`cells` in tasks, in their order. The first seed of those alone is kept over time."""
+    groups: dict[tuple[str, int, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.scenario, cell.seed, cell.kind), []).append(cell)
+    out = []
+    for (_, seed, kind), mine in groups.items():
+        if kind != TOGETHER:
+            out.append(Task(mine[0].place, seed, tuple(mine), series=seed == 0))
+            continue
+        pairs: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in mine:  # a pair's two cells are one run
+            pairs.setdefault(_pair(cell), []).append(cell)
+        each = list(pairs.values())
+        for start in range(0, len(each), MOST_MEETINGS):
+            together = (cell for pair in each[start : start + MOST_MEETINGS] for cell in pair)
+            out.append(Task(mine[0].place, seed, tuple(together)))
+    return out
+
+
+def measure(task: Task) -> list[Measured]:
+    """Run a task. The same task gives the same figures. Raises what the backend does."""
+    if task.cells[0].opponent is not None:
+        return _together(task)
+    return _alone(task)
+
+
+def _alone(task: Task) -> list[Measured]:
+    link = task.place.link(task.seed)
+    capacity: NDArray[np.float64] | None = None
+    out = []
+    # What is computed needs the capacity that a run was offered.
+    for cell in sorted(task.cells, key=lambda cell: cell.entrant.computed):
+        if cell.entrant.computed and capacity is None:
+            probe = backends.simulate(held_out.scenario(link, held_out.heuristic("reno")))
+            capacity = np.asarray(probe["links"][0]["capacity_mbps"], dtype=np.float64)
+        if cell.entrant.label == LATE:
+            assert capacity is not None
+            out.append(_one_rtt_late(cell, link, capacity, task.series))
+            continue
+        if cell.entrant.label == BEST_WINDOW:
+            assert capacity is not None
+            _, result = best_window(link, capacity)
+        else:
+            result = backends.execute(held_out.scenario(link, cell.entrant.sender), cell.backend)
+        capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
+        out.append(_of_run(cell, link, result, capacity, task.series))
+    return out
+
+
+def _of_run(
+    cell: Cell, link: held_out.Link, result: dict[str, Any], capacity: NDArray[np.float64], series: bool
+) -> Measured:
+    opportunities_ms = _opportunities_ms(link)
+    all_figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
+    all_figures["capacity_mbps"] = float(capacity.mean())
+    all_figures[SCORE] = score_of(all_figures, link.base_rtt_ms)
+    validity = backends.validity(result)
+    over_time = None
+    if series:
+        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+        rate = metrics.bin_throughput_mbps(log, link.duration_s, BIN_S)
+        delay = metrics.bin_queueing_delay_ms(log, link.duration_s, BIN_S)
+        over_time = _series(capacity, rate, delay)
+    return Measured(
+        cell,
+        {name: all_figures[name] for name in SOLO},
+        bool(validity.get("valid", True)),
+        validity.get("lateness_p99_ms"),
+        over_time,
+    )
+
+
+def _opportunities_ms(link: held_out.Link) -> NDArray[Any] | None:
+    """Delivery opportunities in ms from the start of the run, of a trace or a preset; None of a link with a rate."""
+    if link.service["type"] == "cellular":
+        return traces.generate(link.service["preset"], link.duration_s, link.service["seed"])
+    return held_out.trace_opportunities_ms(link)
+
+
+def _one_rtt_late(cell: Cell, link: held_out.Link, capacity: NDArray[np.float64], series: bool) -> Measured:
+    limit = link.buffer_packets * held_out.PACKET_BYTES
+    bound = one_rtt_late(capacity, 1.0, link.base_rtt_ms, limit, average_ms=link.capacity_window_ms)
+    figures = {name: value for name, value in bound.figures().items() if name in SOLO}
+    figures |= {"capacity_mbps": float(capacity.mean()), SCORE: score_of(figures, link.base_rtt_ms)}
+    over_time = None
+    if series:
+        per_bin = round(BIN_S * 1e3)
+        worst = np.maximum.reduceat(bound.queueing_delay_ms, np.arange(0, bound.queueing_delay_ms.size, per_bin))
+        over_time = _series(capacity, metrics.bin_capacity_mbps(bound.rate_mbps, per_bin), worst)
+    return Measured(cell, figures, series=over_time)
+
+
+def _series(capacity: NDArray[np.float64], rate: NDArray[np.float64], delay: NDArray[np.float64]) -> dict[str, Any]:
+    known = metrics.bin_capacity_mbps(capacity, round(BIN_S * 1e3))
+    lines = {"capacity_mbps": known, "rate_mbps": rate, "queueing_delay_ms": delay}
+    short = {name: [float(f"{x:.3g}") if math.isfinite(x) else None for x in y.tolist()] for name, y in lines.items()}
+    return {"bin_s": BIN_S, **short}
+
+
+def _together(task: Task) -> list[Measured]:
+    place, link = task.place, task.place.link(task.seed)
+    queue = {"type": "droptail", "packets": place.buffer_packets}
+    one_way = {"queue": queue, "delay_ms": place.delay_ms}
+    forward = {"name": "bottleneck", "service": link.service, "agent": True, **one_way}
+    back = ({"name": "back", "service": link.back, **one_way},) if link.back else ()
+    bottleneck = Bottleneck(place.name, link.base_rtt_ms, (forward,), back)
+    competitors = {e.digest: _competitor(e) for cell in task.cells for e in (cell.entrant, cell.opponent) if e}
+    pairs = dict.fromkeys(_pair(cell) for cell in task.cells)
+    plan = Plan(
+        list(competitors.values()),
+        [bottleneck],
+        [],
+        list(pairs),
+        duration_s=place.duration_s,
+        stagger_s=STAGGER_S,
+        seeds=1,
+        first_seed=task.seed + 1,
+    )
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in compete(plan, threads=1):
+        rows.setdefault((row["entrant"], row["opponents"]), []).append(row)
+    out = []
+    for cell in task.cells:
+        assert cell.opponent is not None
+        mine = rows[cell.entrant.digest, cell.opponent.digest]
+        out.append(Measured(cell, {name: _mean([row[name] for row in mine]) for name in MEETING}))
+    return out
+
+
+def _competitor(entrant: Entrant) -> Competitor:
+    """By its digest, because a label may hold what joins labels."""
+    sender = entrant.sender
+    flow = {"scheme": sender.scheme, **sender.fields}
+    if sender.policy is not None:
+        flow["policy"] = sender.policy
+    return Competitor(entrant.digest, entrant.label, flow)
+
+
+def _pair(cell: Cell) -> tuple[str, ...]:
+    assert cell.opponent is not None
+    return tuple(sorted((cell.entrant.digest, cell.opponent.digest)))
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return math.fsum(known) / len(known) if known else math.nan

@@ -1,0 +1,1 @@
+"""The store's schema, version by version: Alembic's environment."""

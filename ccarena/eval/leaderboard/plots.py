@@ -1,0 +1,166 @@
+"""The leaderboard's pictures: throughput against delay, wins, competition, and cells over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ccarena.eval.leaderboard.entrants import REFERENCE
+from ccarena.pages import Axis, Block, Chart, Figure, charts
+from ccarena.pages.charts import Trace
+from ccarena.pages.grid import HeatMap
+from ccarena.pages.over_time import DELAY_TICKS, Course, over_time
+
+__all__ = ["cloud", "competition", "over_time_of", "scatter", "where_it_stands", "win_bars", "win_map", "wins_of"]
+
+# Orange and blue stay apart for colour-blind readers; white is the middle.
+BOTH_WAYS = ("#b35806", "#f1a340", "#f7f7f7", "#67a9cf", "#2166ac")
+HARM = ("#f7f7f7", "#fdae6b", "#a63603")
+LEAST_DELAY_MS = 0.1
+_CIRCLE = np.linspace(0.0, 2 * math.pi, 33)
+
+
+def scatter(name: str, rows: Sequence[Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]]) -> Figure:
+    """Utilisation against queueing delay: a mark and an ellipse per entrant of a group's rows, and the Pareto front."""
+    marked = [(entrants[row["entrant"]], row["mark"]) for row in rows if row["mark"]]
+    return _against_delay(f"utilisation against delay, {name}", marked, "utilisation (share)")
+
+
+def cloud(name: str, runs: Sequence[Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]]) -> Figure:
+    """Throughput against queueing delay on one place: means and standard deviations over seeds."""
+    points: dict[int, list[tuple[float, float]]] = {}
+    for run in runs:
+        if run["queueing_delay_mean_ms"] is not None:
+            at = math.log(max(run["queueing_delay_mean_ms"], LEAST_DELAY_MS)), run["throughput_mbps"]
+            points.setdefault(run["entrant"], []).append(at)
+    marked = []
+    for entrant, mine in points.items():
+        every = np.array(mine)
+        spread = np.cov(every.T) if len(every) > 1 else np.zeros((2, 2))
+        marked.append((entrants[entrant], [*every.mean(axis=0), spread[0, 0], spread[0, 1], spread[1, 1]]))
+    return _against_delay(f"throughput against delay, {name}", marked, "throughput (Mbit/s)")
+
+
+def _against_delay(label: str, marked: Sequence[tuple[Mapping[str, Any], Sequence[float]]], y: str) -> Figure:
+    traces: list[Trace] = []
+    points = [(mark[0], mark[1], entrant) for entrant, mark in marked if entrant["track"] != REFERENCE]
+    front = [p for p in points if not any((q[0] <= p[0] and q[1] >= p[1] and q[:2] != p[:2]) for q in points)]
+    front.sort(key=lambda point: point[0])
+    look = charts.Style(charts.MUTED, "dash")
+    traces.append(
+        charts.line("nobody beats both", [math.exp(p[0]) for p in front], [p[1] for p in front], look, width=1.2)
+    )
+    for at, (entrant, mark) in enumerate(marked):
+        look = charts.style(at)
+        name, delay_ms = str(entrant["label"]), math.exp(mark[0])
+        said = f"{name}: {mark[1]:.3g}, {delay_ms:.3g} ms"
+        traces.append({**charts.marks(name, [delay_ms], [mark[1]], look, size=10, text=[said]), "hoverinfo": "text"})
+        if mark[2] > 0 or mark[4] > 0:
+            x, height = _ellipse(mark)
+            traces.append({**charts.line(name, x, height, look, width=1.0), "hoverinfo": "skip"})
+    delay = Axis("mean queueing delay (ms, log)", log=True, ticks=DELAY_TICKS)
+    return Figure(label, [Chart(delay, Axis(y, from_zero=True), traces, height=440)])
+
+
+def _ellipse(mark: Sequence[float]) -> tuple[list[float], list[float]]:
+    """The points one standard deviation from a mark; delay is the exponential of its logarithm."""
+    values, vectors = np.linalg.eigh(np.array([[mark[2], mark[3]], [mark[3], mark[4]]]))
+    axes = vectors * np.sqrt(np.maximum(values, 0.0))
+    around = axes @ np.stack([np.cos(_CIRCLE), np.sin(_CIRCLE)])
+    return np.exp(mark[0] + around[0]).tolist(), (mark[1] + around[1]).tolist()
+
+
+def wins_of(group: Mapping[str, Any]) -> dict[tuple[int, int], float]:
+    """Win probabilities of the first over the second, both ways round."""
+    out = {}
+    for one, other, share in group["wins"]:
+        if share is not None:
+            out[one, other], out[other, one] = share, 1.0 - share
+    return out
+
+
+def win_map(name: str, group: Mapping[str, Any], label: Mapping[int, str]) -> HeatMap:
+    """Everyone against everyone, the best score first."""
+    wins = wins_of(group)
+    order = [row["entrant"] for row in group["rows"] if any(row["entrant"] == one for one, _ in wins)]
+    values = [[wins.get((one, other), math.nan) for other in order] for one in order]
+    return HeatMap(f"who wins against whom, {name}", [label[each] for each in order], values, values, BOTH_WAYS)
+
+
+def win_bars(entrant: int, group: Mapping[str, Any], label: Mapping[int, str]) -> Figure | None:
+    """How often one wins against each other, the strongest last; None if it met nobody."""
+    wins = sorted((share, label[other]) for (one, other), share in wins_of(group).items() if one == entrant)
+    if not wins:
+        return None
+    names = [name for _, name in wins]
+    bars = charts.bars("wins", names, [100 * share for share, _ in wins], charts.style(0), across=True)
+    axis = Axis("wins (% of runs)", low=0, high=100)
+    chart = Chart(axis, Axis("", category=True), [bars], height=80 + 22 * len(names))
+    return Figure(f"wins of {label[entrant]}", [chart])
+
+
+def where_it_stands(entrant: int, groups: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[str]] | None:
+    """(what is said, sentences): the traces on which its score is best and worst beside the median of all schemes."""
+    found = []
+    for name, group in groups.items():
+        row = next((row for row in group["rows"] if row["entrant"] == entrant), None)
+        if row is None or not name.startswith("trace "):
+            continue
+        median = float(np.median([other["score"] for other in group["rows"]]))
+        if median > 0 and row["score"] > 0:
+            place = f", rank {row['rank']}" if row["rank"] else f" ({row['why']})" if row["why"] else ""
+            found.append((row["score"] / median, f"{name.removeprefix('trace ')}: {row['score']:.3f}{place}"))
+    if len(found) < 2:
+        return None
+    found.sort(reverse=True)
+    best, worst = found[: min(3, len(found) // 2)], found[-min(3, len(found) // 2) :]
+    said = [f"{text}, {ratio:.2f} of the median" for ratio, text in (*best, *worst)]
+    return "The traces on which its score is best and worst beside the median of all entrants there.", said
+
+
+def competition(
+    means: Sequence[Mapping[str, Any]], places: Mapping[int, Mapping[str, Any]], label: Mapping[int, str]
+) -> dict[str, Sequence[Block]]:
+    """A heat map of shares and two of harm for each place on which pairs met, by what the choice calls them."""
+    out: dict[str, Sequence[Block]] = {}
+    for number in dict.fromkeys(mean["place"] for mean in means):
+        pairs = {(mean["entrant"], mean["opponent"]): mean for mean in means if mean["place"] == number}
+        order = [each for each in label if any(each == one for one, _ in pairs)]
+        names = [label[each] for each in order]
+        for figure, title in (
+            ("share", "row's share (%)"),
+            ("harm_throughput", "harm to row's rate (%)"),
+            ("harm_delay", "harm to row's delay (%)"),
+        ):
+            values = [[_value(pairs.get((one, other)), figure) for other in order] for one in order]
+            shades = [[min(max(value, 0.0), 1.0) if math.isfinite(value) else 0.0 for value in row] for row in values]
+            name = f"{places[number]['name']}: {title}"
+            out[name] = [HeatMap(name, names, values, shades, BOTH_WAYS if figure == "share" else HARM)]
+    return out
+
+
+def _value(mean: Mapping[str, Any] | None, figure: str) -> float:
+    value = None if mean is None else mean[figure]
+    return math.nan if value is None else float(value)
+
+
+def over_time_of(
+    name: str, series: Mapping[int, Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]], shown: Sequence[int]
+) -> Figure:
+    """Everyone's rate and delay on a place; those not `shown` wait in the legend."""
+    first = next(iter(series.values()))
+    courses = [
+        Course(
+            str(entrants[number]["label"]),
+            charts.style(at),
+            one["rate_mbps"],
+            one["queueing_delay_ms"],
+            shown=number in shown,
+        )
+        for at, (number, one) in enumerate(series.items())
+    ]
+    caption = "Grey is the capacity; the delay is the largest of each bin."
+    return over_time(name, first["bin_s"], first["capacity_mbps"], courses, caption=caption)

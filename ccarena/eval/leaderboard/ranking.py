@@ -1,0 +1,217 @@
+"""Who is better, and how sure that is.
+
+The score of a run is its normalised power (`figures.DEFINITIONS`); over links and seeds it is the geometric mean. Its
+interval (95 %) is a bootstrap over traces, and over seeds within each trace: all links of a trace are drawn together,
+because they share what the trace does, and all entrants meet the same draws. A is *better* than B if the interval of
+the ratio of their scores is above 1. The rank of a scheme is 1 plus the number of those on its track that are better:
+schemes that nobody is better than share rank 1, and so on. The *win probability* of A over B is the share of runs, of
+the same link and seed, in which A's score is the higher one, ties counting half.
+
+An entrant has a rank in a group of links if it ran on all of them with all seeds and was trained on none of them.
+Controls have scores and no ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.eval.leaderboard.figures import SCORE, SOLO
+from ccarena.eval.leaderboard.links import CLASSES
+from ccarena.traces.held_out import derives_from
+
+__all__ = ["OVERALL", "UNSEEN", "Row", "describe", "groups_of", "rank", "seen_by"]
+
+OVERALL, UNSEEN = "all traces", "traces that nobody was trained on"
+RESAMPLES = 1000
+LEAST_DELAY_MS = 0.1
+"""What is less counts as this in a logarithm."""
+LEAST_SCORE = 1e-4
+"""A run that gets nothing through counts as this, so that it does not make a geometric mean zero by itself."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entrant in a group of links."""
+
+    entrant: int
+    rank: int | None
+    """None without one; `why` then says why."""
+    score: float
+    low: float
+    high: float
+    runs: int
+    why: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in vars(self).items()}
+
+
+def rank(
+    scores: Iterable[tuple[int, int, int, float]],
+    places: Sequence[Mapping[str, Any]],
+    entrants: Sequence[Mapping[str, Any]],
+    seed: int = 0,
+) -> dict[str, Any]:
+    """The ranking from `Store.scores`, `places` and `entrants`, as plain data.
+
+    `groups` has by name the places, the rows (as `Row`) in the order of their scores, and, of those with a rank, `wins`
+    by pairs of entrants' numbers: the win probability of the first over the second, in groups of
+    several traces. The same input gives the same.
+    """
+    rows = np.array(list(scores), dtype=[("place", int), ("entrant", int), ("seed", int), ("score", float)])
+    ran = set(rows["place"].tolist())
+    known = [place for place in places if place["id"] in ran]
+    out: dict[str, Any] = {"entrants": len(set(rows["entrant"].tolist())), "runs": len(rows), "groups": {}}
+    for name, group in groups_of(known, entrants).items():
+        out["groups"][name] = _rank_group(rows, group, entrants, seed)
+    return out
+
+
+def describe(ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]]) -> None:
+    """Adds to each row of a `ranking` the `figures` of its entrant, means over the group's places, and its `mark`.
+
+    A mark is where it stands against delay: the natural logarithm of the mean queueing delay in ms, the utilisation,
+    and the variances and covariance of the two means over traces: `[x, y, xx, xy, yy]`. `means` are the store's.
+    """
+    of: dict[int, dict[int, Mapping[str, Any]]] = {}
+    for mean in means:
+        of.setdefault(int(mean["entrant"]), {})[int(mean["place"])] = mean
+    for group in ranking["groups"].values():
+        for row in group["rows"]:
+            mine = [each for place in group["places"] if (each := of.get(row["entrant"], {}).get(place)) is not None]
+            row["figures"] = {name: _mean([each[name] for each in mine]) for name in SOLO if name != SCORE}
+            row["mark"] = _mark([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(f"{math.fsum(known) / len(known):.5g}") if known else None
+
+
+def _mark(points: Sequence[tuple[float | None, float | None]]) -> list[float]:
+    at = np.array([(math.log(max(x, LEAST_DELAY_MS)), y) for x, y in points if x is not None and y is not None])
+    if not len(at):
+        return []
+    spread = np.cov(at.T) / len(at) if len(at) > 1 else np.zeros((2, 2))
+    found = (*at.mean(axis=0), spread[0, 0], spread[0, 1], spread[1, 1])
+    return [float(f"{value:.5g}") for value in found]
+
+
+def groups_of(
+    places: Sequence[Mapping[str, Any]], entrants: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Mapping[str, Any]]]:
+    """The groups of places in which there are ranks: all, those that nobody was trained on, classes and traces."""
+    fresh = [place for place in places if not any(seen_by(entrant, place) for entrant in entrants)]
+    out: dict[str, list[Mapping[str, Any]]] = {OVERALL: list(places)} if places else {}
+    if 0 < len(fresh) < len(places):
+        out[UNSEEN] = fresh
+    for moves in CLASSES:
+        mine = [place for place in places if place["moves"] == moves]
+        if mine:
+            out[moves] = mine
+    for place in places:
+        out.setdefault(f"trace {place['trace']}", []).append(place)
+    return out
+
+
+def seen_by(entrant: Mapping[str, Any], place: Mapping[str, Any]) -> bool:
+    """Whether an entrant was trained on a place's trace, its recording or what was fitted to the same recording."""
+    return any(
+        derives_from(each.get("name", "")) == place["origin"] or each.get("digest") == place["trace_digest"]
+        for each in entrant["trained_on"]
+        if each.get("kind") != "distribution"
+    )
+
+
+def _rank_group(
+    rows: NDArray[Any], group: Sequence[Mapping[str, Any]], entrants: Sequence[Mapping[str, Any]], seed: int
+) -> dict[str, Any]:
+    traces = {int(place["id"]): str(place["trace"]) for place in group}
+    mine = rows[np.isin(rows["place"], list(traces))]
+    present = set(mine["entrant"].tolist())
+    who = [entrant for entrant in entrants if entrant["id"] in present]
+    index = {entrant["id"]: k for k, entrant in enumerate(who)}
+    columns = {
+        key: k for k, key in enumerate(sorted(set(zip(mine["place"].tolist(), mine["seed"].tolist(), strict=True))))
+    }
+    table = np.full((len(who), len(columns)), np.nan)
+    for place, entrant, at, score in mine.tolist():
+        table[index[entrant], columns[place, at]] = math.log(max(score, LEAST_SCORE))
+    weights = _weights([(traces[place], at) for place, at in columns], seed)
+    whole = np.isfinite(table).all(axis=1)
+    means = np.array([float(np.nanmean(row)) for row in table])
+    # What is not whole has no rank, and its interval is of what there is.
+    known = np.where(np.isfinite(table), table, 0.0)
+    there = weights @ np.isfinite(table).T.astype(np.float64)
+    drawn = (weights @ known.T) / np.maximum(there, 1e-12)
+    drawn[there <= 0] = np.nan
+    why = [_why(entrant, group, bool(all_there)) for entrant, all_there in zip(who, whole, strict=True)]
+    ranked = [k for k in range(len(who)) if not why[k]]
+    ranks = {k: 1 + sum(_better(drawn, j, k) for j in ranked if who[j]["track"] == who[k]["track"]) for k in ranked}
+    lows, highs = np.nanquantile(drawn, [0.025, 0.975], axis=0)
+    out = [
+        Row(
+            int(who[k]["id"]),
+            ranks.get(k),
+            math.exp(float(means[k])),
+            math.exp(float(lows[k])),
+            math.exp(float(highs[k])),
+            int(np.isfinite(table[k]).sum()),
+            why[k],
+        )
+        for k in np.argsort(-means, kind="stable").tolist()
+    ]
+    compared = [k for k in range(len(who)) if who[k]["kind"] != "control" or who[k]["beside"]]
+    compared = compared if len(set(traces.values())) > 1 else []
+    wins = [[int(who[i]["id"]), int(who[j]["id"]), _wins(table, i, j)] for i in compared for j in compared if i < j]
+    return {"places": list(traces), "rows": [row.plain() for row in out], "wins": wins}
+
+
+def _weights(columns: Sequence[tuple[str, int]], seed: int) -> Floats:
+    """How often each column (trace, seed) counts in each resample, `[resamples, columns]`."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    clusters = list(dict.fromkeys(trace for trace, _ in columns))
+    of_trace = {trace: sorted({at for name, at in columns if name == trace}) for trace in clusters}
+    counts = {trace: np.zeros((RESAMPLES, len(seeds))) for trace, seeds in of_trace.items()}
+    drawn = rng.integers(0, len(clusters), (RESAMPLES, len(clusters)))
+    for number, trace in enumerate(clusters):
+        times, seeds = (drawn == number).sum(axis=1), len(of_trace[trace])
+        for resample, often in enumerate(times.tolist()):
+            if often:
+                picked = rng.integers(0, seeds, often * seeds)
+                counts[trace][resample] = np.bincount(picked, minlength=seeds)
+    position = {trace: {at: k for k, at in enumerate(seeds)} for trace, seeds in of_trace.items()}
+    return np.stack([counts[trace][:, position[trace][at]] for trace, at in columns], axis=1)
+
+
+def _better(drawn: Floats, one: int, other: int) -> bool:
+    difference = drawn[:, one] - drawn[:, other]
+    return bool(np.nanquantile(difference, 0.025) > 0)
+
+
+def _wins(table: Floats, one: int, other: int) -> float | None:
+    """The share of common runs in which `one` is better."""
+    both = np.isfinite(table[one]) & np.isfinite(table[other])
+    if not both.any():
+        return None
+    difference = table[one, both] - table[other, both]
+    return round(float(np.mean(difference > 0) + 0.5 * np.mean(difference == 0)), 3)
+
+
+def _why(entrant: Mapping[str, Any], group: Sequence[Mapping[str, Any]], whole: bool) -> str:
+    """Why an entrant has no rank in a group; empty if it has."""
+    if entrant["kind"] == "control":
+        return "a control"
+    seen = sorted({str(place["trace"]) for place in group if seen_by(entrant, place)})
+    if seen:
+        named = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
+        return f"trained on {named}" if len(group) > 1 else "trained on this trace"
+    return "" if whole else "runs are missing"

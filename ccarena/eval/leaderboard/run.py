@@ -1,0 +1,158 @@
+"""Runs what the store has not: `ccarena leaderboard run`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ccarena import _core, backends
+from ccarena.backends import KERNEL, SIM
+from ccarena.errors import ConfigError
+from ccarena.eval.leaderboard.cells import Cell, Measured, cells_of
+from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
+from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
+from ccarena.eval.leaderboard.measure import Task, measure, tasks_of
+from ccarena.eval.leaderboard.ranking import describe, rank
+from ccarena.eval.leaderboard.store import DEFAULT, Store
+from ccarena.policies import artifact
+from ccarena.terminal import Progress
+
+__all__ = ["Board", "Done", "run"]
+
+
+@dataclass(frozen=True)
+class Board:
+    """What a leaderboard compares."""
+
+    traces: Sequence[str] = (PRESETS,)
+    """Sets, names, files or folders (`links.traces_of`)."""
+    schemes: Sequence[str] | None = None
+    """Entries such as `cubic:hystart=0`; every scheme that needs no policy, and the tuned law, if None."""
+    policies: Sequence[str] | None = None
+    """Files, runs or folders of them; the shipped ones if None."""
+    delays_ms: Sequence[float] = (20.0,)
+    """One-way base delays."""
+    buffers_packets: Sequence[int] = (100, 1000)
+    duration_s: float = 60.0
+    seeds: int = 5
+    meeting_seeds: int = 2
+    """Repetitions of every pair, on one place of each class; 0 for none."""
+    backend: str = SIM
+
+    def places(self) -> list[Place]:
+        """Where everyone runs alone. Raises ConfigError or TraceError."""
+        return places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s)
+
+    def cells(self, where: Sequence[Place], entrants: Sequence[Entrant]) -> list[Cell]:
+        """Every cell. Pairs meet on the first trace of each class, with the first delay and buffer, in the simulator.
+
+        Raises ConfigError for an impossible number.
+        """
+        for name, value, least in (("seeds", self.seeds, 1), ("meeting-seeds", self.meeting_seeds, 0)):
+            if not least <= value <= 10_000:
+                raise ConfigError(f"--{name} {value}: expected {least} to 10000")
+        backends.about(self.backend)
+        if self.backend == KERNEL:  # one flow at a time: pairs are of the simulator
+            runnable = [entrant for entrant in entrants if not entrant.computed]
+            return cells_of(where, runnable, self.seeds, KERNEL)
+        return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), self.meeting_seeds)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run did."""
+
+    cells: int
+    """Of the board."""
+    ran: int
+    invalid: int
+    """Of those that ran, the ones whose emulator was late."""
+
+
+def run(
+    board: Board,
+    store: str = DEFAULT,
+    *,
+    threads: int = 2,
+    progress: Progress | None = None,
+    spread: Callable[[Sequence[Task]], Iterator[list[Measured]]] | None = None,
+) -> Done:
+    """Run the cells of `board` that the `store` lacks, and rank what is stored.
+
+    What is finished is stored at once, so that a run that is stopped goes on where it was. An invalid run is stored as
+    such and tried again, `backends.ATTEMPTS` times in all. `spread` runs tasks elsewhere and gives what each found,
+    in any order. `progress(done, total)` counts cells. Raises ConfigError, PolicyError or TraceError before anything
+    runs, and what the backend does.
+    """
+    if threads < 1:
+        raise ConfigError(f"--threads {threads}: expected at least 1")
+    where = board.places()
+    files = policy_files(board.policies)
+    schemes = default_schemes() if board.schemes is None else board.schemes
+    with Store(store) as open_store:
+        entrants = line_up(schemes, files, open_store.rules(), threads)
+        cells = board.cells(where, entrants)
+        lacking = open_store.missing([cell.key for cell in cells], backends.ATTEMPTS)
+        costs = {e.digest: cost for e in entrants if (cost := _cpu_ns(e)) is not None} if lacking else {}
+        open_store.keep(entrants, costs)
+        tasks = tasks_of([cell for cell in cells if cell.key in lacking])
+        done = invalid = 0
+        for measured in (spread or _in_threads(threads))(tasks):
+            open_store.add(measured)
+            done += len(measured)
+            invalid += sum(not each.valid for each in measured)
+            if progress is not None:
+                progress(done, len(lacking))
+        if done or open_store.ranking() is None:
+            open_store.keep_ranking(ranking_of(open_store, board.backend))
+    return Done(len(cells), done, invalid)
+
+
+def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:
+    """The ranking of everything in a store that was run on a backend."""
+    ranking = {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
+    describe(ranking, store.means(backend=backend))
+    return ranking
+
+
+def _in_threads(threads: int) -> Callable[[Sequence[Task]], Iterator[list[Measured]]]:
+    def spread(tasks: Sequence[Task]) -> Iterator[list[Measured]]:
+        # The simulator releases the interpreter's lock, so that threads are enough to use every core.
+        with ThreadPoolExecutor(max_workers=threads) as pool:
+            futures = [pool.submit(measure, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    return spread
+
+
+def _first_of_each_class(where: Sequence[Place]) -> list[Place]:
+    first: dict[str, Place] = {}
+    for place in where:
+        first.setdefault(place.trace.moves, place)
+    return [first[moves] for moves in CLASSES if moves in first]
+
+
+def _cpu_ns(entrant: Entrant, decisions: int = 2000, rounds: int = 5) -> float | None:
+    """What a decision of a policy costs in native float32, ns of CPU: the quickest of `rounds` batches."""
+    if entrant.kind != "policy":
+        return None
+    file = Path(entrant.sender.policy)
+    policy = _core.Policy(file)
+    observations = np.zeros((decisions, artifact.load(file).contract.normalisation.offset.size), np.float32)
+    spent = []
+    for _ in range(rounds):
+        begun = time.thread_time_ns()
+        policy.act(observations)
+        spent.append((time.thread_time_ns() - begun) / decisions)
+    return min(spent)

@@ -1,0 +1,408 @@
+"""The leaderboard's pages: a site whose files need no network, made whole or one by one.
+
+index.html          ranks, throughput against delay, who wins against whom, competition, every cell
+entrant/ID.html     a scheme, policy or control: its card, ranks, traces, and who it wins against
+trace/ID.html       a trace: its ranks, and everyone on it, over time
+cell.html           one cell, PLACE-ENTRANT after the #: rate, capacity and delay over time, and its runs
+data/, assets/      rows and series; style and scripts
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ccarena.errors import ConfigError
+from ccarena.eval.leaderboard import plots as drawing
+from ccarena.eval.leaderboard.figures import DEFINITIONS, SOLO, heading
+from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
+from ccarena.eval.leaderboard.store import Store
+from ccarena.files import write_atomically
+from ccarena.pages import Block, Callout, Cell, Choice, Details, Items, Page, Section, Table, Text, render
+from ccarena.pages.grid import Grid, Numbers, Rows, Words, data_script
+from ccarena.pages.markdown import blocks_of
+from ccarena.pages.page import assets
+
+__all__ = ["Site", "write_site"]
+
+MOST_CELLS = 100_000
+"""Rows of the table of all cells, best first."""
+SHOWN = ("utilisation", "throughput_mbps", "queueing_delay_mean_ms", "queueing_delay_p95_ms", "signal_delay_p95_ms",
+         "self_inflicted_delay_ms", "power", "loss_share")  # fmt: skip
+"""Figures beside the score."""
+_PATHS = re.compile(r"(?:(entrant|trace)/(\d+)\.html|data/place-(\d+)\.js)")
+
+
+def write_site(store: Store, out: Path) -> int:
+    """Write all pages to the folder `out`, and return how many files that is. Raises ConfigError."""
+    site = Site(store)
+    paths = site.paths()
+    for path in paths:
+        text = site.render(path)
+        assert text is not None, path
+        write_atomically(out / path, text)
+    return len(paths)
+
+
+class Site:
+    """The pages of what a store holds now. Raises ConfigError if nothing was ranked yet."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        found = store.ranking()
+        if not found or not found["names"]:
+            raise ConfigError(f"{store.where}: no runs are stored; `ccarena leaderboard run` makes some")
+        self._head = found
+        self._backend = str(found["backend"])
+
+    @cached_property
+    def _entrants(self) -> dict[int, dict[str, Any]]:
+        return {entrant["id"]: entrant for entrant in self._store.entrants()}
+
+    @cached_property
+    def _places(self) -> dict[int, dict[str, Any]]:
+        return {place["id"]: place for place in self._store.places()}
+
+    @cached_property
+    def _traces(self) -> dict[str, list[int]]:
+        """Places by trace."""
+        out: dict[str, list[int]] = {}
+        for number, place in self._places.items():
+            out.setdefault(place["trace"], []).append(number)
+        return out
+
+    def paths(self) -> list[str]:
+        """Every file of the site."""
+        return [
+            *("index.html", "cell.html", "data/ranking.js", "data/cells.js"),
+            *(f"entrant/{number}.html" for number in self._entrants),
+            *(f"trace/{places[0]}.html" for places in self._traces.values()),
+            *(f"data/place-{number}.js" for number in self._places),
+            *(f"assets/{name}" for name in (*assets(), "cell.js")),
+        ]
+
+    def render(self, path: str) -> str | None:
+        """The file at `path`; None if there is none."""
+        whole: Mapping[str, Callable[[], str]] = {
+            "index.html": lambda: render(self._index()),
+            "cell.html": lambda: render(self._cell_page()),
+            "data/ranking.js": lambda: data_script("ranking", self._ranking_rows()),
+            "data/cells.js": lambda: data_script("cells", self._cell_rows()),
+            "assets/cell.js": _cell_script,
+        }
+        if path in whole:
+            return whole[path]()
+        if path.startswith("assets/"):
+            return assets().get(path.removeprefix("assets/"))
+        if not (match := _PATHS.fullmatch(path)):
+            return None
+        kind, number = match[1] or "place", int(match[2] or match[3])
+        if kind == "entrant" and number in self._entrants:
+            return render(self._entrant_page(self._entrants[number]))
+        if kind == "trace" and (name := next((n for n, own in self._traces.items() if own[0] == number), None)):
+            return render(self._trace_page(name))
+        return self._place_script(number) if kind == "place" and number in self._places else None
+
+    # What pages consist of.
+
+    def _index(self) -> Page:
+        names = [name for name in self._head["names"] if not name.startswith("trace ")]
+        groups = {name: group for name in names if (group := self._store.group(name)) is not None}
+        counts = self._store.counts()
+        label = {number: entrant["label"] for number, entrant in self._entrants.items()}
+        scatter: dict[str, Sequence[Block]] = {
+            name: [drawing.scatter(name, group["rows"], self._entrants)] for name, group in groups.items()
+        }
+        wins: dict[str, Sequence[Block]] = {
+            name: [drawing.win_map(name, group, label)] for name, group in groups.items() if group["wins"]
+        }
+        sections = [
+            Section(
+                "Ranks",
+                "Those on one track who share a rank cannot be told apart from the same ones. The score is the "
+                "geometric mean over links and seeds; low and high end its 95 % interval. A heading sorts, arrow keys "
+                "move from row to row, and Enter opens one.",
+                [Grid("ranking", "ranks")],
+            ),
+            Section(
+                "Throughput against delay",
+                "Each mark is the mean over the links of the group; its ellipse is one standard error of that mean "
+                "over traces. Up and left is better. The line joins those that nobody beats in both, references left "
+                "out.",
+                [Choice("Traces", scatter)],
+            ),
+        ]
+        if wins:
+            lead = "In percent, how often the row's score is higher than the column's on the same link and seed."
+            sections.append(Section("Who wins against whom", lead, [Choice("Traces", wins)]))
+        if meetings := drawing.competition(self._store.means(alone=False, backend=self._backend), self._places, label):
+            lead = (
+                "Two flows on one link, in both orders of starting. White is a fair share, blue more, orange less; "
+                "harm is what the row loses beside the column, of what it has alone."
+            )
+            sections.append(Section("Competition", lead, [Choice("Shown", meetings)]))
+        lead = "Means over the seeds of each entrant on each link. The first column opens the cell: over time, and "
+        lead += "its runs."
+        sections += [Section("Every cell", lead, [Grid("cells", "cells")]), _definitions()]
+        return Page(
+            "Congestion control on cellular traces",
+            "leaderboard",
+            "Schemes and trained policies on the same generated and recorded cellular links: who is best, and how sure "
+            "that is. Nobody has a rank on what it was trained on.",
+            {
+                "Entrants": str(len(self._entrants)),
+                "Traces": str(len(self._traces)),
+                "Links": str(len(self._places)),
+                "Runs": f"{counts['runs']:,}",
+                "Invalid": f"{counts['invalid']:,}",
+                "Backend": "simulator" if self._backend == "sim" else "Linux TCP, emulated link",
+            },
+            ["ccarena leaderboard run", "ccarena leaderboard page OUT"],
+            self._findings(groups, counts["invalid"]),
+            sections,
+            shared="assets/",
+            scripts=("data/ranking.js", "data/cells.js"),
+            home="index.html",
+        )
+
+    def _findings(self, groups: Mapping[str, Any], invalid: int) -> list[Block]:
+        said = []
+        for name, group in groups.items():
+            for track in ("end to end", "router-assisted"):
+                mine = [row for row in group["rows"] if self._entrants[row["entrant"]]["track"] == track]
+                first = [self._entrants[row["entrant"]]["label"] for row in mine if row["rank"] == 1]
+                if first:
+                    together = "; these cannot be told apart" if len(first) > 1 else ""
+                    said.append(f"{name[0].upper()}{name[1:]}, {track}: {', '.join(first)} first{together}.")
+        for number, entrant in self._entrants.items():
+            said += self._beside(number, entrant, groups)
+        out: list[Block] = [Items(said)] if said else []
+        if invalid:
+            out.append(
+                Callout("bad", f"{invalid:,} runs are invalid, because the emulator was late, and count nowhere")
+            )
+        return out
+
+    def _beside(self, number: int, entrant: Mapping[str, Any], groups: Mapping[str, Any]) -> list[str]:
+        """How a policy does against its scheme without learning, over all traces."""
+        if entrant["kind"] != "policy" or OVERALL not in groups:
+            return []
+        wins = drawing.wins_of(groups[OVERALL])
+        out = []
+        for other, control in self._entrants.items():
+            share = wins.get((number, other))
+            if control["beside"] == entrant["label"] and share is not None:
+                seen = " (on links that both were fitted to, in part)" if entrant["trained_on"] else ""
+                said = f"{entrant['label']} beats {control['label']} in {100 * share:.0f} % of the runs{seen}."
+                out.append(said)
+        return out
+
+    def _ranking_rows(self) -> Rows:
+        table: list[tuple[str, dict[str, Any]]] = []
+        for name in self._head["names"]:
+            group = self._store.group(name)
+            table += [(name, row) for row in (group or {"rows": []})["rows"]]
+        who = [self._entrants[row["entrant"]] for _, row in table]
+        links = {entrant["label"]: f"entrant/{number}.html" for number, entrant in self._entrants.items()}
+        columns: list[Words | Numbers] = [
+            Words("Entrant", [entrant["label"] for entrant in who], links),
+            Numbers("Rank", [row["rank"] for _, row in table], 0),
+            _numbers("score", [row["score"] for _, row in table]),
+            Numbers("Low", [row["low"] for _, row in table], 3),
+            Numbers("High", [row["high"] for _, row in table], 3),
+            *(_numbers(name, [row["figures"][name] for _, row in table]) for name in SHOWN),
+            _numbers("cpu_ns", [entrant["cpu_ns"] for entrant in who]),
+            Words("Traces", [name for name, _ in table], choose=True, first=OVERALL),
+            Words("Track", [entrant["track"] for entrant in who], choose=True),
+            Words("Kind", [entrant["kind"] for entrant in who], choose=True),
+            Words("Without a rank because", [row["why"] for _, row in table]),
+        ]
+        return Rows(columns, "-Score")
+
+    def _cell_rows(self) -> Rows:
+        means = self._store.means(alone=True, backend=self._backend, most=MOST_CELLS)
+        return self._means_rows(means, "", "-Score")
+
+    def _means_rows(self, means: Sequence[Mapping[str, Any]], up: str, sort: str) -> Rows:
+        who = [self._entrants[mean["entrant"]] for mean in means]
+        where = [self._places[mean["place"]] for mean in means]
+        traces = {name: f"{up}trace/{own[0]}.html" for name, own in self._traces.items()}
+        seen = [seen_by(entrant, place) for entrant, place in zip(who, where, strict=True)]
+        columns: list[Words | Numbers] = [
+            Words("Entrant", [entrant["label"] for entrant in who], choose=True),
+            Words("Trace", [place["trace"] for place in where], traces, choose=True),
+            Words("Class", [place["moves"] for place in where], choose=True),
+            Numbers("Base delay (ms)", [place["delay_ms"] for place in where], 0),
+            Numbers("Buffer (packets)", [place["buffer_packets"] for place in where], 0),
+            _numbers("score", [mean["score"] for mean in means]),
+            *(_numbers(name, [mean[name] for mean in means]) for name in SHOWN),
+            _numbers("capacity_mbps", [mean["capacity_mbps"] for mean in means]),
+            Numbers("Runs", [mean["runs"] for mean in means], 0),
+            Numbers("Invalid", [mean["invalid"] for mean in means], 0),
+            Words("Trained on it", ["yes" if each else "no" for each in seen], choose=True),
+        ]
+        return Rows(columns, sort, [f"{up}cell.html#{mean['place']}-{mean['entrant']}" for mean in means])
+
+    def _entrant_page(self, entrant: Mapping[str, Any]) -> Page:
+        number, label = entrant["id"], str(entrant["label"])
+        means = self._store.means(entrant=number, backend=self._backend)
+        groups = {name: self._store.group(name) for name in self._head["names"]}
+        ranks = []
+        for name, group in groups.items():
+            row = next((row for row in (group or {"rows": []})["rows"] if row["entrant"] == number), None)
+            if row is not None:
+                interval = f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+                ranks.append([name, str(row["rank"] or "–"), interval, row["why"]])
+        names = {other: each["label"] for other, each in self._entrants.items()}
+        blocks: list[Block] = [Table(("traces", "rank", "score [95 %]", "without a rank because"), ranks, words=1)]
+        sections = [Section("Ranks", "Among those on its track.", blocks)]
+        if well := drawing.where_it_stands(number, {n: g for n, g in groups.items() if g is not None}):
+            sections.append(Section("Where it wins and loses", well[0], [Items(well[1])]))
+        overall = groups.get(OVERALL)
+        if overall is not None and (bars := drawing.win_bars(number, overall, names)) is not None:
+            lead = "On the same link with the same seed: how often its score is the higher one."
+            sections.append(Section("Against each other entrant", lead, [bars]))
+        grid = Grid("mine", f"cells of {label}", self._means_rows(means, "../", "-Score"))
+        sections.append(Section("On every link", "The first column opens the cell.", [grid]))
+        sections.append(Section("Card", "What is known of it.", blocks_of(entrant["card"]) or [Text("Nothing.")]))
+        trained = [f"{each.get('kind')} {each.get('name')}" for each in entrant["trained_on"]]
+        cost = f"{entrant['cpu_ns']:,.0f} ns" if entrant["cpu_ns"] else "not known"
+        return Page(
+            label,
+            str(entrant["kind"]),
+            f"Beside the policy {entrant['beside']}." if entrant["beside"] else "",
+            {
+                **{"Track": str(entrant["track"]), "Digest": str(entrant["digest"])},
+                **({"Policy": str(entrant["policy_digest"])} if entrant["policy_digest"] else {}),
+                **({"CPU per decision": cost} if entrant["kind"] == "policy" else {}),
+                **({"Trained on": ", ".join(trained)} if trained else {}),
+            },
+            sections=[*sections, _definitions()],
+            shared="../assets/",
+            home="../index.html",
+        )
+
+    def _trace_page(self, name: str) -> Page:
+        places = [self._places[number] for number in self._traces[name]]
+        group = self._store.group(f"trace {name}") or {"rows": []}
+        ranks = [
+            [
+                Cell(self._entrants[row["entrant"]]["label"], link=f"../entrant/{row['entrant']}.html"),
+                str(row["rank"] or "–"),
+                self._entrants[row["entrant"]]["track"],
+                f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
+                row["why"],
+            ]
+            for row in group["rows"]
+        ]
+        best = [row["entrant"] for row in group["rows"] if self._entrants[row["entrant"]]["track"] != "reference"]
+        clouds: dict[str, Sequence[Block]] = {}
+        courses: dict[str, Sequence[Block]] = {}
+        for place in places:
+            runs = [run for run in self._store.runs_at(place["id"], self._backend) if run["valid"]]
+            clouds[place["name"]] = [drawing.cloud(place["name"], runs, self._entrants)]
+            series = self._store.courses_of(place["id"], self._backend)
+            if series:
+                courses[place["name"]] = [drawing.over_time_of(place["name"], series, self._entrants, best[:3])]
+        means = self._store.means(place=[place["id"] for place in places], alone=True, backend=self._backend)
+        sections = [
+            Section(
+                "Ranks",
+                "Over the links of this trace, among those on a track.",
+                [Table(("entrant", "rank", "track", "score [95 %]", "without a rank because"), ranks, words=3)],
+            ),
+            Section(
+                "Throughput against delay",
+                "Each mark is the mean over seeds, its ellipse one standard deviation of them. Up and left is better.",
+                [Choice("Link", clouds)],
+            ),
+            *([Section("Over time", "The first seed.", [Choice("Link", courses)])] if courses else []),
+            Section(
+                "Every cell",
+                "The first column opens the cell.",
+                [Grid("trace", f"cells of {name}", self._means_rows(means, "../", "-Score"))],
+            ),
+        ]
+        first = places[0]
+        fitted = {"Stands for": first["origin"]} if first["origin"] != name else {}
+        capacity = [mean["capacity_mbps"] for mean in means if mean["capacity_mbps"] is not None]
+        return Page(
+            name,
+            "trace",
+            "",
+            {
+                "Class": first["moves"],
+                **fitted,
+                "Mean capacity": f"{math.fsum(capacity) / max(len(capacity), 1):.2f} Mbit/s",
+                "Acknowledgements": "over the recorded uplink" if first["uplink"] else "pure delay",
+                "Digest": first["trace_digest"],
+            },
+            sections=[*sections, _definitions()],
+            shared="../assets/",
+            home="../index.html",
+        )
+
+    def _cell_page(self) -> Page:
+        return Page(
+            "One cell",
+            "cell",
+            "An entrant on a link. The figure shows the first seed; a click on a name shows another entrant beside it.",
+            sections=[Section("Over time", "", [_Place("over-time")]), Section("Runs", "", [_Place("runs")])],
+            shared="assets/",
+            scripts=("assets/cell.js",),
+            home="index.html",
+        )
+
+    def _place_script(self, number: int) -> str:
+        """What `cell.js` needs of a place: its figure, and everyone's runs."""
+        place = self._places[number]
+        series = self._store.courses_of(number, self._backend)
+        runs: dict[int, list[list[Any]]] = {}
+        for run in self._store.runs_at(number, self._backend):
+            figures = [None if run[name] is None else round(run[name], DEFINITIONS[name].digits) for name in SOLO]
+            about = [run["seed"], "yes" if run["valid"] else "NO: late", *figures, run["version"], run["machine"]]
+            runs.setdefault(run["entrant"], []).append(about)
+        figure = drawing.over_time_of(place["name"], series, self._entrants, []) if series else None
+        data = {
+            "name": place["name"],
+            "head": ["seed", "valid", *(heading(name) for name in SOLO), "version", "machine"],
+            "label": {entrant: self._entrants[entrant]["label"] for entrant in runs},
+            "runs": runs,
+            "parts": [{**chart.plain(), "title": chart.title} for chart in figure.charts] if figure else [],
+        }
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return f"(window.ccarenaPlaces ??= {{}})[{number}] = JSON.parse({json.dumps(text)});\n"
+
+
+class _Place:
+    """A block that a script fills."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def html(self, drawn: Any) -> str:
+        """See `Block`."""
+        return f'<div id="{self._name}-of-cell"></div>'
+
+
+def _numbers(name: str, cells: Sequence[float | None]) -> Numbers:
+    return Numbers(heading(name), cells, DEFINITIONS[name].digits, DEFINITIONS[name].definition)
+
+
+def _definitions() -> Section:
+    rows = [[f"{figure.title} ({figure.unit})", figure.definition] for figure in DEFINITIONS.values()]
+    return Section(
+        "What the figures mean",
+        "",
+        [Details("definitions and sources", [Table(("figure", "definition"), rows, words=2)])],
+    )
+
+
+def _cell_script() -> str:
+    return resources.files("ccarena.eval.leaderboard").joinpath("assets").joinpath("cell.js").read_text("utf-8")

@@ -1,0 +1,465 @@
+"""Where results are kept: SQLite in a file, or PostgreSQL by its URL.
+
+The schema is versioned (`migrations/`) and brought up to date whenever a store is opened to be written. A run has a row
+of its own by the key of its cell, so that nothing is stored twice, however many processes write; only an invalid run
+gives way to a later one. `means` has the mean of the valid repetitions of every cell, so that pages need not read all
+runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ccarena import __version__
+from ccarena.envs.domain import digest
+from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.eval.leaderboard.cells import Measured
+from ccarena.eval.leaderboard.entrants import Entrant
+from ccarena.eval.leaderboard.figures import STORED
+from ccarena.eval.leaderboard.links import Place
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, MetaData
+
+__all__ = ["DEFAULT", "OWN", "Store", "machine"]
+
+DEFAULT = "runs/leaderboard/results.db"
+OWN = "own"
+"""The origin of runs of this store's machines; imported ones have the name of what they came from."""
+_RANKING = "ranking: "
+"""How the notes of a ranking begin; the rest is the group's name."""
+_WRITERS = 0xCCA
+"""The lock of a PostgreSQL store."""
+_CHUNK = 500
+"""Keys in one question: SQLite takes 999 values by default in older builds."""
+
+
+@cache
+def _schema() -> MetaData:
+    """The newest version, for queries; migrations make it."""
+    import sqlalchemy as sa
+
+    meta = sa.MetaData()
+    figures = STORED
+    text, whole, real = sa.Text, sa.Integer, sa.Float
+
+    def table(name: str, /, **columns: Any) -> None:
+        sa.Table(name, meta, *(sa.Column(key, kind, primary_key=key == "id") for key, kind in columns.items()))
+
+    table(
+        "places",
+        **{"id": whole, "digest": text, "name": text, "trace": text, "moves": text, "origin": text},
+        **{"trace_digest": text, "delay_ms": real, "buffer_packets": whole, "duration_s": real, "uplink": sa.Boolean},
+    )
+    table(
+        "entrants",
+        **{"id": whole, "digest": text, "label": text, "kind": text, "track": text, "policy_digest": text},
+        **{"beside": text, "trained_on": text, "rules": text, "card": text, "cpu_ns": real},
+    )
+    table(
+        "runs",
+        **{"id": whole, "key": text, "place": whole, "entrant": whole, "opponent": whole, "seed": whole},
+        **{"scenario": text, "backend": text, "version": text, "machine": text, "origin": text},
+        **{"valid": sa.Boolean, "attempts": whole, "lateness_p99_ms": real},
+        **dict.fromkeys(figures, real),
+    )
+    table("courses", run=whole, series=text)
+    table(
+        "means",
+        **{"place": whole, "entrant": whole, "opponent": whole, "backend": text, "runs": whole, "invalid": whole},
+        **dict.fromkeys(figures, real),
+    )
+    table("notes", name=text, text=text)
+    return meta
+
+
+class Store:
+    """An open store. Use it in a `with` block. Methods raise ConfigError for what the database refuses."""
+
+    def __init__(self, where: str, read_only: bool = False) -> None:
+        """Open the file or URL `where`. A store that is not there is made, unless it is opened `read_only`.
+
+        Raises ConfigError if it is not there or is none, MissingDependencyError without SQLAlchemy or a driver.
+        """
+        try:
+            import sqlalchemy as sa
+            import sqlalchemy.exc
+        except ImportError as error:
+            raise MissingDependencyError.for_extra("sqlalchemy", "leaderboard", "the leaderboard's store") from error
+        self._sa = sa
+        self.where = where
+        url = where if "://" in where else f"sqlite:///{Path(where).resolve()}"
+        if url.startswith("postgresql://"):
+            url = url.replace("postgresql://", "postgresql+psycopg://", 1)
+        if "://" not in where and read_only and not Path(where).is_file():
+            raise ConfigError(f"{where}: no store is here; `ccarena leaderboard run` makes one")
+        if "://" not in where:
+            Path(where).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._engine: Engine = sa.create_engine(url)
+        except ModuleNotFoundError as error:
+            raise MissingDependencyError.for_extra(
+                str(error.name), "postgresql", f"the store {_shown(where)}"
+            ) from error
+        except sa.exc.ArgumentError as error:
+            raise ConfigError(
+                f"--store {_shown(where)}: no store; expected a file or postgresql://HOST/NAME"
+            ) from error
+        self._sqlite = self._engine.dialect.name == "sqlite"
+        if self._sqlite:
+            sa.event.listen(self._engine, "connect", _prepare)
+        elif self._engine.dialect.name != "postgresql":
+            raise ConfigError(f"--store {_shown(where)}: expected a file, sqlite:// or postgresql://")
+        self._tables = _schema().tables
+        try:
+            self._check() if read_only else self._upgrade()
+        except sa.exc.SQLAlchemyError as error:
+            why = str(getattr(error, "orig", error)).strip().splitlines()[0]
+            raise ConfigError(f"--store {_shown(where)}: cannot be used: {why}") from error
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.dispose()
+
+    def missing(self, keys: Iterable[str], attempts: int) -> set[str]:
+        """Those of `keys` that no valid run has, and that were not tried in vain `attempts` times."""
+        sa, runs = self._sa, self._tables["runs"]
+        wanted = list(dict.fromkeys(keys))
+        there: set[str] = set()
+        with self._engine.connect() as connection:
+            for start in range(0, len(wanted), _CHUNK):
+                some = wanted[start : start + _CHUNK]
+                done = sa.or_(runs.c.valid, runs.c.attempts >= attempts)
+                there |= set(connection.scalars(sa.select(runs.c.key).where(runs.c.key.in_(some), done)))
+        return set(wanted) - there
+
+    def add(self, measured: Sequence[Measured], origin: str = OWN, on: str | None = None) -> int:
+        """Store runs, in one transaction, and return how many were new. A key that has a valid run keeps it."""
+        new = 0
+        with self._writing() as connection:
+            places = {m.cell.place.name: self._place(connection, m.cell.place) for m in measured}
+            who = {e.digest: e for m in measured for e in (m.cell.entrant, m.cell.opponent) if e is not None}
+            ids = {name: self._entrant(connection, entrant) for name, entrant in who.items()}
+            for each in measured:
+                cell = each.cell
+                row = {
+                    "key": cell.key,
+                    "place": places[cell.place.name],
+                    "entrant": ids[cell.entrant.digest],
+                    "opponent": ids[cell.opponent.digest] if cell.opponent else None,
+                    **{"seed": cell.seed, "scenario": cell.scenario, "backend": cell.backend},
+                    **{"version": __version__, "machine": on or machine(), "origin": origin},
+                    **{"valid": each.valid, "attempts": 1, "lateness_p99_ms": each.lateness_p99_ms},
+                    **{name: _finite(each.figures.get(name)) for name in STORED},
+                }
+                run = self._insert_run(connection, row)
+                if run is None:
+                    continue
+                new += 1
+                if each.series is not None and each.valid:
+                    text = json.dumps(each.series, separators=(",", ":"))
+                    self._upsert(connection, "courses", {"run": run, "series": text}, ["run"])
+            self._average(connection, {(places[m.cell.place.name], ids[m.cell.entrant.digest]) for m in measured})
+        return new
+
+    def keep(self, entrants: Iterable[Entrant], cpu_ns: Mapping[str, float]) -> None:
+        """Store who takes part, with what a decision costs by digest where that is known."""
+        table = self._tables["entrants"]
+        with self._writing() as connection:
+            for entrant in entrants:
+                known = self._entrant(connection, entrant)
+                if entrant.digest in cpu_ns:
+                    change = table.update().where(table.c.id == known).values(cpu_ns=cpu_ns[entrant.digest])
+                    connection.execute(change)
+
+    def rules(self) -> dict[str, list[dict[str, Any]]]:
+        """The rules of policies that were found before, by the policies' digests."""
+        table = self._tables["entrants"]
+        query = self._sa.select(table.c.policy_digest, table.c.rules).where(table.c.kind == "policy")
+        with self._engine.connect() as connection:
+            return {own: json.loads(text) for own, text in connection.execute(query) if text != "[]"}
+
+    def places(self) -> list[dict[str, Any]]:
+        """Every place."""
+        return self._rows(self._sa.select(self._tables["places"]).order_by(self._tables["places"].c.id))
+
+    def entrants(self) -> list[dict[str, Any]]:
+        """Every entrant, with what is JSON as data."""
+        rows = self._rows(self._sa.select(self._tables["entrants"]).order_by(self._tables["entrants"].c.id))
+        return [{**row, "trained_on": json.loads(row["trained_on"]), "rules": json.loads(row["rules"])} for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        """Numbers of `runs`, of the `invalid` ones among them, and of `cells`."""
+        means = self._tables["means"]
+        sa = self._sa
+        query = sa.select(sa.func.sum(means.c.runs), sa.func.sum(means.c.invalid), sa.func.count()).select_from(means)
+        with self._engine.connect() as connection:
+            valid, invalid, cells = connection.execute(query).one()
+        return {"runs": int(valid or 0) + int(invalid or 0), "invalid": int(invalid or 0), "cells": int(cells)}
+
+    def means(
+        self,
+        *,
+        place: Sequence[int] | None = None,
+        entrant: int | None = None,
+        alone: bool = True,
+        backend: str | None = None,
+        most: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Means over repetitions: of cells alone, best score first, or of meetings; of some places, of one entrant."""
+        table = self._tables["means"]
+        query = self._sa.select(table).where(table.c.opponent == 0 if alone else table.c.opponent != 0)
+        query = query.where(table.c.place.in_(place)) if place is not None else query
+        query = query.where(table.c.entrant == entrant) if entrant is not None else query
+        query = query.where(table.c.backend == backend) if backend is not None else query
+        query = query.order_by(table.c.score.desc()).limit(most) if most is not None else query
+        return self._rows(query)
+
+    def runs_at(self, place: int, backend: str) -> list[dict[str, Any]]:
+        """The runs alone on a place, by entrant and seed, invalid ones included."""
+        runs = self._tables["runs"]
+        query = self._sa.select(runs).where(runs.c.place == place, runs.c.opponent.is_(None), runs.c.backend == backend)
+        return self._rows(query.order_by(runs.c.entrant, runs.c.seed))
+
+    def courses_of(self, place: int, backend: str) -> dict[int, dict[str, Any]]:
+        """What was kept over time on a place, by entrant."""
+        runs, courses = self._tables["runs"], self._tables["courses"]
+        query = (
+            self._sa.select(runs.c.entrant, courses.c.series)
+            .join(courses, courses.c.run == runs.c.id)
+            .where(runs.c.place == place, runs.c.backend == backend)
+        )
+        with self._engine.connect() as connection:
+            return {entrant: json.loads(series) for entrant, series in connection.execute(query)}
+
+    def scores(self, backend: str) -> list[tuple[int, int, int, float]]:
+        """(place, entrant, seed, score) of every valid run alone."""
+        runs = self._tables["runs"]
+        query = self._sa.select(runs.c.place, runs.c.entrant, runs.c.seed, runs.c.score)
+        query = query.where(runs.c.valid, runs.c.opponent.is_(None), runs.c.backend == backend)
+        with self._engine.connect() as connection:
+            return [(p, e, s, x) for p, e, s, x in connection.execute(query) if x is not None]
+
+    def all_runs(self) -> Iterator[dict[str, Any]]:
+        """Every run with its place, entrant and opponent by digest, in the order of the keys."""
+        sa, tables = self._sa, self._tables
+        runs, places, entrants = tables["runs"], tables["places"], tables["entrants"]
+        other = entrants.alias("other")
+        columns = [column for column in runs.c if column.name not in ("id", "place", "entrant", "opponent")]
+        query = (
+            sa.select(
+                *columns,
+                places.c.digest.label("place"),
+                entrants.c.digest.label("entrant"),
+                other.c.digest.label("opponent"),
+            )
+            .join(places, places.c.id == runs.c.place)
+            .join(entrants, entrants.c.id == runs.c.entrant)
+            .outerjoin(other, other.c.id == runs.c.opponent)
+            .order_by(runs.c.key)
+        )
+        with self._engine.connect() as connection:
+            for row in connection.execution_options(yield_per=10_000).execute(query):
+                yield dict(row._mapping)
+
+    def add_rows(
+        self,
+        places: Sequence[Mapping[str, Any]],
+        entrants: Sequence[Mapping[str, Any]],
+        runs: Sequence[Mapping[str, Any]],
+    ) -> int:
+        """Store what `places`, `entrants` and `all_runs` of another store gave; returns how many runs were new."""
+        new = 0
+        with self._writing() as connection:
+            at = {row["digest"]: self._known(connection, "places", row) for row in places}
+            who = {row["digest"]: self._known(connection, "entrants", row) for row in entrants}
+            touched = set()
+            for run in runs:
+                row = {**run, "place": at[run["place"]], "entrant": who[run["entrant"]]}
+                row["opponent"] = who[run["opponent"]] if run["opponent"] else None
+                new += self._insert_run(connection, row) is not None
+                touched.add((row["place"], row["entrant"]))
+            self._average(connection, touched)
+        return new
+
+    def ranking(self) -> dict[str, Any] | None:
+        """The ranking that was stored last, without its groups, whose `names` it has."""
+        return self._note(_RANKING)
+
+    def group(self, name: str) -> dict[str, Any] | None:
+        """One group of that ranking."""
+        return self._note(_RANKING + name)
+
+    def keep_ranking(self, ranking: Mapping[str, Any]) -> None:
+        """Store a ranking in the place of the last one."""
+        groups = ranking["groups"]
+        notes = {_RANKING: {**{k: v for k, v in ranking.items() if k != "groups"}, "names": list(groups)}}
+        notes |= {_RANKING + name: group for name, group in groups.items()}
+        table = self._tables["notes"]
+        with self._writing() as connection:
+            connection.execute(table.delete().where(table.c.name.startswith(_RANKING)))
+            connection.execute(table.insert(), [{"name": name, "text": json.dumps(n)} for name, n in notes.items()])
+
+    def _note(self, name: str) -> dict[str, Any] | None:
+        table = self._tables["notes"]
+        with self._engine.connect() as connection:
+            text = connection.scalar(self._sa.select(table.c.text).where(table.c.name == name))
+        return None if text is None else dict(json.loads(text))
+
+    def _rows(self, query: Any) -> list[dict[str, Any]]:
+        with self._engine.connect() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+    def _check(self) -> None:
+        """Raises ConfigError if the schema is not the newest."""
+        from alembic.migration import MigrationContext
+        from alembic.script import ScriptDirectory
+
+        newest = ScriptDirectory(str(_MIGRATIONS)).get_current_head()
+        with self._engine.connect() as connection:
+            version = MigrationContext.configure(connection).get_current_revision()
+        if version != newest:
+            found = "no leaderboard" if version is None else f"version {version} of the schema"
+            raise ConfigError(
+                f"--store {_shown(self.where)}: found {found}, expected version {newest}; `ccarena leaderboard run` "
+                "brings it up to date"
+            )
+
+    def _upgrade(self) -> None:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS))
+        with self._writing() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction. Writers take turns, so that means are of what is there, and a new store is made once."""
+        with self._engine.begin() as connection:
+            # Python's sqlite3 would begin after the first reads, and not at all for a change of the schema.
+            begin = "BEGIN IMMEDIATE" if self._sqlite else f"SELECT pg_advisory_xact_lock({_WRITERS})"
+            connection.exec_driver_sql(begin)
+            yield connection
+
+    def _place(self, connection: Connection, place: Place) -> int:
+        trace = place.trace
+        about = {
+            **{"name": place.name, "trace": trace.name, "moves": trace.moves, "origin": trace.origin},
+            **{"trace_digest": trace.digest, "delay_ms": place.delay_ms, "buffer_packets": place.buffer_packets},
+            **{"duration_s": place.duration_s, "uplink": trace.back is not None},
+        }
+        own = digest(json.dumps([trace.digest, place.name, place.duration_s]).encode())
+        return self._known(connection, "places", {"digest": own, **about})
+
+    def _entrant(self, connection: Connection, entrant: Entrant) -> int:
+        row = {
+            **{"digest": entrant.digest, "label": entrant.label, "kind": entrant.kind, "track": entrant.track},
+            **{"policy_digest": entrant.policy_digest, "beside": entrant.of, "card": entrant.card},
+            "trained_on": json.dumps([dict(each) for each in entrant.trained_on]),
+            "rules": json.dumps([dict(each) for each in entrant.rules]),
+        }
+        return self._known(connection, "entrants", row)
+
+    def _known(self, connection: Connection, table: str, row: Mapping[str, Any]) -> int:
+        """The id of what has this digest, which is stored if need be."""
+        at = self._tables[table]
+        wanted = self._sa.select(at.c.id).where(at.c.digest == row["digest"])
+        found = connection.scalar(wanted)
+        if found is None:
+            self._upsert(connection, table, {k: v for k, v in row.items() if k != "id"}, ["digest"], change=False)
+            found = connection.scalar(wanted)
+        assert found is not None, "it was there, or was stored just now"
+        return int(found)
+
+    def _insert_run(self, connection: Connection, row: Mapping[str, Any]) -> int | None:
+        """The id of the run as it is stored now; None if there was a valid one before."""
+        runs = self._tables["runs"]
+        change = {**row, "attempts": runs.c.attempts + 1}
+        insert = self._insert()(runs).values(row)
+        invalid = runs.c.valid.is_(False)
+        statement = insert.on_conflict_do_update(index_elements=["key"], set_=change, where=invalid)
+        found = connection.scalar(statement.returning(runs.c.id))
+        return None if found is None else int(found)
+
+    def _upsert(
+        self, connection: Connection, table: str, row: Mapping[str, Any], key: list[str], change: bool = True
+    ) -> None:
+        insert = self._insert()(self._tables[table]).values(row)
+        if change:
+            statement = insert.on_conflict_do_update(index_elements=key, set_=dict(row))
+        else:
+            statement = insert.on_conflict_do_nothing(index_elements=key)
+        connection.execute(statement)
+
+    def _insert(self) -> Any:
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        return sqlite.insert if self._sqlite else postgresql.insert
+
+    def _average(self, connection: Connection, touched: Iterable[tuple[int, int]]) -> None:
+        """Brings `means` up to date for entrants on places."""
+        sa, runs, means = self._sa, self._tables["runs"], self._tables["means"]
+        opponent = sa.func.coalesce(runs.c.opponent, 0)
+        good = sa.case((runs.c.valid, 1), else_=0)
+        figures = [sa.func.avg(sa.case((runs.c.valid, runs.c[name]), else_=None)) for name in STORED]
+        names = ["place", "entrant", "opponent", "backend", "runs", "invalid", *STORED]
+        for place, entrant in sorted(set(touched)):
+            mine = sa.and_(runs.c.place == place, runs.c.entrant == entrant)
+            connection.execute(means.delete().where(means.c.place == place, means.c.entrant == entrant))
+            average = (
+                sa.select(
+                    *(runs.c.place, runs.c.entrant, opponent, runs.c.backend, sa.func.sum(good)),
+                    *(sa.func.sum(1 - good), *figures),
+                )
+                .where(mine)
+                .group_by(runs.c.place, runs.c.entrant, opponent, runs.c.backend)
+            )
+            connection.execute(means.insert().from_select(names, average))
+
+
+_MIGRATIONS = Path(__file__).with_name("migrations")
+
+
+@cache
+def machine() -> str:
+    """This machine in words: architecture, system, processor and cores; no name of it."""
+    model = ""
+    cpus = Path("/proc/cpuinfo")
+    if cpus.is_file():
+        lines = (line.partition(":") for line in cpus.read_text("utf-8", "replace").splitlines())
+        model = next((value.strip() for name, _, value in lines if name.strip() == "model name"), "")
+    cores = len(os.sched_getaffinity(0))
+    parts = [platform.machine(), f"{platform.system()} {platform.release()}", model, f"{cores} cores"]
+    return ", ".join(part for part in parts if part)
+
+
+def _prepare(connection: Any, _: Any) -> None:
+    """SQLite with several writers: readers do not wait for them, and they wait for each other."""
+    cursor = connection.cursor()
+    for setting in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=60000", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {setting}")
+    cursor.close()
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _shown(where: str) -> str:
+    """Without a password."""
+    head, at, host = where.rpartition("@")
+    scheme, _, user = head.partition("://")
+    return f"{scheme}://{user.partition(':')[0]}@{host}" if at else where

@@ -1,0 +1,197 @@
+// Grids: tables of which only the rows in sight are drawn, sorted by their headings, filtered by words and choices.
+"use strict";
+(() => {
+  const ROW = 30;
+  const SPARE = 8;
+  const make = (tag, attributes = {}, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+
+  function grid(box, data) {
+    const columns = data.columns;
+    const total = columns.length ? (columns[0].at ?? columns[0].numbers).length : 0;
+    for (const column of columns) {
+      if (column.numbers) column.sortable = Float64Array.from(column.numbers, (x) => (x === null ? NaN : x));
+      else {
+        const order = column.values.map((_, at) => at).sort((a, b) => column.values[a].localeCompare(column.values[b]));
+        const place = new Float64Array(order.length);
+        order.forEach((at, k) => { place[at] = k; });
+        column.sortable = Float64Array.from(column.at, (at) => place[at]);
+        column.lower = column.values.map((word) => word.toLowerCase());
+      }
+    }
+    let order = Uint32Array.from({ length: total }, (_, at) => at);
+    let shown = order;
+    let sorted = { column: -1, down: false };
+    let active = 0;
+
+    const text = (column, row) => {
+      if (!column.numbers) return column.values[column.at[row]];
+      const value = column.numbers[row];
+      return value === null ? "" : value.toFixed(column.digits);
+    };
+
+    // Wide enough for the longest word, in characters; numbers have room for their headings' longest word.
+    const width = (column) => {
+      const heading = Math.max(...column.title.split(" ").map((word) => word.length)) + 2;
+      if (column.numbers) return Math.max(8, heading);
+      return Math.min(38, Math.max(heading, ...column.values.map((word) => word.length + 2)));
+    };
+    const template = columns.map((column) => `${width(column)}ch`).join(" ");
+
+    const search = make("input", { type: "search", placeholder: "words", autocomplete: "off", spellcheck: "false" });
+    const tools = make("div", { class: "grid-tools" }, make("label", {}, "Filter ", search));
+    const choosers = [];
+    columns.forEach((column, at) => {
+      if (column.choose === undefined) return;
+      const select = make("select", { autocomplete: "off" }, make("option", { value: "" }, "all"));
+      column.values.forEach((word, value) => {
+        const option = make("option", { value }, word);
+        option.selected = word === column.choose;
+        select.append(option);
+      });
+      select.addEventListener("change", filter);
+      choosers.push([at, select]);
+      tools.append(make("label", {}, `${column.title} `, select));
+    });
+    const status = make("p", { class: "grid-status", role: "status" });
+    tools.append(status);
+
+    const headings = columns.map((column, at) => {
+      const button = make("button", { type: "button", title: column.help ?? "" }, column.title, make("span", { "aria-hidden": "true" }));
+      button.addEventListener("click", () => sort(at));
+      return make("div", { role: "columnheader", "aria-colindex": at + 1, class: column.numbers ? "number" : "word" }, button);
+    });
+    const headRow = make("div", { role: "row", "aria-rowindex": 1, class: "grid-row" }, ...headings);
+    const head = make("div", { role: "rowgroup", class: "grid-head" }, headRow);
+    const body = make("div", { role: "rowgroup", class: "grid-rows" });
+    const view = make("div", {
+      role: "grid", class: "grid", "aria-label": box.dataset.label, "aria-colcount": columns.length, "aria-readonly": "true",
+    }, head, body);
+    view.style.setProperty("--columns", template);
+    box.append(tools, view);
+
+    function cell(column, at, row) {
+      const element = make("div", { role: "gridcell", "aria-colindex": at + 1, class: column.numbers ? "number" : "word" });
+      const word = text(column, row);
+      const link = column.links?.[column.at[row]] || (at === 0 && data.open?.[row]);
+      if (link) element.append(make("a", { href: link, tabindex: "-1" }, word));
+      else element.textContent = word;
+      if (word.length > 34) element.title = word;
+      return element;
+    }
+
+    let first = -1;
+    let last = -1;
+    function draw(force) {
+      const height = view.clientHeight || 600;
+      const from = Math.max(0, Math.floor(view.scrollTop / ROW) - SPARE);
+      const to = Math.min(shown.length, Math.ceil((view.scrollTop + height) / ROW) + SPARE);
+      if (!force && from === first && to === last) return;
+      [first, last] = [from, to];
+      const focused = body.contains(document.activeElement);
+      const rows = [];
+      for (let k = from; k < to; k += 1) {
+        const row = make("div", { role: "row", "aria-rowindex": k + 2, class: "grid-row", tabindex: k === active ? "0" : "-1" });
+        row.style.top = `${k * ROW}px`;
+        row.dataset.at = k;
+        columns.forEach((column, at) => row.append(cell(column, at, shown[k])));
+        rows.push(row);
+      }
+      body.replaceChildren(...rows);
+      if (focused) body.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
+    }
+
+    function refresh() {
+      body.style.height = `${shown.length * ROW}px`;
+      view.setAttribute("aria-rowcount", shown.length + 1);
+      const all = total.toLocaleString("en");
+      status.textContent = shown.length === total ? `${all} rows` : `${shown.length.toLocaleString("en")} of ${all} rows`;
+      active = 0;
+      view.scrollTop = 0;
+      draw(true);
+    }
+
+    function filter() {
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const wanted = choosers.filter(([, select]) => select.value !== "").map(([at, select]) => [columns[at].at, Number(select.value)]);
+      const texts = columns.filter((column) => !column.numbers);
+      // Which words of a column match is found once for each different word.
+      const matches = words.map((word) => texts.map((column) => column.lower.map((own) => own.includes(word))));
+      shown = words.length || wanted.length ? order.filter((row) =>
+        wanted.every(([at, value]) => at[row] === value) &&
+        matches.every((of) => texts.some((column, k) => of[k][column.at[row]]))) : order;
+      refresh();
+    }
+
+    function sort(at, down) {
+      const numbers = Boolean(columns[at].numbers);
+      // Numbers begin with the largest, words with the first.
+      const turned = sorted.column === at ? !sorted.down : numbers;
+      sorted = { column: at, down: down ?? turned };
+      const key = columns[at].sortable;
+      const sign = sorted.down ? -1 : 1;
+      order = Uint32Array.from(order).sort((a, b) => {
+        const [x, y] = [key[a], key[b]];
+        if (x === y) return a - b;
+        if (Number.isNaN(x)) return Number.isNaN(y) ? a - b : 1;
+        if (Number.isNaN(y)) return -1;
+        return sign * (x - y);
+      });
+      headings.forEach((heading, k) => {
+        heading.setAttribute("aria-sort", k === at ? (sorted.down ? "descending" : "ascending") : "none");
+        heading.querySelector("span").textContent = k === at ? (sorted.down ? " ▼" : " ▲") : "";
+      });
+      filter();
+    }
+
+    view.addEventListener("scroll", () => requestAnimationFrame(() => draw(false)), { passive: true });
+    search.addEventListener("input", filter);
+    view.addEventListener("keydown", (event) => {
+      if (!body.contains(event.target)) {
+        if (event.key !== "ArrowDown" || !shown.length) return;
+        event.preventDefault();
+        body.querySelector('[tabindex="0"]')?.focus();
+        return;
+      }
+      const page = Math.max(1, Math.floor((view.clientHeight - ROW) / ROW) - 1);
+      const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+      if (event.key === "Enter") {
+        const link = event.target.closest(".grid-row")?.querySelector("a");
+        if (link && event.target !== link) link.click();
+        return;
+      }
+      if (!(event.key in steps)) return;
+      event.preventDefault();
+      active = Math.min(shown.length - 1, Math.max(0, active + steps[event.key]));
+      const visible = view.clientHeight - head.offsetHeight;
+      if (active * ROW < view.scrollTop) view.scrollTop = active * ROW;
+      else if ((active + 1) * ROW > view.scrollTop + visible) view.scrollTop = (active + 1) * ROW - visible;
+      draw(true);
+      body.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
+    });
+    body.addEventListener("focusin", (event) => {
+      const row = event.target.closest(".grid-row");
+      if (!row || Number(row.dataset.at) === active) return;
+      body.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+      active = Number(row.dataset.at);
+      row.setAttribute("tabindex", "0");
+    });
+    new ResizeObserver(() => draw(true)).observe(view);
+
+    const by = data.sort ?? "";
+    const at = columns.findIndex((column) => column.title === by.replace(/^-/, ""));
+    if (at >= 0) sort(at, by.startsWith("-"));
+    else filter();
+  }
+
+  for (const box of document.querySelectorAll(".grid-box")) {
+    const own = box.querySelector(".grid-data");
+    const data = own ? JSON.parse(own.textContent) : window.ccarenaGrids?.[box.dataset.grid];
+    if (data) grid(box, data);
+    else box.append(make("p", {}, "The rows of this table were not found beside the page."));
+  }
+})();

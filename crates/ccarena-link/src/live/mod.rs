@@ -1,0 +1,9 @@
+//! What runners of scenarios in real time share: applications, and what they say to their caller.
+
+pub mod app;
+pub mod frames;
+pub mod inbox;
+
+pub use app::App;
+pub use frames::{Act, Acts, Frames};
+pub use inbox::{Inbox, InboxError};

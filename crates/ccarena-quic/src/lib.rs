@@ -1,0 +1,21 @@
+//! QUIC under our controllers.
+//!
+//! [`steering`] puts any controller of the registry, and whoever decides for it, behind the congestion-control interface
+//! of the stack (`noq-proto`); [`host`] moves the datagrams of a socket's connections. [`get`] and [`serve`] are a client
+//! and a server of data, [`run`] runs a scenario over the emulator.
+
+pub mod clock;
+pub mod get;
+pub mod host;
+pub mod offer;
+pub mod pacer;
+pub mod packets;
+pub mod qlog;
+pub mod request;
+pub mod run;
+pub mod serve;
+pub mod steering;
+pub mod streams;
+pub mod tls;
+pub mod transport;
+pub mod udp;

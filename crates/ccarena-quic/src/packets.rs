@@ -1,0 +1,182 @@
+//! The packets on their way: what a delivery-rate sample and a loss episode need to know of each.
+//!
+//! Follows draft-cheng-iccrg-delivery-rate-estimation (Linux's `tcp_rate.c`).
+
+use std::collections::VecDeque;
+
+use ccarena_cc::{Bytes, Dur, RateSample, Time};
+
+/// More packet numbers than a sender skips (RFC 9000 §21.4): a gap as large is another number space.
+const LARGEST_GAP: u64 = 1 << 10;
+
+/// A packet that was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// When.
+    pub sent: Time,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Bytes sent before it.
+    pub offset: u64,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent: Time,
+    app_limited: bool,
+    outstanding: bool,
+}
+
+/// All that are on their way, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Packets {
+    list: VecDeque<Packet>,
+    /// Number of the first of `list`.
+    first: u64,
+    /// Bytes sent so far, on their way, and delivered.
+    pub sent: u64,
+    /// See `sent`.
+    pub in_flight: u64,
+    /// See `sent`.
+    pub delivered: u64,
+    delivered_at: Time,
+    first_sent: Time,
+    /// Until so many bytes are delivered, samples are limited by the application; zero if they are not.
+    app_limited_until: u64,
+}
+
+impl Packets {
+    /// Packet `number` of `bytes` leaves at `now`; false if its number belongs to the handshake.
+    pub fn send(&mut self, number: u64, bytes: u64, now: Time) -> bool {
+        if self.list.is_empty() {
+            self.first = number;
+        }
+        let next = self.first + self.list.len() as u64;
+        if number < next || number - next > LARGEST_GAP {
+            return false;
+        }
+        if self.in_flight == 0 {
+            self.first_sent = now;
+            self.delivered_at = now;
+        }
+        let packet = Packet {
+            sent: now,
+            bytes,
+            offset: self.sent,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent: self.first_sent,
+            app_limited: self.app_limited_until > 0,
+            outstanding: true,
+        };
+        let skipped = Packet { outstanding: false, ..packet };
+        self.list.extend((next..number).map(|_| skipped));
+        self.list.push_back(packet);
+        self.sent += bytes;
+        self.in_flight += bytes;
+        true
+    }
+
+    /// Takes packet `number` from those that are on their way, if it is.
+    fn take(&mut self, number: u64) -> Option<Packet> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let packet = self.list.get_mut(index).filter(|p| p.outstanding)?;
+        packet.outstanding = false;
+        let taken = *packet;
+        self.in_flight -= taken.bytes;
+        while self.list.front().is_some_and(|p| !p.outstanding) && self.list.len() > 1 {
+            self.list.pop_front();
+            self.first += 1;
+        }
+        Some(taken)
+    }
+
+    /// Packet `number` has arrived; none if it was not on its way.
+    pub fn acknowledge(&mut self, number: u64, now: Time) -> Option<Packet> {
+        let packet = self.take(number)?;
+        self.delivered += packet.bytes;
+        self.delivered_at = now;
+        Some(packet)
+    }
+
+    /// Packet `number` is lost; none if it was not on its way.
+    pub fn lose(&mut self, number: u64) -> Option<Packet> {
+        self.take(number)
+    }
+
+    /// The delivery-rate sample of an acknowledgement whose newest packet is `newest`, if it spans at least `min_rtt`.
+    pub fn sample(&mut self, newest: &Packet, now: Time, min_rtt: Dur) -> Option<RateSample> {
+        if self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        self.first_sent = newest.sent;
+        let interval = newest.sent.since(newest.first_sent).max(now.since(newest.delivered_at));
+        (interval >= min_rtt && interval > Dur::ZERO).then(|| RateSample {
+            delivered: Bytes(self.delivered - newest.delivered),
+            interval,
+            prior_delivered: Bytes(newest.delivered),
+            app_limited: newest.app_limited,
+        })
+    }
+
+    /// The application has left the window unused (`tcp_rate_check_app_limited`).
+    pub fn on_app_limited(&mut self) {
+        self.app_limited_until = (self.delivered + self.in_flight).max(1);
+    }
+
+    /// The application limits sending, as far as known.
+    #[must_use]
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
+    /// The first byte that is still on its way.
+    #[must_use]
+    pub fn first_outstanding(&self) -> u64 {
+        self.list.front().filter(|p| p.outstanding).map_or(self.sent, |p| p.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: fn(u64) -> Time = |ms| Time(ms * 1_000_000);
+
+    #[test]
+    fn a_sample_is_what_arrived_over_the_longer_of_its_two_phases() {
+        let mut packets = Packets::default();
+        for n in 0..10 {
+            assert!(packets.send(n, 1000, MS(n)));
+        }
+        assert!(!packets.send(3, 1000, MS(10)), "a number of the handshake");
+        for n in 0..10 {
+            let packet = packets.acknowledge(n, MS(20 + 2 * n)).unwrap();
+            let sample = packets.sample(&packet, MS(20 + 2 * n), Dur::from_millis(20)).unwrap();
+            assert_eq!(sample.delivered, Bytes(1000 * (n + 1)));
+            assert_eq!(sample.interval, Dur::from_millis(20 + 2 * n));
+        }
+        assert!(packets.acknowledge(3, MS(50)).is_none());
+        assert_eq!((packets.in_flight, packets.delivered, packets.first_outstanding()), (0, 10_000, 10_000));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_are_in_flight_delivered_or_lost(steps in prop::collection::vec((0_u8..3, 0_u64..40, 1_u64..2000), 1..400)) {
+            let (mut packets, mut next, mut lost, mut now) = (Packets::default(), 7, 0, Time(1));
+            for (what, number, bytes) in steps {
+                now = Time(now.0 + bytes);
+                match what {
+                    0 => {
+                        // Now and then a number is skipped.
+                        next += 1 + number / 30;
+                        prop_assert!(packets.send(next, bytes, now));
+                    }
+                    1 => drop(packets.acknowledge(next.saturating_sub(number), now)),
+                    _ => lost += packets.lose(next.saturating_sub(number)).map_or(0, |p| p.bytes),
+                }
+                prop_assert_eq!(packets.in_flight + packets.delivered + lost, packets.sent);
+                prop_assert!(packets.first_outstanding() <= packets.sent);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A log of a connection's congestion control that qvis draws: qlog 0.3 in JSON text sequences
+//! (draft-ietf-quic-qlog-main-schema-04 §6.2, RFC 7464).
+//!
+//! The events are those of which qvis draws its congestion graph: packets sent, acknowledgements received, packets lost,
+//! and what recovery and the controller make of it.
+
+use std::io::{self, Write};
+
+use ccarena_cc::{Dur, Time};
+use serde_json::{Value, json};
+
+use crate::steering::Standing;
+
+/// Where the log goes.
+pub struct Qlog {
+    out: Box<dyn Write + Send>,
+    last: Option<Standing>,
+    failed: bool,
+}
+
+impl Qlog {
+    /// A log on `out`, of a connection called `title`, whose vantage point is `side` (`client` or `server`). Time zero is
+    /// `reference_ms` after 1970.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn new(mut out: Box<dyn Write + Send>, title: &str, side: &str, reference_ms: u64) -> io::Result<Self> {
+        let header = json!({
+            "qlog_version": "0.3",
+            "qlog_format": "JSON-SEQ",
+            "title": title,
+            "trace": {
+                "vantage_point": {"type": side},
+                "common_fields": {
+                    "protocol_type": ["QUIC"],
+                    "time_format": "relative",
+                    "reference_time": reference_ms,
+                },
+            },
+        });
+        writeln!(out, "\u{1e}{header}")?;
+        Ok(Self { out, last: None, failed: false })
+    }
+
+    /// Packet `number` of `bytes` has left.
+    pub fn sent(&mut self, now: Time, number: u64, bytes: u64) {
+        let data = json!({
+            "header": {"packet_type": "1RTT", "packet_number": number},
+            "raw": {"length": bytes},
+            "frames": [{"frame_type": "stream"}],
+        });
+        self.event(now, "transport:packet_sent", &data);
+    }
+
+    /// Acknowledgements of `acked` have come, and `lost` count as lost.
+    pub fn heard(&mut self, now: Time, acked: &[u64], lost: &[u64]) {
+        if !acked.is_empty() {
+            let data = json!({
+                "header": {"packet_type": "1RTT"},
+                "frames": [{"frame_type": "ack", "acked_ranges": ranges(acked)}],
+            });
+            self.event(now, "transport:packet_received", &data);
+        }
+        for number in lost {
+            let data = json!({"header": {"packet_type": "1RTT", "packet_number": number}});
+            self.event(now, "recovery:packet_lost", &data);
+        }
+    }
+
+    /// The connection stands so; what has not changed is left out.
+    pub fn metrics(&mut self, now: Time, standing: &Standing) {
+        let ms = |d: Dur| json!(d.as_millis_f64());
+        let (last, s) = (self.last.replace(*standing), standing);
+        let all = |s: &Standing| {
+            [
+                ("congestion_window", json!(s.window)),
+                ("bytes_in_flight", json!(s.in_flight)),
+                ("ssthresh", s.threshold.map_or(Value::Null, |t| json!(t))),
+                ("pacing_rate", s.pacing.map_or(Value::Null, |r| json!(r.0))),
+                ("smoothed_rtt", ms(s.srtt)),
+                ("latest_rtt", ms(s.rtt_latest)),
+                ("min_rtt", ms(s.rtt_min)),
+            ]
+        };
+        let old = last.as_ref().map(all);
+        let mut data = serde_json::Map::new();
+        for (index, (name, value)) in all(s).into_iter().enumerate() {
+            if !value.is_null() && old.as_ref().is_none_or(|old| old[index].1 != value) {
+                data.insert(name.into(), value);
+            }
+        }
+        if !data.is_empty() {
+            self.event(now, "recovery:metrics_updated", &Value::Object(data));
+        }
+    }
+
+    /// Writes an event. After a failure nothing more is written: a full disk must not end a transfer.
+    fn event(&mut self, now: Time, name: &str, data: &Value) {
+        if !self.failed {
+            let event = json!({"time": now.0 as f64 / 1e6, "name": name, "data": data});
+            self.failed = writeln!(self.out, "\u{1e}{event}").is_err();
+        }
+    }
+}
+
+impl Drop for Qlog {
+    fn drop(&mut self) {
+        // Nobody is left to tell.
+        let _ = self.out.flush();
+    }
+}
+
+/// `numbers`, in any order, as inclusive ranges.
+fn ranges(numbers: &[u64]) -> Vec<[u64; 2]> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let mut ranges: Vec<[u64; 2]> = Vec::new();
+    for number in sorted {
+        match ranges.last_mut() {
+            Some(range) if range[1] + 1 >= number => range[1] = number,
+            _ => ranges.push([number, number]),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_record_is_a_json_text_of_a_sequence() {
+        let out = Shared::default();
+        let mut qlog = Qlog::new(Box::new(out.clone()), "test", "server", 7).unwrap();
+        qlog.sent(Time(1_500_000), 3, 1200);
+        qlog.heard(Time(2_000_000), &[3, 5, 4, 9], &[6]);
+        qlog.metrics(Time(2_000_000), &Standing { window: 14_720, ..Standing::default() });
+        qlog.metrics(Time(3_000_000), &Standing { window: 16_192, ..Standing::default() });
+        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        let records: Vec<Value> = text
+            .split('\u{1e}')
+            .skip(1)
+            .map(|record| serde_json::from_str(record.strip_suffix('\n').unwrap()).unwrap())
+            .collect();
+        assert_eq!(records[0]["qlog_version"], "0.3");
+        let names: Vec<_> = records[1..].iter().map(|r| r["name"].as_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "transport:packet_sent",
+                "transport:packet_received",
+                "recovery:packet_lost",
+                "recovery:metrics_updated",
+                "recovery:metrics_updated"
+            ]
+        );
+        assert_eq!(records[1]["time"], 1.5);
+        assert_eq!(records[2]["data"]["frames"][0]["acked_ranges"], json!([[3, 5], [9, 9]]));
+        assert_eq!(records[5]["data"], json!({"congestion_window": 16_192}), "what has not changed is left out");
+    }
+}

@@ -1,0 +1,302 @@
+//! A scenario over QUIC: emulated links, a client that sends and a server that receives for each flow, and the record.
+//!
+//! A thread runs all senders and one all receivers. As on kernel TCP, a connection opens when its flow starts, so that the
+//! first data leaves a round trip later than in the simulator, which has no handshake.
+
+mod error;
+mod plan;
+mod receiver;
+mod sender;
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use ccarena_cc::{Policies, Time};
+use ccarena_link::live::{Frames, Inbox};
+use ccarena_link::{Emulator, End, Lateness, Network, clock as link_clock, namespace};
+use ccarena_net::record::{FlowRecord, LatenessRecord, LinkRecord, MachineRecord, Rows, RunRecord};
+use ccarena_net::{Scenario, trace};
+use serde_json::json;
+
+pub use self::error::RunError;
+pub use self::plan::{Plan, Request, plan};
+
+use self::receiver::{Received, Receiver};
+use self::sender::{Sender, Sent};
+use crate::clock::Clock;
+use crate::host::{Host, Reactor};
+use crate::steering::{Steering, Totals};
+use crate::tls::{self, Identity};
+use crate::transport::{self, Settings};
+use crate::udp::Udp;
+
+/// Where receivers listen.
+const PORT: u16 = 4433;
+/// Whether the run is over is looked at so often.
+const LOOK_NS: u64 = 20_000_000;
+/// What waits in a socket waits in its device's queue, which takes 500 packets (ccarena-link).
+const SEND_BUFFER: usize = 256 << 10;
+/// Headers of IPv4 and UDP.
+pub const HEADER_BYTES: u32 = 28;
+
+/// Runs the request on `inbox`'s first line to its end and writes what becomes of it.
+///
+/// # Errors
+/// If it cannot be run here, or is stopped.
+pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
+    let request = Request::parse(&inbox.line()?)?;
+    let scenario = &request.scenario;
+    ccarena_link::resources::check(scenario)?;
+    let policies = Policies::default();
+    let plans = plan(scenario, &policies)?;
+    namespace::become_root_in_user_namespace()?;
+    let network = Network::new(scenario.flows.len())?;
+    let emulator = Emulator::default().start(scenario, trace::load, &network)?;
+    let zero_ns = emulator.zero();
+    let clock = Clock::new(zero_ns);
+    let identity = Identity::generate()?;
+    let (receivers, senders) = (
+        receivers(scenario, &plans, &network, clock, &identity)?,
+        senders(scenario, &plans, &network, clock, &policies)?,
+    );
+    frames.start(&started(scenario, &plans, zero_ns)).map_err(|_| RunError::Stopped)?;
+    let running = Traffic::start(Time(scenario.duration.0), senders, receivers)?;
+    while !running.is_finished() {
+        // Nobody decides outside of the run, so that all that may come is its end.
+        if inbox.wait(-1, LOOK_NS).1 {
+            inbox.take()?;
+        }
+    }
+    let (sent, received) = running.stop()?;
+    let overruns = network.all_overruns()?;
+    let outcome = emulator.stop()?;
+    let lateness = outcome.lateness.judged(request.lateness_bound);
+    let ends = sent.into_iter().zip(received).enumerate();
+    let flows = ends.map(|(index, (sent, received))| record(scenario, index, &plans[index], sent, received)).collect();
+    let mut links = outcome.links;
+    let links = links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link)).collect();
+    let machine = MachineRecord {
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
+        valid: lateness.valid && overruns == 0,
+        lateness: lateness_record(&lateness),
+        emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
+        emulator_packets: outcome.counts.written,
+        emulator_refused_packets: outcome.counts.refused,
+        emulator_overrun_packets: overruns,
+        bridge: None,
+    };
+    let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
+    frames.result(record).map_err(|_| RunError::Stopped)
+}
+
+fn started(scenario: &Scenario, plans: &[Plan], zero_ns: u64) -> serde_json::Value {
+    let flows: Vec<_> = scenario
+        .flows
+        .iter()
+        .zip(plans)
+        .map(|(flow, plan)| {
+            let learned = plan.learned.as_ref().map(|spec| {
+                json!({
+                    "observation": spec.digest,
+                    "observation_len": spec.observation_len,
+                    "observation_entries": spec.labels(),
+                    "actions": spec.actions,
+                    "bounds": [spec.bounds.0, spec.bounds.1],
+                    "report": spec.report,
+                })
+            });
+            json!({"name": flow.name, "scheme": flow.scheme, "congestion_control": flow.scheme, "learned": learned})
+        })
+        .collect();
+    json!({"flows": flows, "zero_ns": zero_ns})
+}
+
+fn bind(network: &Network, end: End, flow: usize, port: u16, ecn: bool) -> Result<Udp, RunError> {
+    let address = SocketAddr::V4(SocketAddrV4::new(end.address(flow), port));
+    network
+        .namespace(end)
+        .run(|| Udp::bind(address, ecn, SEND_BUFFER))?
+        .map_err(|source| RunError::Socket { flow, source })
+}
+
+/// A receiver for each flow.
+fn receivers(
+    scenario: &Scenario,
+    plans: &[Plan],
+    network: &Network,
+    clock: Clock,
+    identity: &Identity,
+) -> Result<Reactor<Receiver>, RunError> {
+    let mut hosts = Vec::new();
+    let server = identity.config()?;
+    for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
+        let udp = bind(network, End::Receivers, index, PORT, flow.ecn)?;
+        let settings = Settings {
+            receive_window: flow.receive_window.map(|packets| u64::from(packets) * u64::from(flow.mss_bytes)),
+            acks: None,
+            ..plan.settings
+        };
+        let steering = Steering::of_receiver(clock, plan.settings.mtu, None)
+            .map_err(|source| RunError::Scheme { flow: index, source })?;
+        let mut config = server.clone();
+        config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
+        let config = Arc::new(config);
+        let mut once = Some((Arc::clone(&config), steering, Receiver::new(scenario)));
+        hosts.push(Host::new(udp, clock, Some((config, Box::new(move |_| once.take())))));
+    }
+    Reactor::new(clock, hosts).map_err(RunError::Reactor)
+}
+
+/// A connection that opens when its flow starts.
+struct Opening {
+    config: noq_proto::ClientConfig,
+    steering: Steering,
+    sender: Sender,
+}
+
+struct Senders {
+    reactor: Reactor<Sender>,
+    openings: Vec<(Time, Option<Opening>)>,
+}
+
+fn senders(
+    scenario: &Scenario,
+    plans: &[Plan],
+    network: &Network,
+    clock: Clock,
+    policies: &Policies,
+) -> Result<Senders, RunError> {
+    let (mut hosts, mut openings) = (Vec::new(), Vec::new());
+    for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
+        hosts.push(Host::new(bind(network, End::Senders, index, 0, flow.ecn)?, clock, None));
+        let driver = plan.driver(index, flow, policies, scenario.record.reports)?;
+        let steering = Steering::new(driver, clock, plan.settings.mtu, None);
+        let mut config = tls::client(None)?;
+        config.transport_config(transport::config(&plan.settings, Arc::new(steering.clone())));
+        openings.push((flow.start, Some(Opening { config, steering, sender: Sender::new(flow) })));
+    }
+    Ok(Senders { reactor: Reactor::new(clock, hosts).map_err(RunError::Reactor)?, openings })
+}
+
+impl Senders {
+    /// Runs them until `end`, or until `stop` polls readable.
+    fn run(mut self, end: Time, stop: RawFd) -> std::io::Result<AllSent> {
+        link_clock::precise_timers();
+        // Late acknowledgements would measure the machine.
+        link_clock::take_precedence();
+        loop {
+            let now = self.reactor.now();
+            let mut until = end;
+            for (index, (start, opening)) in self.openings.iter_mut().enumerate() {
+                if *start > now {
+                    until = until.min(*start);
+                } else if let Some(Opening { config, steering, sender }) = opening.take() {
+                    let remote = SocketAddr::V4(SocketAddrV4::new(End::Receivers.address(index), PORT));
+                    let refused = self.reactor.hosts[index].connect(config, remote, steering, sender);
+                    refused.map_err(std::io::Error::other)?;
+                }
+            }
+            if now >= end || self.reactor.turn(until, &[stop])? {
+                break;
+            }
+        }
+        let first = |host: Host<Sender>| host.into_connections().into_iter().next();
+        let of = |(sender, steering): (Sender, Steering)| (sender.finish(), steering.totals());
+        Ok(self.reactor.hosts.into_iter().map(|host| first(host).map(of).unwrap_or_default()).collect())
+    }
+}
+
+/// Runs receivers until `end`, or until `stop` polls readable.
+fn receive(mut reactor: Reactor<Receiver>, end: Time, stop: RawFd) -> std::io::Result<Vec<Received>> {
+    link_clock::precise_timers();
+    link_clock::take_precedence();
+    while reactor.now() < end && !reactor.turn(end, &[stop])? {}
+    let first = |host: Host<Receiver>| host.into_connections().into_iter().next();
+    Ok(reactor.hosts.into_iter().map(|host| first(host).map(|(r, _)| r.finish()).unwrap_or_default()).collect())
+}
+
+/// What became of each flow at its sender, and what its controller counted.
+type AllSent = Vec<(Sent, Totals)>;
+
+/// The threads of a run.
+struct Traffic {
+    senders: JoinHandle<std::io::Result<AllSent>>,
+    receivers: JoinHandle<std::io::Result<Vec<Received>>>,
+    /// Closing it ends the threads.
+    stop: UnixStream,
+}
+
+impl Traffic {
+    fn start(end: Time, senders: Senders, receivers: Reactor<Receiver>) -> Result<Self, RunError> {
+        let (stop, stopped) = UnixStream::pair().map_err(RunError::Reactor)?;
+        let stopped_too = stopped.try_clone().map_err(RunError::Reactor)?;
+        let name = |name: &str| thread::Builder::new().name(name.into());
+        Ok(Self {
+            senders: name("senders").spawn(move || senders.run(end, stopped.as_raw_fd())).map_err(RunError::Reactor)?,
+            receivers: name("receivers")
+                .spawn(move || receive(receivers, end, stopped_too.as_raw_fd()))
+                .map_err(RunError::Reactor)?,
+            stop,
+        })
+    }
+
+    fn is_finished(&self) -> bool {
+        self.senders.is_finished() && self.receivers.is_finished()
+    }
+
+    fn stop(self) -> Result<(AllSent, Vec<Received>), RunError> {
+        drop(self.stop);
+        let sent = self.senders.join().map_err(|_| RunError::Panicked)?;
+        let received = self.receivers.join().map_err(|_| RunError::Panicked)?;
+        Ok((sent.map_err(RunError::Reactor)?, received.map_err(RunError::Reactor)?))
+    }
+}
+
+/// Flow number `index`.
+fn record(
+    scenario: &Scenario,
+    index: usize,
+    plan: &Plan,
+    (sent, totals): (Sent, Totals),
+    received: Received,
+) -> FlowRecord {
+    let mean = (totals.rtt_count > 0).then(|| totals.rtt_sum / totals.rtt_count.max(1));
+    FlowRecord {
+        sent_packets: totals.sent_packets,
+        // What was lost goes out again in as many new packets, or nearly.
+        retransmitted_packets: totals.lost_packets,
+        lost_packets: totals.lost_packets,
+        timeouts: totals.timeouts,
+        ecn_reductions: Some(totals.ecn_reductions),
+        delivered_bytes: received.payload_bytes,
+        wire_bytes: received.wire_bytes,
+        duplicate_packets: 0,
+        rtt_min_ms: totals.rtt_min.map(ccarena_cc::Dur::as_millis_f64),
+        rtt_mean_ms: mean.map(ccarena_cc::Dur::as_millis_f64),
+        completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),
+        decisions: totals.decisions,
+        error: sent.error.map(|error| format!("flows[{index}]: the connection failed: {error}")),
+        series: received.series.map(|series| series.bins),
+        reports: plan
+            .learned
+            .as_ref()
+            .filter(|_| scenario.record.reports)
+            .map(|learned| Rows { values: totals.reports, width: learned.report.len() }),
+        ..FlowRecord::new(scenario, index)
+    }
+}
+
+fn lateness_record(lateness: &Lateness) -> LatenessRecord {
+    LatenessRecord {
+        count: lateness.count,
+        p50_ms: lateness.p50.as_millis_f64(),
+        p99_ms: lateness.p99.as_millis_f64(),
+        max_ms: lateness.max.as_millis_f64(),
+        bound_ms: lateness.bound.as_millis_f64(),
+    }
+}

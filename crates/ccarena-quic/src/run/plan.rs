@@ -1,0 +1,198 @@
+//! What is to be run, and whether QUIC can do what a scenario says.
+
+use std::sync::Arc;
+
+use ccarena_cc::{Config, Controller, Decider, Dur, LearnedSpec, Policies, Signal};
+use ccarena_net::Scenario;
+use ccarena_net::scenario::{AckPolicy, Flow};
+use serde_json::{Map, Value};
+
+use super::{HEADER_BYTES, RunError};
+use crate::steering::Driver;
+use crate::transport::{Acks, LARGEST_MTU, SMALLEST_MTU, Settings};
+
+/// The shortest delay of acknowledgements that the stack takes (its timers' granularity).
+const SHORTEST_ACK_DELAY: Dur = Dur::from_millis(1);
+
+/// A scenario, and what makes its run a valid one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// The run is valid while the p99 of the emulator's lateness is within this.
+    pub lateness_bound: Dur,
+}
+
+impl Request {
+    /// Reads a request from its line.
+    ///
+    /// # Errors
+    /// If it is no request, or its scenario is refused.
+    pub fn parse(line: &str) -> Result<Self, RunError> {
+        let fault = |message: String| RunError::Request(message);
+        let document: Map<String, Value> =
+            serde_json::from_str(line).map_err(|e| fault(format!("{e}; expected one JSON object on one line")))?;
+        let known = ["scenario", "lateness_bound_ms"];
+        if let Some(name) = document.keys().find(|k| !known.contains(&k.as_str())) {
+            return Err(fault(format!("unknown field {name:?}; expected {}", known.join(", "))));
+        }
+        let get = |name: &str| document.get(name).filter(|v| !v.is_null());
+        let bound_ms = get("lateness_bound_ms").map_or(Some(1.0), Value::as_f64).filter(|ms| *ms > 0.0);
+        let bound_ms = bound_ms.ok_or_else(|| fault("lateness_bound_ms: expected a number above zero".into()))?;
+        let scenario = get("scenario").ok_or_else(|| fault("scenario: missing; expected a scenario".into()))?;
+        Ok(Self { scenario: Scenario::from_json(scenario)?, lateness_bound: Dur::from_secs_f64(bound_ms / 1e3) })
+    }
+}
+
+/// What is known of a flow before it runs.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Of its connection.
+    pub settings: Settings,
+    /// What its controller is built from.
+    pub config: Config,
+    /// What a learned scheme observes, reports and takes.
+    pub learned: Option<Arc<LearnedSpec>>,
+}
+
+impl Plan {
+    /// What steers `flow`, which has this `index`.
+    ///
+    /// # Errors
+    /// If the scheme refuses its parameters, or nobody can decide.
+    pub fn driver(
+        &self,
+        index: usize,
+        flow: &Flow,
+        policies: &Policies,
+        keeps_reports: bool,
+    ) -> Result<Driver, RunError> {
+        let (controller, decider) = self.build(index, flow, policies)?;
+        Ok(Driver { controller, decider, wants: flow.wants(), keeps_reports })
+    }
+
+    fn build(
+        &self,
+        index: usize,
+        flow: &Flow,
+        policies: &Policies,
+    ) -> Result<(Box<dyn Controller>, Option<Decider>), RunError> {
+        policies
+            .build(&flow.scheme, flow.document.as_deref(), &self.config, flow.policy.as_ref(), false)
+            .map_err(|e| RunError::flow(index, e))
+    }
+}
+
+/// Plans every flow of `scenario`.
+///
+/// # Errors
+/// The first field that cannot be had.
+pub fn plan(scenario: &Scenario, policies: &Policies) -> Result<Vec<Plan>, RunError> {
+    (0..scenario.flows.len()).map(|index| plan_flow(scenario, index, policies)).collect()
+}
+
+fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<Plan, RunError> {
+    let flow = &scenario.flows[index];
+    let mtu = check(flow, index)?;
+    // As QUIC counts, a full packet is a segment, and headers are those of IPv4 and UDP.
+    let config = Config { header_bytes: HEADER_BYTES, ..scenario.controller(index, u32::from(mtu)) };
+    let acks = match flow.ack_policy {
+        AckPolicy::Tcp if flow.delayed_ack => None,
+        AckPolicy::Tcp => Some(Acks { packets: 1, delay: None }),
+        AckPolicy::Quic(acks) => {
+            let share = Dur::from_secs_f64(scenario.base_rtt(flow).as_secs_f64() * acks.rtt_fraction);
+            let delay = acks.max_delay.min(share).max(SHORTEST_ACK_DELAY);
+            Some(Acks { packets: acks.packets, delay: Some(delay) })
+        }
+    };
+    let mut plan =
+        Plan { settings: Settings { mtu, acks, receive_window: None, times_out: false }, config, learned: None };
+    let (mut controller, _) = plan.build(index, flow, policies)?;
+    plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
+    let agents = flow.path.iter().any(|&link| scenario.links[link].agent.is_some());
+    let request = controller.request();
+    if request != Signal::None && (agents || !matches!(request, Signal::Rate(_))) {
+        let problem = format!(
+            "got {:?}, which routers help; expected another scheme: QUIC encrypts what they would have to read",
+            flow.scheme
+        );
+        return Err(RunError::Unsupported { path: format!("flows[{index}].scheme"), problem });
+    }
+    Ok(plan)
+}
+
+/// UDP payload of a full packet of `flow`. Refuses what QUIC does not do.
+fn check(flow: &Flow, index: usize) -> Result<u16, RunError> {
+    let refuse =
+        |field: &str, problem: String| Err(RunError::Unsupported { path: format!("flows[{index}].{field}"), problem });
+    if !flow.sack {
+        return refuse("sack", "got false; expected true: QUIC always acknowledges selectively".into());
+    }
+    if let Some(bytes) = flow.burst_bytes {
+        return refuse("burst_bytes", format!("got {bytes}; expected null: the stack decides what it sends in one go"));
+    }
+    let whole = flow.mss_bytes + flow.header_bytes;
+    let (least, most) = (u32::from(SMALLEST_MTU) + HEADER_BYTES, u32::from(LARGEST_MTU) + HEADER_BYTES);
+    if !(least..=most).contains(&whole) {
+        let problem = format!(
+            "got {} and headers of {}; expected {least} to {most} together, the sizes of packets that QUIC sends here",
+            flow.mss_bytes, flow.header_bytes
+        );
+        return refuse("mss_bytes", problem);
+    }
+    Ok(u16::try_from(whole - HEADER_BYTES).unwrap_or(LARGEST_MTU))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ccarena_net::scenario::QuicAcks;
+
+    fn of(change: impl FnOnce(&mut Scenario)) -> Result<Plan, String> {
+        let mut scenario = Scenario::default();
+        change(&mut scenario);
+        plan(&scenario, &Policies::default()).map(|mut plans| plans.remove(0)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn packets_are_as_large_as_the_scenario_says() {
+        let plan = of(|_| {}).unwrap();
+        assert_eq!((plan.settings.mtu, plan.config.mss, plan.config.header_bytes), (1472, 1472, 28));
+        assert_eq!(plan.settings.acks, None, "every other packet, as RFC 9000 says");
+    }
+
+    #[test]
+    fn the_ack_policy_is_asked_of_the_receiver() {
+        let plan = of(|s| s.flows[0].ack_policy = AckPolicy::Quic(QuicAcks::default())).unwrap();
+        // A quarter of 20 ms.
+        assert_eq!(plan.settings.acks, Some(Acks { packets: 10, delay: Some(Dur::from_millis(5)) }));
+    }
+
+    #[test]
+    fn what_quic_does_not_do_is_refused_with_its_field() {
+        let refused = |change: fn(&mut Scenario), expected: &str| {
+            let error = of(change).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        };
+        refused(|s| s.flows[0].sack = false, "flows[0].sack: got false; expected true");
+        refused(|s| s.flows[0].burst_bytes = Some(9000), "flows[0].burst_bytes: got 9000; expected null");
+        refused(|s| s.flows[0].mss_bytes = 8948, "flows[0].mss_bytes: got 8948 and headers of 52");
+        refused(|s| s.flows[0].scheme = "acct".into(), "flows[0].policy: missing");
+        refused(
+            |s| {
+                s.flows[0].scheme = "acct".into();
+                s.flows[0].policy = Some(ccarena_cc::PolicySpec::Constant(0.0));
+                s.links[0].agent = Some(Default::default());
+            },
+            "flows[0].scheme: got \"acct\", which routers help",
+        );
+    }
+
+    #[test]
+    fn a_request_is_read_and_a_wrong_one_named() {
+        let error = |text: &str| Request::parse(text).unwrap_err().to_string();
+        assert!(error("{").starts_with("request: "));
+        assert!(error("{}").contains("scenario: missing"));
+        assert!(error(r#"{"scenaria": {}}"#).contains("unknown field \"scenaria\""));
+    }
+}

@@ -1,0 +1,59 @@
+//! The receiving end of a flow.
+
+use ccarena_cc::Time;
+use ccarena_net::Scenario;
+use ccarena_net::series::{FlowBin, Series};
+use noq_proto::Event;
+
+use super::HEADER_BYTES;
+use crate::host::{Link, Peer};
+use crate::streams;
+
+/// What arrived of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// Payload, each byte once.
+    pub payload_bytes: u64,
+    /// Bytes of IP packets.
+    pub wire_bytes: u64,
+    /// Amounts per bin, if they are kept.
+    pub series: Option<Series<FlowBin>>,
+}
+
+/// Takes everything and counts it.
+pub struct Receiver(Received);
+
+impl Receiver {
+    /// A receiver for a flow of `scenario`.
+    #[must_use]
+    pub fn new(scenario: &Scenario) -> Self {
+        let series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
+        Self(Received { series, ..Received::default() })
+    }
+
+    /// What arrived.
+    #[must_use]
+    pub fn finish(self) -> Received {
+        self.0
+    }
+}
+
+impl Peer for Receiver {
+    fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
+        let bytes = streams::discard(link.stack, &event);
+        self.0.payload_bytes += bytes;
+        if let Some(bin) = self.0.series.as_mut().and_then(|s| s.at(link.now)) {
+            bin.payload_bytes += bytes;
+        }
+    }
+
+    fn on_datagram(&mut self, now: Time, bytes: usize) {
+        let bytes = bytes as u64 + u64::from(HEADER_BYTES);
+        self.0.wire_bytes += bytes;
+        if let Some(bin) = self.0.series.as_mut().and_then(|s| s.at(now)) {
+            bin.wire_bytes += bytes;
+        }
+    }
+
+    fn write(&mut self, _: &mut Link<'_>) {}
+}

@@ -1,0 +1,74 @@
+//! The stack's settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ccarena_cc::Dur;
+use noq_proto::congestion::ControllerFactory;
+use noq_proto::{AckFrequencyConfig, TransportConfig, VarInt};
+
+/// UDP payload that fits packets of 1500 bytes over IPv4.
+pub const LARGEST_MTU: u16 = 1472;
+/// RFC 9000 §14.1: QUIC runs over no path that takes less.
+pub const SMALLEST_MTU: u16 = 1200;
+/// Unacknowledged data that is kept for being sent again.
+const SEND_WINDOW: u64 = 64 << 20;
+/// A connection that hears nothing for so long is over.
+const IDLE: Duration = Duration::from_secs(30);
+/// Finite transfers that may be open at once.
+const STREAMS: u32 = 1024;
+
+/// How the peer is to acknowledge (draft-ietf-quic-ack-frequency): every so many packets, or after so long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Acks {
+    /// Packets per acknowledgement.
+    pub packets: u32,
+    /// Longest delay; none leaves the peer's own.
+    pub delay: Option<Dur>,
+}
+
+/// What differs between connections.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// UDP payload of a full packet.
+    pub mtu: u16,
+    /// What the peer is asked for; none leaves it to RFC 9000's every other packet.
+    pub acks: Option<Acks>,
+    /// What the peer may send beyond what was read, in bytes; none has no limit.
+    pub receive_window: Option<u64>,
+    /// The connection ends after a silence of 30 s.
+    pub times_out: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { mtu: LARGEST_MTU, acks: None, receive_window: None, times_out: true }
+    }
+}
+
+/// The stack's configuration of a connection under `steering`.
+#[must_use]
+pub fn config(settings: &Settings, steering: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    let window = settings.receive_window.and_then(|bytes| VarInt::from_u64(bytes).ok()).unwrap_or(VarInt::MAX);
+    config
+        .initial_mtu(settings.mtu)
+        .min_mtu(settings.mtu)
+        .mtu_discovery_config(None)
+        .receive_window(window)
+        .stream_receive_window(window)
+        .send_window(SEND_WINDOW)
+        .max_concurrent_uni_streams(VarInt::from_u32(STREAMS))
+        .max_concurrent_bidi_streams(VarInt::from_u32(1))
+        .datagram_receive_buffer_size(None)
+        .max_idle_timeout(settings.times_out.then(|| IDLE.try_into().ok()).flatten())
+        .congestion_controller_factory(steering);
+    if let Some(acks) = settings.acks {
+        let mut frequency = AckFrequencyConfig::default();
+        frequency
+            .ack_eliciting_threshold(VarInt::from_u32(acks.packets.max(1) - 1))
+            .max_ack_delay(acks.delay.map(|d| Duration::from_nanos(d.0)));
+        config.ack_frequency_config(Some(frequency));
+    }
+    Arc::new(config)
+}

@@ -1,0 +1,99 @@
+"""Ranks: what cannot be told apart shares one, and nobody has one on what it was trained on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ccarena.eval.leaderboard.figures import score_of
+from ccarena.eval.leaderboard.links import class_of, traces_of
+from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, rank, seen_by
+
+
+def place(number: int, trace: str, moves: str = "driving") -> dict:
+    return {"id": number, "trace": trace, "origin": trace, "trace_digest": f"d{number}", "moves": moves}
+
+
+def entrant(number: int, label: str, kind: str = "scheme", on: tuple[str, ...] = (), track: str = "end to end") -> dict:
+    trained = [{"kind": "trace", "name": name} for name in on]
+    return {"id": number, "label": label, "kind": kind, "track": track, "trained_on": trained, "beside": ""}
+
+
+PLACES = [place(k, f"t{k}") for k in range(1, 9)]
+
+
+def scores(level: dict[int, float], noise: float = 0.05, seeds: int = 5) -> list[tuple[int, int, int, float]]:
+    rng = np.random.default_rng(3)
+    links = {p["id"]: rng.normal(0, 1) for p in PLACES}
+    return [
+        (p["id"], who, seed, math.exp(links[p["id"]] + base + noise * rng.normal()))
+        for p in PLACES
+        for who, base in level.items()
+        for seed in range(seeds)
+    ]
+
+
+def rows(result: dict, group: str) -> dict[int, dict]:
+    return {row["entrant"]: row for row in result["groups"][group]["rows"]}
+
+
+def test_what_cannot_be_told_apart_shares_a_rank() -> None:
+    who = [entrant(1, "best"), entrant(2, "as good"), entrant(3, "worse"), entrant(4, "control", "control")]
+    result = rank(scores({1: 0.0, 2: 0.001, 3: -0.5, 4: 1.0}), PLACES, who)
+    found = rows(result, OVERALL)
+    assert [found[k]["rank"] for k in (1, 2, 3, 4)] == [1, 1, 3, None]
+    assert found[4]["why"] == "a control"
+    # Links differ far more than schemes: the interval of a score is wide, and ranks are sure all the same.
+    assert found[3]["high"] > found[1]["low"]
+    wins = {(a, b): share for a, b, share in result["groups"][OVERALL]["wins"]}
+    assert wins[1, 3] == 1.0 and 0.2 < wins[1, 2] < 0.8
+    assert result == rank(scores({1: 0.0, 2: 0.001, 3: -0.5, 4: 1.0}), PLACES, who)
+
+
+def test_the_score_is_the_geometric_mean() -> None:
+    data = [(1, 1, 0, 0.25), (2, 1, 0, 1.0)]
+    found = rows(rank(data, PLACES[:2], [entrant(1, "one")]), OVERALL)[1]
+    assert (
+        found["score"] == pytest.approx(0.5)
+        and found["low"] == pytest.approx(0.25)
+        and found["high"] == pytest.approx(1.0)
+    )
+    assert score_of({"utilisation": 0.5, "queueing_delay_mean_ms": 40.0}, 40.0) == 0.25
+    assert score_of({"utilisation": 0.0, "queueing_delay_mean_ms": math.nan}, 40.0) == 0.0
+
+
+def test_nobody_is_ranked_on_what_it_was_trained_on() -> None:
+    who = [entrant(1, "plain"), entrant(2, "learner", "policy", on=("t1",)), entrant(3, "late")]
+    data = [row for row in scores({1: 0.0, 2: 0.9, 3: -0.4}) if row[:2] != (2, 3)]
+    result = rank(data, PLACES, who)
+    assert rows(result, OVERALL)[2]["rank"] is None and rows(result, OVERALL)[2]["why"] == "trained on t1"
+    assert rows(result, "trace t1")[2]["why"] == "trained on this trace"
+    assert rows(result, "trace t1")[1]["rank"] == 1
+    assert rows(result, "trace t2")[2]["rank"] == 1, "it is ranked on what it never saw"
+    fresh = result["groups"][UNSEEN]
+    assert 1 not in fresh["places"] and rows(result, UNSEEN)[2]["rank"] == 1
+    assert rows(result, UNSEEN)[3]["why"] == "runs are missing"
+
+
+def test_tracks_are_ranked_apart() -> None:
+    who = [entrant(1, "told", track="router-assisted"), entrant(2, "alone")]
+    found = rows(rank(scores({1: 1.0, 2: 0.0}), PLACES, who), OVERALL)
+    assert found[1]["rank"] == found[2]["rank"] == 1
+
+
+def test_a_preset_counts_as_its_recording() -> None:
+    trained = entrant(1, "p", "policy", on=("lte-bus",))
+    assert seen_by(trained, {"origin": "trace-3114405-bus", "trace_digest": ""})
+    renamed = {"id": 2, "trained_on": [{"kind": "trace", "name": "mine", "digest": "abc"}]}
+    assert seen_by(renamed, {"origin": "other", "trace_digest": "abc"})
+    assert not seen_by({"trained_on": [{"kind": "distribution", "name": "t1", "digest": "d1"}]}, PLACES[0])
+
+
+def test_twelve_generated_traces_of_every_class() -> None:
+    made = traces_of(["presets"])
+    assert len(made) == 12 and {trace.moves for trace in made} == {"static", "walking", "driving", "model"}
+    assert class_of("Verizon-LTE-short.up") == "driving" and class_of("trace-3204803-timessquare") == "walking"
+    for trace in made:
+        assert trace.service(5.0, 1) == trace.service(5.0, 1) != trace.service(5.0, 2)

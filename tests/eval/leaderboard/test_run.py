@@ -1,0 +1,133 @@
+"""Running a board: only what is missing, the same figures from any number of threads, controls beside learners."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from boards import SMALL
+
+from ccarena import cli
+from ccarena.envs.domain import digest
+from ccarena.errors import ConfigError
+from ccarena.eval.heldout.evaluation import BEST_WINDOW
+from ccarena.eval.heldout.rules import Rule
+from ccarena.eval.leaderboard import measure as measuring
+from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, line_up
+from ccarena.eval.leaderboard.exchange import export, take
+from ccarena.eval.leaderboard.ranking import OVERALL
+from ccarena.eval.leaderboard.run import run
+from ccarena.eval.leaderboard.store import Store
+from ccarena.run_folder import shipped
+
+
+def stored(path: Path) -> list[dict]:
+    with Store(str(path), read_only=True) as store:
+        return [{k: v for k, v in row.items() if k != "attempts"} for row in store.all_runs()]
+
+
+def test_only_what_is_missing_runs(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = stored(small)
+    assert run(SMALL, str(small)).ran == 0
+    path = tmp_path / "less.db"
+    fewer = dataclasses.replace(SMALL, schemes=("cubic", "reno"), seeds=1)
+    assert run(fewer, str(path), threads=1).ran == len(stored(path)) < len(before)
+    done = run(SMALL, str(path), threads=3)
+    assert done.ran == done.cells - len(stored(path)) + done.ran
+    assert stored(path) == before, "in two goes, on other numbers of threads, the same figures"
+
+
+def test_what_was_finished_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, calls = tmp_path / "cut.db", iter(range(100))
+    whole = measuring.measure
+
+    def cut(task: measuring.Task) -> list:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return whole(task)
+
+    monkeypatch.setattr("ccarena.eval.leaderboard.run.measure", cut)
+    with pytest.raises(KeyboardInterrupt):
+        run(SMALL, str(path), threads=1)
+    kept = len(stored(path))
+    monkeypatch.undo()
+    assert kept > 0
+    done = run(SMALL, str(path))
+    assert done.ran == done.cells - kept
+
+
+def test_the_figures_make_sense(small: Path) -> None:
+    with Store(str(small), read_only=True) as store:
+        label = {entrant["id"]: entrant["label"] for entrant in store.entrants()}
+        ranking = store.group(OVERALL)
+        assert ranking is not None
+        rows = {label[row["entrant"]]: row for row in ranking["rows"]}
+        assert rows["copa"]["score"] > rows["cubic"]["score"]
+        assert rows[LATE]["rank"] is None and rows[BEST_WINDOW]["rank"] is None
+        for mean in store.means(alone=True):
+            assert (
+                0 <= mean["score"] <= 1
+                and mean["runs"] == 2
+                and mean["throughput_mbps"] <= mean["capacity_mbps"] * 1.01
+            )
+        meetings = store.means(alone=False)
+        assert {(label[m["entrant"]], label[m["opponent"]]) for m in meetings} == {
+            (a, b) for a in ("cubic", "copa", "reno") for b in ("cubic", "copa", "reno")
+        }
+        for mean in meetings:
+            if mean["entrant"] == mean["opponent"]:
+                assert mean["share"] == pytest.approx(0.5)
+        course = store.courses_of(1, "sim")
+        assert all(len(series["rate_mbps"]) == 4 for series in course.values()) and len(course) == 5
+
+
+def test_tracks_and_controls_of_policies() -> None:
+    constant = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
+    none = Rule("law", "the tuned law", missing="the record names no parameters of a law").as_dict()
+    known = {digest(file.read_bytes()): [constant, none] for file in shipped().values()}
+    entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], shipped(), known, 1)}
+    assert entrants["acct"].track == ASSISTED and entrants["hyvar"].track == END_TO_END
+    beside = {label: e.of for label, e in entrants.items() if e.of}
+    assert beside == {"acct: 2 always": "acct", "hyvar: 2 always": "hyvar"}
+    assert entrants["acct: 2 always"].track == ASSISTED
+    assert entrants["acct"].policy_digest and "# acct" in entrants["acct"].card
+    assert entrants["pilot=0"].trained_on
+
+
+def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:
+    for name in ("out.csv", "out.parquet"):
+        pytest.importorskip("polars")
+        with Store(str(small), read_only=True) as store:
+            count, files = export(store, tmp_path / name)
+        assert count == len(stored(small)) and all(file.is_file() for file in files)
+        with Store(str(tmp_path / f"{name}.db")) as other:
+            taken = take(other, tmp_path / name, 4)
+            assert (taken.runs, taken.new, taken.again) == (count, count, 4)
+            assert take(other, tmp_path / name, 1).new == 0
+            assert {row["origin"] for row in other.all_runs()} == {name}
+    with (tmp_path / "out.csv").open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    with (tmp_path / "lie.csv").open("w", newline="") as table:
+        writer = csv.DictWriter(table, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "throughput_mbps": "99"} for row in rows)
+    (tmp_path / "lie.json").write_text((tmp_path / "out.json").read_text())
+    with (
+        Store(str(tmp_path / "lie.db")) as other,
+        pytest.raises(ConfigError, match="is said to be 99; run again it is"),
+    ):
+        take(other, tmp_path / "lie.csv", 12)
+    with Store(str(tmp_path / "lie.db")) as other:
+        assert list(other.all_runs()) == []
+
+
+def test_the_command(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["leaderboard", "rank", "--store", str(small)]) == 0
+    assert "copa" in capsys.readouterr().out
+    assert cli.main(["leaderboard", "rank", "--store", str(small), "--json"]) == 0
+    assert OVERALL in json.loads(capsys.readouterr().out)["groups"]
+    assert cli.main(["leaderboard", "rank", "--store", str(small), "--group", "drivin"]) == 2
+    assert 'did you mean "driving"?' in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""The store: every run once, whoever writes; the same in SQLite and in PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ccarena.errors import ConfigError
+from ccarena.eval.leaderboard.cells import Cell, Measured, cells_of
+from ccarena.eval.leaderboard.entrants import line_up
+from ccarena.eval.leaderboard.links import places, traces_of
+from ccarena.eval.leaderboard.store import Store
+
+WHERE = places(traces_of(["presets"])[:2], [20.0], [100], 2.0)
+ENTRANTS = line_up(["cubic", "reno"], {}, {}, 1)
+
+
+def made(seeds: int = 3) -> list[Cell]:
+    return cells_of(WHERE, ENTRANTS, seeds, "sim", WHERE[:1], 1)
+
+
+def measured(cell: Cell, score: float = 0.5, valid: bool = True) -> Measured:
+    series = {"bin_s": 0.5, "rate_mbps": [1.0], "capacity_mbps": [2.0], "queueing_delay_ms": [None]}
+    return Measured(cell, {"score": score, "power": math.nan}, valid, None if valid else 7.0, series)
+
+
+def exercise(where: str) -> None:
+    """All that a store has to do, on a new one."""
+    cells = made()
+    keys = [cell.key for cell in cells]
+    assert len(set(keys)) == len(cells)
+    with Store(where) as store:
+        assert store.missing(keys, 3) == set(keys)
+        assert store.add([measured(cell) for cell in cells[:5]]) == 5
+        assert store.add([measured(cell, 0.9) for cell in cells[:6]]) == 1, "a valid run stays"
+        assert store.missing(keys, 3) == set(keys[6:])
+        # An invalid run is kept as such, tried again so often, and gives way to a valid one.
+        for attempt in range(1, 3):
+            assert store.missing([keys[6]], 3) == {keys[6]}
+            assert store.add([measured(cells[6], valid=False)]) == 1
+            assert store.counts()["invalid"] == 1, attempt
+        assert store.missing([keys[6]], 2) == set()
+        assert store.missing([keys[6]], 3) == {keys[6]}
+        assert store.add([measured(cells[6], 0.7)]) == 1
+        assert store.counts() == {
+            "runs": 7,
+            "invalid": 0,
+            "cells": len({(c.place.name, c.entrant.label) for c in cells[:7]}),
+        }
+        one = store.runs_at(1, "sim")[0]
+        assert one["score"] == 0.5 and one["power"] is None and store.courses_of(1, "sim")[1]["capacity_mbps"] == [2.0]
+        assert {"scenario", "version", "machine", "backend"} <= {name for name, value in one.items() if value}
+        store.keep_ranking({"groups": {"old": {}}, "runs": 1})
+        store.keep_ranking({"groups": {"all": {"rows": []}}, "runs": 2})
+        assert store.ranking() == {"runs": 2, "names": ["all"]}
+        assert store.group("all") == {"rows": []} and store.group("old") is None
+    with Store(where, read_only=True) as store:
+        mean = next(m for m in store.means(alone=True) if m["runs"] > 1)
+        assert mean["score"] == pytest.approx(0.5)
+
+    # Several writers of the same runs at once: each is stored once.
+    def write(_: int) -> int:
+        with Store(where) as own:
+            return own.add([measured(cell) for cell in cells])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(write, range(4))) == len(cells) - 7
+    with Store(where) as store:
+        assert store.missing(keys, 3) == set()
+        assert store.counts()["runs"] == len(cells)
+
+
+def test_sqlite(tmp_path: Path) -> None:
+    exercise(str(tmp_path / "new" / "results.db"))
+
+
+def test_postgresql(postgresql: str) -> None:
+    exercise(postgresql)
+
+
+def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no store is here; `ccarena leaderboard run` makes one"):
+        Store(str(tmp_path / "absent.db"), read_only=True)
+    (tmp_path / "text.db").write_text("no database" * 100)
+    with pytest.raises(ConfigError, match="cannot be used: file is not a database"):
+        Store(str(tmp_path / "text.db"))
+    (tmp_path / "empty.db").write_text("")
+    with pytest.raises(ConfigError, match="found no leaderboard, expected version"):
+        Store(str(tmp_path / "empty.db"), read_only=True)
+    with pytest.raises(ConfigError, match="expected a file or postgresql://HOST/NAME") as refused:
+        Store("nothing://me:secret@host/name")
+    assert "secret" not in str(refused.value)
+
+
+def test_the_schema_is_that_of_the_migrations(tmp_path: Path) -> None:
+    import sqlalchemy as sa
+
+    from ccarena.eval.leaderboard.store import _schema
+
+    path = tmp_path / "results.db"
+    Store(str(path)).__exit__()
+    inspector = sa.inspect(sa.create_engine(f"sqlite:///{path}"))
+    for name, table in _schema().tables.items():
+        assert [column["name"] for column in inspector.get_columns(name)] == [column.name for column in table.c]
