@@ -78,6 +78,7 @@ def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
     assert cells[0] == ["a", "whole", "a", "200", "6.00 ± 12.71", "2"] and cells[3][4] == "–"
 
 
+@pytest.mark.slow
 def test_a_sweep_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip(
         "ray.tune", exc_type=ImportError, reason="RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
