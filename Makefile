@@ -1,6 +1,6 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies reproduction \
+.PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies leaderboard reproduction \
   reproduction-kernel properties fuzz clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -97,6 +97,11 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
 	done
 	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct hyvar=runs/shipped-hyvar
+
+leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
+	$(BIN)/ccarena leaderboard run $(ARGS)
+	$(BIN)/python -m ccarena.eval.leaderboard.docs runs/leaderboard/results.db docs/leaderboard.md
+	$(BIN)/ccarena leaderboard page runs/leaderboard/site
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
 	for config in acct-wired hyvar orca aurora; do \
