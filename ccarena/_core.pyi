@@ -50,6 +50,12 @@ def bases() -> list[dict[str, Any]]:
 def queue_disciplines() -> list[dict[str, Any]]:
     """Every queue discipline: `name`, `summary`, `params`."""
 
+def routers() -> list[dict[str, Any]]:
+    """Every kind of router that a link's `agent` can be: `name`, `summary`, `params`, `on_the_wire`."""
+
+def estimate(scenario_json: str) -> dict[str, float]:
+    """What a run would ask for: `memory_bytes`, and `packets` counted at every link. Raises ScenarioError."""
+
 def read_trace(path: str | PathLike[str]) -> NDArray[np.uint32]:
     """Delivery opportunities in ms, `[n]`. Raises TraceError, naming file and line."""
 

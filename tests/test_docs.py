@@ -121,6 +121,14 @@ def test_the_scenario_page_has_every_queue_discipline_with_its_defaults() -> Non
             assert f"`{param['name']}` ({default})" in row, param
 
 
+def test_the_scenario_page_has_every_router_with_its_defaults() -> None:
+    text = (ROOT / "docs" / "scenario.md").read_text("utf-8").split("### Routers")[1]
+    for router in _core.routers():
+        (row,) = re.findall(rf"^\| `{router['name']}` \|.*$", text, flags=re.M)
+        for param in router["params"]:
+            assert f"`{param['name']}` ({param['default']:g})" in row, param
+
+
 def test_the_artifact_page_names_operations_and_limits() -> None:
     text = (ROOT / "docs" / "artifact.md").read_text("utf-8")
     assert all(f"| `{name}` |" in text for name in OPERATIONS)

@@ -3,7 +3,8 @@
 
 use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{
-    AckInfo, Action, Bytes, Config, Dur, LossInfo, Rate, RateSample, Requirement, SentInfo, Time, all_schemes, build,
+    AckInfo, Action, Bytes, Config, Dur, LossInfo, Rate, RateSample, Requirement, SentInfo, Signal, Time, all_schemes,
+    build,
 };
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
@@ -20,9 +21,31 @@ struct Input {
     events: Vec<(u32, Event)>,
 }
 
+/// What routers may say.
+#[derive(Arbitrary, Debug)]
+enum Heard {
+    Nothing,
+    Rate(u64),
+    Marks(u32, u32),
+    Window(f32, u32, f32),
+}
+
+impl From<Heard> for Signal {
+    fn from(heard: Heard) -> Self {
+        match heard {
+            Heard::Nothing => Self::None,
+            Heard::Rate(rate) => Self::Rate(Rate(rate)),
+            Heard::Marks(accelerate, brake) => Self::Marks { accelerate, brake },
+            Heard::Window(window_bytes, rtt_us, feedback_bytes) => {
+                Self::Window { window_bytes, rtt_us, feedback_bytes }
+            }
+        }
+    }
+}
+
 #[derive(Arbitrary, Debug)]
 enum Event {
-    Ack { packets: u8, rtt_us: Option<u32>, limited: bool, rate_us: Option<u32>, state: u8, advertised: Option<u64> },
+    Ack { packets: u8, rtt_us: Option<u32>, limited: bool, rate_us: Option<u32>, state: u8, signal: Heard },
     PacketAcked(u64),
     PacketLost(u64),
     Loss { packets: u8, new_episode: bool, ecn: bool },
@@ -60,7 +83,7 @@ fuzz_target!(|input: Input| {
             snd_nxt: una + in_flight.0,
         };
         match event {
-            Event::Ack { packets, rtt_us, limited, rate_us, state, advertised } => {
+            Event::Ack { packets, rtt_us, limited, rate_us, state, signal } => {
                 let acked = Bytes(u64::from(packets) * MSS);
                 let rtt = rtt_us.map(|us| Dur::from_micros(u64::from(us) + 1));
                 min_rtt = min_rtt.min(rtt.unwrap_or(Dur::MAX));
@@ -85,7 +108,7 @@ fuzz_target!(|input: Input| {
                     snd_nxt: una + in_flight.0,
                     cwnd_limited: limited,
                     recovery: states[usize::from(state) % states.len()],
-                    advertised: advertised.map(Rate),
+                    signal: signal.into(),
                     ..AckInfo::default()
                 });
             }

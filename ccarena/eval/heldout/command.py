@@ -9,7 +9,7 @@ from typing import Any
 
 from ccarena import executors
 from ccarena.arguments import Unused
-from ccarena.backends import BACKENDS, KERNEL, SIM
+from ccarena.backends import BACKENDS, REAL_TIME, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval import given_traces
 from ccarena.eval.given_traces import add_options, of_options
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threads is not None and args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     over = of_options(args)
-    threads = args.threads or (1 if args.backend == KERNEL else 2)
+    threads = args.threads or (1 if args.backend in REAL_TIME else 2)
     if args.scenario is not None:
         _scenario(args)
         return 0

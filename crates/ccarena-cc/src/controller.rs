@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 pub use crate::action::{Action, ActionError};
 use crate::learned::LearnedSpec;
+pub use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 
 /// What the transport is doing about losses and marks (Linux's `tcp_ca_state`, without Disorder).
@@ -78,8 +79,8 @@ pub struct AckInfo {
     pub recovery: RecoveryState,
     /// Packets that this acknowledgement reports as ECN congestion-experienced.
     pub ecn_ce: u32,
-    /// Rate that routers advertised to this flow, as echoed by the receiver.
-    pub advertised: Option<Rate>,
+    /// What routers said to this flow, as echoed by the receiver.
+    pub signal: Signal,
 }
 
 /// Segments have been marked lost, or the receiver has echoed a congestion mark (`ecn`, with nothing lost).
@@ -241,6 +242,11 @@ pub trait Controller: Send + Sync {
     /// advertised rate.
     fn desired_rate(&self) -> Option<Rate> {
         None
+    }
+
+    /// The header that a packet leaves with, for routers to change. A scheme always gives the same kind.
+    fn request(&self) -> Signal {
+        self.desired_rate().map_or(Signal::None, Signal::Rate)
     }
 
     /// The application now wants `rate`.

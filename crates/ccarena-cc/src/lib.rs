@@ -15,11 +15,12 @@ pub mod reader;
 pub mod registry;
 pub mod scheme;
 pub mod schemes;
+pub mod signal;
 pub mod types;
 
 pub use controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, RateSample, RecoveryState,
-    SentInfo,
+    SentInfo, Signal,
 };
 pub use decider::{BindError, Decider, FlowError, Policies, PolicySpec};
 pub use learned::{Document, LearnedSpec};

@@ -12,6 +12,7 @@ pub use crate::scheme::{Config, Param, Scheme, check_params, check_weight, compl
 use crate::schemes;
 
 const HAND_WRITTEN: &[Scheme] = &[
+    schemes::abc::SCHEME,
     schemes::bbr::SCHEME,
     schemes::bbr3::SCHEME,
     schemes::copa::SCHEME,
@@ -28,6 +29,7 @@ const HAND_WRITTEN: &[Scheme] = &[
     schemes::vivace_hercules::SCHEME,
     schemes::wcc_ai::SCHEME,
     schemes::wcc_md::SCHEME,
+    schemes::xcp::SCHEME,
 ];
 
 /// All registered schemes, by name.

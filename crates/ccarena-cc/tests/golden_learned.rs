@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ccarena_cc::{Action, Config, build};
+use ccarena_cc::{Action, Config, Rate, Signal, build};
 use common::{Flow, Operation};
 use serde_json::{Value, json};
 
@@ -65,11 +65,12 @@ impl Numbers {
                 limited: self.chance(80),
                 sample: self.chance(90),
                 app_limited: self.chance(10),
-                advertised: self.chance(30).then(|| match self.below(4) {
-                    0 => self.next(),
-                    1 => u64::from(u32::MAX),
-                    _ => self.below(100_000_000),
-                }),
+                signal: match self.chance(30).then(|| self.below(4)) {
+                    None => Signal::None,
+                    Some(0) => Signal::Rate(Rate(self.next())),
+                    Some(1) => Signal::Rate(Rate(u64::from(u32::MAX))),
+                    Some(_) => Signal::Rate(Rate(self.below(100_000_000))),
+                },
             },
             20 if !calm || self.chance(10) => {
                 Operation::Loss { packets: 1 + self.below(29) as u32, new_episode: self.chance(50) }

@@ -14,7 +14,7 @@ use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
 use ccarena_net::scenario::Want;
-use ccarena_net::{Scenario, trace};
+use ccarena_net::{Demand, Limits, Scenario, resources, trace};
 use serde_json::{Value, json};
 
 pub use self::error::RunError;
@@ -43,6 +43,8 @@ const AT_LEAST_NS: u64 = 200_000_000;
 pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
     let request = Request::parse(&inbox.line()?)?;
     let scenario = &request.scenario;
+    let setting = std::env::var(resources::VARIABLE).ok();
+    Demand::of(scenario).check(&Limits::from_setting(setting.as_deref())?)?;
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let available: Vec<&str> = available.split_whitespace().collect();
     let plans = plan::plan(scenario, request.bridge, request.traffic, request.environment, &available)?;
@@ -75,6 +77,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let (sent, received) = traffic.stop()?;
     control.finish()?;
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
+    let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
     let mut links = outcome.links;
     let lateness = outcome.lateness.judged(request.lateness_bound);
@@ -83,10 +86,11 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let machine = MachineRecord {
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
         lateness: result::lateness(&lateness),
-        valid: lateness.valid,
+        valid: lateness.valid && overruns == 0,
         emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
         emulator_packets: outcome.counts.written,
         emulator_refused_packets: outcome.counts.refused,
+        emulator_overrun_packets: overruns,
         bridge: Some(control.record(datapath_cpu_s)),
     };
     let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };

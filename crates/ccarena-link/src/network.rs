@@ -123,6 +123,14 @@ impl Network {
         side.namespace.run(|| side.tun.overruns())?
     }
 
+    /// Those of both ends.
+    ///
+    /// # Errors
+    /// As [`Network::overruns`].
+    pub fn all_overruns(&self) -> Result<u64, LinkError> {
+        Ok(self.overruns(End::Senders)? + self.overruns(End::Receivers)?)
+    }
+
     fn side(&self, end: End) -> &Side {
         match end {
             End::Senders => &self.senders,

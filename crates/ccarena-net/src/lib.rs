@@ -1,4 +1,4 @@
-//! What a packet meets on its way: queues, link services, traces, ACCT's network agent and its option on the wire; and the
+//! What a packet meets on its way: queues, link services, traces, routers that tell senders something and ACCT's option on the wire; and the
 //! scenario document.
 //!
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams ([`rng`]), and the one
@@ -7,11 +7,12 @@
 pub mod cellular;
 pub mod link;
 pub mod log;
-pub mod network_agent;
 pub mod queues;
 pub mod record;
 pub mod reshape;
+pub mod resources;
 pub mod rng;
+pub mod routers;
 pub mod scenario;
 pub mod series;
 pub mod service;
@@ -19,8 +20,9 @@ pub mod tcp_option;
 pub mod trace;
 
 pub use link::{Carried, Link};
-pub use network_agent::NetworkAgent;
 pub use queues::{Item, Queue, QueueSpec};
+pub use resources::{Demand, Limits, ResourceError};
+pub use routers::NetworkAgent;
 pub use scenario::{Scenario, ScenarioError};
 pub use service::{Service, ServiceError, ServiceSpec};
 pub use trace::{Trace, TraceError};

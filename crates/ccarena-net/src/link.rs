@@ -1,13 +1,14 @@
-//! A link: loss, a queue, a service, an optional network agent, and a pipe of packets in propagation.
+//! A link: loss, a queue, a service, perhaps a router that tells senders something, and a pipe of packets in propagation.
 
 use std::collections::VecDeque;
 use std::path::Path;
 
+use ccarena_cc::controller::Signal;
 use ccarena_cc::types::{Dur, Rate, Time};
 
-use crate::network_agent::NetworkAgent;
 use crate::queues::{self, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
+use crate::routers::{self, Router, Sight};
 use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
@@ -26,6 +27,16 @@ pub trait Carried: Item {
 
     /// A router offers its flow `rate`.
     fn offer(&mut self, rate: Rate);
+
+    /// The header for routers, if it carries one that they may change.
+    fn signal(&mut self) -> Option<&mut Signal> {
+        None
+    }
+
+    /// What that header says.
+    fn said(&self) -> Option<Signal> {
+        None
+    }
 }
 
 /// One delivered packet, for the packet log.
@@ -126,7 +137,7 @@ pub struct Link<T> {
     loss_stream: Stream,
     /// When everything is lost.
     pub outages: Option<Outages>,
-    agent: Option<NetworkAgent>,
+    router: Option<Box<dyn Router>>,
     /// Packets that the queue drops when others leave are in the packet log (in mahimahi's they are not).
     pub logs_late_drops: bool,
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
@@ -158,7 +169,7 @@ impl<T: Carried> Link<T> {
         delay: Dur,
         loss: f64,
         loss_stream: Stream,
-        agent: Option<NetworkAgent>,
+        router: Option<Box<dyn Router>>,
     ) -> Self {
         let serves_from_queue = service.is_trace();
         Self {
@@ -170,7 +181,7 @@ impl<T: Carried> Link<T> {
             loss,
             loss_stream,
             outages: None,
-            agent,
+            router,
             logs_late_drops: true,
             serves_from_queue,
             transmitting: None,
@@ -203,8 +214,8 @@ impl<T: Carried> Link<T> {
         let stream = |purpose| Stream::new(scenario.seed, purpose, index as u64);
         let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
         let queue = queues::build(&spec.queue, &setting);
-        let agent = spec.agent.map(|a| NetworkAgent::new(a.idle, a.headroom));
-        let mut link = Self::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), agent);
+        let router = spec.agent.as_ref().map(routers::build);
+        let mut link = Self::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), router);
         let mut lateness = stream(Purpose::Jitter);
         link.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
         link.set_jitter(spec.jitter, lateness);
@@ -285,8 +296,11 @@ impl<T: Carried> Link<T> {
     #[inline]
     pub fn arrive(&mut self, mut packet: T, now: Time) {
         self.stats.arrived_packets += 1;
-        if let Some(agent) = &mut self.agent {
-            agent.on_packet(packet.flow_number(), now);
+        if self.router.is_some() {
+            let backlog_bytes = self.backlog_bytes();
+            if let Some(router) = &mut self.router {
+                router.on_arrival(&packet, now, backlog_bytes);
+            }
         }
         let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
         if out || (self.loss > 0.0 && self.loss_stream.chance(self.loss)) {
@@ -351,10 +365,11 @@ impl<T: Carried> Link<T> {
         let mut packet = packet?;
         self.stats.delivered_packets += 1;
         self.stats.delivered_bytes += u64::from(packet.bytes());
-        if let Some(agent) = &mut self.agent {
-            // The offer is written as the packet leaves, so that it does not age in the queue that it is about.
-            let offer = agent.offer(self.service.rate(now), now);
-            packet.offer(offer.max(Rate(1)));
+        if self.router.is_some() {
+            let backlog_bytes = self.backlog_bytes();
+            if let Some(router) = &mut self.router {
+                router.on_departure(&mut packet, &mut Sight { now, service: &mut self.service, backlog_bytes });
+            }
         }
         if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
             bin.delivered_bytes += u64::from(packet.bytes());

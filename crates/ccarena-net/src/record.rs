@@ -124,6 +124,8 @@ pub struct MachineRecord {
     pub emulator_packets: u64,
     /// Packets that the kernel did not take from it.
     pub emulator_refused_packets: u64,
+    /// Packets that the devices at the links' ends dropped before the emulator took them.
+    pub emulator_overrun_packets: u64,
     /// The kernel bridge's own figures, for runs on kernel TCP.
     #[serde(flatten)]
     pub bridge: Option<BridgeRecord>,

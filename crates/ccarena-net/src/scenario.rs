@@ -13,9 +13,9 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Config, Controller, Document, PolicySpec};
 use serde_json::Value;
 
-use crate::network_agent;
 use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
+use crate::routers::RouterSpec;
 use crate::service::ServiceSpec;
 
 pub use ccarena_cc::reader::{DocumentError as ScenarioError, Problem};
@@ -59,8 +59,8 @@ pub struct Link {
     pub loss: f64,
     /// Times at which every packet that arrives is lost.
     pub outages: Option<Outages>,
-    /// ACCT's network agent, if it has one.
-    pub agent: Option<AgentSpec>,
+    /// What its router tells the flows that cross it, if anything.
+    pub agent: Option<RouterSpec>,
 }
 
 /// A link that is in turns on and off, for exponentially distributed times (mahimahi's `mm-onoff`); it begins on.
@@ -70,15 +70,6 @@ pub struct Outages {
     pub on: Dur,
     /// Mean time off.
     pub off: Dur,
-}
-
-/// Parameters of a [`NetworkAgent`](crate::NetworkAgent).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AgentSpec {
-    /// How long a flow counts after its last packet.
-    pub idle: Dur,
-    /// Share of the capacity that is offered.
-    pub headroom: f64,
 }
 
 /// A sender, its path and its application.
@@ -278,12 +269,6 @@ impl Default for Link {
             outages: None,
             agent: None,
         }
-    }
-}
-
-impl Default for AgentSpec {
-    fn default() -> Self {
-        Self { idle: network_agent::DEFAULT_IDLE, headroom: 1.0 }
     }
 }
 

@@ -4,7 +4,7 @@ use ccarena_cc::learned::shipped;
 use ccarena_cc::{Dur, Time, registry};
 use ccarena_net::queues::LimitRule;
 use ccarena_net::record::{Array, FlowRecord, LinkRecord, RunRecord};
-use ccarena_net::{Scenario, queues};
+use ccarena_net::{Demand, Scenario, queues, routers};
 use ccarena_sim::{Files, Sim};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -83,6 +83,15 @@ fn validate_scenario(scenario_json: &str) -> PyResult<String> {
     Scenario::parse(scenario_json).map(|s| s.to_json().to_string()).map_err(errors::scenario)
 }
 
+/// estimate(scenario_json) -> dict: what a run would ask for, `memory_bytes` and `packets` (counted at every link; traces
+/// do not count, whose rate their file says). Raises ScenarioError.
+#[pyfunction]
+fn estimate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, PyAny>> {
+    let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    let demand = Demand::of(&scenario);
+    to_python(py, &json!({"memory_bytes": demand.memory_bytes(), "packets": demand.packets()}))
+}
+
 /// Parameters as their documentation lists them.
 pub fn params(params: &[registry::Param]) -> Value {
     params
@@ -100,6 +109,7 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
             let mut entry = json!({
                 "name": s.name, "summary": s.summary, "learned": s.learned, "weight_above": s.weight_above,
                 "requirement": s.requirement,
+                "assisted": routers::all().map(|r| r.name).find(|name| *name == s.name),
                 "params": params(s.params),
             });
             if let Some(document) = shipped::find(s.name) {
@@ -142,6 +152,20 @@ fn queue_disciplines(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .collect()
 }
 
+/// routers() -> list of dicts: every kind of router that a link's `agent` can be, with its parameters.
+#[pyfunction]
+#[pyo3(name = "routers")]
+fn list_routers<'py>(py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    routers::all()
+        .map(|r| {
+            let entry = json!({
+                "name": r.name, "summary": r.summary, "params": params(r.params), "on_the_wire": r.on_the_wire,
+            });
+            to_python(py, &entry)
+        })
+        .collect()
+}
+
 /// A JSON value as Python objects.
 pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (value.to_string(),))
@@ -151,5 +175,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(validate_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(schemes, module)?)?;
-    module.add_function(wrap_pyfunction!(queue_disciplines, module)?)
+    module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
+    module.add_function(wrap_pyfunction!(list_routers, module)?)?;
+    module.add_function(wrap_pyfunction!(estimate, module)?)
 }

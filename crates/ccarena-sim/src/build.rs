@@ -2,10 +2,10 @@
 
 use ccarena_cc::registry::BuildError;
 use ccarena_cc::{BindError, Dur, FlowError, Time};
-use ccarena_net::ServiceError;
 use ccarena_net::link::Link;
 use ccarena_net::scenario::{self, AckPolicy, Scenario};
 use ccarena_net::series::Series;
+use ccarena_net::{Demand, Limits, ResourceError, ServiceError};
 
 use crate::app::{App, AppState};
 use crate::files::Files;
@@ -32,6 +32,9 @@ pub enum SimError {
         /// Why.
         source: BuildError,
     },
+    /// It asks for more than the machine is to give.
+    #[error(transparent)]
+    Resources(#[from] ResourceError),
     /// A flow's policy.
     #[error("flows[{flow}].policy: {source}")]
     Policy {
@@ -47,16 +50,19 @@ impl Sim {
     /// says so (`outside`); else the scenario is refused.
     ///
     /// # Errors
-    /// If a trace, a scheme or a policy cannot be had.
+    /// If a trace, a scheme or a policy cannot be had, or the scenario asks for more than `files.limits`.
     pub fn new(scenario: &Scenario, files: &Files, outside: bool) -> Result<Self, SimError> {
+        let limits = files.limits.clone()?;
+        Demand::of(scenario).check(&limits)?;
         let mut links = Vec::with_capacity(scenario.links.len());
         for index in 0..scenario.links.len() {
             let link = Link::of(scenario, index, |file| files.trace(file));
             links.push(link.map_err(|source| SimError::Service { link: index, source })?);
         }
+        Demand::over(scenario, &links).check(&limits)?;
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for (index, spec) in scenario.flows.iter().enumerate() {
-            flows.push(build_flow(scenario, index, spec, files, outside)?);
+            flows.push(build_flow(scenario, index, spec, files, &limits, outside)?);
         }
         Ok(Self::from_parts(links, flows, Time(scenario.duration.0)))
     }
@@ -67,6 +73,7 @@ fn build_flow(
     index: usize,
     spec: &scenario::Flow,
     files: &Files,
+    limits: &Limits,
     outside: bool,
 ) -> Result<Flow, SimError> {
     let (app, mss) = build_app(spec);
@@ -77,7 +84,8 @@ fn build_flow(
         FlowError::Policy(source) => SimError::Policy { flow: index, source },
     })?;
     let app = AppState::new(app, spec.start, mss);
-    let receive_window = spec.receive_window.unwrap_or(u32::MAX);
+    // A scheme that doubles its window for ever, as a policy may, ends at what memory holds.
+    let receive_window = spec.receive_window.unwrap_or_else(|| limits.window_packets(scenario.flows.len()));
     let burst = (spec.burst_bytes.unwrap_or(0) / mss).max(1);
     let options = SenderOptions {
         mss,

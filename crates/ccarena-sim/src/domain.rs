@@ -11,7 +11,8 @@ use ccarena_net::ServiceSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::reshape::Reshape;
 use ccarena_net::rng::{Purpose, Stream, derive};
-use ccarena_net::scenario::{AgentSpec, App, Flow, Link, Record, Scenario};
+use ccarena_net::routers::{Kind, RouterSpec};
+use ccarena_net::scenario::{App, Flow, Link, Record, Scenario};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -241,7 +242,7 @@ impl Domain {
             },
             agent: stream
                 .chance(self.link.signal)
-                .then(|| AgentSpec { headroom: self.link.agent_headroom, ..AgentSpec::default() }),
+                .then(|| RouterSpec::new(Kind::NetworkAgent, &[("headroom", self.link.agent_headroom)].into())),
             ..Link::default()
         };
         let mut links = vec![link];

@@ -1,18 +1,28 @@
-//! What simulations read from files.
+//! What simulations take from the machine: files, and how much of it they may use.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::Policies;
-use ccarena_net::{Trace, TraceError, trace};
+use ccarena_net::{Limits, ResourceError, Trace, TraceError, resources, trace};
 
 /// Traces and policies by file, each read once. Clones share what they have read, also between threads.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Files {
     traces: Arc<Mutex<HashMap<PathBuf, Trace>>>,
     /// The policies.
     pub policies: Policies,
+    /// What a scenario may ask for, or what is wrong with the variable that says so ([`resources::VARIABLE`]).
+    pub limits: Result<Limits, ResourceError>,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        let setting = std::env::var(resources::VARIABLE).ok();
+        let limits = Limits::from_setting(setting.as_deref());
+        Self { traces: Arc::default(), policies: Policies::default(), limits }
+    }
 }
 
 impl Files {

@@ -1,6 +1,6 @@
 //! What travels: data segments and acknowledgements.
 
-use ccarena_cc::{Dur, Rate, Time};
+use ccarena_cc::{Dur, Rate, Signal, Time};
 use ccarena_net::Carried;
 use ccarena_net::queues::Item;
 
@@ -28,8 +28,8 @@ pub struct Packet {
     pub arrival: Time,
     /// When the sender sent it (the timestamp option of data).
     pub sent: Time,
-    /// Rate that routers let the flow have so far ("no limit" is the largest value).
-    pub advertised: Rate,
+    /// What the sender asks of routers, as those so far have changed it.
+    pub signal: Signal,
     /// The flow it belongs to.
     pub flow: u32,
     /// Segment number of data; index into the flow's acknowledgements under way otherwise.
@@ -86,7 +86,19 @@ impl Carried for Packet {
 
     #[inline]
     fn offer(&mut self, rate: Rate) {
-        self.advertised = self.advertised.min(rate);
+        if let Signal::Rate(least) = &mut self.signal {
+            *least = rate.min(*least);
+        }
+    }
+
+    #[inline]
+    fn signal(&mut self) -> Option<&mut Signal> {
+        Some(&mut self.signal)
+    }
+
+    #[inline]
+    fn said(&self) -> Option<Signal> {
+        Some(self.signal)
     }
 }
 
@@ -108,8 +120,8 @@ pub struct Ack {
     pub blocks: [Block; SACK_BLOCKS],
     /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).
     pub echo: Time,
-    /// Rate that routers advertised in the newest data segment.
-    pub advertised: Rate,
+    /// What routers said in data segments.
+    pub signal: Signal,
     /// How long it has been held since the newest segment that it reports came, if QUIC's (RFC 9000 §13.2.5).
     pub delay: Dur,
 }

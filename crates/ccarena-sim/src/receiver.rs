@@ -7,7 +7,7 @@
 //! trip that begins after the hundredth packet, not with that packet. Receive offload merges what arrives within 50 µs,
 //! in order or not at all, as a network card does that holds interrupts back for so long.
 
-use ccarena_cc::{Dur, Rate, Time};
+use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::scenario::QuicAcks;
 
 use crate::packet::{Ack, Block, Ecn, Packet, SACK_BLOCKS};
@@ -117,7 +117,7 @@ pub struct Receiver {
     last_arrival: Time,
     /// Timestamp to echo: of the segment that last advanced the left edge of the acknowledged window.
     echo: Time,
-    advertised: Rate,
+    signal: Signal,
     /// Marks are echoed until the sender says that it has reduced (`TCP_ECN_DEMAND_CWR`), and it has said so now.
     echo_congestion: bool,
     reduction_heard: bool,
@@ -152,7 +152,7 @@ impl Receiver {
             window: Window::new(mss),
             last_arrival: Time::NEVER,
             echo: Time::ZERO,
-            advertised: Rate(u64::MAX),
+            signal: Signal::None,
             echo_congestion: false,
             reduction_heard: false,
             ack_due: Time::NEVER,
@@ -190,7 +190,9 @@ impl Receiver {
     /// True if it is to be acknowledged now.
     #[inline]
     fn book(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> bool {
-        self.advertised = packet.advertised;
+        if packet.signal != Signal::None {
+            self.signal.heard(packet.signal);
+        }
         if packet.ecn == Ecn::Marked || packet.reduced {
             self.hear_congestion(packet);
         }
@@ -374,7 +376,7 @@ impl Receiver {
             echo_congestion: self.echo_congestion,
             blocks,
             echo: self.echo,
-            advertised: self.advertised,
+            signal: self.signal.echo(),
             delay: Dur::ZERO,
         }
     }
@@ -403,13 +405,15 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
+    use ccarena_cc::Rate;
+
     use super::*;
 
     fn packet(seq: u32) -> Packet {
         Packet {
             arrival: Time::ZERO,
             sent: Time(u64::from(seq)),
-            advertised: Rate(1),
+            signal: Signal::Rate(Rate(1)),
             flow: 0,
             seq,
             bytes: 1500,

@@ -8,7 +8,7 @@
 mod timers;
 
 use ccarena_cc::controller::RecoveryState;
-use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, SentInfo, Time};
+use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, SentInfo, Signal, Time};
 
 use crate::app::AppState;
 use crate::delivery::{Delivery, older};
@@ -29,8 +29,8 @@ pub struct Emission {
     pub seq: u32,
     /// Payload bytes.
     pub payload: u32,
-    /// What the application wants, for routers to lower.
-    pub desired: Rate,
+    /// What is asked of routers.
+    pub signal: Signal,
     /// Routers may mark it.
     pub ecn: bool,
     /// It tells the receiver of a window reduction (CWR).
@@ -152,7 +152,7 @@ impl Sender {
     #[must_use]
     pub fn new(controller: Box<dyn Controller>, app: AppState, options: SenderOptions) -> Self {
         let owns_recovery = controller.owns_recovery();
-        let signals = controller.desired_rate().is_some();
+        let signals = controller.request() != Signal::None;
         let hears_every_segment = controller.hears_every_segment();
         let numbers = controller.tracks_packets().then(Numbers::default);
         let mut sender = Self {
@@ -621,7 +621,7 @@ impl Sender {
             recovery: self.recovery,
             // All that an echoing acknowledgement delivers, as Linux counts (`tcp_count_delivered_ce`).
             ecn_ce: if ack.echo_congestion { delivery.packets } else { 0 },
-            advertised: (self.signals && ack.advertised != Rate(u64::MAX)).then_some(ack.advertised),
+            signal: if self.signals { ack.signal } else { Signal::None },
         };
         self.controller.on_ack(&info);
         self.read_controller();
@@ -842,14 +842,8 @@ impl Sender {
         if self.recovery.reducing() {
             self.reduction.on_sent();
         }
-        let desired = if self.signals { self.controller.desired_rate() } else { None };
-        emit(Emission {
-            seq,
-            payload: self.app.segment_bytes(seq),
-            desired: desired.unwrap_or(Rate(u64::MAX)),
-            ecn,
-            reduced,
-        });
+        let signal = if self.signals { self.controller.request() } else { Signal::None };
+        emit(Emission { seq, payload: self.app.segment_bytes(seq), signal, ecn, reduced });
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Rate, Time};
+use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Signal, Time};
 use ccarena_net::scenario::Want;
 use ccarena_net::series::{FlowBin, Series};
 
@@ -193,7 +193,7 @@ impl Flow {
         let packet = Packet {
             arrival: now,
             sent: now,
-            advertised: Rate(u64::MAX),
+            signal: Signal::None,
             flow: index,
             seq: slot,
             bytes,
@@ -581,7 +581,7 @@ fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl F
         let packet = Packet {
             arrival: now,
             sent: now,
-            advertised: e.desired,
+            signal: e.signal,
             flow: flow as u32,
             seq: e.seq,
             bytes: e.payload + header_bytes,

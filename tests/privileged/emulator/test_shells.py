@@ -296,3 +296,30 @@ def test_a_wrong_scenario_is_refused(program: str, tmp_path: Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment)
     assert done.returncode == 2
     assert done.stderr.startswith("error: s.yaml: links: "), done.stderr
+
+
+# Sends more than a device's queue holds while the emulator, the parent of this process's parent, is stopped.
+FLOOD = """
+import os, signal, socket, time
+emulator = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
+os.kill(emulator, signal.SIGSTOP)
+for _ in range(8):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setblocking(False)
+    for _ in range(200):
+        try:
+            s.sendto(b"x", (os.environ["MAHIMAHI_BASE"], 9))
+        except OSError:
+            break
+os.kill(emulator, signal.SIGCONT)
+time.sleep(0.2)
+"""
+
+
+def test_packets_lost_before_the_link_make_a_run_invalid(shell: Shell, tmp_path: Path) -> None:
+    summary = tmp_path / "summary.json"
+    done = shell("delay", 1, "--lateness-bound=100000", f"--summary={summary}", sys.executable, "-c", FLOOD)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(summary.read_text())
+    assert report["overrun_packets"] > 0 and not report["valid"]
+    assert f"{report['overrun_packets']} lost before the link" in done.stderr and "INVALID" in done.stderr

@@ -276,7 +276,7 @@ impl Monitor {
             self.rtt_min = ack.min_rtt;
         }
         self.srtt = ack.srtt;
-        if let Some(rate) = ack.advertised {
+        if let Some(rate) = ack.signal.rate() {
             self.advertised = rate.min(self.desired).max(Rate(1));
         }
         if self.has_more {

@@ -25,6 +25,7 @@ macro_rules! linux_window {
     };
 }
 
+pub mod abc;
 pub(crate) mod aimd;
 pub mod bbr;
 pub mod bbr3;
@@ -47,3 +48,4 @@ pub mod vivace;
 pub mod vivace_hercules;
 pub mod wcc_ai;
 pub mod wcc_md;
+pub mod xcp;

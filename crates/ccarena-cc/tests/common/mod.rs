@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use ccarena_cc::{
     AckInfo, Action, Bytes, Controller, Dur, Extrapolation, LossInfo, Rate, RateSample, RecoveryState, Requirement,
-    SentInfo, Time,
+    SentInfo, Signal, Time,
 };
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ pub const LARGEST_WINDOW: Bytes = Bytes(((1 << 24) + 1) * MSS);
 
 #[derive(Clone, Debug)]
 pub enum Operation {
-    Ack { packets: u32, rtt_us: Option<u64>, limited: bool, sample: bool, app_limited: bool, advertised: Option<u64> },
+    Ack { packets: u32, rtt_us: Option<u64>, limited: bool, sample: bool, app_limited: bool, signal: Signal },
     Loss { packets: u32, new_episode: bool },
     Echo,
     Timeout { new_episode: bool },
@@ -33,6 +33,21 @@ pub enum Operation {
     Wait { us: u64 },
 }
 
+/// What routers may say, and no router would.
+fn signal() -> impl Strategy<Value = Signal> {
+    let rate = prop_oneof![any::<u64>(), 0_u64..100_000_000, Just(u64::from(u32::MAX))];
+    let feedback =
+        prop_oneof![-1e5_f32..1e5, any::<f32>(), Just(f32::INFINITY), Just(f32::NEG_INFINITY), Just(f32::NAN)];
+    prop_oneof![
+        4 => Just(Signal::None),
+        2 => rate.prop_map(|rate| Signal::Rate(Rate(rate))),
+        2 => (0_u32..100, 0_u32..100).prop_map(|(accelerate, brake)| Signal::Marks { accelerate, brake }),
+        1 => (any::<u32>(), any::<u32>()).prop_map(|(accelerate, brake)| Signal::Marks { accelerate, brake }),
+        2 => (any::<f32>(), any::<u32>(), feedback)
+            .prop_map(|(window_bytes, rtt_us, feedback_bytes)| Signal::Window { window_bytes, rtt_us, feedback_bytes }),
+    ]
+}
+
 pub fn operation() -> impl Strategy<Value = Operation> {
     let ack = (
         0_u32..70,
@@ -40,15 +55,15 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         prop::bool::weighted(0.8),
         prop::bool::weighted(0.9),
         prop::bool::weighted(0.1),
-        prop::option::weighted(0.3, prop_oneof![any::<u64>(), 0_u64..100_000_000, Just(u64::from(u32::MAX))]),
+        signal(),
     )
-        .prop_map(|(packets, rtt_us, limited, sample, app_limited, advertised)| Operation::Ack {
+        .prop_map(|(packets, rtt_us, limited, sample, app_limited, signal)| Operation::Ack {
             packets,
             rtt_us,
             limited,
             sample,
             app_limited,
-            advertised,
+            signal,
         });
     prop_oneof![
         20 => ack,
@@ -99,7 +114,7 @@ impl Flow {
 
     pub fn apply(&mut self, operation: &Operation) {
         match *operation {
-            Operation::Ack { packets, rtt_us, limited, sample, app_limited, advertised } => {
+            Operation::Ack { packets, rtt_us, limited, sample, app_limited, signal } => {
                 let acked = Bytes(u64::from(packets) * MSS);
                 let rtt = rtt_us.map(Dur::from_micros);
                 self.min_rtt = self.min_rtt.min(rtt.unwrap_or(Dur::MAX));
@@ -134,7 +149,7 @@ impl Flow {
                     snd_nxt: self.snd_una + self.in_flight.0,
                     cwnd_limited: limited,
                     recovery: self.recovery,
-                    advertised: advertised.map(Rate),
+                    signal,
                     ..AckInfo::default()
                 });
             }
@@ -246,6 +261,9 @@ impl Flow {
         prop_assert!(steps.decrease >= 0.0 && steps.decrease <= 1.0, "{steps:?}");
         prop_assert!(steps.cubic.is_none_or(|period| period <= Extrapolation::LONGEST), "{steps:?}");
         let desired = self.controller.desired_rate();
+        if let Signal::Window { window_bytes, .. } = self.controller.request() {
+            prop_assert!(window_bytes.is_finite() && window_bytes >= MSS as f32, "{window_bytes}");
+        }
         Ok((window, pacing_rate, threshold, self.controller.next_timer(), desired))
     }
 

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, RecoveryState, SentInfo, Time};
+use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, RecoveryState, SentInfo, Signal, Time};
 
 use crate::intf::{
     CA_CWR, CA_LOSS, CA_RECOVERY, Event, FLAG_APP_LIMITED, FLAG_CWND_LIMITED, FLAG_ECN, FLAG_EPISODE, FLAG_LEFT,
@@ -233,7 +233,7 @@ impl Feed {
                 cwnd_limited: event.flags & FLAG_CWND_LIMITED != 0,
                 recovery: recovery(event.ca_state),
                 ecn_ce: share(u64::from(event.ce_packets)) as u32,
-                advertised: advertised(event.advertised_kbps),
+                signal: advertised(event.advertised_kbps).map_or(Signal::None, Signal::Rate),
             });
             after(controller, at);
         }

@@ -14,6 +14,9 @@ pub enum RunError {
     /// The request or its scenario is refused.
     #[error(transparent)]
     Request(#[from] RequestError),
+    /// It asks for more than this machine is to give.
+    #[error(transparent)]
+    Resources(#[from] ccarena_net::ResourceError),
     /// A field says what real TCP cannot do.
     #[error("{path}: {problem}")]
     Unsupported {
@@ -83,7 +86,11 @@ impl RunError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => "trace",
-            Self::Request(_) | Self::Unsupported { .. } | Self::Scheme { .. } | Self::Action { .. } => "scenario",
+            Self::Request(_)
+            | Self::Resources(_)
+            | Self::Unsupported { .. }
+            | Self::Scheme { .. }
+            | Self::Action { .. } => "scenario",
             Self::Link(LinkError::Service { .. } | LinkError::Flows { .. }) => "scenario",
             Self::Policy { .. } => "policy",
             Self::Link(LinkError::Panicked) | Self::Traffic(TrafficError::Panicked) => "internal",

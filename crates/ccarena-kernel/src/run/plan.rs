@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, Decider, FlowError, LearnedSpec, Policies, registry};
+use ccarena_cc::{Config, Controller, Decider, FlowError, LearnedSpec, Policies, Signal, registry};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, App, Flow};
 
@@ -76,6 +76,16 @@ pub fn plan(
     outside: bool,
     available: &[&str],
 ) -> Result<Vec<Plan>, RunError> {
+    for (index, link) in scenario.links.iter().enumerate() {
+        if let Some(router) = link.agent.as_ref().map(|a| a.kind.description()).filter(|r| !r.on_the_wire) {
+            let problem = format!(
+                "got {}; expected acct, any, true or false: what {} routers say has no place in packets of real TCP. The \
+                 simulator has them",
+                router.name, router.name
+            );
+            return Err(RunError::Unsupported { path: format!("links[{index}].agent"), problem });
+        }
+    }
     let policies = Policies::default();
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
@@ -112,6 +122,13 @@ fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]
     let mut controller = built.map_err(|source| RunError::Scheme { flow: index, source })?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     plan.signals = controller.desired_rate().is_some();
+    if !matches!(controller.request(), Signal::None | Signal::Rate(_)) {
+        let problem = format!(
+            "got {:?}; expected another: what its routers say has no place in packets of real TCP. The simulator has them",
+            flow.scheme
+        );
+        return Err(RunError::Unsupported { path: format!("flows[{index}].scheme"), problem });
+    }
     if plan.signals {
         plan.config.mss = flow.mss_bytes.min(LARGEST_MSS - OPTION_BYTES);
         plan.config.header_bytes = HEADER_BYTES as u32 + OPTION_BYTES;

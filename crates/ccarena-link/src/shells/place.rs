@@ -6,6 +6,7 @@ use super::arguments::{Direction, OnOff, Shell};
 use super::ends::Ends;
 use super::nat::Translation;
 use super::{BASE, PREFIX, RECEIVER, SENDER, ShellError, say};
+use crate::error::LinkError;
 use crate::namespace::{self, Namespace};
 use crate::network::{End, Network};
 
@@ -69,6 +70,19 @@ impl Place {
         match &self.devices {
             Devices::Ends(ends) => &ends.outer,
             Devices::Network(network) => network.namespace(End::Receivers),
+        }
+    }
+
+    /// Packets that the devices at both ends dropped because the emulator did not take them in time.
+    ///
+    /// # Errors
+    /// If /proc is not mounted.
+    pub fn overruns(&self) -> Result<u64, LinkError> {
+        match &self.devices {
+            Devices::Ends(ends) => {
+                Ok(ends.inner.run(|| ends.near.overruns())?? + ends.outer.run(|| ends.far.overruns())??)
+            }
+            Devices::Network(network) => network.all_overruns(),
         }
     }
 

@@ -24,13 +24,15 @@ pub struct Report {
     drops: u64,
     refused: u64,
     overflowed: u64,
+    overruns: u64,
+    valid: bool,
     cpu: Dur,
     lateness: crate::Lateness,
 }
 
 impl Report {
-    /// Of the links `names` that `outcome` tells of, judged by `bound`.
-    pub fn new(outcome: &Outcome, names: &[String], bound: Dur, about: (String, u64, u8, Dur)) -> Self {
+    /// Of the links `names` that `outcome` tells of, judged by `bound`; the devices at their ends dropped `overruns` packets.
+    pub fn new(outcome: &Outcome, names: &[String], bound: Dur, overruns: u64, about: (String, u64, u8, Dur)) -> Self {
         let link = |(link, name): (&ccarena_net::Link<crate::Datagram>, &String)| {
             let s = link.stats;
             json!({
@@ -43,6 +45,7 @@ impl Report {
             })
         };
         let (shell, seed, status, duration) = about;
+        let lateness = outcome.lateness.judged(bound);
         Self {
             shell,
             seed,
@@ -54,20 +57,26 @@ impl Report {
             refused: outcome.counts.refused,
             overflowed: outcome.counts.overflowed,
             cpu: outcome.counts.cpu,
-            lateness: outcome.lateness.judged(bound),
+            overruns,
+            valid: lateness.valid && overruns == 0,
+            lateness,
         }
     }
 
     /// One line.
     pub fn line(&self) -> String {
         let late = &self.lateness;
-        let verdict = if late.valid { "valid" } else { "INVALID" };
+        let verdict = if self.valid { "valid" } else { "INVALID" };
         let overflowed = match self.overflowed {
             0 => String::new(),
             packets => format!(" and {packets} lost for lack of memory (--queue-memory-mb)"),
         };
+        let overruns = match self.overruns {
+            0 => String::new(),
+            packets => format!(", {packets} lost before the link because they came too fast for this machine"),
+        };
         format!(
-            "{}{} packets, {} dropped{overflowed}; lateness p50 {}, p99 {}, max {}: {verdict} (p99 bound {} ms)",
+            "{}{} packets, {} dropped{overflowed}{overruns}; lateness p50 {}, p99 {}, max {}: {verdict} (p99 bound {} ms)",
             self.shell,
             self.packets,
             self.drops,
@@ -93,6 +102,7 @@ impl Report {
             "dropped_packets": self.drops,
             "refused_packets": self.refused,
             "overflowed_packets": self.overflowed,
+            "overrun_packets": self.overruns,
             "cpu_s": self.cpu.as_secs_f64(),
             "links": self.links,
             "lateness": {
@@ -102,7 +112,7 @@ impl Report {
                 "max_ms": late.max.as_millis_f64(),
                 "bound_ms": late.bound.as_millis_f64(),
             },
-            "valid": late.valid,
+            "valid": self.valid,
         });
         let failed = |source| ShellError::Write { path: path.into(), source };
         std::fs::write(path, format!("{document:#}\n")).map_err(failed)

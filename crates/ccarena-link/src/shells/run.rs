@@ -144,9 +144,11 @@ fn end(signals: &Signals, keeper: u32) {
 /// Stops the links and tells what happened.
 fn finish(links: Links, place: Place, options: &Options, seed: u64, status: u8) -> Result<u8, ShellError> {
     let duration = Dur(clock::now_ns().saturating_sub(links.running.zero()));
+    let overruns = place.overruns()?;
     let outcome = links.running.stop()?;
     let logged = links.logs.into_iter().map(Writing::finish).filter(|whole| !whole).count() == 0;
-    let report = Report::new(&outcome, &links.names, options.lateness_bound, (place.prefix, seed, status, duration));
+    let about = (place.prefix, seed, status, duration);
+    let report = Report::new(&outcome, &links.names, options.lateness_bound, overruns, about);
     say(report.line());
     if let Some(path) = &options.summary {
         report.write(path)?;

@@ -9,10 +9,11 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Document, PolicySpec};
 use serde_json::Value;
 
-use super::{AckPolicy, AgentSpec, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION};
+use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::Reshape;
+use crate::routers::{self, RouterSpec};
 use crate::service::ServiceSpec;
 
 /// No scenario has more links, nor more flows.
@@ -189,20 +190,36 @@ fn queue(at: &At<'_>) -> Result<QueueSpec> {
     })
 }
 
-fn agent(at: &At<'_>) -> Result<Option<AgentSpec>> {
-    if let Value::Bool(on) = at.value {
-        return Ok(on.then(AgentSpec::default));
+/// True is a router for whoever asks; an object without a type is ACCT's network agent.
+fn agent(at: &At<'_>) -> Result<Option<RouterSpec>> {
+    let names: Vec<&str> = routers::all().map(|r| r.name).collect();
+    let name = match at.value {
+        Value::Bool(on) => return Ok(on.then(RouterSpec::default)),
+        Value::String(name) => name,
+        Value::Object(fields) => match fields.get("type") {
+            Some(Value::String(name)) => name,
+            Some(_) => return at.fail(format!("a type: {}", names.join(", "))),
+            None => "acct",
+        },
+        _ => return at.fail(format!("true, false, a type ({}) or {{type, its parameters}}", names.join(", "))),
+    };
+    let Some(&kind) = routers::Kind::ALL.iter().find(|k| k.description().name == name) else {
+        return Err(unknown(at.path.clone(), "agent", name, &names));
+    };
+    let params = kind.description().params;
+    let mut given = BTreeMap::new();
+    if at.value.is_object() {
+        // `mode` is from documents written before there were types.
+        let known: Vec<&str> = ["type", "mode"].into_iter().chain(params.iter().map(|p| p.name)).collect();
+        let o = at.object(&known)?;
+        o.maybe("mode", |at| at.choice("mode", &["equal"]))?;
+        for p in params {
+            if let Some(value) = o.maybe(p.name, |at| at.number(p.min, p.max))? {
+                given.insert(p.name, value);
+            }
+        }
     }
-    if !at.value.is_object() {
-        return at.fail("true, false or {idle_ms, headroom, mode}");
-    }
-    let o = at.object(&["idle_ms", "headroom", "mode"])?;
-    let default = AgentSpec::default();
-    o.or("mode", "equal", |at| at.choice("mode", &["equal"]))?;
-    Ok(Some(AgentSpec {
-        idle: o.or("idle_ms", default.idle, |at| at.millis(1.0, 1e6))?,
-        headroom: o.or("headroom", default.headroom, |at| at.number(0.01, 10.0))?,
-    }))
+    Ok(Some(RouterSpec::new(kind, &given)))
 }
 
 fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::queues::Limit;
+use crate::routers::Kind;
 use serde_json::json;
 
 fn minimal() -> Value {
@@ -59,8 +60,9 @@ fn a_full_document_is_read() {
     assert_eq!((f.path.as_slice(), f.return_path.as_slice()), ([2, 0].as_slice(), [1].as_slice()));
     assert_eq!(s.return_delay(f), Dur(80_000_000 - 10_000_000 - 12_250_000 - 10_000_000));
     assert_eq!(s.links[4].queue, QueueSpec::droptail(Limit::Bdp(0.5)));
-    assert_eq!(s.links[0].agent, Some(AgentSpec { idle: Dur::from_millis(100), headroom: 0.9 }));
-    assert_eq!(s.links[1].agent, Some(AgentSpec::default()));
+    let given = [("idle_ms", 100.0), ("headroom", 0.9)].into();
+    assert_eq!(s.links[0].agent, Some(RouterSpec::new(Kind::NetworkAgent, &given)));
+    assert_eq!(s.links[1].agent, Some(RouterSpec::default()));
     assert_eq!(f.desired[1], (Time(1_000_000_000), Rate::from_mbps(9.0)));
     assert_eq!(s.flows[3].policy, Some(PolicySpec::Constant(3.0)));
     let quic = QuicAcks { packets: 4, rtt_fraction: 0.5, ..QuicAcks::default() };

@@ -4,9 +4,10 @@ use ccarena_cc::PolicySpec;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
-use super::{AckPolicy, AgentSpec, App, Flow, Link, Scenario, VERSION};
+use super::{AckPolicy, App, Flow, Link, Scenario, VERSION};
 use crate::queues::{Limit, QueueSpec};
 use crate::reshape::Reshape;
+use crate::routers::RouterSpec;
 use crate::service::ServiceSpec;
 
 pub fn scenario(s: &Scenario) -> Value {
@@ -26,7 +27,6 @@ pub fn scenario(s: &Scenario) -> Value {
 }
 
 fn link(l: &Link) -> Value {
-    let agent = |a: AgentSpec| json!({"idle_ms": a.idle.as_millis_f64(), "headroom": a.headroom, "mode": "equal"});
     json!({
         "name": l.name,
         "service": service(&l.service),
@@ -36,7 +36,7 @@ fn link(l: &Link) -> Value {
         "wakes_ms": l.wakes.as_millis_f64(),
         "loss": l.loss,
         "outages": l.outages.map(|o| json!({"on_s": o.on.as_secs_f64(), "off_s": o.off.as_secs_f64()})),
-        "agent": l.agent.map_or(Value::Bool(false), agent),
+        "agent": l.agent.as_ref().map_or(Value::Bool(false), agent),
     })
 }
 
@@ -85,6 +85,12 @@ fn queue(q: &QueueSpec) -> Value {
     if q.mahimahi {
         fields.insert("compat".into(), "mahimahi".into());
     }
+    Value::Object(fields)
+}
+
+fn agent(r: &RouterSpec) -> Value {
+    let mut fields: Map<String, Value> = r.params.iter().map(|(name, value)| (name.into(), json!(value))).collect();
+    fields.insert("type".into(), r.kind.description().name.into());
     Value::Object(fields)
 }
 

@@ -5,6 +5,26 @@
 
 use ccarena_cc::types::{Dur, Rate, Time};
 
+use super::{Description, Param, Params, Router, Sight};
+use crate::link::Carried;
+
+/// Registry entry.
+pub const ROUTER: Description = Description {
+    name: "acct",
+    summary: "ACCT's network agent: offers each flow that was heard of late its equal share of the capacity",
+    params: &[
+        Param {
+            name: "idle_ms",
+            default: 250.0,
+            min: 1.0,
+            max: 1e6,
+            doc: "flows silent for so many ms do not count",
+        },
+        Param { name: "headroom", default: 1.0, min: 0.01, max: 10.0, doc: "share of the capacity that is offered" },
+    ],
+    on_the_wire: true,
+};
+
 /// How long a flow counts after its last packet, if the scenario does not say.
 pub const DEFAULT_IDLE: Dur = Dur::from_millis(250);
 
@@ -72,6 +92,10 @@ impl NetworkAgent {
         self.cached.2
     }
 
+    pub(super) fn of(params: &Params) -> Self {
+        Self::new(params.millis("idle_ms"), params.get("headroom"))
+    }
+
     fn touch(&mut self, flow: u32, now: Time) {
         let at = flow as usize;
         if at >= self.flows.len() {
@@ -101,6 +125,19 @@ impl NetworkAgent {
         }
         self.flows[flow as usize].active = false;
         self.active -= 1;
+    }
+}
+
+impl Router for NetworkAgent {
+    #[inline]
+    fn on_arrival(&mut self, packet: &dyn Carried, now: Time, _backlog_bytes: u64) {
+        self.on_packet(packet.flow_number(), now);
+    }
+
+    #[inline]
+    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>) {
+        let offer = self.offer(sight.service.rate(sight.now), sight.now);
+        packet.offer(offer.max(Rate(1)));
     }
 }
 

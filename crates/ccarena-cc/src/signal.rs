@@ -1,0 +1,93 @@
+//! What senders and routers tell each other in the headers of packets, and receivers echo.
+
+use crate::types::Rate;
+
+/// The header that a scheme with router help puts on its packets. Routers on the way change it, the receiver echoes it.
+///
+/// On kernel TCP only [`Rate`](Self::Rate) travels, in an option of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Signal {
+    /// Nothing is asked and nothing said.
+    #[default]
+    None,
+    /// ACCT: the rate that the application wants, which each router lowers to its offer.
+    Rate(Rate),
+    /// ABC: in a packet, one of the two is 1. In an acknowledgement, both count packets since the flow began, so that a
+    /// lost acknowledgement takes nothing with it.
+    Marks {
+        /// Packets that came with "accelerate".
+        accelerate: u32,
+        /// Packets that came with "brake".
+        brake: u32,
+    },
+    /// XCP: the congestion header. In an acknowledgement, the feedback of the packets since the one before, added up.
+    Window {
+        /// The sender's window (H_cwnd).
+        window_bytes: f32,
+        /// The sender's smoothed RTT (H_rtt); zero before it has one.
+        rtt_us: u32,
+        /// What the window is to grow by (H_feedback); infinite until a router says so.
+        feedback_bytes: f32,
+    },
+}
+
+impl Signal {
+    /// At a receiver: a packet with `packet` has come after those that this stands for.
+    #[inline]
+    pub fn heard(&mut self, packet: Self) {
+        match (&mut *self, packet) {
+            (Self::Marks { accelerate, brake }, Self::Marks { accelerate: a, brake: b }) => {
+                *accelerate = accelerate.wrapping_add(a);
+                *brake = brake.wrapping_add(b);
+            }
+            (Self::Window { feedback_bytes, .. }, Self::Window { feedback_bytes: more, .. }) => *feedback_bytes += more,
+            (all, packet) => *all = packet,
+        }
+    }
+
+    /// At a receiver: what an acknowledgement that leaves now says.
+    #[inline]
+    pub fn echo(&mut self) -> Self {
+        let said = *self;
+        if matches!(said, Self::Window { .. }) {
+            *self = Self::None;
+        }
+        said
+    }
+
+    /// The rate that routers advertise, if they do.
+    #[must_use]
+    #[inline]
+    pub const fn rate(self) -> Option<Rate> {
+        if let Self::Rate(rate) = self { Some(rate) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_add_up_for_ever_and_feedback_from_one_acknowledgement_to_the_next() {
+        let mut heard = Signal::None;
+        heard.heard(Signal::Marks { accelerate: 1, brake: 0 });
+        heard.heard(Signal::Marks { accelerate: 0, brake: 1 });
+        assert_eq!(heard.echo(), Signal::Marks { accelerate: 1, brake: 1 });
+        heard.heard(Signal::Marks { accelerate: 1, brake: 0 });
+        assert_eq!(heard.echo(), Signal::Marks { accelerate: 2, brake: 1 });
+
+        let header = |feedback_bytes| Signal::Window { window_bytes: 9.0, rtt_us: 5, feedback_bytes };
+        let mut heard = Signal::None;
+        heard.heard(header(10.0));
+        heard.heard(header(-2.5));
+        assert_eq!(heard.echo(), header(7.5));
+        assert_eq!(heard.echo(), Signal::None, "what was said is not said again");
+        heard.heard(header(1.0));
+        assert_eq!(heard.echo(), header(1.0));
+
+        let mut heard = Signal::None;
+        heard.heard(Signal::Rate(Rate(5)));
+        heard.heard(Signal::Rate(Rate(3)));
+        assert_eq!((heard.echo(), heard.echo().rate()), (Signal::Rate(Rate(3)), Some(Rate(3))));
+    }
+}

@@ -1,0 +1,65 @@
+//! A router for whoever asks: what `agent: true` of a link is. Each scheme gets what its own router would tell it, with
+//! the defaults, and hears of no other.
+//!
+//! Schemes of different routers on one link divide it among themselves as they will; none of the papers says how they
+//! should.
+
+use ccarena_cc::controller::Signal;
+use ccarena_cc::types::Time;
+
+use super::{Description, FeedbackRouter, Kind, Marker, NetworkAgent, Params, Router, RouterSpec, Sight};
+use crate::link::Carried;
+
+/// Registry entry.
+pub const ROUTER: Description = Description {
+    name: "any",
+    summary: "tells each scheme what its own router would, with the defaults: what `true` means",
+    params: &[],
+    on_the_wire: true,
+};
+
+/// The routers of the schemes that have sent something.
+pub struct Any {
+    /// It counts all flows, and so is there from the beginning.
+    acct: NetworkAgent,
+    abc: Option<Marker>,
+    xcp: Option<FeedbackRouter>,
+}
+
+impl Any {
+    pub(super) fn of(_params: &Params) -> Self {
+        Self { acct: NetworkAgent::of(&defaults(Kind::NetworkAgent)), abc: None, xcp: None }
+    }
+}
+
+fn defaults(kind: Kind) -> Params {
+    RouterSpec::new(kind, &std::collections::BTreeMap::new()).params
+}
+
+impl Router for Any {
+    #[inline]
+    fn on_arrival(&mut self, packet: &dyn Carried, now: Time, backlog_bytes: u64) {
+        self.acct.on_arrival(packet, now, backlog_bytes);
+        match packet.said() {
+            Some(Signal::Marks { .. }) if self.abc.is_none() => self.abc = Some(Marker::of(&defaults(Kind::Marker))),
+            Some(Signal::Window { .. }) if self.xcp.is_none() => {
+                self.xcp = Some(FeedbackRouter::of(&defaults(Kind::FeedbackRouter)));
+            }
+            _ => {}
+        }
+        if let Some(xcp) = &mut self.xcp {
+            xcp.on_arrival(packet, now, backlog_bytes);
+        }
+    }
+
+    #[inline]
+    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>) {
+        self.acct.on_departure(packet, sight);
+        if let Some(abc) = &mut self.abc {
+            abc.on_departure(packet, sight);
+        }
+        if let Some(xcp) = &mut self.xcp {
+            xcp.on_departure(packet, sight);
+        }
+    }
+}

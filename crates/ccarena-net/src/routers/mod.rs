@@ -1,0 +1,131 @@
+//! Routers that tell senders something: what stands at the head of a link under `agent`. One file holds each; adding one
+//! costs that file and a line in `routers!`.
+
+use std::collections::BTreeMap;
+
+use ccarena_cc::types::Time;
+
+use crate::link::Carried;
+pub use crate::queues::{Param, Params};
+use crate::service::Service;
+
+/// A registered kind of router, for listings and for the scenario's checks.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// Its name in a scenario.
+    pub name: &'static str,
+    /// One line: what it tells whom, and its source.
+    pub summary: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// The emulator can write what it says into packets of real TCP.
+    pub on_the_wire: bool,
+}
+
+/// What a router sees of its link as a packet leaves.
+pub struct Sight<'a> {
+    /// When.
+    pub now: Time,
+    /// The link's service.
+    pub service: &'a mut Service,
+    /// IP bytes that still wait behind the packet.
+    pub backlog_bytes: u64,
+}
+
+/// What a router does to the packets of a link.
+pub trait Router: Send + Sync {
+    /// `packet` reaches the queue, in which `backlog_bytes` wait.
+    fn on_arrival(&mut self, packet: &dyn Carried, now: Time, backlog_bytes: u64);
+
+    /// `packet` leaves: what is written now does not age in the queue that it is about.
+    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>);
+}
+
+/// A kind of router with its parameters, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouterSpec {
+    /// Which.
+    pub kind: Kind,
+    /// Its parameters, complete.
+    pub params: Params,
+}
+
+impl RouterSpec {
+    /// A router of `kind`; parameters that are not `given` have their defaults.
+    #[must_use]
+    pub fn new(kind: Kind, given: &BTreeMap<&str, f64>) -> Self {
+        Self { kind, params: Params::new(kind.description().params, given) }
+    }
+}
+
+impl Default for RouterSpec {
+    /// One for whoever asks.
+    fn default() -> Self {
+        Self::new(Kind::Any, &BTreeMap::new())
+    }
+}
+
+/// `file: Type` for each kind, by name.
+macro_rules! routers {
+    ($($file:ident: $router:ident),* $(,)?) => {
+        $(pub mod $file; pub use $file::$router;)*
+
+        /// Which kind of router.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = concat!("[`", stringify!($router), "`].")] $router,)*
+        }
+
+        impl Kind {
+            /// All of them, by name.
+            pub const ALL: &[Self] = &[$(Self::$router),*];
+
+            /// Its registry entry.
+            #[must_use]
+            pub const fn description(self) -> &'static Description {
+                match self {
+                    $(Self::$router => &$file::ROUTER,)*
+                }
+            }
+        }
+
+        /// Builds the router that `spec` describes.
+        #[must_use]
+        pub fn build(spec: &RouterSpec) -> Box<dyn Router> {
+            match spec.kind {
+                $(Kind::$router => Box::new($router::of(&spec.params)),)*
+            }
+        }
+    };
+}
+
+routers! {
+    abc: Marker,
+    acct: NetworkAgent,
+    any: Any,
+    xcp: FeedbackRouter,
+}
+
+/// All kinds, by name.
+pub fn all() -> impl Iterator<Item = &'static Description> {
+    Kind::ALL.iter().map(|kind| kind.description())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_sorted_and_build_with_their_defaults() {
+        let names: Vec<_> = all().map(|d| d.name).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+        for &kind in Kind::ALL {
+            let description = kind.description();
+            let _router = build(&RouterSpec::new(kind, &BTreeMap::new()));
+            assert!(!description.summary.is_empty());
+            for p in description.params {
+                assert!((p.min..=p.max).contains(&p.default), "{}.{}", description.name, p.name);
+            }
+        }
+    }
+}
