@@ -28,6 +28,7 @@ COMMANDS = {
         "ccarena.cc_kernel_bridge.command",
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
+    "quic": ("ccarena.quic.command", "send and get data over QUIC under the congestion controls"),
     "policy": ("ccarena.policies.command", "show what a policy artifact holds"),
     "export": ("ccarena.policies.export_command", "write a policy as C or as an ONNX model, and say what it costs"),
     "parity": ("ccarena.eval.parity.command", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),

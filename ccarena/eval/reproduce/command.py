@@ -12,7 +12,7 @@ from typing import Any
 
 from ccarena import executors, measurements
 from ccarena.arguments import Unused, refuse
-from ccarena.backends import KERNEL, SIM
+from ccarena.backends import BACKENDS, REAL_TIME, SIM
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.given_traces import GivenTrace, read_traces
 from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
@@ -53,10 +53,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--list", action="store_true", help="list the suites and leave")
     parser.add_argument(
         "--backend",
-        choices=(SIM, KERNEL),
+        choices=BACKENDS,
         default=SIM,
-        help="sim: the simulator; kernel: suites with a `kernel` section, on Linux TCP over emulated links, in real "
-        "time and one run after the other, as root (sim)",
+        help="sim: the simulator; kernel, quic: suites with a section of that name, on Linux TCP or over QUIC on "
+        "emulated links, in real time and one run after the other, as root (sim)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
     parser.add_argument("--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own)")
@@ -83,7 +83,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="run the suites of recorded links over these in the place of their own: files, names of traces, or "
         "folders for all in them; NAME=TRACE calls it NAME",
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; kernel: 1)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; else 1)")
     executors.add_options(parser)
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
     parser.add_argument(
@@ -104,9 +104,9 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
     if args.all and args.suites:
         raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
-    if args.backend == KERNEL and args.jobs > 1:
+    if args.backend in REAL_TIME and args.jobs > 1:
         raise ConfigError(
-            f"--jobs {args.jobs}: with --backend kernel runs at once would make each other late; leave it out"
+            f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"
         )
     if not args.all and not args.suites and args.write_docs is None:
         raise ConfigError("no suite: give PAPER/NAME, PAPER or --all; --list shows them")
@@ -149,8 +149,8 @@ def _reproduce(
 ) -> tuple[list[runner.Failure], list[tuple[dict[str, Any], Path]]]:
     """Runs the suites with these policies. Returns the runs that failed, and what was written with its folders."""
     loaded = [suite.load(name, args.backend, traces) for name in names]
-    if args.backend == KERNEL:
-        kernel.program()
+    if args.backend in REAL_TIME:
+        kernel.program(args.backend)
     trained: dict[str, dict[str, policy.Policy]] = {}
     for one in loaded:
         try:
@@ -163,7 +163,7 @@ def _reproduce(
     _refuse_in_vain(args, loaded, given)
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
-    jobs = 1 if args.backend == KERNEL else args.jobs or os.cpu_count() or 1
+    jobs = 1 if args.backend in REAL_TIME else args.jobs or os.cpu_count() or 1
     executor = executors.of_options(args, executors.Processes(jobs, runner.PRELOAD))
     failures: list[runner.Failure] = []
     digests = []
@@ -187,8 +187,8 @@ def _reproduce(
                     about["traces"] = args.traces
                 if missing := sorted({name for run in of_suite for name in run.spec.get("missing", [])}):
                     about["missing"] = missing
-                if args.backend == KERNEL:
-                    about["machine"] = kernel.about(rows)
+                if args.backend in REAL_TIME:
+                    about["machine"] = kernel.about(rows, args.backend)
                 digest = tables.write_suite(folder, one, judged, rows, about)
                 page.write_page(folder, one, judged, rows, digest)
                 _write_scenario(folder, of_suite)
@@ -203,8 +203,7 @@ def _show(results: list[index.Result], out: Path, args: argparse.Namespace) -> N
     """Prints what was found, and writes the index of everything that is in the folder `out`."""
     from ccarena.terminal import print_table
 
-    backends = (SIM, KERNEL)
-    before = index.known(out, [*suite.shipped(), *dict.fromkeys(str(r.digest["suite"]) for r in results)], backends)
+    before = index.known(out, [*suite.shipped(), *dict.fromkeys(str(r.digest["suite"]) for r in results)], BACKENDS)
     ran = {result.folder for result in results}
     everything = [*(result for result in before if result.folder not in ran), *results]
     drawn = index.write_index(out, sorted(everything, key=lambda result: str(result.digest["suite"])))
@@ -262,9 +261,9 @@ def _list(as_json: bool) -> int:
     for name in suite.shipped():
         one = suite.load(name)
         full, quick = (str(runs.size(one, flag)) for flag in (False, True))
-        on_kernel = str(runs.size(suite.load(name, KERNEL))) if one.suite.kernel is not None else ""
-        rows.append([name, one.suite.paper, one.suite.title, full, quick, on_kernel])
-    head = ["suite", "paper", "title", "runs", "quick", "kernel"]
+        there = [str(runs.size(suite.load(name, each))) if suite.runs_on(one, each) else "" for each in REAL_TIME]
+        rows.append([name, one.suite.paper, one.suite.title, full, quick, *there])
+    head = ["suite", "paper", "title", "runs", "quick", *REAL_TIME]
     if as_json:
         print(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     else:

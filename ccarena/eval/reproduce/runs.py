@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import __version__, backends, traces
-from ccarena.backends import KERNEL, SIM
+from ccarena.backends import KERNEL, QUIC, REAL_TIME, SIM
 from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError, TraceError
 from ccarena.eval.reproduce import computed, kernel, measures, policy, template
@@ -23,6 +23,7 @@ __all__ = ["Run", "expand", "perform", "size", "software"]
 
 _SIMULATED = ("_core.abi3.so", "eval/metrics.py", "eval/reproduce/measures.py")
 _ON_KERNEL = ("cc_kernel_bridge/frames.py", "cc_kernel_bridge/run.py", *_SIMULATED[1:])
+_PATTERNS = {KERNEL: _ON_KERNEL, QUIC: ("quic/run.py", *_ON_KERNEL)}
 _COMPUTED = ("eval/theory/*.py", "eval/reproduce/analytic*.py")
 """The code that decides what is in a row."""
 
@@ -37,10 +38,10 @@ class Run:
     """Axis -> label."""
     seed: int
     spec: Mapping[str, Any]
-    """`document`, `window`, `windows`, `measures`, `series`, `missing` (traces), and on kernel TCP `backend`,
+    """`document`, `window`, `windows`, `measures`, `series`, `missing` (traces), and in real time `backend`,
     `kernel`, `bridge`; or `compute` and `arguments`."""
     work: float
-    """For the estimate: simulated Mbit, or seconds on kernel TCP."""
+    """For the estimate: simulated Mbit, or seconds in real time."""
 
     @property
     def title(self) -> str:
@@ -53,8 +54,8 @@ def software(computed: bool = False, backend: str = SIM) -> str:
     """Version and digest of the code that decides what is in a row, so that other code repeats its runs."""
     package = Path(__file__).parents[2]
     digest = hashlib.sha256()
-    patterns = _ON_KERNEL if backend == KERNEL else _COMPUTED if computed else _SIMULATED
-    files = kernel.program(required=False) if backend == KERNEL else []
+    patterns = _PATTERNS.get(backend, _COMPUTED if computed else _SIMULATED)
+    files = kernel.program(backend, required=False) if backend in REAL_TIME else []
     for path in [*files, *(path for pattern in patterns for path in sorted(package.glob(pattern)))]:
         digest.update(path.read_bytes())
     return f"{__version__}+{digest.hexdigest()[:12]}"
@@ -130,8 +131,8 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
             "series": seed == 1 and any(figure.kind == "over_time" for figure, _ in loaded.figures),
         }
         work = end_s * max((_rate_mbps(link) for link in document.get("links") or [{}]), default=1.0)
-        if loaded.backend == KERNEL:
-            spec |= {**backends.about(KERNEL), "bridge": suite.bridge}
+        if loaded.backend in REAL_TIME:
+            spec |= {**backends.about(loaded.backend), **({"bridge": suite.bridge} if loaded.backend == KERNEL else {})}
             work = end_s
         if missing:
             spec["missing"] = missing
@@ -186,7 +187,7 @@ def _rate_mbps(link: Any) -> float:
 def perform(run: Run) -> dict[str, Any]:
     """The run's row: `key`, `suite`, `cell`, `seed`, `run`, `flows` and, for some, `series`, `curves` or `machine`.
 
-    Raises what the backend does; for kernel TCP see `kernel.timely`.
+    Raises what the backend does; in real time see `kernel.timely`.
     """
     from ccarena.backends import simulate
     from ccarena.plain_data import plain
@@ -204,8 +205,8 @@ def perform(run: Run) -> dict[str, Any]:
         row = computed.function(spec["compute"])(**spec["arguments"])
         return {**about, "run": {}, "flows": [], **plain(row)}
     document = located(spec["document"])
-    if backend == KERNEL:
-        result, about["machine"] = kernel.timely(document, spec["bridge"])
+    if backend in REAL_TIME:
+        result, about["machine"] = kernel.timely(document, backend, spec.get("bridge", False))
     else:
         result = simulate(document)
     window = measures.Window(*spec["window"])

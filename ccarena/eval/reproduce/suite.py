@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ccarena.backends import KERNEL, SIM
+from ccarena.backends import REAL_TIME, SIM
 from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.given_traces import GivenTrace
@@ -19,7 +19,7 @@ from ccarena.eval.reproduce import computed, kernel, measures, own_traces, polic
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, parse_value
 
-__all__ = ["Figure", "Loaded", "Suite", "find", "label", "load", "shipped"]
+__all__ = ["Figure", "Loaded", "Suite", "find", "label", "load", "runs_on", "shipped"]
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _RESERVED = ("seed", "index", "flow", "uniform", "policy", "policies")
@@ -98,6 +98,8 @@ class Suite(_Model):
     figure: Figure | list[Figure] | None = None
     kernel: dict[str, Any] | None = None
     """What is other on kernel TCP; see `kernel.conditions`."""
+    quic: dict[str, Any] | None = None
+    """What is other over QUIC, likewise."""
     policies: list[Literal["hyvar", "orca", "aurora"]] = []
     """Schemes whose trained policies its scenario needs, in `policies`; ACCT's is `policy`, without a declaration."""
     bridge: bool = False
@@ -116,7 +118,7 @@ class Loaded:
     claims: Sequence[Claim]
     figures: Sequence[tuple[Figure, Measured | None]]
     backend: str = SIM
-    """Where it runs: as it is in the simulator, or with its kernel section on kernel TCP."""
+    """Where it runs: as it is in the simulator, or with its section for another backend there."""
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -128,6 +130,11 @@ class Loaded:
 def label(value: Any) -> str:
     """How a value of an axis is called in `where`, rows and tables."""
     return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)
+
+
+def runs_on(loaded: Loaded, backend: str) -> bool:
+    """Whether the suite has a section for the backend."""
+    return backend == SIM or getattr(loaded.suite, backend) is not None
 
 
 def shipped(backend: str = SIM) -> list[str]:
@@ -142,7 +149,7 @@ def shipped(backend: str = SIM) -> list[str]:
         for file in paper.iterdir()
         if file.name.endswith(".yaml")
     )
-    return names if backend == SIM else [name for name in names if load(name).suite.kernel is not None]
+    return names if backend == SIM else [name for name in names if runs_on(load(name), backend)]
 
 
 def find(words: Sequence[str], backend: str = SIM) -> list[str]:
@@ -162,7 +169,7 @@ def find(words: Sequence[str], backend: str = SIM) -> list[str]:
             of_paper = [name for name in shipped(backend) if name.startswith(word.strip("/") + "/")]
             if not of_paper:
                 there = ", ".join(shipped(backend))
-                raise ConfigError(f"{word}: none of its suites has a `kernel` section; there are {there}")
+                raise ConfigError(f"{word}: none of its suites has a `{backend}` section; there are {there}")
             found += of_paper
         else:
             by_leaf = {name.partition("/")[2]: name for name in known}
@@ -193,8 +200,8 @@ def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Seque
     data = parse_yaml(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping with `title`, `paper`, `sweep`, `scenario` and `claims`")
-    if backend == KERNEL:
-        data = kernel.conditions(data, source)
+    if backend in REAL_TIME:
+        data = kernel.conditions(data, source, backend)
     if traces:
         data = own_traces.over(data, traces, source)
     try:
@@ -213,7 +220,7 @@ def _checked(suite: Suite, name: str, source: str, backend: str) -> Loaded:
         raise ConfigError("expected one of `scenario` and `compute`")
     if suite.compute is not None:
         computed.function(suite.compute)
-        for key in ("overrides", "measures", "windows", "kernel"):
+        for key in ("overrides", "measures", "windows", "kernel", "quic"):
             if getattr(suite, key):
                 raise ConfigError(f"{key}: only a suite with a `scenario` has them, this one has `compute`")
     axes = dict(_axes(suite))

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import SIM
+from ccarena.backends import KERNEL, QUIC, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce.checks import Judged
 from ccarena.eval.reproduce.suite import Loaded
@@ -18,6 +18,7 @@ from ccarena.files import write_atomically
 from ccarena.plain_data import plain
 
 __all__ = [
+    "backend_of",
     "cell",
     "claims_markdown",
     "folder_of",
@@ -34,7 +35,7 @@ HEAD = ("claim", "paper", "measured", "holds?")
 
 
 def folder_of(out: Path, name: str, backend: str = SIM) -> Path:
-    """Where the results of the suite `PAPER/NAME` are: in the folder of that name, kernel TCP's in one within it."""
+    """Where the results of the suite `PAPER/NAME` are: in the folder of that name; another backend's in one within."""
     return out / name if backend == SIM else out / name / backend
 
 
@@ -48,7 +49,7 @@ def write_suite(
     """Writes claims.json, claims.md and rows.csv; returns what is in claims.json.
 
     `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policies` (their provenance),
-    `missing` (recorded traces, where others stood in for them), and on kernel TCP `machine` (`kernel.about`).
+    `missing` (recorded traces, where others stood in for them), and in real time `machine` (`kernel.about`).
     """
     suite = loaded.suite
     digest = {
@@ -172,7 +173,14 @@ def read_folder(folder: Path) -> dict[str, Any] | None:
 
 def name_of(digest: Mapping[str, Any]) -> str:
     """`PAPER/NAME`, and where it ran if that was not the simulator."""
-    return f"{digest['suite']} on kernel TCP" if digest.get("machine") else str(digest["suite"])
+    where = {SIM: "", KERNEL: " on kernel TCP", QUIC: " over QUIC"}[backend_of(digest)]
+    return f"{digest['suite']}{where}"
+
+
+def backend_of(digest: Mapping[str, Any]) -> str:
+    """Where a suite ran."""
+    machine = digest.get("machine")
+    return str(machine.get("backend", KERNEL)) if machine else SIM
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -83,6 +83,24 @@ struct Held<P> {
     dirty: bool,
 }
 
+impl<P: Peer> Held<P> {
+    /// Hands on what the stack has to tell; how many handshakes have ended by it.
+    fn hear(&mut self, instant: Instant, now: Time) -> usize {
+        let Self { stack, steering, peer, handshaking, .. } = self;
+        let mut ended = 0;
+        while let Some(event) = stack.poll() {
+            if matches!(event, Event::Connected | Event::ConnectionLost { .. }) {
+                ended += usize::from(std::mem::take(handshaking));
+            }
+            if matches!(event, Event::Connected) {
+                steering.begin(now);
+            }
+            peer.on_event(&mut Link { stack, steering, now, instant }, event);
+        }
+        ended
+    }
+}
+
 /// A socket and its connections.
 pub struct Host<P> {
     udp: Udp,
@@ -216,6 +234,8 @@ impl<P: Peer> Host<P> {
                     held.stack.handle_event(event);
                     held.steering.settle(now, held.stack.rtt(PathId::ZERO).map(nanoseconds));
                     held.peer.on_datagram(now, arrival.bytes.len());
+                    // At once: the stack bounds the pieces of a stream that wait to be read.
+                    *handshaking -= held.hear(instant, now);
                     held.dirty = true;
                 }
                 Some(DatagramEvent::NewConnection(incoming)) => {
@@ -301,26 +321,16 @@ impl<P: Peer> Host<P> {
     fn drive(&mut self, handle: ConnectionHandle, instant: Instant) -> bool {
         let now = self.clock.time(instant);
         let Self { udp, endpoint, connections, stuck, buffer, handshaking, .. } = self;
-        let Some(Held { stack, steering, peer, handshaking: shakes, .. }) = connections.get_mut(&handle) else {
-            return false;
-        };
-        steering.advance(now);
+        let Some(held) = connections.get_mut(&handle) else { return false };
+        held.steering.advance(now);
         let mut more = false;
-        loop {
-            while let Some(event) = stack.poll_endpoint_events() {
-                if let Some(event) = endpoint.handle_event(handle, event) {
-                    stack.handle_event(event);
-                }
+        while let Some(event) = held.stack.poll_endpoint_events() {
+            if let Some(event) = endpoint.handle_event(handle, event) {
+                held.stack.handle_event(event);
             }
-            let Some(event) = stack.poll() else { break };
-            if matches!(event, Event::Connected | Event::ConnectionLost { .. }) && std::mem::take(shakes) {
-                *handshaking -= 1;
-            }
-            if matches!(event, Event::Connected) {
-                steering.begin(now);
-            }
-            peer.on_event(&mut Link { stack, steering, now, instant }, event);
         }
+        *handshaking -= held.hear(instant, now);
+        let Held { stack, steering, peer, .. } = held;
         for turn in 0.. {
             if stuck.is_some() {
                 break;

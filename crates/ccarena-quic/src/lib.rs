@@ -5,12 +5,15 @@
 //! and a server of data, [`run`] runs a scenario over the emulator.
 
 pub mod clock;
+pub mod get;
 pub mod host;
+pub mod offer;
 pub mod pacer;
 pub mod packets;
 pub mod qlog;
 pub mod request;
 pub mod run;
+pub mod serve;
 pub mod steering;
 pub mod streams;
 pub mod tls;

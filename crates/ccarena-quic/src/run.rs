@@ -39,6 +39,8 @@ use crate::udp::Udp;
 const PORT: u16 = 4433;
 /// Whether the run is over is looked at so often.
 const LOOK_NS: u64 = 20_000_000;
+/// What waits in a socket waits in its device's queue, which takes 500 packets (ccarena-link).
+const SEND_BUFFER: usize = 256 << 10;
 /// Headers of IPv4 and UDP.
 pub const HEADER_BYTES: u32 = 28;
 
@@ -49,6 +51,7 @@ pub const HEADER_BYTES: u32 = 28;
 pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
     let request = Request::parse(&inbox.line()?)?;
     let scenario = &request.scenario;
+    ccarena_link::resources::check(scenario)?;
     let policies = Policies::default();
     let plans = plan(scenario, &policies)?;
     namespace::become_root_in_user_namespace()?;
@@ -115,7 +118,10 @@ fn started(scenario: &Scenario, plans: &[Plan], zero_ns: u64) -> serde_json::Val
 
 fn bind(network: &Network, end: End, flow: usize, port: u16, ecn: bool) -> Result<Udp, RunError> {
     let address = SocketAddr::V4(SocketAddrV4::new(end.address(flow), port));
-    network.namespace(end).run(|| Udp::bind(address, ecn))?.map_err(|source| RunError::Socket { flow, source })
+    network
+        .namespace(end)
+        .run(|| Udp::bind(address, ecn, SEND_BUFFER))?
+        .map_err(|source| RunError::Socket { flow, source })
 }
 
 /// A receiver for each flow.
@@ -135,7 +141,7 @@ fn receivers(
             acks: None,
             ..plan.settings
         };
-        let steering = Steering::of_receiver(clock, plan.settings.mtu)
+        let steering = Steering::of_receiver(clock, plan.settings.mtu, None)
             .map_err(|source| RunError::Scheme { flow: index, source })?;
         let mut config = server.clone();
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));

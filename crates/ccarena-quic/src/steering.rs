@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{
-    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Rate, SentInfo, Time, registry,
+    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Rate, SentInfo, Signal, Time, registry,
 };
 use ccarena_net::scenario::Want;
 use noq_proto::RttEstimator;
@@ -179,10 +179,10 @@ impl Steering {
     ///
     /// # Errors
     /// If there is no Reno.
-    pub fn of_receiver(clock: Clock, mtu: u16) -> Result<Self, BuildError> {
+    pub fn of_receiver(clock: Clock, mtu: u16, qlog: Option<Qlog>) -> Result<Self, BuildError> {
         let config = Config { mss: u32::from(mtu), ..Config::default() };
         let controller = registry::build("reno", &config)?;
-        Ok(Self::new(Driver { controller, decider: None, wants: Vec::new(), keeps_reports: false }, clock, mtu, None))
+        Ok(Self::new(Driver { controller, decider: None, wants: Vec::new(), keeps_reports: false }, clock, mtu, qlog))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -392,7 +392,7 @@ impl State {
             cwnd_limited: newest.offset < self.limited_until,
             recovery: self.recovery.map_or(RecoveryState::Open, |(_, state)| state),
             ecn_ce: u32::from(news.ecn),
-            advertised: None,
+            signal: Signal::None,
         });
     }
 

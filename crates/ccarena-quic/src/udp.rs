@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 
 use noq_proto::EcnCodepoint;
@@ -9,8 +10,10 @@ use noq_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 
 /// The default of 212 kB loses half of a burst on loopback.
 const RECEIVE_BUFFER: usize = 8 << 20;
-/// Enough for what a device's queue takes.
-const SEND_BUFFER: usize = 1 << 20;
+/// What waits in a socket to be sent, if nothing says otherwise.
+pub const SEND_BUFFER: usize = 1 << 20;
+/// As many full datagrams are below the 64 kB of an IP packet.
+const SEGMENTS: NonZeroUsize = NonZeroUsize::new(40).unwrap();
 /// Largest datagram that the kernel merges others into.
 const LARGEST: usize = 1 << 16;
 
@@ -46,15 +49,16 @@ pub struct Arrival<'a> {
 }
 
 impl Udp {
-    /// A socket at `address`; packets are marked as capable of ECN, and marks heard, if `ecn` is set.
+    /// A socket at `address`; packets are marked as capable of ECN, and marks heard, if `ecn` is set; at
+    /// most `send_buffer` bytes wait in it, the kernel's own included.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn bind(address: SocketAddr, ecn: bool) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, ecn: bool, send_buffer: usize) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         resize(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER);
-        resize(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, SEND_BUFFER);
+        resize(&socket, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send_buffer);
         Ok(Self { socket, state, ecn })
     }
 
@@ -66,10 +70,10 @@ impl Udp {
         self.socket.local_addr()
     }
 
-    /// Datagrams that one call may send.
+    /// Datagrams that one call may send, which fit an IP packet together.
     #[must_use]
-    pub fn most(&self) -> std::num::NonZeroUsize {
-        self.state.max_gso_segments()
+    pub fn most(&self) -> NonZeroUsize {
+        self.state.max_gso_segments().min(SEGMENTS)
     }
 
     /// Sends what the stack has written into `contents`; false if there is no room now.

@@ -121,6 +121,19 @@ impl Inbox {
         }
     }
 
+    /// Bytes that have come; none at the end of the input.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn bytes(&mut self) -> Result<Option<Vec<u8>>, InboxError> {
+        let mut bytes = Vec::new();
+        match self.read(&mut bytes) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(InboxError::Stopped) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Actions that have come.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, Decider, Dur, LearnedSpec, Policies};
+use ccarena_cc::{Config, Controller, Decider, Dur, LearnedSpec, Policies, Signal};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, Flow};
 use serde_json::{Map, Value};
@@ -110,7 +110,7 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
     let (mut controller, _) = plan.build(index, flow, policies)?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     let agents = flow.path.iter().any(|&link| scenario.links[link].agent.is_some());
-    if agents && controller.desired_rate().is_some() {
+    if agents && controller.request() != Signal::None {
         let problem = format!(
             "got {:?} over a link with an agent; expected another scheme, or a link without one: QUIC encrypts what \
              routers would have to read",
@@ -146,7 +146,8 @@ fn check(flow: &Flow, index: usize) -> Result<u16, RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ccarena_net::scenario::{AgentSpec, QuicAcks};
+    use ccarena_net::routers::RouterSpec;
+    use ccarena_net::scenario::QuicAcks;
 
     fn of(change: impl FnOnce(&mut Scenario)) -> Result<Plan, String> {
         let mut scenario = Scenario::default();
@@ -182,7 +183,7 @@ mod tests {
             |s| {
                 s.flows[0].scheme = "acct".into();
                 s.flows[0].policy = Some(ccarena_cc::PolicySpec::Constant(0.0));
-                s.links[0].agent = Some(AgentSpec::default());
+                s.links[0].agent = Some(RouterSpec::default());
             },
             "flows[0].scheme: got \"acct\" over a link with an agent",
         );
