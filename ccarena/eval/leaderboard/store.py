@@ -362,7 +362,8 @@ class Store:
             **{"trace_digest": trace.digest, "delay_ms": place.delay_ms, "buffer_packets": place.buffer_packets},
             **{"duration_s": place.duration_s, "uplink": trace.back is not None},
         }
-        own = digest(json.dumps([trace.digest, place.name, place.duration_s]).encode())
+        ways = [each for each in (trace.digest, trace.back_digest) if each]
+        own = digest(json.dumps([*ways, place.name, place.duration_s]).encode())
         return self._known(connection, "places", {"digest": own, **about})
 
     def _entrant(self, connection: Connection, entrant: Entrant) -> int:
