@@ -186,6 +186,35 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--weight": more("kernel daemon multcp", "--weight 2"),
         "--desired-mbps": more("kernel daemon acct", "--desired-mbps 5"),
     },
+    "quic serve": {
+        "--listen": more("quic serve", "--listen 127.0.0.1:5000"),
+        "--scheme": more("quic serve", "--scheme reno"),
+        "--policy": more("quic serve", "--policy policy.safetensors"),
+        "--fixed": more("quic serve", "--fixed"),
+        "--ack-every": more("quic serve", "--ack-every 10"),
+        "--qlog": more("quic serve", "--qlog elsewhere"),
+        "--param": more("quic serve", "--param hystart=0"),
+        "--requirement": more("quic serve", "--requirement 10:15"),
+        "--weight": more("quic serve", "--weight 2"),
+        "--interval-s": more("quic serve", "--interval-s 1"),
+        "--mtu": more("quic serve", "--mtu 1300"),
+    },
+    "quic get": {
+        "remote": Case("quic get 127.0.0.1:4433", "quic get 127.0.0.1:5000"),
+        "--connections": more("quic get 127.0.0.1:4433", "--connections 2"),
+        "--scheme": more("quic get 127.0.0.1:4433", "--scheme reno"),
+        "--policy": more("quic get 127.0.0.1:4433", "--policy acct"),
+        "--bytes": more("quic get 127.0.0.1:4433", "--bytes 1000"),
+        "--desired-mbps": more("quic get 127.0.0.1:4433", "--desired-mbps 5"),
+        "--change": more("quic get 127.0.0.1:4433", "--change 1:weight=2"),
+        "--duration-s": more("quic get 127.0.0.1:4433", "--duration-s 1"),
+        "--fingerprint": more("quic get 127.0.0.1:4433", "--fingerprint 00"),
+        "--param": more("quic get 127.0.0.1:4433", "--param hystart=0"),
+        "--requirement": more("quic get 127.0.0.1:4433", "--requirement 10:15"),
+        "--weight": more("quic get 127.0.0.1:4433", "--weight 2"),
+        "--interval-s": more("quic get 127.0.0.1:4433", "--interval-s 1"),
+        "--mtu": more("quic get 127.0.0.1:4433", "--mtu 1300"),
+    },
     "policy show": {
         "policy": Case("policy show absent", "policy show policy.safetensors"),
         "--json": more("policy show policy.safetensors", "--json"),
@@ -341,6 +370,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     policy = continuous("aurora", 0.1).encode()
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
     monkeypatch.setattr("ccarena.cc_kernel_bridge.command.find", lambda name: Path(name))
+    monkeypatch.setattr("ccarena.quic.command.find", lambda name: Path(name))
 
     def change() -> None:
         folder = tmp_path / str(next(made))

@@ -445,6 +445,43 @@ impl State {
         self.driver.controller.on_loss(&loss);
     }
 
+    /// Packet `number` has arrived.
+    fn on_acked(&mut self, now: Time, number: u64) {
+        let prior = self.packets.in_flight;
+        let Some(packet) = self.packets.acknowledge(number, now) else { return };
+        let news = &mut self.news;
+        news.prior_in_flight.get_or_insert(prior);
+        news.acked += packet.bytes;
+        news.acked_packets += 1;
+        if news.newest.is_none_or(|(newest, _)| number > newest) {
+            news.newest = Some((number, packet));
+        }
+        if self.tracks || self.qlog.is_some() {
+            news.numbers.push(number);
+        }
+    }
+
+    /// Packet `number` is lost.
+    fn on_lost(&mut self, number: u64) {
+        let prior = self.packets.in_flight;
+        let Some(packet) = self.packets.lose(number) else { return };
+        let news = &mut self.news;
+        news.prior_in_flight.get_or_insert(prior);
+        news.lost += packet.bytes;
+        news.lost_packets += 1;
+        if self.tracks || self.qlog.is_some() {
+            news.lost_numbers.push(number);
+        }
+    }
+
+    /// Congestion was noticed, the newest packet that tells of it having been sent at `sent`.
+    fn on_congestion(&mut self, sent: Time, persistent: bool, ecn: bool) {
+        let news = &mut self.news;
+        news.newest_lost = news.newest_lost.max(Some(sent));
+        news.persistent |= persistent;
+        news.ecn |= ecn;
+    }
+
     fn send(&mut self, now: Time, bytes: u64, number: u64) {
         let (prior, snd_nxt) = (self.packets.in_flight, self.packets.sent);
         if !self.began || !self.packets.send(number, bytes, now) {
@@ -510,21 +547,9 @@ impl StackController for Hook {
     }
 
     fn on_ack(&mut self, now: Instant, _: Instant, _: u64, number: u64, _: bool, _: &RttEstimator) {
-        let mut guard = self.0.state();
-        let state = &mut *guard;
-        let prior = state.packets.in_flight;
+        let mut state = self.0.state();
         let now = state.clock.time(now);
-        let Some(packet) = state.packets.acknowledge(number, now) else { return };
-        let news = &mut state.news;
-        news.prior_in_flight.get_or_insert(prior);
-        news.acked += packet.bytes;
-        news.acked_packets += 1;
-        if news.newest.is_none_or(|(newest, _)| number > newest) {
-            news.newest = Some((number, packet));
-        }
-        if state.tracks || state.qlog.is_some() {
-            news.numbers.push(number);
-        }
+        state.on_acked(now, number);
     }
 
     fn on_end_acks(&mut self, _: Instant, _: u64, app_limited: bool, _: Option<u64>) {
@@ -537,24 +562,11 @@ impl StackController for Hook {
     fn on_congestion_event(&mut self, _: Instant, sent: Instant, persistent: bool, ecn: bool, _: u64, _: u64) {
         let mut state = self.0.state();
         let sent = state.clock.time(sent);
-        let news = &mut state.news;
-        news.newest_lost = news.newest_lost.max(Some(sent));
-        news.persistent |= persistent;
-        news.ecn |= ecn;
+        state.on_congestion(sent, persistent, ecn);
     }
 
     fn on_packet_lost(&mut self, _: u16, number: u64, _: Instant) {
-        let mut guard = self.0.state();
-        let state = &mut *guard;
-        let prior = state.packets.in_flight;
-        let Some(packet) = state.packets.lose(number) else { return };
-        let news = &mut state.news;
-        news.prior_in_flight.get_or_insert(prior);
-        news.lost += packet.bytes;
-        news.lost_packets += 1;
-        if state.tracks || state.qlog.is_some() {
-            news.lost_numbers.push(number);
-        }
+        self.0.state().on_lost(number);
     }
 
     fn on_spurious_congestion_event(&mut self) {
@@ -590,5 +602,96 @@ impl StackController for Hook {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MTU: u16 = 1472;
+
+    fn steering(scheme: &str) -> Steering {
+        let requirement = Some(ccarena_cc::Requirement { min: Rate::from_mbps(5.0), max: Rate::from_mbps(8.0) });
+        let config = Config { mss: u32::from(MTU), requirement, ..Config::default() };
+        let controller = registry::build(scheme, &config).unwrap();
+        let decider = None;
+        let driver = Driver { controller, decider, wants: Vec::new(), keeps_reports: true };
+        Steering::new(driver, Clock::starting(), MTU, None)
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_peer_makes_the_stack_tell_the_controller_stays_usable(
+            steps in prop::collection::vec((0_u8..8, 0_u64..60, 1_u64..400_000_000), 1..120),
+        ) {
+            for scheme in registry::schemes() {
+                let steering = steering(scheme.name);
+                steering.begin(Time(1));
+                let (mut now, mut next) = (Time(1), 0);
+                for &(what, number, long) in &steps {
+                    now = Time(now.0 + long / 100 + 1);
+                    steering.advance(now);
+                    match what {
+                        0..=3 => {
+                            next += 1;
+                            steering.state().send(now, u64::from(MTU), next);
+                        }
+                        4 | 5 => {
+                            // Acknowledged once more, never sent, or twice: the stack may not filter it.
+                            (0..number).for_each(|n| steering.state().on_acked(now, next.saturating_sub(n) + n % 2));
+                            // A smoothed RTT that an absurd delay of acknowledgements has made.
+                            steering.settle(now, Some(Dur(long * number)));
+                        }
+                        6 => {
+                            steering.state().on_lost(next.saturating_sub(number));
+                            steering.state().on_congestion(Time(long), number % 7 == 0, number % 5 == 0);
+                            steering.settle(now, None);
+                        }
+                        _ => {
+                            steering.state().news.spurious = true;
+                            steering.settle(now, Some(Dur(long)));
+                        }
+                    }
+                    let (standing, totals) = (steering.standing(), steering.totals());
+                    prop_assert!(standing.window >= u64::from(MTU), "{}: {standing:?}", scheme.name);
+                    prop_assert!(standing.pacing.is_none_or(|rate| rate.0 > 0), "{}", scheme.name);
+                    prop_assert!(totals.rtt_sum.0 <= now.0 * totals.rtt_count.max(1), "an RTT is no longer than the run");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn losses_of_one_round_trip_are_one_episode() {
+        let steering = steering("reno");
+        steering.begin(Time(1));
+        (0..10).for_each(|n| steering.state().send(Time(1), u64::from(MTU), n));
+        let before = steering.standing().window;
+        for lost in [0, 2, 4] {
+            let now = Time(50_000_000 + lost);
+            steering.state().on_lost(lost);
+            steering.state().on_congestion(Time(1), false, false);
+            steering.state().on_acked(now, lost + 1);
+            steering.settle(now, Some(Dur::from_millis(50)));
+        }
+        assert_eq!(steering.standing().window, before / 2);
+        assert_eq!(steering.totals().lost_packets, 3);
+    }
+
+    #[test]
+    fn the_peers_delay_is_taken_off_an_rtt() {
+        let steering = steering("cubic");
+        steering.begin(Time(1));
+        let ms = |ms: u64| Time(ms * 1_000_000);
+        (0..2).for_each(|n| steering.state().send(ms(10), u64::from(MTU), n));
+        steering.state().on_acked(ms(30), 0);
+        steering.settle(ms(30), Some(Dur::from_millis(20)));
+        // 30 ms later, of which the peer waited for 8: the stack smooths 22.
+        steering.state().on_acked(ms(40), 1);
+        steering.settle(ms(40), Some(Dur((7 * 20_000_000 + 22_000_000) / 8)));
+        let latest = steering.standing().rtt_latest;
+        assert!(latest.0.abs_diff(22_000_000) <= 8, "{latest}");
     }
 }

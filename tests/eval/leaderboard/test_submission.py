@@ -192,7 +192,7 @@ def test_a_run_may_take_so_much_and_no_more(honest: Path, tmp_path: Path) -> Non
     claim = read(honest).claims[0]
     with pytest.raises(SubmissionError, match="of CPU; a policy has to decide faster"):
         figures_of(shipped()["acct"], replace(claim, duration_s=600.0), Limits(cpu_s=1))
-    with pytest.raises(SubmissionError, match="more than 1 MB of memory|ended with code"):
+    with pytest.raises(SubmissionError, match=r"more than 1 MB of memory|ended with code"):
         figures_of(shipped()["acct"], replace(claim, duration_s=60.0), Limits(memory_mb=1))
     figures = figures_of(flood(tmp_path), replace(claim, duration_s=1.0), Limits(cpu_s=30))
     assert figures["loss_share"] > 0.5, "it ends, and what it sends is lost"

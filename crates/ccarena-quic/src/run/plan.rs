@@ -110,10 +110,10 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
     let (mut controller, _) = plan.build(index, flow, policies)?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     let agents = flow.path.iter().any(|&link| scenario.links[link].agent.is_some());
-    if agents && controller.request() != Signal::None {
+    let request = controller.request();
+    if request != Signal::None && (agents || !matches!(request, Signal::Rate(_))) {
         let problem = format!(
-            "got {:?} over a link with an agent; expected another scheme, or a link without one: QUIC encrypts what \
-             routers would have to read",
+            "got {:?}, which routers help; expected another scheme: QUIC encrypts what they would have to read",
             flow.scheme
         );
         return Err(RunError::Unsupported { path: format!("flows[{index}].scheme"), problem });
@@ -146,7 +146,6 @@ fn check(flow: &Flow, index: usize) -> Result<u16, RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ccarena_net::routers::RouterSpec;
     use ccarena_net::scenario::QuicAcks;
 
     fn of(change: impl FnOnce(&mut Scenario)) -> Result<Plan, String> {
@@ -183,9 +182,9 @@ mod tests {
             |s| {
                 s.flows[0].scheme = "acct".into();
                 s.flows[0].policy = Some(ccarena_cc::PolicySpec::Constant(0.0));
-                s.links[0].agent = Some(RouterSpec::default());
+                s.links[0].agent = Some(Default::default());
             },
-            "flows[0].scheme: got \"acct\" over a link with an agent",
+            "flows[0].scheme: got \"acct\", which routers help",
         );
     }
 

@@ -1,0 +1,226 @@
+//! A server and clients over loopback: every scheme, wishes that change, and peers that mean harm.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that fails panics; clippy.toml exempts test functions, not helpers"
+)]
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ccarena_cc::{Dur, Time, registry};
+use ccarena_quic::get::{self, Options};
+use ccarena_quic::offer::Offer;
+use ccarena_quic::request::{Change, Request};
+use ccarena_quic::serve;
+use ccarena_quic::transport::Settings;
+use serde_json::Value;
+
+/// Lines that are written arrive as documents.
+struct Lines(Sender<Value>, Vec<u8>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1.extend_from_slice(bytes);
+        while let Some(end) = self.1.iter().position(|&b| b == b'\n') {
+            let line: Vec<u8> = self.1.drain(..=end).collect();
+            // The test may have seen enough.
+            let _ = self.0.send(serde_json::from_slice(&line).unwrap());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Server {
+    address: SocketAddr,
+    fingerprint: String,
+    told: Receiver<Value>,
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let (stop, stopped) = UnixStream::pair().unwrap();
+        let (sender, told) = channel();
+        let thread = thread::spawn(move || {
+            let options = serve::Options {
+                listen: ([127, 0, 0, 1], 0).into(),
+                offer: Offer::default(),
+                settings: Settings::default(),
+                interval: Some(Dur::from_millis(50)),
+                qlog: None,
+            };
+            serve::serve(options, &mut Lines(sender, Vec::new()), &[stopped.as_raw_fd()]).unwrap();
+        });
+        let first: Value = told.recv_timeout(Duration::from_secs(5)).unwrap();
+        let text = |name: &str| first[name].as_str().unwrap().to_owned();
+        Self {
+            address: text("listening").parse().unwrap(),
+            fingerprint: text("fingerprint"),
+            told,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    /// Gets `requests`; whether all came, and what was told of each connection at its end, in order.
+    fn get(&self, requests: Vec<Request>, change: impl FnOnce(&mut Options)) -> (bool, Vec<Value>) {
+        let mut options = Options {
+            remote: self.address,
+            requests,
+            changes: Vec::new(),
+            duration: None,
+            interval: None,
+            fingerprint: Some(self.fingerprint.clone()),
+            settings: Settings::default(),
+        };
+        change(&mut options);
+        let (sender, told) = channel();
+        let (_open, mut input) = UnixStream::pair().unwrap();
+        let fd = input.as_raw_fd();
+        let mut read = || {
+            let mut bytes = [0; 100];
+            input.read(&mut bytes).ok().filter(|&n| n > 0).map(|n| bytes[..n].to_vec())
+        };
+        let complete = get::get(options, &mut read, &mut Lines(sender, Vec::new()), (fd, -1)).unwrap();
+        let mut ended: Vec<Value> = told.iter().filter(|line| line["closed"] == true).collect();
+        ended.sort_by_key(|line| line["connection"].as_u64());
+        (complete, ended)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn bytes(bytes: u64) -> Request {
+    Request { bytes: Some(bytes), ..Request::default() }
+}
+
+#[test]
+fn every_scheme_sends_what_is_asked_for() {
+    let server = Server::start();
+    let own = registry::schemes().iter().filter(|s| !s.learned);
+    let requests: Vec<Request> = own
+        .map(|s| Request { scheme: Some(s.name.into()), requirement: Some([10.0, 15.0]), ..bytes(100_000) })
+        .collect();
+    let count = requests.len();
+    let (complete, ended) = server.get(requests, |_| {});
+    assert!(complete && ended.len() == count, "{ended:?}");
+    assert!(ended.iter().all(|line| line["received_bytes"] == 100_000 && line["error"].is_null()), "{ended:?}");
+}
+
+#[test]
+fn a_wish_that_cannot_be_had_ends_its_own_connection_alone() {
+    let server = Server::start();
+    let scheme = |name: &str| Request { scheme: Some(name.into()), ..bytes(300_000) };
+    let policy = Request { policy: Some("nobody's".into()), ..bytes(300_000) };
+    let (complete, ended) = server.get(vec![scheme("cubik"), scheme("cubic"), policy], |_| {});
+    assert!(!complete);
+    let error = |at: usize| ended[at]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(error(0).contains("did you mean \"cubic\"?"), "{ended:?}");
+    assert!(error(2).contains("policy: got \"nobody's\""), "{ended:?}");
+    assert_eq!((error(1), &ended[1]["received_bytes"]), (String::new(), &Value::from(300_000)));
+}
+
+#[test]
+fn a_server_with_another_key_is_refused() {
+    let server = Server::start();
+    let (complete, ended) = server.get(vec![bytes(1000)], |options| options.fingerprint = Some("00".repeat(32)));
+    assert!(!complete && ended[0]["received_bytes"] == 0, "{ended:?}");
+}
+
+#[test]
+fn what_a_connection_wants_changes_while_it_runs() {
+    let server = Server::start();
+    let hercules =
+        |min, max| Request { scheme: Some("hercules".into()), requirement: Some([min, max]), ..Request::default() };
+    let change = Change { requirement: Some([20.0, 30.0]), ..Change::default() };
+    let (complete, ended) = server.get(vec![hercules(2.0, 3.0), hercules(2.0, 3.0)], |options| {
+        options.changes = vec![(Time::from_secs_f64(0.7), Some(1), change)];
+        options.duration = Some(Dur::from_millis(2200));
+    });
+    assert!(complete, "{ended:?}");
+    let received = |at: usize| ended[at]["received_bytes"].as_u64().unwrap();
+    assert!(received(1) > 2 * received(0), "{ended:?}");
+    let lines: Vec<Value> = server.told.try_iter().collect();
+    assert!(lines.iter().any(|l| l["scheme"] == "hercules" && l["pacing_mbps"].is_number()), "{lines:?}");
+}
+
+/// A datagram that a client of ours begins with.
+fn initial() -> Vec<u8> {
+    let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let remote = listener.local_addr().unwrap();
+    let (_open, stop) = UnixStream::pair().unwrap();
+    let client = thread::spawn(move || {
+        let options = Options {
+            remote,
+            requests: vec![bytes(1)],
+            changes: Vec::new(),
+            duration: Some(Dur::from_millis(50)),
+            interval: None,
+            fingerprint: None,
+            settings: Settings::default(),
+        };
+        get::get(options, &mut || None, &mut io::sink(), (-1, stop.as_raw_fd())).unwrap()
+    });
+    let mut datagram = vec![0; 2000];
+    let length = listener.recv(&mut datagram).unwrap();
+    datagram.truncate(length);
+    client.join().unwrap();
+    datagram
+}
+
+#[test]
+fn floods_and_malformed_handshakes_do_not_keep_others_from_being_served() {
+    let server = Server::start();
+    let (initial, remote) = (initial(), server.address);
+    let (stop, stopped) = channel::<()>();
+    let hostile = thread::spawn(move || {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut count = 0_u64;
+        while stopped.try_recv().is_err() {
+            let mut datagram = initial.clone();
+            let at = usize::try_from(count * 7919 % 1200).unwrap();
+            match count % 5 {
+                // Bits flipped where the handshake is encrypted, and in the header.
+                0 => datagram[at] ^= 1 << (count % 8),
+                // Cut off.
+                1 => datagram.truncate(at),
+                // A new connection each time.
+                2 => datagram[6..14].copy_from_slice(&count.to_le_bytes()),
+                // Another version.
+                3 => datagram[1..5].copy_from_slice(&u32::try_from(count).unwrap().to_be_bytes()),
+                // Nothing at all.
+                _ => datagram.iter_mut().for_each(|byte| *byte = byte.wrapping_mul(31).wrapping_add(count as u8)),
+            }
+            // A full buffer is what a flood is for.
+            let _ = socket.send_to(&datagram, remote);
+            count += 1;
+            if count.is_multiple_of(50) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        count
+    });
+    let (complete, ended) = server.get((0..4).map(|_| bytes(500_000)).collect(), |_| {});
+    stop.send(()).unwrap();
+    assert!(hostile.join().unwrap() > 100);
+    assert!(complete, "{ended:?}");
+}
