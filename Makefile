@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies reproduction \
-  reproduction-kernel properties test-cluster wheel fuzz site clean can-build FORCE
+.PHONY: help prerequisites setup train test test-oldest test-cluster check bench soak measurements format docs policies \
+  leaderboard reproduction reproduction-kernel properties wheel fuzz site clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -100,6 +100,11 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
 	done
 	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct hyvar=runs/shipped-hyvar
+
+leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
+	$(BIN)/ccarena leaderboard run $(ARGS)
+	$(BIN)/python -m ccarena.eval.leaderboard.docs runs/leaderboard/results.db docs/leaderboard.md
+	$(BIN)/ccarena leaderboard page runs/leaderboard/site
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
 	for config in acct-wired hyvar orca aurora; do \

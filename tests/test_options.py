@@ -124,6 +124,8 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--meeting-seeds": more("leaderboard run", "--meeting-seeds 0"),
         "--backend": more("leaderboard run", "--backend kernel"),
         "--threads": more("leaderboard run", "--threads 1"),
+        "--executor": more("leaderboard run", "--executor ray"),
+        "--ray-address": more("leaderboard run --executor ray", "--ray-address head:6379"),
     },
     "leaderboard rank": {
         "--store": more(RANKED, "--store absent.db", whole=True),
@@ -141,6 +143,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     },
     "leaderboard export": {
         "out": Case(f"{EXPORTED} a.csv", f"{EXPORTED} b.csv", whole=True),
+        "--means": more(f"{EXPORTED} a.csv", "--means", whole=True),
         "--store": Case(f"{EXPORTED} a.csv", f"{EXPORTED} a.csv --store absent.db", whole=True),
     },
     "leaderboard import": {
@@ -323,6 +326,8 @@ REFUSED: dict[str, str] = {
     "reproduce hercules/capacity --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
     "eval --scenario scenario.yaml --link-sets slides": "--link-sets has no effect beside --scenario",
     "eval --scenario scenario.yaml --schemes reno": "--schemes has no effect beside --scenario",
+    "leaderboard run --ray-address head:6379": "--ray-address has no effect without --executor ray",
+    "leaderboard run --executor ray --threads 2": "--threads has no effect beside --executor ray",
     "leaderboard run --backend kernel --meeting-seeds 3": "--meeting-seeds has no effect with --backend kernel",
     "compete reno cubic --pairs": "--pairs has no effect without --traces",
     "fidelity CASES.json --repeats 3": "--repeats has no effect without --live",
