@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ TARGETS = {
     "c": "integers, as C without a library: for QUIC stacks, kernels and small machines",
     "kernel": "integers, as the image that `ccarena kernel load` takes, on machines without Python too",
     "onnx": "float32, as an ONNX model: raw observations in, logits or the action out",
+    "quic": "the artifact itself, checked in QUIC's datapath: for `ccarena quic serve --policy`",
 }
 
 
@@ -60,6 +62,9 @@ def run(args: argparse.Namespace) -> int:
         return _tell_costs(args, written, parity(file, args.decisions, duration_s=args.duration_s))
     from ccarena.eval.parity.observations import record
 
+    if args.to == "quic":
+        refuse(args, ("duration_s",), "with --to quic, which changes nothing that whole runs measure")
+        return _to_quic(file, folder / f"{name}.safetensors", args)
     written = c_source.write(policy, record(policy, c_source.VECTORS).rows, folder, name)
     return _tell_costs(args, written, parity(file, args.decisions, duration_s=args.duration_s))
 
@@ -91,6 +96,22 @@ def _tell_costs(args: argparse.Namespace, written: list[Path], figures: dict[str
     return _tell(args.json, told)
 
 
+def _to_quic(file: Path, path: Path, args: argparse.Namespace) -> int:
+    """Copies the artifact if QUIC's datapath decides as the simulator does."""
+    from ccarena.errors import MachineError
+    from ccarena.eval.parity.command import parity
+
+    figures = parity(file, args.decisions, link_sets=[])
+    home = next((home for home in figures["homes"] if home["home"] == "quic"), None)
+    if home is None:
+        raise MachineError(figures["missing"]["quic"])
+    if not (problems := [problem for problem in figures["problems"] if problem.startswith("quic ")]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, path)
+    told = {"files": _sizes([] if problems else [path]), "agreement": home["agreement"]}
+    return _tell(args.json, {**told, "decisions": figures["decisions"], "problems": problems})
+
+
 def _sizes(files: list[Path]) -> dict[str, int]:
     return {str(path): path.stat().st_size for path in files}
 
@@ -103,6 +124,7 @@ def _tell(as_json: bool, told: dict[str, Any]) -> int:
         print(f"{path}: {size:,} bytes")
     if "agreement" in told:
         print(f"the same action in {100 * told['agreement']:.2f} % of {told['decisions']} recorded decisions")
+    if "scenarios" in told:
         runs = told["scenarios"]
         print(
             f"return lost over {runs['scenarios']} whole runs: {100 * runs['lost']:.3f} %"

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: QUIC is not tested (run make)")
 
 import ccarena
+from ccarena import backends
 from ccarena.errors import PolicyError, ScenarioError
 from ccarena.quic.run import run_scenario
 
@@ -65,3 +66,26 @@ def test_what_quic_does_not_do_is_refused() -> None:
 def test_the_package_runs_scenarios_over_it() -> None:
     results = ccarena.run(scenario({"scheme": "cubic"}), backend="quic")
     assert results.runs[0].backend == "quic" and results.runs[0].valid
+
+
+THROUGHPUT_REL, DELAY_REL, DELAY_MS = 0.05, 0.15, 5.0
+"""How far the simulator may be from the endpoint, as from kernel TCP (docs/fidelity.md)."""
+
+
+@pytest.mark.parametrize("scheme", ["cubic", "bbr", "vegas"])
+def test_the_simulators_acknowledgements_are_the_endpoints(scheme: str) -> None:
+    # Of a packet of 1500 bytes the stack leaves about 1435 for data.
+    flow = {"scheme": scheme, "ack_policy": {"type": "quic"}, "mss_bytes": 1435, "header_bytes": 65}
+    document = {**scenario(flow, seconds=6.0), "record": {"packets": True}}
+    real, late_ms = backends.timely(lambda: run_scenario(document))
+    if real is None:
+        pytest.skip(f"SKIPPED, QUIC is not compared: the emulator was late by {late_ms} ms, the machine is too busy")
+    simulated = backends.simulate(document)
+    goodput = [result["flows"][0]["delivered_bytes"] for result in (real, simulated)]
+    assert goodput[1] == pytest.approx(goodput[0], rel=THROUGHPUT_REL)
+    delays_ms = []
+    for result in (real, simulated):
+        log = result["links"][0]["log"]
+        waited_ns = log["departure_ns"].astype(float) - log["arrival_ns"] - log["serialisation_ns"]
+        delays_ms.append(float(np.mean(waited_ns)) / 1e6)
+    assert delays_ms[1] == pytest.approx(delays_ms[0], rel=DELAY_REL, abs=DELAY_MS)

@@ -9,12 +9,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ccarena import programs
 from ccarena.cli import main
+from ccarena.errors import PolicyError
 from ccarena.quic import command
+from ccarena.quic.decide import decide
 from ccarena.quic.run import PROGRAM
+from ccarena.run_folder import find_policy
 
 
 @pytest.fixture
@@ -68,3 +72,15 @@ def test_a_policy_sends_data_and_leaves_a_log(server: str, tmp_path: Path) -> No
     assert names >= {"transport:packet_sent", "transport:packet_received", "recovery:metrics_updated"}
     sent = sum(r["data"]["raw"]["length"] for r in records[1:] if r["name"] == "transport:packet_sent")
     assert sent > 200_000
+
+
+def test_an_artifact_is_checked_where_it_will_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "acct", "--to", "quic", "--out", str(tmp_path), "--decisions", "64", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    [file] = told["files"]
+    assert told["agreement"] == 1 and Path(file).read_bytes() == find_policy("acct").read_bytes()
+
+
+def test_what_is_no_artifact_is_refused_there() -> None:
+    with pytest.raises(PolicyError, match="QUIC does not run this policy"):
+        decide(b"nonsense", np.zeros((1, 1, 4), np.float32), np.ones((1, 1), np.bool_))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ccarena import _core, backends
-from ccarena.backends import KERNEL, SIM
+from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
 from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
@@ -59,9 +59,9 @@ class Board:
             if not least <= value <= 10_000:
                 raise ConfigError(f"--{name} {value}: expected {least} to 10000")
         backends.about(self.backend)
-        if self.backend == KERNEL:  # one flow at a time: pairs are of the simulator
+        if self.backend in REAL_TIME:  # one flow at a time: pairs are of the simulator
             runnable = [entrant for entrant in entrants if not entrant.computed]
-            return cells_of(where, runnable, self.seeds, KERNEL)
+            return cells_of(where, runnable, self.seeds, self.backend)
         return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), self.meeting_seeds)
 
 

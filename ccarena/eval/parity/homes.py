@@ -17,6 +17,7 @@ from ccarena.policies.artifact import Artifact
 from ccarena.policies.bpf_home import BpfHome
 from ccarena.policies.c_home import CHome
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.quic.decide import decide
 
 __all__ = ["AGREEMENT", "HOMES", "REFERENCE", "Home", "agreement", "compare"]
 
@@ -40,6 +41,13 @@ class Maker(NamedTuple):
     """Observations `[N, length]` in the form that the home gets them in; this is not timed."""
     spent_ns: Callable[[], int] | None = None
     """ns that the last `decide` took, of a home that times itself."""
+
+
+class Elsewhere(NamedTuple):
+    """A home in a program of its own, which times itself."""
+
+    replay: Callable[[], tuple[NDArray[Any], float]]
+    """Actions `[N]` and ns per decision."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +98,18 @@ def _bpf(policy: Artifact, _: Recording) -> Maker:
     return Maker(home, integer.state, np.int32, integer.raw, lambda: home.spent_ns)
 
 
-HOMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker]]] = {
+def _quic(policy: Artifact, recording: Recording) -> Elsewhere:
+    return Elsewhere(lambda: decide(policy.encode(), recording.observations, recording.starts))
+
+
+HOMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker | Elsewhere]]] = {
     "rust": ("Rust, float32: simulator and kernel bridge", False, _rust),
     "python": ("NumPy, float32: the reference of the graph", False, _python),
     "numpy-integer": ("NumPy, integers: the reference of the integer form", True, _numpy_integer),
     "rust-integer": ("Rust, integers: simulator with {integer: FILE}", True, _rust_integer),
     "c": ("C, integers: the exported files, compiled here", True, _c),
     "bpf": ("BPF, integers: a test run in this kernel", True, _bpf),
+    "quic": ("Rust, float32: QUIC's datapath, one decision after the other", False, _quic),
 }
 """By name: what it is, whether it computes in integers (and answers with outputs), and how to make it."""
 REFERENCE = "rust"
@@ -110,11 +123,10 @@ def compare(policy: Artifact, recording: Recording) -> tuple[list[Home], dict[st
     bits: NDArray[Any] | None = None
     for name, (what, integer, make) in HOMES.items():
         try:
-            home = make(policy, recording)
+            answers, ns = _replay(make(policy, recording), recording)
         except CcarenaError as error:
             missing[name] = str(error)
             continue
-        answers, ns = _replay(home, recording)
         actions, same = answers, None
         if integer:
             actions = IntegerPolicy.of(policy).actions(answers)
@@ -133,8 +145,10 @@ def agreement(policy: Artifact, expected: NDArray[Any], actions: NDArray[Any]) -
     return float(np.mean(np.abs(expected - actions) <= TOLERANCE * (high - low)))
 
 
-def _replay(home: Maker, recording: Recording) -> tuple[NDArray[Any], float]:
+def _replay(home: Maker | Elsewhere, recording: Recording) -> tuple[NDArray[Any], float]:
     """Answers to all observations in their order, and ns per decision."""
+    if isinstance(home, Elsewhere):
+        return home.replay()
     x, starts = recording.observations, recording.starts
     if not home.state_len:  # the order does not matter: one batch
         x, starts = recording.rows[None], starts.reshape(1, -1)

@@ -5,6 +5,7 @@
 //! and a server of data, [`run`] runs a scenario over the emulator.
 
 pub mod clock;
+pub mod decide;
 pub mod get;
 pub mod host;
 pub mod offer;

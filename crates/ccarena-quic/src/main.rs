@@ -13,12 +13,13 @@ use ccarena_quic::offer::Offer;
 use ccarena_quic::request::{Change, Range, Request};
 use ccarena_quic::run::{self, RunError};
 use ccarena_quic::transport::{Acks, LARGEST_MTU, SMALLEST_MTU, Settings};
-use ccarena_quic::{get, serve};
+use ccarena_quic::{decide, get, serve};
 
 const USAGE: &str = "\
 QUIC under ccarena's congestion controls.
 
 usage: ccarena-quic run
+       ccarena-quic decide POLICY_FILE
        ccarena-quic serve [--listen ADDRESS:PORT] [--policy NAME=FILE]... [--scheme NAME | --default-policy NAME]
                           [--param NAME=VALUE]... [--requirement MIN:MAX] [--weight W] [--fixed]
                           [--ack-every N] [--mtu BYTES] [--interval S] [--qlog DIR]
@@ -29,6 +30,7 @@ usage: ccarena-quic run
 
 run      runs a scenario over the emulator: request on standard input, frames on standard output; the end of the
          input ends the run
+decide   lets a policy decide on recorded observations, which come on standard input
 serve    sends data to clients, each with the congestion control that it asks for, until SIGINT or SIGTERM; prints
          where it listens and its key's fingerprint, and with --interval a line of JSON per connection and interval
 get      gets data over several connections, each with its own scheme, requirement or weight: an option that is given
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["run"] => return run_scenario(),
+        ["decide", file] => decide_recorded(file),
         ["serve", options @ ..] => serve_data(options),
         ["get", remote, options @ ..] if !remote.starts_with("--") => get_data(remote, options),
         ["--help" | "-h" | "help"] => {
@@ -74,6 +77,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn decide_recorded(file: &str) -> Done {
+    let (mut input, mut out) = (io::stdin().lock(), io::stdout().lock());
+    decide::decide(file, &mut input, &mut out).map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_scenario() -> ExitCode {

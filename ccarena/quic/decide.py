@@ -1,0 +1,38 @@
+"""A policy inside QUIC's datapath, on recorded observations: a client of `ccarena-quic decide`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.errors import PolicyError
+from ccarena.programs import find
+from ccarena.quic.run import PROGRAM
+
+__all__ = ["decide"]
+
+LIMIT_S = 300.0
+
+
+def decide(artifact: bytes, observations: NDArray[np.float32], starts: NDArray[np.bool_]) -> tuple[NDArray[Any], float]:
+    """Actions `[N]` for raw observations `[decisions, flows, length]`, row by row, and ns per decision.
+
+    Where `starts[decision, flow]`, the policy remembers nothing. Raises PolicyError if the program refuses the artifact
+    and MachineError if it is not there.
+    """
+    head = json.dumps({"decisions": observations.shape[0], "flows": observations.shape[1]}).encode() + b"\n"
+    recording = head + starts.astype(np.uint8).tobytes() + observations.astype("<f4").tobytes()
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+        file.write(artifact)
+        file.flush()
+        program = [str(find(PROGRAM)), "decide", file.name]
+        done = subprocess.run(program, input=recording, capture_output=True, timeout=LIMIT_S)
+    if done.returncode:
+        raise PolicyError(f"QUIC does not run this policy: {done.stderr.decode(errors='replace').strip()}")
+    told, _, actions = done.stdout.partition(b"\n")
+    return np.frombuffer(actions, "<f4"), float(json.loads(told)["ns_per_decision"])
