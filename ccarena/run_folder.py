@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError, PolicyError, did_you_mean
+from ccarena.remote_folder import shown
 
 __all__ = [
     "BEST",
@@ -78,7 +79,7 @@ def find_policy(name: str) -> Path:
 
 def resume_command(run: Path) -> str:
     """What goes on with the training in the folder `run`, whenever and however it ended, as a line for a shell."""
-    return shlex.join(["ccarena", "train", "--out", str(run), "--resume"])
+    return shlex.join(["ccarena", "train", "--out", shown(run), "--resume"])
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:

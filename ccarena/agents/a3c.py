@@ -69,18 +69,114 @@ class Update:
     """Of the rollout that it came from."""
 
 
+@dataclass
+class Rollout:
+    """What a worker has seen: T decisions in each of N worlds, and what their gradient depends on."""
+
+    observations: FloatArray
+    """`[T, N, size]`."""
+    actions: NDArray[Any]
+    """`[T, N, ...]`."""
+    rewards: FloatArray
+    """`[T, N]`, as the environment gives them."""
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    following: FloatArray
+    """`[N, size]`: the observations after the last decision."""
+    finals: list[tuple[int, NDArray[np.intp], FloatArray]]
+    """Observations in which episodes were truncated, as (step, worlds, `[k, size]`)."""
+    stats: Stats
+
+
+class Differentiator:
+    """Turns rollouts into gradients, with a copy of the weights of its own on the configured device."""
+
+    def __init__(self, context: Context, config: A3CConfig, device: str) -> None:
+        self._config = config
+        self.device = torch.device(device)
+        self.network = ActorCritic(context).to(self.device)
+        self._weights, self._gradient = bind_flat(self.network)
+        self._actor_size = self.network.actor_size
+
+    def load(self, weights: FloatArray) -> None:
+        """Takes the flat `weights`."""
+        with torch.no_grad():
+            self._weights.copy_(torch.from_numpy(np.array(weights)))
+
+    def update(self, rollout: Rollout, entropy_weight: float) -> Update:
+        """The gradient of the rollout's loss at the weights that were loaded last."""
+        stats = {**rollout.stats, **self._differentiate(rollout, entropy_weight)}
+        return Update(self._gradient.cpu().numpy().copy(), stats)
+
+    def _differentiate(self, rollout: Rollout, entropy_weight: float) -> Stats:
+        """Puts the gradient of the rollout's loss into `_gradient`."""
+        worlds = rollout.rewards.shape[1]
+        tail = np.concatenate([rollout.following, *(final for _, _, final in rollout.finals)])
+        with torch.inference_mode():
+            tail_values = self.network.value(torch.from_numpy(tail).to(self.device)).cpu().numpy()
+        final_values = np.zeros_like(rollout.rewards)
+        start = worlds
+        for t, cut, _ in rollout.finals:
+            final_values[t, cut] = tail_values[start : start + len(cut)]
+            start += len(cut)
+        returns = torch.from_numpy(
+            n_step_returns(
+                self._learned_rewards(rollout.rewards),
+                rollout.terminated,
+                rollout.truncated,
+                final_values,
+                tail_values[:worlds],
+                self._config.gamma,
+            )
+        )
+        returns = returns.flatten().to(self.device)
+        actions = torch.from_numpy(rollout.actions).flatten(0, 1).to(self.device)
+        observations = torch.from_numpy(rollout.observations).flatten(0, 1).to(self.device)
+
+        self._gradient.zero_()
+        answer, values = self.network(observations)
+        log_probability, entropy = self.network.actions.evaluate(answer, actions)
+        advantage = returns - values.detach()
+        policy_loss = -(log_probability * advantage).mean()
+        value_loss = 0.5 * (returns - values).square().mean()
+        # Actor and critic share no weights, so the sum needs no balance between the two.
+        (policy_loss - entropy_weight * entropy + value_loss).backward()
+        for part in (self._gradient[: self._actor_size], self._gradient[self._actor_size :]):
+            if self._config.max_grad_norm is not None:
+                part.mul_(torch.clamp(self._config.max_grad_norm / (part.norm() + 1e-6), max=1.0))
+
+        count = float(rollout.rewards.size)
+        return {
+            "entropy": float(entropy.detach()) * count,
+            "policy_loss": float(policy_loss.detach()) * count,
+            "value_loss": float(value_loss.detach()) * count,
+        }
+
+    def _learned_rewards(self, given: FloatArray) -> FloatArray:
+        """Rewards as they are learned from: floored, then scaled."""
+        floor = self._config.reward_floor
+        rewards = given if floor is None else np.maximum(given, np.float32(floor))
+        return rewards * np.float32(self._config.reward_scale)
+
+
 class Worker:
-    """Collects rollouts of `rollout_length` decisions in each of its worlds and computes their gradients."""
+    """Collects rollouts of `rollout_length` decisions in each of its worlds and computes their gradients.
+
+    `device` is where its network lives: the configured one if None.
+    """
 
     def __init__(
-        self, envs: gym.vector.VectorEnv, context: Context, config: A3CConfig, env_seed: int, sampling_seed: int
+        self,
+        envs: gym.vector.VectorEnv,
+        context: Context,
+        config: A3CConfig,
+        env_seed: int,
+        sampling_seed: int,
+        device: str | None = None,
     ) -> None:
         self._envs = envs
-        self._config = config
-        self._device = torch.device(context.config.device)
-        self._network = ActorCritic(context).to(self._device)
-        self._weights, self._gradient = bind_flat(self._network)
-        self._actor_size = self._network.actor_size
+        self._differentiator = Differentiator(context, config, device or context.config.device)
+        self._network, self._device = self._differentiator.network, self._differentiator.device
         self._rng = np.random.Generator(np.random.PCG64(sampling_seed))
         self._sums = ReportSums(context.spec, context.config.progress)
 
@@ -98,14 +194,11 @@ class Worker:
 
     def run(self, weights: FloatArray, entropy_weight: float) -> Update:
         """One rollout with `weights` and its gradient at the same weights."""
-        with torch.no_grad():
-            self._weights.copy_(torch.from_numpy(weights))
-        finals, stats = self._collect()
-        stats.update(self._differentiate(finals, entropy_weight))
-        return Update(self._gradient.cpu().numpy().copy(), stats)
+        return self._differentiator.update(self.collect(weights), entropy_weight)
 
-    def _collect(self) -> tuple[list[tuple[int, NDArray[np.intp], FloatArray]], Stats]:
-        """Fills the buffers. Returns the observations in which episodes were truncated, as (step, worlds, [k, ...])."""
+    def collect(self, weights: FloatArray) -> Rollout:
+        """One rollout with `weights`, in buffers that the next one overwrites."""
+        self._differentiator.load(weights)
         finals: list[tuple[int, NDArray[np.intp], FloatArray]] = []
         episodes = return_sum = length_sum = 0.0
         has_reports = False
@@ -144,57 +237,9 @@ class Worker:
         }
         if has_reports:
             stats |= self._sums(self._reports.reshape(-1, self._reports.shape[-1]))
-        return finals, stats
-
-    def _differentiate(self, finals: list[tuple[int, NDArray[np.intp], FloatArray]], entropy_weight: float) -> Stats:
-        """Puts the gradient of the rollout's loss into `_gradient`."""
-        worlds = self._rewards.shape[1]
-        tail = np.concatenate([np.asarray(self._observation, dtype=np.float32), *(final for _, _, final in finals)])
-        with torch.inference_mode():
-            tail_values = self._network.value(torch.from_numpy(tail).to(self._device)).cpu().numpy()
-        final_values = np.zeros_like(self._rewards)
-        start = worlds
-        for t, cut, _ in finals:
-            final_values[t, cut] = tail_values[start : start + len(cut)]
-            start += len(cut)
-        returns = torch.from_numpy(
-            n_step_returns(
-                self._learned_rewards(),
-                self._terminated,
-                self._truncated,
-                final_values,
-                tail_values[:worlds],
-                self._config.gamma,
-            )
-        )
-        returns = returns.flatten().to(self._device)
-        actions = torch.from_numpy(self._actions).flatten(0, 1).to(self._device)
-        observations = torch.from_numpy(self._observations).flatten(0, 1).to(self._device)
-
-        self._gradient.zero_()
-        answer, values = self._network(observations)
-        log_probability, entropy = self._network.actions.evaluate(answer, actions)
-        advantage = returns - values.detach()
-        policy_loss = -(log_probability * advantage).mean()
-        value_loss = 0.5 * (returns - values).square().mean()
-        # Actor and critic share no weights, so the sum needs no balance between the two.
-        (policy_loss - entropy_weight * entropy + value_loss).backward()
-        for part in (self._gradient[: self._actor_size], self._gradient[self._actor_size :]):
-            if self._config.max_grad_norm is not None:
-                part.mul_(torch.clamp(self._config.max_grad_norm / (part.norm() + 1e-6), max=1.0))
-
-        count = float(self._rewards.size)
-        return {
-            "entropy": float(entropy.detach()) * count,
-            "policy_loss": float(policy_loss.detach()) * count,
-            "value_loss": float(value_loss.detach()) * count,
-        }
-
-    def _learned_rewards(self) -> FloatArray:
-        """Rewards as they are learned from: floored, then scaled."""
-        floor = self._config.reward_floor
-        rewards = self._rewards if floor is None else np.maximum(self._rewards, np.float32(floor))
-        return rewards * np.float32(self._config.reward_scale)
+        following = np.array(self._observation, dtype=np.float32)
+        kept = (self._observations, self._actions, self._rewards, self._terminated, self._truncated)
+        return Rollout(*kept, following, finals, stats)
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """Everything that the next `run` depends on besides its arguments, as arrays and as JSON."""

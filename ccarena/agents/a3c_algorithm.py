@@ -19,6 +19,9 @@ class Executor(Protocol):
     def step(self) -> Update | None:
         """Applies one more gradient; None if none has come for a while."""
 
+    def figures(self) -> dict[str, float]:
+        """For the learning curve: how the workers are."""
+
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """What `restore` needs, as arrays and as JSON."""
 
@@ -38,6 +41,7 @@ class A3C:
         self._context, self._config = context, config
         self._learner = Learner(context, config)
         self._executor: Executor | None = None
+        self._generation = 0
 
     @property
     def decisions(self) -> int:
@@ -50,7 +54,8 @@ class A3C:
         while run.rest():
             update = executor.step()
             if update is not None:
-                run.record(update.stats, updates=self._learner.updates, entropy_weight=self._learner.entropy_weight)
+                now = {"entropy_weight": self._learner.entropy_weight, **executor.figures()}
+                run.record(update.stats, updates=self._learner.updates, **now)
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Of the learner and of its executor."""
@@ -61,12 +66,19 @@ class A3C:
         return arrays, {"learner": rest, "executor": executor_rest}
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`; workers follow when they are started."""
+        """Back to a `state()`; workers follow when they are started.
+
+        Workers of another executor, or another number of them, go on with the weights on fresh episodes.
+        """
         self._learner.restore(_part(arrays, "learner"), rest["learner"])
         if self._learner.done:
             return
-        # Ray's workers draw fresh episodes by the number of updates so far: they start after it is known.
-        self._start().restore(_part(arrays, "executor"), rest["executor"])
+        # Workers draw fresh episodes by the number of updates so far: they start after it is known.
+        same = len(rest["executor"].get("workers", ())) == self._config.workers
+        if same and self._context.config.executor == "local":
+            self._start().restore(_part(arrays, "executor"), rest["executor"])
+        else:
+            self._generation = self._learner.updates
 
     def policy(self) -> torch.nn.Module:
         """The actor with the shared weights."""
@@ -97,7 +109,7 @@ class A3C:
                 self._context.make_envs(rows, threads // side_by_side),
                 self._context,
                 self._config,
-                *seeds(self._context.config.seed, index),
+                *seeds(self._context.config.seed, index, self._generation),
             )
             for index in range(count)
         ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.remote_folder import is_url, opened
 from ccarena.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def train(
     Arguments:
         config: the name of a shipped configuration (acct, hyvar, ...), a YAML file, a mapping, or a loaded one.
         overrides: values by dotted key, such as `{"total_decisions": 100_000, "env.link.rate_mbps": [5, 50]}`.
-        out: folder of the run; `runs/NAME` if None, with a number where that holds a run.
+        out: folder of the run, or a URL that fsspec knows, such as `s3://bucket/run` (docs/cluster.md); `runs/NAME` if
+            None, with a number where that holds a run.
         resume: go on with the run in `out` (the newest `runs/NAME` if None), by its own configuration and `overrides`.
 
     Progress goes to stderr, the verdict to stdout. SIGINT and SIGTERM end it with a checkpoint. Raises ConfigError,
@@ -63,6 +65,10 @@ def train(
     resumed; TrainingError if learning breaks down; MissingDependencyError without PyTorch.
     """
     changes = {**(overrides or {}), **({} if out is None else {"out": os.fspath(out)})}
+    given = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
+    if given.out is not None and is_url(given.out):
+        with opened(given.out, resume) as here:
+            return train(config, changes, out=here, resume=resume)
     chosen = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
     if resume:
         chosen = resumed(chosen, changes)

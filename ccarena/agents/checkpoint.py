@@ -2,7 +2,7 @@
 
 A new checkpoint is written beside the last one, read back and compared, and only then takes its place, so that a
 training which is killed at any moment, or runs out of disk, leaves a usable one. A digest of the content finds damage
-that the format does not notice; the previous checkpoint then stands in.
+that the format does not notice; the previous checkpoint then stands in, and a damaged one never takes its place.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 
 FORMAT = "2"
 NAME, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+OLDER = "checkpoints"
+"""Folder of those before the previous one, if some are kept, by the number of their decisions."""
+
+_whole: dict[Path, tuple[int, int]] = {}
+"""Files that this process has written and read back, with what tells another file of that name from them."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,11 @@ def exists(directory: Path) -> bool:
     return any((directory / name).exists() for name in (NAME, PREVIOUS))
 
 
-def save(directory: Path, checkpoint: Checkpoint) -> None:
-    """Writes `directory`'s checkpoint; the last one becomes the previous one.
+def save(directory: Path, checkpoint: Checkpoint, keep: int = 0, decisions: int = 0) -> None:
+    """Writes `directory`'s checkpoint, of so many `decisions`; the last one becomes the previous one, if it is whole.
 
-    Raises CheckpointError if the file cannot be written or is not read back as it was, after which the checkpoints that
-    were there still are.
+    `keep` checkpoints of before that are kept, too; the oldest are deleted. Raises CheckpointError if the file cannot
+    be written or is not read back as it was, after which the checkpoints that were there still are.
     """
     path, previous = directory / NAME, directory / PREVIOUS
     new, spare = directory / f".{NAME}.tmp", directory / f".{PREVIOUS}.tmp"
@@ -64,13 +69,17 @@ def save(directory: Path, checkpoint: Checkpoint) -> None:
             raise OSError(0, "the disk gave back other bytes than were written")
         with contextlib.suppress(FileNotFoundError):
             spare.unlink()
-        with contextlib.suppress(FileNotFoundError):
+        # After a fallback the last one is damaged: the previous one is then the only one to fall back on, and stays.
+        if _is_whole(path):
             os.link(path, spare)
         # In this order, so that at every moment one of the two names has a checkpoint that is whole.
         os.replace(new, path)
         with contextlib.suppress(FileNotFoundError):
             os.replace(spare, previous)
         tensorfile.sync_directory(directory)
+        _whole[path] = _mark(path)
+        if keep:
+            _keep(directory, path, keep, decisions)
     except OSError as error:
         for name in (new, spare):
             with contextlib.suppress(OSError):
@@ -81,24 +90,57 @@ def save(directory: Path, checkpoint: Checkpoint) -> None:
         ) from error
 
 
+def _keep(directory: Path, path: Path, keep: int, decisions: int) -> None:
+    older = directory / OLDER
+    older.mkdir(exist_ok=True)
+    name = older / f"{decisions:015d}.safetensors"
+    name.unlink(missing_ok=True)
+    os.link(path, name)
+    # The last two have names of their own, too.
+    for old in sorted(older.glob("*.safetensors"))[: -(keep + 2)]:
+        old.unlink(missing_ok=True)
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    about = path.stat()
+    return about.st_ino, about.st_mtime_ns
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the file is there and undamaged; one that this process has read back is not read again."""
+    try:
+        if _whole.get(path) == _mark(path):
+            return True
+        _read(path)
+    except (OSError, tensorfile.TensorFileError, KeyError, ValueError):
+        return False
+    return True
+
+
+def _read(path: Path) -> Checkpoint:
+    """Raises OSError, TensorFileError, KeyError or ValueError."""
+    arrays, metadata = tensorfile.read(path)
+    version = metadata.get("ccarena_checkpoint")
+    if version != FORMAT:
+        raise tensorfile.TensorFileError(f'checkpoint format "{version}", expected "{FORMAT}"')
+    if metadata.get("digest") != _digest(arrays, metadata["state"]):
+        raise tensorfile.TensorFileError("its content is damaged (the digest differs)")
+    return Checkpoint(arrays, json.loads(metadata["state"]))
+
+
 def load(directory: Path) -> Checkpoint:
     """The last checkpoint in `directory`, or the previous one if the last is damaged.
 
     Raises CheckpointError if there is none that can be used.
     """
     faults: list[str] = []
-    for path in (directory / NAME, directory / PREVIOUS):
+    older = sorted((directory / OLDER).glob("*.safetensors"), reverse=True)
+    for path in (directory / NAME, directory / PREVIOUS, *older):
         try:
-            arrays, metadata = tensorfile.read(path)
-            version = metadata.get("ccarena_checkpoint")
-            if version != FORMAT:
-                raise tensorfile.TensorFileError(f'checkpoint format "{version}", expected "{FORMAT}"')
-            if metadata.get("digest") != _digest(arrays, metadata["state"]):
-                raise tensorfile.TensorFileError("its content is damaged (the digest differs)")
-            state = json.loads(metadata["state"])
+            found = _read(path)
             if faults:
                 log.warning("%s: going on from %s, because of %s", directory, path.name, "; ".join(faults))
-            return Checkpoint(arrays, state)
+            return found
         except FileNotFoundError:
             faults.append(f"{path.name}: not there")
         except OSError as error:

@@ -29,7 +29,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "train",
         **kwargs,
         usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--leave-out CARRIER]\n"
-        "                     [--resume] [--print-config]",
+        "                     [--resume] [--ray-address ADDRESS] [--print-config]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
@@ -45,13 +45,22 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         metavar="CARRIER",
         help=f"train on every recording and preset but those of this carrier, and test on those: {', '.join(CARRIERS)}",
     )
+    parser.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="with --executor ray: the cluster, as ray.address (RAY_ADDRESS; else Ray starts on this machine)",
+    )
     parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
     parser.set_defaults(overrides=[], train_parser=parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Loads and checks the configuration, then trains. Returns the exit code."""
-    overrides = parse_overrides(args.overrides, options=("config", "leave-out", "resume", "print-config", "help"))
+    overrides = parse_overrides(
+        args.overrides, options=("config", "leave-out", "resume", "ray-address", "print-config", "help")
+    )
+    if args.ray_address is not None:
+        overrides["ray.address"] = args.ray_address
     if args.resume and "out" in overrides and "config" in args.given:
         raise ConfigError("--config has no effect beside --resume and --out: the run has its own configuration")
     config = load_config(args.config, overrides)

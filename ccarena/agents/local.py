@@ -42,6 +42,10 @@ class LocalExecutor:
     def _submit(self, worker: Worker) -> Future[Update]:
         return self._pool.submit(worker.run, self._learner.weights, self._learner.entropy_weight)
 
+    def figures(self) -> dict[str, float]:
+        """Nothing: every gradient is `workers - 1` updates old."""
+        return {}
+
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """The workers and their finished gradients; waits until all workers have finished their current rollouts."""
         updates = [future.result() for future in self._pending]

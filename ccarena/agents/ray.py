@@ -1,116 +1,151 @@
 """Runs A3C's workers as Ray actors: gradients are applied as they arrive, from one machine or a cluster.
 
-Set `RAY_ADDRESS` to use a running cluster (ccarena must be installed on its nodes); otherwise Ray starts on this
-machine. Order of arrival decides the result, so that a run is not reproducible, and a resumed one continues with the
-checkpoint's weights on fresh episodes.
+Order of arrival decides the result, so that a run is not reproducible, and a resumed one continues with the
+checkpoint's weights on fresh episodes. A gradient is of the weights that its worker had when it began; one that is too
+many updates old is thrown away (`ray.max_staleness`).
 """
 
 from __future__ import annotations
 
 import functools
-import logging
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.agents.a3c import Learner, Update, Worker, seeds
+from ccarena.agents.a3c import Differentiator, Learner, Rollout, Update, Worker, seeds
 from ccarena.agents.algorithm import Context
+from ccarena.agents.ray_actors import Crew, Lost
 from ccarena.configs.schema import A3CConfig
-from ccarena.errors import MissingDependencyError, TrainingError
-
-log = logging.getLogger(__name__)
+from ccarena.executors.ray import connect, module
 
 _WAIT_S = 0.5
+_RECENT = 0.95
+"""Of the mean staleness, per update."""
 
 
 class _RemoteWorker:
     """A worker as a Ray actor."""
 
-    def __init__(self, rows: int, context: Context, config: A3CConfig, env_seed: int, sampling_seed: int) -> None:
+    def __init__(
+        self, rows: int, context: Context, config: A3CConfig, device: str, env_seed: int, sampling_seed: int
+    ) -> None:
         import torch
 
         torch.set_num_threads(1)
-        self._worker = Worker(context.make_envs(rows, 1), context, config, env_seed, sampling_seed)
+        self._worker = Worker(context.make_envs(rows, 1), context, config, env_seed, sampling_seed, device)
 
-    def run(self, weights: NDArray[np.float32], entropy_weight: float) -> Update:
+    def gradient(self, weights: NDArray[np.float32], entropy_weight: float) -> Update:
         return self._worker.run(weights, entropy_weight)
+
+    def rollout(self, weights: NDArray[np.float32], entropy_weight: float) -> Rollout:
+        return self._worker.collect(weights)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A rollout under way."""
+
+    index: int
+    """Of its worker."""
+    updates: int
+    """Of its weights."""
+    weights: NDArray[np.float32]
 
 
 class RayExecutor:
     """Feeds `learner` from `config.workers` Ray actors, whose worlds come from `context.make_envs` (picklable).
 
-    An actor that dies, or whose node does, is replaced by one with fresh worlds; after `max_restarts` in a row without
-    a single gradient in between, training stops with a TrainingError.
+    An actor that dies, or whose node does, is replaced by one with fresh worlds; a worker that dies `ray.deaths` times
+    in a row without handing over anything ends training with a TrainingError. So does a cluster that has had no core
+    for any worker during `ray.patience_s`; until then training waits, and says so.
     """
 
-    def __init__(self, learner: Learner, context: Context, config: A3CConfig, max_restarts: int = 10) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingDependencyError.for_extra("ray", "ray", "--executor ray") from error
-        self._ray = ray
-        self._started_ray = not ray.is_initialized()
-        if self._started_ray:
-            ray.init(log_to_driver=False, include_dashboard=False)
-        self._learner = learner
-        self._max_restarts = max_restarts
-        self._failures = 0
-        self.restarts = 0
-        """Actors that were replaced so far."""
-        gpus = float(context.config.device != "cpu")
-        # Own retries are off: a replaced actor must get other worlds than the ones that its predecessor has played.
-        remote = ray.remote(num_cpus=1, num_gpus=gpus / config.workers, scheduling_strategy="SPREAD")
-        self._actor_class = remote(_RemoteWorker)
-        self._create = functools.partial(self._create_actor, context, config)
-        # A resumed run must not replay the episodes of the run that it continues.
+    def __init__(self, learner: Learner, context: Context, config: A3CConfig) -> None:
+        settings = context.config.ray
+        ray = self._ray = module("executor = ray")
+        self._started_ray = connect(settings.address)
+        self._learner, self._config = learner, config
+        self._whole = settings.exchange == "rollouts"
+        device = "cpu" if self._whole else context.config.device
+        self._differentiator = Differentiator(context, config, context.config.device) if self._whole else None
+        self._max_staleness = settings.max_staleness or 4 * config.workers
+        # A replaced actor must get other worlds than the ones that its predecessor has played; nor must a resumed run
+        # replay the episodes of the run that it continues.
         self._generation = [learner.updates] * config.workers
-        self._actors = [self._create(index) for index in range(config.workers)]
-        self._pending: dict[Any, int] = {}
+        gpus = float(device != "cpu") / config.workers
+        remote = ray.remote(num_cpus=1, num_gpus=gpus, scheduling_strategy="SPREAD")(_RemoteWorker)
+        create = functools.partial(self._create_actor, remote, context, device)
+        self._crew = Crew(create, config.workers, settings.deaths, settings.patience_s)
+        self._calls: dict[Any, _Call] = {}
+        self._ready: deque[Any] = deque()
+        self._shared: tuple[int, Any] = (-1, None)
+        self._stale = 0
+        self._staleness = 0.0
 
-    def _create_actor(self, context: Context, config: A3CConfig, index: int) -> Any:
+    def _create_actor(self, remote: Any, context: Context, device: str, index: int) -> Any:
         drawn = seeds(context.config.seed, index, self._generation[index])
-        return self._actor_class.remote(context.rows // config.workers, context, config, *drawn)
+        self._generation[index] += 1
+        return remote.remote(context.rows // self._config.workers, context, self._config, device, *drawn)
 
     def step(self) -> Update | None:
-        """Waits for any gradient, applies it and starts its worker's next rollout. Raises TrainingError.
+        """Waits for any worker, applies its gradient and starts its next rollout. Raises TrainingError.
 
         Returns None if none came within half a second, so that the caller can look after signals.
         """
-        if not self._pending:
-            for index in range(len(self._actors)):
+        if not self._calls:
+            for index in range(self._config.workers):
                 self._submit(index)
-        ready, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=_WAIT_S)
-        if not ready:
+        if not self._ready:
+            ready, rest = self._ray.wait(list(self._calls), num_returns=1, timeout=_WAIT_S)
+            if ready and rest:
+                ready += self._ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+            self._ready.extend(ready)
+        self._crew.look()
+        if not self._ready:
             return None
-        index = self._pending.pop(ready[0])
+        reference = self._ready.popleft()
+        call = self._calls.pop(reference)
         try:
-            update: Update = self._ray.get(ready[0])
-        except self._ray.exceptions.RayActorError as error:
-            self._replace(index, error)
+            update = self._update(call, self._crew.take(call.index, reference))
+        except Lost:
+            self._submit(call.index)
             return None
-        except self._ray.exceptions.RayTaskError as error:
-            raise TrainingError(f"worker {index} failed: {error.cause or error}") from error
-        self._failures = 0
+        age = self._learner.updates - call.updates
+        if age > self._max_staleness:
+            self._stale += 1
+            self._submit(call.index)
+            return None
+        self._staleness = _RECENT * self._staleness + (1 - _RECENT) * age
         self._learner.apply(update)
-        self._submit(index)
+        self._submit(call.index)
         return update
 
-    def _submit(self, index: int) -> None:
-        reference = self._actors[index].run.remote(self._learner.weights, self._learner.entropy_weight)
-        self._pending[reference] = index
+    def _update(self, call: _Call, result: Update | Rollout) -> Update:
+        if isinstance(result, Update):
+            return result
+        assert self._differentiator is not None
+        self._differentiator.load(call.weights)
+        # Copies: what comes out of Ray's store is read-only, which PyTorch does not know.
+        result = replace(result, observations=result.observations.copy(), actions=result.actions.copy())
+        return self._differentiator.update(result, self._learner.entropy_weight)
 
-    def _replace(self, index: int, error: Exception) -> None:
-        self._failures += 1
-        self.restarts += 1
-        if self._failures > self._max_restarts:
-            raise TrainingError(
-                f"worker {index} died {self._failures} times in a row: {error}; see Ray's logs, then use --resume"
-            ) from error
-        log.warning("worker %d died (%s); replacing it with fresh worlds", index, str(error).splitlines()[0])
-        self._generation[index] += 1
-        self._actors[index] = self._create(index)
-        self._submit(index)
+    def _submit(self, index: int) -> None:
+        learner, (version, shared) = self._learner, self._shared
+        if version != learner.updates:
+            shared = self._ray.put(learner.weights)
+            self._shared = (learner.updates, shared)
+        actor = self._crew.actors[index]
+        work = actor.rollout if self._whole else actor.gradient
+        reference = work.remote(shared, learner.entropy_weight)
+        self._calls[reference] = _Call(index, learner.updates, learner.weights)
+
+    def figures(self) -> dict[str, float]:
+        """For the learning curve: how old gradients are, how many were too old, and what `Crew.figures` has."""
+        own = {"staleness_mean": self._staleness, "stale_gradients": float(self._stale)}
+        return {**own, "queued_gradients": float(len(self._ready)), **self._crew.figures()}
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """Nothing: actors are asynchronous and start over."""
@@ -121,8 +156,7 @@ class RayExecutor:
 
     def close(self) -> None:
         """Ends the actors, and Ray if it was started here."""
-        self._pending.clear()
-        for actor in self._actors:
-            self._ray.kill(actor)
+        self._calls.clear()
+        self._crew.close()
         if self._started_ray:
             self._ray.shutdown()

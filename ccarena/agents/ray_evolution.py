@@ -1,7 +1,6 @@
-"""Runs evolution's candidates on a Ray cluster: a task each, which Ray repeats where a machine is lost.
+"""Runs evolution's candidates on a Ray cluster: a piece of work each, which is repeated where a machine is lost.
 
-Set `RAY_ADDRESS` to use a running cluster (ccarena must be installed on its nodes); otherwise Ray starts on this
-machine. A candidate's score does not depend on where it was computed, so that the result is that of one process.
+A candidate's score does not depend on where it was computed, so that the result is that of one process.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from ccarena.agents.evolution_runs import LocalEvaluator, Scored
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate
-from ccarena.errors import MissingDependencyError, TrainingError
+from ccarena.errors import TrainingError, WorkerError
+from ccarena.executors.ray import OnRay, connect, module
 
 __all__ = ["RayEvaluator"]
 
@@ -26,7 +26,7 @@ def _evaluator(config: str) -> LocalEvaluator:
     return LocalEvaluator(record, spec_of(record), threads=1)
 
 
-def _score(config: str, candidate: Candidate, seed: int) -> Scored:
+def _score(candidate: Candidate, config: str, seed: int) -> Scored:
     (scored,) = _evaluator(config).score([candidate], seed)
     return scored
 
@@ -35,28 +35,20 @@ class RayEvaluator:
     """The evaluator (`ccarena.agents.evolution.Evaluator`)."""
 
     def __init__(self, context: Context) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingDependencyError.for_extra("ray", "ray", "--executor ray") from error
-        self._ray = ray
-        self._started_ray = not ray.is_initialized()
-        if self._started_ray:
-            ray.init(log_to_driver=False, include_dashboard=False)
+        self._started_ray = connect(context.config.ray.address)
         self._config = context.config.model_dump_json()
-        self._task = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_score)
 
     def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
         """The candidates over the links of `seed`, in their order. Raises TrainingError if one cannot be run."""
-        references = [self._task.remote(self._config, candidate, seed) for candidate in candidates]
+        scored: dict[int, Scored] = {}
         try:
-            scored: list[Scored] = self._ray.get(references)
-        except self._ray.exceptions.RayError as error:
-            reason = getattr(error, "cause", None) or error
-            raise TrainingError(f"a candidate could not be run on Ray: {reason}; see Ray's logs") from error
-        return scored
+            for done in OnRay().run(functools.partial(_score, config=self._config, seed=seed), candidates):
+                scored[done.index] = done.result()
+        except WorkerError as error:
+            raise TrainingError(f"a candidate could not be run on Ray: {error}; see Ray's logs") from error
+        return [scored[index] for index in range(len(candidates))]
 
     def close(self) -> None:
         """Ends Ray if it was started here."""
         if self._started_ray:
-            self._ray.shutdown()
+            module().shutdown()

@@ -20,10 +20,10 @@ from ccarena.run_folder import CONFIG
 
 LOCK = ".lock"
 MAY_CHANGE = (
-    *("total_decisions", "out", "threads", "checkpoint_every_s", "track"),
+    *("total_decisions", "out", "threads", "checkpoint_every_s", "checkpoints_kept", "track", "executor", "ray"),
     *("eval", "baselines", "expectations", "rules"),
 )
-"""Keys that may differ between a run and its continuation."""
+"""Keys that may differ between a run and its continuation; so may the number of A3C's workers."""
 
 
 def check_device(device: str) -> None:
@@ -85,7 +85,7 @@ def resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint | None:
 
 def fixed(config: TrainConfig) -> dict[str, Any]:
     """The part of a configuration that a run and its continuation have in common, as JSON."""
-    return config.model_dump(mode="json", exclude=set(MAY_CHANGE))
+    return config.model_dump(mode="json", exclude={**dict.fromkeys(MAY_CHANGE, True), "algorithm": {"workers"}})
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -126,6 +126,11 @@ class Sb3:
             stats[name] = float(value) * stats["decisions"]
         return stats
 
+    def figures(self) -> dict[str, float]:
+        """For the learning curve: how the worlds' processes are, if they have some of their own."""
+        found: Callable[[], dict[str, float]] = getattr(self._worlds.envs, "figures", dict)
+        return found()
+
     @property
     def updates(self) -> int:
         """Gradients taken so far."""
@@ -148,7 +153,8 @@ class _Callback(BaseCallback):
             raise _Stopped
 
     def _on_step(self) -> bool:
-        self._run.record(self._algorithm.stats(self.locals["infos"]), updates=self._algorithm.updates)
+        stats = self._algorithm.stats(self.locals["infos"])
+        self._run.record(stats, updates=self._algorithm.updates, **self._algorithm.figures())
         return True
 
 

@@ -6,6 +6,7 @@ training is another one. SB3 draws from NumPy's and PyTorch's global generators,
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+
+log = logging.getLogger(__name__)
 
 Arrays = dict[str, NDArray]
 
@@ -67,12 +70,23 @@ def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
 
 
 def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
-    """Restores a `state()`. Raises KeyError, ValueError or RuntimeError if it is of another model."""
+    """Restores a `state()`. Raises KeyError, ValueError or RuntimeError if it is of another model.
+
+    Worlds that were in other processes, or in another number of them, begin fresh episodes.
+    """
     worlds: Any = model.env
-    worlds.envs.set_state(arrays["environment"].tobytes())
-    model._last_obs = arrays["observation"].copy()
-    model._last_episode_starts = arrays["starts"].copy()
-    worlds._returns[:], worlds._lengths[:] = arrays["returns"], arrays["lengths"]
+    try:
+        worlds.envs.set_state(arrays["environment"].tobytes())
+        model._last_obs = arrays["observation"].copy()
+        model._last_episode_starts = arrays["starts"].copy()
+        worlds._returns[:], worlds._lengths[:] = arrays["returns"], arrays["lengths"]
+    except ValueError as error:
+        log.warning("the worlds begin fresh episodes, because theirs are of another executor (%s)", error)
+        worlds.seed(
+            int(np.random.SeedSequence((model.seed or 0, rest["counters"]["num_timesteps"])).generate_state(1)[0])
+        )
+        model._last_obs = worlds.reset()
+        model._last_episode_starts = np.ones(model.n_envs, np.bool_)
     for name, value in rest["counters"].items():
         setattr(model, name, value)
 

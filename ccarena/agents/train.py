@@ -27,12 +27,14 @@ from ccarena.agents.runs import check_device, fixed, locked, resumable, signals
 from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator
 from ccarena.configs import TrainConfig, save_config
+from ccarena.configs.schema import A3CConfig, EvolutionConfig
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
 from ccarena.policies import artifact, export, tensorfile
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import states_of
+from ccarena.remote_folder import remote_of, shown
 from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, resume_command
 from ccarena.terminal import progress_bar
 
@@ -66,7 +68,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
             if (out / CONFIG).exists():
                 raise ConfigError(f"{out}: holds a run already; go on with it ({resume_command(out)}), or name another")
             save_config(config, out / CONFIG)
-        print(f"training in {out}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
+        print(f"training in {shown(out)}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
         best = _learn(context, algorithm, out, start)
         if stopped_early(config, best):
             print(f"stopped after {best.worse} validations without a better policy", file=sys.stderr)
@@ -79,8 +81,13 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
 
 
 def environments(config: TrainConfig) -> MakeEnvs:
-    """The configured distribution, in as many rows as are asked for."""
-    return functools.partial(_make_envs, config)
+    """The configured distribution, in as many rows as are asked for, on a cluster where the algorithm steps them."""
+    made = functools.partial(_make_envs, config)
+    if config.executor == "local" or isinstance(config.algorithm, (A3CConfig, EvolutionConfig)):
+        return made
+    from ccarena.agents.ray_envs import on_cluster
+
+    return on_cluster(made, config)
 
 
 def _make_envs(config: TrainConfig, rows: int, threads: int, privileged: bool = False) -> gym.vector.VectorEnv:
@@ -124,6 +131,7 @@ class _Run:
         self._elapsed_s = elapsed_s
         self._has_checkpoint = checkpoint.exists(out)
         self._best = best
+        self._remote = remote_of(out)
         self._validator = Validator(context) if self._config.validation.kinds else None
 
     def record(self, stats: Stats, *, updates: int = 0, **now: float) -> None:
@@ -188,7 +196,13 @@ class _Run:
             "elapsed_s": self._elapsed_s + time.monotonic() - self._began_s,
         }
         parts = {f"algorithm.{k}": a for k, a in arrays.items()} | {f"best.{k}": a for k, a in best_arrays.items()}
-        checkpoint.save(self._out, checkpoint.Checkpoint(parts, whole))
+        made = checkpoint.Checkpoint(parts, whole)
+        checkpoint.save(self._out, made, self._config.checkpoints_kept, self._algorithm.decisions)
+        if self._remote is not None:
+            try:
+                self._remote.push()
+            except ConfigError as error:
+                log.warning("%s; training goes on, and the next checkpoint tries again", error)
 
 
 def stopped_early(config: TrainConfig, best: Best) -> bool:

@@ -23,7 +23,7 @@ from pathlib import Path
 from ccarena.errors import ConfigError, MachineError, RunnerError
 from ccarena.programs import find
 
-__all__ = ["Status", "attach", "attached", "detach", "set_weight", "status"]
+__all__ = ["Status", "ask", "attach", "attached", "detach", "set_weight", "status"]
 
 LARGEST_WEIGHT = 1000.0
 SO_COOKIE = 57  # asm-generic/socket.h; the socket module has no name for it
@@ -72,7 +72,7 @@ def attach(
     words += [] if deadline_ms is None else ["--deadline-ms", repr(float(deadline_ms))]
     words += [] if sockets_per_user is None else ["--sockets-per-user", str(sockets_per_user)]
     words += [] if changes_per_s is None else ["--changes-per-s", str(changes_per_s)]
-    found = _status(_ask("attach", *words))
+    found = _status(ask("attach", *words))
     if found is None:
         raise RunnerError("ccarena-kernel attached nothing, without an error: this is a bug in ccarena")
     return found
@@ -80,7 +80,7 @@ def attach(
 
 def status() -> Status | None:
     """What is attached, or None. Raises MachineError."""
-    return _status(_ask("status"))
+    return _status(ask("status"))
 
 
 def detach() -> None:
@@ -88,7 +88,7 @@ def detach() -> None:
 
     A `net.ipv4.tcp_congestion_control` that names one of the congestion controls becomes what it was before.
     """
-    _ask("detach")
+    ask("detach")
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def set_weight(
             raise ConfigError(f"{cgroup}: no such cgroup: {error.strerror}") from error
     if len(keys) > 2:
         raise ConfigError("set_weight: expected at most one of a socket, a mark and a cgroup")
-    _ask("weight", "none" if weight is None else repr(float(weight)), *keys)
+    ask("weight", "none" if weight is None else repr(float(weight)), *keys)
 
 
 def _status(answer: str) -> Status | None:
@@ -166,7 +166,7 @@ def _status(answer: str) -> Status | None:
         raise RunnerError(f"ccarena-kernel's status is not understood: {answer[:200]!r}") from error
 
 
-def _ask(*words: str) -> str:
+def ask(*words: str) -> str:
     """What the program prints. Raises MachineError with what it says if it fails."""
     program = find("ccarena-kernel")
     try:

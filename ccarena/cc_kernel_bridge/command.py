@@ -1,4 +1,4 @@
-"""`ccarena kernel`: attach the congestion controls to this machine, list, weigh, drive and detach them."""
+"""`ccarena kernel`: attach congestion controls to this machine, load policies, list, weigh, drive and detach them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ccarena.arguments import refuse
-from ccarena.cc_kernel_bridge import bridge
+from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.programs import find
+from ccarena.terminal import print_table
 
 __all__ = ["add_parser", "run"]
 
@@ -50,6 +51,33 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         metavar="N",
         help="of a user's sockets that open or close, told to the daemon at once; 0: no bound (2000)",
     )
+
+    load = commands.add_parser(
+        "load", help="make a policy a congestion control that thinks in the kernel, until unload or detach (root)"
+    )
+    load.add_argument(
+        "policy",
+        metavar="POLICY",
+        help="a policy file, a run, a shipped policy's name, or an image of `ccarena export`",
+    )
+    load.add_argument(
+        "--as", dest="name", metavar="NAME", help="of the congestion control (the scheme's); a policy there is replaced"
+    )
+    load.add_argument(
+        "--unrestricted", action="store_true", help="every user may choose it, not only those with CAP_NET_ADMIN"
+    )
+    load.add_argument(
+        "--option", type=Path, metavar="CGROUP", help="sockets of this cgroup write and answer ACCT's TCP option (off)"
+    )
+    load.add_argument("--desired-mbps", type=float, metavar="R", help="rate that ACCT asks routers for (10000)")
+    load.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a run-time parameter")
+
+    unload = commands.add_parser("unload", help="take a loaded policy back, or all; open sockets keep what they have")
+    unload.add_argument("name", nargs="?", metavar="NAME", help="the congestion control (all)")
+
+    stats = commands.add_parser("stats", help="what loaded policies have decided, and how long it took")
+    stats.add_argument("name", nargs="?", metavar="NAME", help="the congestion control (all)")
+    stats.add_argument("--json", action="store_true", help="print JSON")
 
     status = commands.add_parser("status", help="what is attached")
     status.add_argument("--json", action="store_true", help="print JSON")
@@ -95,6 +123,13 @@ def run(args: argparse.Namespace) -> int:
         _print(bridge.status(), args.json)
     elif args.what == "detach":
         bridge.detach()
+    elif args.what == "load":
+        _load(args)
+    elif args.what == "unload":
+        for name in policies.unload(args.name):
+            print(f"{name}: unloaded")
+    elif args.what == "stats":
+        _print_stats(policies.stats(args.name), args.json)
     elif args.what == "weight":
         bridge.set_weight(_weight(args.weight), mark=args.mark, cgroup=args.cgroup)
     else:
@@ -111,6 +146,56 @@ def _print(found: bridge.Status | None, as_json: bool) -> None:
         print(f"attached for {found.age_s:.0f} s: {', '.join(found.names)}")
         print(f"sockets with ccarena: {found.sockets}, of these driven by a daemon: {found.driven}")
         print(f"ACCT's TCP option: {'on' if found.option else 'off'}; pinned at {found.pins}")
+
+
+def _load(args: argparse.Namespace) -> None:
+    loaded = policies.load(
+        args.policy,
+        args.name,
+        unrestricted=args.unrestricted,
+        option=args.option,
+        desired_mbps=args.desired_mbps,
+        params=dict(_param(given) for given in args.param),
+    )
+    if loaded.generation > 1:
+        print(f"{loaded.name}: replaced; {loaded.sockets} open sockets follow at the end of their next period")
+    else:
+        print(f"{loaded.name}: loaded; sockets choose it with TCP_CONGESTION, as `iperf3 -C {loaded.name}` does")
+
+
+def _param(given: str) -> tuple[str, float]:
+    name, _, value = given.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise ConfigError(f"--param {given}: expected NAME=NUMBER") from None
+
+
+def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(loaded) for loaded in found]))
+        return
+    if not found:
+        print("no policy is loaded (`ccarena kernel load POLICY`)")
+        return
+    print_table(
+        "policies in the kernel",
+        ["name", "policy", "sockets", "decisions", "ns per decision", "clamps", "held", "cases or zones"],
+        [
+            [
+                loaded.name,
+                loaded.policy,
+                f"{loaded.sockets}",
+                f"{loaded.decisions}",
+                f"{loaded.ns_per_decision:,.0f}",
+                f"{loaded.clamps}",
+                f"{loaded.held}",
+                ", ".join(f"{name} {100 * share:.0f} %" for name, share in (loaded.cases or loaded.zones).items()),
+            ]
+            for loaded in found
+        ],
+        left=2,
+    )
 
 
 def _weight(text: str) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from ccarena.configs.cluster import RayConfig
 from ccarena.configs.distribution import CrossTraffic, EnvConfig, LinkConfig, LinkKinds
 from ccarena.configs.judging import (
     Control,
@@ -54,6 +55,7 @@ __all__ = [
     "ObjectiveConfig",
     "OwnAlgorithm",
     "ProgressConfig",
+    "RayConfig",
     "RewardConfig",
     "RulesConfig",
     "Sb3Config",
@@ -87,14 +89,18 @@ class TrainConfig(Section):
     out: Text | None = None
     """Folder of the run; null is `runs/NAME`, or `runs/NAME-2`, ... if that one is taken."""
     executor: Literal["local", "ray"] = "local"
-    """`local`: in this process, deterministic. `ray`: one Ray actor per worker of A3C, gradients applied as they
-    arrive; evolution's candidates on every machine of the cluster, with the same result."""
+    """`local`: in this process, deterministic. `ray`: on every machine of a Ray cluster. A3C's gradients are applied as
+    they arrive; worlds of other algorithms, and evolution's candidates, give the same result wherever they run."""
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     """Where the networks live: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
     threads: int = Field(2, ge=1, le=1024)
     """Threads that simulate worlds; the result does not depend on it."""
     checkpoint_every_s: float = Field(30.0, gt=0)
     """Wall time between checkpoints, s; one is also written at the end and when interrupted."""
+    checkpoints_kept: int = Field(0, ge=0, le=100_000)
+    """Older checkpoints that are kept, in the folder `checkpoints`, beside the last one and the previous one."""
+    ray: RayConfig = RayConfig()
+    """Training on a cluster."""
     env: EnvConfig = EnvConfig()
     """The training distribution."""
     progress: ProgressConfig = ProgressConfig()
@@ -117,20 +123,13 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _even_share(self) -> TrainConfig:
-        if not isinstance(self.algorithm, A3CConfig):
+        if isinstance(self.algorithm, A3CConfig):
+            key, workers = "algorithm.workers", self.algorithm.workers
+        elif self.executor == "ray" and not isinstance(self.algorithm, EvolutionConfig):
+            key, workers = "ray.workers", self.ray.workers
+        else:
             return self
-        worlds, workers = self.env.worlds, self.algorithm.workers
-        if worlds % workers:
+        if (worlds := self.env.worlds) % workers:
             near = max(workers, round(worlds / workers) * workers)
-            raise ValueError(
-                f"env.worlds = {worlds} is not divisible by algorithm.workers = {workers}; try env.worlds = {near}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _ray(self) -> TrainConfig:
-        if self.executor == "ray" and not isinstance(self.algorithm, (A3CConfig, EvolutionConfig)):
-            raise ValueError(
-                f"executor = ray: {self.algorithm.name} learns in one process; expected local, or a3c, cma_es or es"
-            )
+            raise ValueError(f"env.worlds = {worlds} is not divisible by {key} = {workers}; try env.worlds = {near}")
         return self

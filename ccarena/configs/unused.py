@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ccarena.configs.learning import Sb3Config
+from ccarena.configs.cluster import RayConfig
+from ccarena.configs.learning import A3CConfig, EvolutionConfig, Sb3Config
 from ccarena.configs.schema import TrainConfig, ValidationConfig
 from ccarena.configs.yamlfile import COMMAND_LINE
 from ccarena.errors import ConfigError
@@ -32,6 +33,22 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
         ("algorithm.discount_unit_s",),
         lambda c: isinstance(c.algorithm, Sb3Config) and c.algorithm.discount == "step",
         "algorithm.discount is step",
+    ),
+    (tuple(f"ray.{name}" for name in RayConfig.model_fields), lambda c: c.executor != "ray", "executor is local"),
+    (
+        ("ray.exchange", "ray.max_staleness"),
+        lambda c: not isinstance(c.algorithm, A3CConfig),
+        "algorithm is not a3c",
+    ),
+    (
+        ("ray.workers",),
+        lambda c: isinstance(c.algorithm, (A3CConfig, EvolutionConfig)),
+        "a3c has algorithm.workers, and evolution as many as there are cores",
+    ),
+    (
+        ("ray.deaths", "ray.patience_s"),
+        lambda c: isinstance(c.algorithm, EvolutionConfig),
+        "evolution's candidates are moved as often as need be",
     ),
     (
         tuple(f"validation.{name}" for name in ValidationConfig.model_fields if name != "kinds"),

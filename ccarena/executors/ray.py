@@ -65,7 +65,7 @@ def connect(address: str | None = None) -> bool:
     started: dict[str, Any] = {"include_dashboard": False} if where == "local" else {}
     try:
         ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
-    except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # Ray raises whatever it likes, plain Exception among it
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ConfigError(
             f"Ray at {where}: {reason}; expected the address of a running cluster (`ray start --head` prints it), or "

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.arguments import refuse
+from ccarena.errors import PolicyError
 from ccarena.policies import artifact
 
 __all__ = ["TARGETS", "add_parser", "run"]
 
 TARGETS = {
     "c": "integers, as C without a library: for QUIC stacks, kernels and small machines",
+    "kernel": "integers, as the image that `ccarena kernel load` takes, on machines without Python too",
     "onnx": "float32, as an ONNX model: raw observations in, logits or the action out",
     "quic": "the artifact itself, checked in QUIC's datapath: for `ccarena quic serve --policy`",
 }
@@ -31,8 +33,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the files (export/NAME)")
     parser.add_argument("--name", help="of files and functions (the scheme's)")
     parser.add_argument("--json", action="store_true", help="print files and costs as JSON")
-    parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="c: recorded decisions (4096)")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="c: of each whole run (the link set's own)")
+    parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="c, kernel: recorded decisions (4096)")
+    parser.add_argument(
+        "--duration-s", type=float, metavar="S", help="c, kernel: of each whole run (the link set's own)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,13 +56,34 @@ def run(args: argparse.Namespace) -> int:
         export(policy, path)
         return _tell(args.json, {"files": _sizes([path]), "problems": []})
     from ccarena.eval.parity.command import parity
+
+    if args.to == "kernel":
+        written = _write_image(args.policy, folder, name)
+        return _tell_costs(args, written, parity(file, args.decisions, duration_s=args.duration_s))
     from ccarena.eval.parity.observations import record
 
     if args.to == "quic":
         refuse(args, ("duration_s",), "with --to quic, which changes nothing that whole runs measure")
         return _to_quic(file, folder / f"{name}.safetensors", args)
     written = c_source.write(policy, record(policy, c_source.VECTORS).rows, folder, name)
-    figures = parity(file, args.decisions, duration_s=args.duration_s)
+    return _tell_costs(args, written, parity(file, args.decisions, duration_s=args.duration_s))
+
+
+def _write_image(policy: str, folder: Path, name: str) -> list[Path]:
+    """The image and its manifest. Raises MachineError with the piece of the policy that no kernel can run."""
+    from ccarena.cc_kernel_bridge import policies
+    from ccarena.files import write_atomically
+
+    image, manifest = folder / f"{name}.image", folder / f"{name}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PolicyError(f"{folder}: cannot write: {error.strerror}; choose another folder") from error
+    write_atomically(manifest, json.dumps(policies.image(policy, image), indent=1) + "\n")
+    return [image, manifest]
+
+
+def _tell_costs(args: argparse.Namespace, written: list[Path], figures: dict[str, Any]) -> int:
     home = next(home for home in figures["homes"] if home["home"] == "rust-integer")
     told = {
         "files": _sizes(written),

@@ -5,10 +5,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-const PROGRAMS: [&str; 2] = ["bridge", "wcc"];
+const PROGRAMS: [&str; 3] = ["bridge", "policy", "wcc"];
+/// Headers of `ccarena-cc` that the programs share with other homes of a policy.
+const SHARED: [&str; 2] = ["../ccarena-cc/src/policy/integer", "../ccarena-cc/src/policy/kernel"];
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=src/bpf");
+    for folder in SHARED {
+        println!("cargo::rerun-if-changed={folder}");
+    }
     println!("cargo::rerun-if-env-changed=CLANG");
     for program in PROGRAMS {
         if let Err(problem) = compile(program) {
@@ -41,6 +46,7 @@ fn compile(program: &str) -> Result<(), String> {
         .arg(target)
         .arg("-isystem")
         .arg(headers)
+        .args(SHARED.iter().flat_map(|folder| ["-I", folder]))
         .arg("-c")
         .arg(&source)
         .arg("-o")

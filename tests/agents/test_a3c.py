@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccarena.agents.a3c import Learner, Update, Worker, n_step_returns, seeds
+from ccarena.agents.a3c import Differentiator, Learner, Update, Worker, n_step_returns, seeds
 from ccarena.agents.actor_critic import ActorCritic, Gaussian
 from ccarena.agents.algorithm import Context
 from ccarena.agents.local import LocalExecutor
@@ -116,6 +116,16 @@ def test_gradient_is_that_of_the_loss() -> None:
     np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-6)
 
 
+def test_a_rollout_has_the_same_gradient_elsewhere() -> None:
+    """What a learner computes of a worker's rollout is what the worker computes itself."""
+    settings, weights = config(), Learner(SMALL, config()).weights
+    own, other = (Worker(ToyEnvs(8), SMALL, settings, 1, 2) for _ in range(2))
+    elsewhere = Differentiator(SMALL, settings, "cpu")
+    elsewhere.load(weights)
+    found, expected = elsewhere.update(other.collect(weights), 0.3), own.run(weights, 0.3)
+    assert np.array_equal(found.gradient, expected.gradient) and found.stats == expected.stats
+
+
 def test_clips_each_network() -> None:
     worker = Worker(ToyEnvs(8), SMALL, config(max_grad_norm=1e-4), 1, 2)
     gradient = worker.run(Learner(SMALL, config()).weights, 1.0).gradient
@@ -141,10 +151,11 @@ def test_samples_follow_the_policy() -> None:
 
 def test_rewards_are_floored_and_scaled_for_learning_alone() -> None:
     for floor, expected in ((None, [-5.0, 0.2]), (-100.0, [-1.0, 0.2])):
-        worker = Worker(ToyEnvs(2), SMALL, config(rollout_length=1, reward_floor=floor, reward_scale=0.01), 1, 1)
-        worker._rewards[:] = [[-500, 20]]
-        np.testing.assert_allclose(worker._learned_rewards(), [expected], rtol=1e-6)
-        assert worker._rewards.tolist() == [[-500, 20]]
+        settings = config(rollout_length=1, reward_floor=floor, reward_scale=0.01)
+        given = np.array([[-500, 20]], np.float32)
+        found = Differentiator(SMALL, settings, "cpu")._learned_rewards(given)
+        np.testing.assert_allclose(found, [expected], rtol=1e-6)
+        assert given.tolist() == [[-500, 20]]
 
 
 def test_rmsprop_step() -> None:

@@ -70,6 +70,32 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     assert load(tmp_path).rest["number"] == 1
 
 
+def test_after_a_fallback_the_only_good_one_stays_until_there_are_two(tmp_path: Path) -> None:
+    for number in (1, 2):
+        save(tmp_path, state(number))
+    (tmp_path / NAME).write_bytes(b"damaged")
+    assert load(tmp_path).rest["number"] == 1
+    save(tmp_path, state(3))
+    # What was damaged has not become the previous one.
+    (tmp_path / NAME).unlink()
+    assert load(tmp_path).rest["number"] == 1
+    save(tmp_path, state(4))
+    save(tmp_path, state(5))
+    (tmp_path / NAME).unlink()
+    assert load(tmp_path).rest["number"] == 4
+
+
+def test_older_ones_are_kept_as_many_as_are_asked_for(tmp_path: Path) -> None:
+    for number in range(1, 8):
+        save(tmp_path, state(number), keep=2, decisions=100 * number)
+    kept = sorted(path.stem.lstrip("0") for path in (tmp_path / "checkpoints").iterdir())
+    assert kept == ["400", "500", "600", "700"]
+    for name in (NAME, PREVIOUS):
+        (tmp_path / name).unlink()
+    (tmp_path / "checkpoints" / f"{700:015d}.safetensors").write_bytes(b"damaged")
+    assert load(tmp_path).rest["number"] == 6
+
+
 def test_what_the_disk_garbles_replaces_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (1, 2):
         save(tmp_path, state(number))

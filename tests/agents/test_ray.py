@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ccarena import cli
+from ccarena.agents import checkpoint
 from ccarena.agents.a3c import Learner
 from ccarena.agents.algorithm import Context, MakeEnvs
 from ccarena.agents.evolution import Genome
@@ -22,26 +28,29 @@ from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.envs.spec import spec_of
 from ccarena.errors import MissingDependencyError, TrainingError
-from tests.agents.toy import SPEC, ToyEnvs
+from tests.agents.toy import SPEC, ToyEnvs, make_toy
 
 CONFIG = A3CConfig(workers=2, rollout_length=16, gamma=0.9, actor_lr=4e-3, critic_lr=8e-3, entropy=(0.1, 0.01))
 
 
-def context(make_envs: MakeEnvs, total: int = 1000) -> Context:
-    changes = {"network.filters": 4, "network.hidden": 32, "total_decisions": total, "env.worlds": 64}
+def context(make_envs: MakeEnvs, total: int = 1000, **more: Any) -> Context:
+    changes = {"network.filters": 4, "network.hidden": 32, "total_decisions": total, "env.worlds": 64, **more}
     return Context(load_config("acct", changes), SPEC, make_envs)
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[object]:
+def cluster() -> Iterator[Any]:
     ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
     from ray.cluster_utils import Cluster
 
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    # A lost node is noticed within seconds, not half a minute.
+    noticed = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 3}
+    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": noticed}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False)
-    yield ray
+    yield cluster
     ray.shutdown()
     cluster.shutdown()
 
@@ -80,11 +89,12 @@ def broken(rows: int, threads: int) -> ToyEnvs:
 
 
 def test_learns_across_nodes_and_survives_a_death(
-    cluster: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     from ccarena.agents.ray import RayExecutor
 
-    whole = context(functools.partial(dying, tmp_path), 120_000)
+    # Rollouts cross the network here, and the learner makes gradients of them.
+    whole = context(functools.partial(dying, tmp_path), 120_000, **{"executor": "ray", "ray.exchange": "rollouts"})
     learner = Learner(whole, CONFIG)
     executor = RayExecutor(learner, whole, CONFIG)
     reward = decisions = 0.0
@@ -93,7 +103,9 @@ def test_learns_across_nodes_and_survives_a_death(
         update = executor.step()
         if update and learner.decisions > 100_000:
             reward, decisions = reward + update.stats["reward"], decisions + update.stats["decisions"]
-    assert executor.restarts == 1
+    figures = executor.figures()
+    assert (figures["restarts"], figures["stale_gradients"]) == (1, 0)
+    assert 0 < figures["staleness_mean"] < 8
     executor.close()
     assert "died" in caplog.text
     assert reward / decisions > 0.8 * ToyEnvs.OPTIMUM
@@ -101,7 +113,7 @@ def test_learns_across_nodes_and_survives_a_death(
     assert len(list(tmp_path.glob("node-*"))) == 2
 
 
-def test_an_error_in_a_worker_is_reported(cluster: object) -> None:
+def test_an_error_in_a_worker_is_reported(cluster: Any) -> None:
     from ccarena.agents.ray import RayExecutor
 
     executor = RayExecutor(Learner(context(broken), CONFIG), context(broken), CONFIG)
@@ -119,7 +131,144 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> N
         RayExecutor(Learner(context(broken), CONFIG), context(broken), CONFIG)
 
 
-def test_evolution_on_a_cluster_scores_as_in_one_process(cluster: object) -> None:
+class Answering:
+    """Answers what is large enough to stay in the store of its node."""
+
+    def answer(self) -> np.ndarray:
+        return np.zeros(1_000_000)
+
+    def node(self) -> tuple[int, int]:
+        return os.getppid(), os.getpid()
+
+
+def test_a_lost_node_takes_answers_and_actors_with_it_and_a_late_one_replaces_them(
+    cluster: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    from ccarena.agents import ray_actors
+
+    monkeypatch.setattr(ray_actors, "_LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(ray_actors, "_WAITING_S", 0.5)
+    cluster.add_node(num_cpus=3, resources={"lent": 3})
+    remote = ray.remote(num_cpus=1, resources={"lent": 1})(Answering)
+    # Three actors die at once, and none may die twice: deaths of one say nothing about the others.
+    crew = ray_actors.Crew(lambda index: remote.remote(), 3, deaths=2, patience_s=600)
+    try:
+        answers = [actor.answer.remote() for actor in crew.actors]
+        places = ray.get([actor.node.remote() for actor in crew.actors])
+        ray.wait(answers, num_returns=3, fetch_local=False)
+        for process in (places[0][0], *(own for _, own in places)):
+            os.kill(process, signal.SIGKILL)
+        for index, answer in enumerate(answers):
+            with pytest.raises(ray_actors.Lost):
+                crew.take(index, answer)
+        calls = [actor.answer.remote() for actor in crew.actors]
+        deadline_s = time.monotonic() + 120
+        late = False
+        got: set[int] = set()
+        while len(got) < 3:
+            assert time.monotonic() < deadline_s
+            crew.look()
+            if not late and "have not started" in caplog.text:
+                cluster.add_node(num_cpus=3, resources={"lent": 3})
+                late = True
+            ready, _ = ray.wait(calls, num_returns=1, timeout=0.1)
+            for call in ready:
+                index = calls.index(call)
+                try:
+                    assert crew.take(index, call).shape == (1_000_000,)
+                    got.add(index)
+                except ray_actors.Lost:
+                    pass
+                calls[index] = crew.actors[index].answer.remote()
+        assert late and crew.figures() == {"workers": 3, "restarts": 3}
+    finally:
+        crew.close()
+
+
+def test_what_can_never_start_ends_training_and_does_not_wait_for_ever(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    from ccarena.agents import ray_actors
+
+    monkeypatch.setattr(ray_actors, "_LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(ray_actors, "_WAITING_S", 0.2)
+    crew = ray_actors.Crew(lambda index: ray.remote(num_cpus=1000)(Answering).remote(), 2, deaths=1, patience_s=0.5)
+    try:
+        with pytest.raises(TrainingError, match=r"no worker has started for .* cores .* are free; add machines"):
+            while True:
+                time.sleep(0.05)
+                crew.look()
+    finally:
+        crew.close()
+
+
+def test_worlds_on_a_cluster_are_those_of_one_process_and_survive_a_death(cluster: Any) -> None:
+    from ccarena.agents.ray_envs import RayVectorEnv
+
+    config = context(make_toy, **{"executor": "ray", "ray.workers": 2, "algorithm": {"name": "PPO"}}).config
+    worlds = RayVectorEnv(make_toy, config, 8)
+    try:
+        observation, _ = worlds.reset(seed=5)
+        local = [ToyEnvs(4), ToyEnvs(4)]
+        first = np.concatenate([envs.reset(seed=worlds._own_seed(k))[0] for k, envs in enumerate(local)])
+        assert np.array_equal(observation, first)
+        actions = np.arange(8) % 15
+        for _ in range(40):
+            found = worlds.step(actions)
+            each = [envs.step(actions[4 * k : 4 * k + 4]) for k, envs in enumerate(local)]
+            for mine, parts in zip(found[:4], zip(*each, strict=True), strict=False):
+                assert np.array_equal(mine, np.concatenate(parts[:2]))
+        state = worlds.get_state()
+        after = worlds.step(actions)[0]
+        assert np.array_equal(worlds.set_state(state), found[0])
+        assert np.array_equal(worlds.step(actions)[0], after)
+        worlds._ray.kill(worlds._crew.actors[1])
+        _, reward, _, truncated, infos = worlds.step(actions)
+        assert truncated[4:].all() and not reward[4:].any()
+        assert np.array_equal(infos["final_obs"][4:], after[4:])
+        assert worlds.figures()["restarts"] == 1
+        worlds.step(actions)
+    finally:
+        worlds.close()
+
+
+SMALL = ["--env.worlds", "8", "--eval.link_sets", "[]", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
+
+
+def test_a_killed_driver_is_resumed_on_one_machine(cluster: Any, tmp_path: Path) -> None:
+    """A checkpoint of a cluster is one of a single machine, and of another number of workers."""
+    out = tmp_path / "run"
+    words = [sys.executable, "-m", "ccarena.cli", "train", "--out", str(out), *SMALL, "--algorithm.workers", "2"]
+    words += ["--network.filters", "1", "--network.hidden", "8", "--total-decisions", "100_000_000"]
+    words += ["--executor", "ray", "--ray-address", cluster.address, "--checkpoint-every-s", "0.2"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 120
+    learned = 0
+    while not learned and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+        if checkpoint.exists(out):
+            learned = checkpoint.load(out).rest["algorithm"]["learner"]["decisions"]
+    process.kill()
+    assert learned, process.communicate()[1]
+    process.communicate()
+    again = ["train", "--out", str(out), "--resume", "--executor", "local", "--algorithm.workers", "1"]
+    assert cli.main([*again, "--total-decisions", str(learned + 2000)]) == 0
+    assert checkpoint.load(out).rest["algorithm"]["learner"]["decisions"] >= learned + 2000
+
+
+def test_an_sb3_algorithm_learns_on_a_cluster(cluster: Any, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["train", "--config", "orca", "--algorithm", '{"name": "PPO", "n_steps": 16, "batch_size": 32}', *SMALL]
+    words += ["--network", '{"name": "mlp", "hidden": [4]}', "--total-decisions", "256", "--out", str(out)]
+    assert cli.main([*words, "--executor", "ray", "--ray.workers", "2"]) == 0
+    assert json.loads((out / "progress.jsonl").read_text("utf-8").splitlines()[-1])["workers"] == 2
+
+
+def test_evolution_on_a_cluster_scores_as_in_one_process(cluster: Any) -> None:
     changes = {
         "network": {"name": "mlp", "hidden": [4]},
         "algorithm": {"name": "es", "population": 4, "links": 2},

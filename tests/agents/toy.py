@@ -78,11 +78,11 @@ class ToyEnvs(gym.vector.VectorEnv):
         state = {"zone": self._zone.tolist(), "left": self._left.tolist(), "rng": self._rng.bit_generator.state}
         return json.dumps(state).encode()
 
-    def set_state(self, state: bytes) -> None:
+    def set_state(self, state: bytes) -> np.ndarray:
         fields = json.loads(state)
         self._zone[:], self._left[:] = fields["zone"], fields["left"]
         self._rng.bit_generator.state = fields["rng"]
-        self._observe()
+        return self._observe()
 
 
 def make_toy(rows: int, threads: int) -> ToyEnvs:

@@ -121,7 +121,10 @@ def test_a_circle_of_bases_is_refused(tmp_path: Path) -> None:
         (["--env.link.loss", "[0,"], "env.link.loss = [0,: not valid YAML"),
         (["--params", "{budget_ms: low}"], "params = {budget_ms: low}: expected a mapping, each value a number"),
         (["--reward.omega", ".nan"], "reward: omega = nan: expected text, a finite number"),
-        (["--executor", "ray", "--algorithm", "PPO"], "executor = ray: PPO learns in one process"),
+        (
+            ["--executor", "ray", "--algorithm", "PPO", "--ray.workers", "7", "--env.worlds", "64"],
+            "env.worlds = 64 is not divisible by ray.workers = 7; try env.worlds = 63",
+        ),
         (["--env.id", "ccarena/Acct-v0"], "env.id = ccarena/Acct-v0: the scheme is now named by `document`"),
         (["--agent.gamma", "0.9"], "agent = {gamma: 0.9}: the key is now `algorithm`, with its `name`"),
         (["--eval.schemes", "[cubic]"], "eval.schemes = [cubic]: the heuristics are now `baselines`"),

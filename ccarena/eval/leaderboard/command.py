@@ -19,9 +19,13 @@ from ccarena.eval.leaderboard.site import write_site
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.files import check_writable
 from ccarena.plain_data import plain
+from ccarena.run_folder import POLICY, find_policy
 from ccarena.terminal import print_table, progress_bar
 
 __all__ = ["add_parser", "run"]
+
+SUBMIT = "measure a policy, and write it with its card and what it reaches as one file for others"
+VERIFY = "check a file that somebody submitted, and run a sample of what it claims again, within limits"
 
 
 def add_parser(subparsers: Any, **options: Any) -> None:
@@ -70,13 +74,47 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument("file", type=Path, metavar="FILE", help="what `export` wrote: .csv or .parquet, with its .json")
     sub.add_argument("--sample", type=int, default=10, metavar="N", help="runs to repeat; all must agree (10)")
 
+    sub = actions.add_parser("submit", help=SUBMIT, description=SUBMIT)
+    sub.add_argument("policy", metavar="POLICY", help="a file, a run's folder, or the name of a run or shipped policy")
+    sub.add_argument("--out", type=Path, metavar="FILE", help="(NAME.submission.json)")
+    sub.add_argument("--name", metavar="NAME", help="on the leaderboard: a-z, 0-9, '.', '_', '-' (the file's)")
+    sub.add_argument("--author", default="", metavar="TEXT", help="who submits")
+    sub.add_argument("--note", default="", metavar="TEXT", help="what readers are to know")
+    sub.add_argument("--traces", nargs="+", default=[], metavar="PRESET", help="generated traces (all)")
+    sub.add_argument("--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one way (20)")
+    sub.add_argument("--buffers", nargs="+", type=int, default=[100], metavar="PACKETS", help="(100)")
+    sub.add_argument("--duration-s", type=float, default=30.0, metavar="S", help="of every run (30)")
+    sub.add_argument("--seeds", type=int, default=2, metavar="N", help="repetitions (2)")
+    _limits(sub)
+
+    sub = actions.add_parser("verify", help=VERIFY, description=VERIFY)
+    sub.add_argument("file", type=Path, metavar="FILE", help="what `submit` wrote")
+    sub.add_argument("--sample", type=int, default=10, metavar="N", help="runs to repeat; all must agree (10)")
+    sub.add_argument("--keep", type=Path, metavar="FOLDER", help="put the policy here once all agree")
+    _limits(sub)
+
+
+def _limits(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
+    sub.add_argument("--cpu-s", type=int, default=120, metavar="S", help="CPU time that a run may take (120)")
+    sub.add_argument("--memory-mb", type=int, default=2048, metavar="MB", help="memory that a run may take (2048)")
+
 
 def run(args: argparse.Namespace) -> int:
     """Runs one of the commands and returns its exit code."""
     if args.action is None:
         args.leaderboard_parser.print_help()
         return 0
-    actions = {"run": _run, "rank": _rank, "page": _page, "serve": _serve, "export": _export, "import": _import}
+    actions = {
+        "run": _run,
+        "rank": _rank,
+        "page": _page,
+        "serve": _serve,
+        "export": _export,
+        "import": _import,
+        "submit": _submit,
+        "verify": _verify,
+    }
     return actions[args.action](args)
 
 
@@ -149,6 +187,39 @@ def _import(args: argparse.Namespace) -> int:
         f"{taken.again} of {taken.runs:,} runs were repeated and agree; {taken.new:,} are new here, "
         f"{taken.runs - taken.new:,} were there"
     )
+    return 0
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from ccarena.eval.leaderboard.submitting import links_of, submit
+    from ccarena.eval.leaderboard.trial import Limits
+
+    policy = find_policy(args.policy)
+    name = args.name or (policy.parent.name if policy.name == POLICY else policy.stem)
+    out = args.out or Path(f"{name}.submission.json")
+    links = links_of(args.delays_ms, args.buffers, args.duration_s, args.seeds, args.traces)
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress_bar("submit", "runs"))
+        made = submit(
+            policy, out, name, links, author=args.author, note=args.note, threads=args.threads,
+            limits=Limits(args.cpu_s, args.memory_mb), progress=bar,
+        )  # fmt: skip
+    print(f"{len(made.claims):,} runs; wrote {out}")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from ccarena.eval.leaderboard.submitting import keep, verify
+    from ccarena.eval.leaderboard.trial import Limits
+
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress_bar("verify", "runs"))
+        limits = Limits(args.cpu_s, args.memory_mb)
+        submission, count = verify(args.file, args.sample, threads=args.threads, limits=limits, progress=bar)
+    print(f"{submission.name}: {count} of {len(submission.claims):,} runs were repeated and agree")
+    if args.keep is not None:
+        kept = keep(submission, args.keep)
+        print(f"wrote {kept}; rank it with `ccarena leaderboard run --policies {args.keep}`")
     return 0
 
 

@@ -2,13 +2,10 @@
 //!
 //! They live in a BPF file system of their own at [`PINS`]; detaching removes it with everything in it.
 
-mod defaults;
+pub(crate) mod defaults;
 
-use std::ffi::CString;
 use std::fs::{self, File};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +17,8 @@ use crate::error::KernelError;
 use crate::intf::{ABI, Config, Event, FLAG_FALLBACK};
 use crate::maps::{Key, Maps, WccMaps, map_error};
 use crate::objects::{self, Names, Options};
+use crate::pins::{changing, file, flock, is_mounted, mount, remove_folders, unmount};
+use crate::policies;
 
 /// Where the pins are.
 pub const PINS: &str = "/run/ccarena/bpf";
@@ -124,7 +123,7 @@ pub fn status() -> Result<Option<Status>, KernelError> {
     Ok(Some(status))
 }
 
-/// Takes everything back: programs and maps, and where `net.ipv4.tcp_congestion_control` names one of the congestion
+/// Takes everything back, [policies](crate::policies) included: programs and maps, and where `net.ipv4.tcp_congestion_control` names one of the congestion
 /// controls, in this network namespace or another, what it was before. Sockets that use one keep it until they close.
 ///
 /// # Errors
@@ -133,6 +132,10 @@ pub fn detach() -> Result<(), KernelError> {
     let pins = Path::new(PINS);
     checks::root()?;
     let _changing = changing()?;
+    let policies = policies::unload_now(None)?;
+    if !is_mounted(pins)? && !policies.is_empty() {
+        return Ok(());
+    }
     if !is_mounted(pins)? {
         // An empty folder is all that an attacher leaves who is killed before anything else.
         let _ = remove_folders(pins);
@@ -246,56 +249,6 @@ fn is_cut_off(pins: &Path) -> bool {
     !pins.join(COMPLETE).exists() && (maps.join(CONFIG).exists() || !maps.join("events").exists())
 }
 
-/// Attaching and detaching go one at a time: waits for its turn, which lasts as long as the descriptor.
-fn changing() -> Result<File, KernelError> {
-    let folder = Path::new(PINS).parent().unwrap_or(Path::new("/"));
-    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    loop {
-        fs::create_dir_all(folder).map_err(file("create", folder))?;
-        let turn = match File::open(folder) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            opened => opened.map_err(file("open", folder))?,
-        };
-        flock(&turn, libc::LOCK_EX).map_err(file("lock", folder))?;
-        // Whoever had the turn before may have removed the folder: then others wait for another one.
-        let ours = turn.metadata().map(identity).map_err(file("look at", folder))?;
-        if fs::metadata(folder).is_ok_and(|metadata| identity(metadata) == ours) {
-            return Ok(turn);
-        }
-    }
-}
-
-fn flock(file: &File, operation: i32) -> std::io::Result<()> {
-    #[allow(
-        unsafe_code,
-        reason = "the standard library's locks came with a later Rust than the oldest that builds this"
-    )]
-    // SAFETY: an open descriptor and a number.
-    let done = unsafe { libc::flock(file.as_raw_fd(), operation) };
-    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
-/// Whether a file system of ours is mounted at `pins`.
-fn is_mounted(pins: &Path) -> Result<bool, KernelError> {
-    let table = Path::new("/proc/self/mounts");
-    let mounts = fs::read_to_string(table).map_err(file("read", table))?;
-    Ok(mounts.lines().any(|line| {
-        let mut fields = line.split(' ').skip(1);
-        fields.next().map(Path::new) == Some(pins) && fields.next() == Some("bpf")
-    }))
-}
-
-fn mount(pins: &Path) -> Result<(), KernelError> {
-    fs::create_dir_all(pins).map_err(file("create", pins))?;
-    let target = c_path(pins)?;
-    #[allow(unsafe_code, reason = "mount")]
-    // SAFETY: terminated strings that outlive the call; the BPF file system takes no data.
-    let failed =
-        unsafe { libc::mount(c"ccarena".as_ptr(), target.as_ptr(), c"bpf".as_ptr(), 0, c"mode=0700".as_ptr().cast()) }
-            != 0;
-    if failed { Err(file("mount a BPF file system at", pins)(std::io::Error::last_os_error())) } else { Ok(()) }
-}
-
 /// Removes the pins, and with them what only they held, then the file system. A bridge daemon may have a folder of it
 /// open, which keeps the file system alive, but nothing that was pinned in it.
 fn take_down(pins: &Path) -> Result<(), KernelError> {
@@ -309,36 +262,5 @@ fn take_down(pins: &Path) -> Result<(), KernelError> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(file("remove", &pins.join(LIST))(e)),
         _ => {}
     }
-    let target = c_path(pins)?;
-    #[allow(unsafe_code, reason = "umount2")]
-    // SAFETY: a terminated string that outlives the call.
-    let failed = unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) } != 0;
-    if failed {
-        return Err(file("unmount", pins)(std::io::Error::last_os_error()));
-    }
-    remove_folders(pins)
-}
-
-fn remove_folders(pins: &Path) -> Result<(), KernelError> {
-    match fs::remove_dir(pins) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(file("remove", pins)(e)),
-        _ => {}
-    }
-    // The folder above is ours if nothing else is in it.
-    if let Some(parent) = pins.parent() {
-        match fs::remove_dir(parent) {
-            Err(e) if e.kind() != std::io::ErrorKind::DirectoryNotEmpty => return Err(file("remove", parent)(e)),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn c_path(path: &Path) -> Result<CString, KernelError> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|e| file("name", path)(e.into()))
-}
-
-fn file(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> KernelError + use<> {
-    let path = path.to_path_buf();
-    move |source| KernelError::File { action, path, source }
+    unmount(pins)
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use ccarena_cc::policy::kernel::ImageError;
+
 /// Something that the kernel bridge cannot do here.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
@@ -115,6 +117,34 @@ pub enum KernelError {
         "what is attached was attached by another version of ccarena; detach and attach again (ccarena kernel detach, ccarena kernel attach)"
     )]
     OtherVersion,
+    /// The policy has no image, or the file is none.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// A name for a policy that the kernel does not take.
+    #[error(
+        "congestion-control name {0:?} is none to the kernel: 1 to 15 letters, digits, dots and underscores; give another one (--as NAME)"
+    )]
+    PolicyName(String),
+    /// A name has a policy of another scheme.
+    #[error(
+        "{name} runs a policy of scheme {expected:?}, and this one is for {found:?}; load it under another name (--as), or unload {name} first. The policy that was loaded goes on"
+    )]
+    OtherScheme {
+        /// The name.
+        name: String,
+        /// Of the new policy.
+        found: String,
+        /// Of the one that is loaded.
+        expected: String,
+    },
+    /// What cannot change while a policy is loaded.
+    #[error(
+        "{0} is loaded already: who may choose it and the TCP option stay as they are; unload it first to change them"
+    )]
+    Fixed(String),
+    /// No policy of that name.
+    #[error("no policy is loaded as {0:?}; `ccarena kernel stats` lists those that are")]
+    NotLoaded(String),
     /// Where the TCP option is to act.
     #[error("{0} is no folder of a cgroup2 file system; expected one, as /sys/fs/cgroup/system.slice")]
     NoCgroup(PathBuf),

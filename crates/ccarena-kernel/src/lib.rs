@@ -12,6 +12,8 @@ pub mod error;
 pub mod intf;
 mod maps;
 mod objects;
+mod pins;
+pub mod policies;
 pub mod run;
 pub mod sampled;
 pub mod serve;

@@ -1,5 +1,7 @@
 //! `ccarena-kernel`: the commands of [`USAGE`].
 
+mod policy_commands;
+
 use std::io;
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
@@ -24,6 +26,9 @@ usage: ccarena-kernel run
        ccarena-kernel weight WEIGHT|none [--mark N | --cgroup INODE | --cookie N]
        ccarena-kernel daemon --scheme NAME|FILE.json | --policy FILE [--action A] [--param NAME=VALUE]...
                              [--weight W] [--desired-mbps R]
+       ccarena-kernel load POLICY [--as NAME] [--unrestricted] [--option CGROUP] [--desired-mbps R]
+                           [--param NAME=VALUE]... [--label TEXT]
+       ccarena-kernel unload [NAME] | stats [NAME] | replay POLICY | image POLICY OUT
        ccarena-kernel check [--objects]
 
 run      runs a scenario: request and actions on standard input, frames on standard output;
@@ -38,6 +43,12 @@ weight   sets or takes back the weight of attached sockets of the weighted conge
          cgroup (its inode) or socket cookie, else of all that have none
 daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM; there is one;
          `agent` is another word for it
+load     makes a policy (an artifact, or an image that `ccarena export --to kernel` wrote) a congestion control NAME
+         that thinks in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy
+unload   takes the policy NAME back, or all
+stats    what policies in the kernel have decided, as JSON
+image    writes a policy's image to the file OUT
+replay   decisions on raw observations from standard input, without a socket
 check    what this machine can run, as JSON; with --objects how many BPF objects there are
 ";
 
@@ -63,6 +74,11 @@ fn main() -> ExitCode {
         ["detach"] => attach::detach().map_err(failed),
         ["weight", options @ ..] => weight(options),
         ["daemon" | "agent", options @ ..] => daemon(options),
+        ["load", options @ ..] => policy_commands::load(options),
+        ["image", options @ ..] => policy_commands::image(options),
+        ["unload", options @ ..] => policy_commands::unload(options),
+        ["stats", options @ ..] => policy_commands::stats(options),
+        ["replay", options @ ..] => policy_commands::replay(options),
         ["check"] => check(),
         ["check", "--objects"] => objects(),
         ["--help" | "-h" | "help"] => {
@@ -114,6 +130,11 @@ fn count<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result
     let text = value(name, rest)?;
     text.parse()
         .map_err(|_| Failure::Usage(format!("{name}: got {text}; expected a whole number from 0 to {}", u32::MAX)))
+}
+
+fn parameter(pair: &str) -> Result<(String, f64), Failure> {
+    let parsed = pair.split_once('=').and_then(|(name, v)| Some((name.to_owned(), v.parse().ok()?)));
+    parsed.ok_or_else(|| Failure::Usage(format!("--param: got {pair}; expected NAME=NUMBER")))
 }
 
 fn attach_all(words: &[&str]) -> Done {
@@ -184,10 +205,7 @@ fn daemon(words: &[&str]) -> Done {
             "--weight" => service.config.weight = number(word, &mut rest)?,
             "--desired-mbps" => service.config.desired_rate = Rate::from_mbps(number(word, &mut rest)?),
             "--param" => {
-                let pair = value(word, &mut rest)?;
-                let parsed = pair.split_once('=').and_then(|(name, v)| Some((name.to_owned(), v.parse().ok()?)));
-                let (name, x) =
-                    parsed.ok_or_else(|| Failure::Usage(format!("--param: got {pair}; expected NAME=NUMBER")))?;
+                let (name, x) = parameter(value(word, &mut rest)?)?;
                 service.config.params.insert(name, x);
             }
             other => return Err(Failure::Usage(format!("daemon: unknown option {other}"))),

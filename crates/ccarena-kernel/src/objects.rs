@@ -84,7 +84,7 @@ const BRIDGE_NAME: &str = "ccarena";
 const BRIDGE_PRIVATE: &str = "cca.br.";
 
 /// TCP_CA_NAME_MAX with its terminating zero, of what `bpf_obj_name_cpy` lets pass.
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.len() < 16 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
 }
 
@@ -172,7 +172,7 @@ fn load_bridge(options: &Options, names: &Names) -> Result<Object, KernelError> 
         before: terminated(before.trim()),
     };
     set_initial(&mut open, "bridge", ".rodata.config", config.bytes())?;
-    set_initial(&mut open, "bridge", "bridge", &named(options, &names.bridge))?;
+    set_initial(&mut open, "bridge", "bridge", &named(options.unrestricted, &names.bridge))?;
     for (name, entries) in [("events", options.ring_bytes), ("answers", options.sockets)] {
         for mut map in open.maps_mut().filter(|map| map.name() == name) {
             map.set_max_entries(entries).map_err(|e| map_error("size", name, &e))?;
@@ -187,13 +187,13 @@ fn load_bridge(options: &Options, names: &Names) -> Result<Object, KernelError> 
 fn load_wcc(options: &Options, names: &Names) -> Result<Object, KernelError> {
     let mut open = open("wcc", WCC)?;
     for ((_, map, _), name) in WEIGHTED.iter().zip(&names.weighted) {
-        set_initial(&mut open, "wcc", map, &named(options, name))?;
+        set_initial(&mut open, "wcc", map, &named(options.unrestricted, name))?;
     }
     finish("wcc", open)
 }
 
 /// A name as the kernel has it; what is too long for one is none.
-fn terminated(name: &str) -> [u8; 16] {
+pub(crate) fn terminated(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     if name.len() < bytes.len() {
         bytes[..name.len()].copy_from_slice(name.as_bytes());
@@ -202,10 +202,10 @@ fn terminated(name: &str) -> [u8; 16] {
 }
 
 /// The beginning of a `struct tcp_congestion_ops` as the objects lay it out: name and flags (`bpf/kernel.h`).
-fn named(options: &Options, name: &str) -> [u8; 20] {
+pub(crate) fn named(unrestricted: bool, name: &str) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[..16].copy_from_slice(&terminated(name));
-    bytes[16..].copy_from_slice(&(if options.unrestricted { NON_RESTRICTED } else { 0 }).to_ne_bytes());
+    bytes[16..].copy_from_slice(&(if unrestricted { NON_RESTRICTED } else { 0 }).to_ne_bytes());
     bytes
 }
 
@@ -217,12 +217,12 @@ fn keep_log(_: PrintLevel, line: String) {
     log.push_str(&line);
 }
 
-fn open(name: &'static str, object: &[u8]) -> Result<OpenObject, KernelError> {
+pub(crate) fn open(name: &'static str, object: &[u8]) -> Result<OpenObject, KernelError> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_log)));
     ObjectBuilder::default().open_memory(object).map_err(|e| load_error(name, &e))
 }
 
-fn finish(name: &'static str, open: OpenObject) -> Result<Object, KernelError> {
+pub(crate) fn finish(name: &'static str, open: OpenObject) -> Result<Object, KernelError> {
     locked(&LOG).clear();
     open.load().map_err(|e| load_error(name, &e))
 }
@@ -236,7 +236,7 @@ fn load_error(object: &'static str, error: &libbpf_rs::Error) -> KernelError {
 
 /// Writes `bytes` over the first of the map's initial value. A struct_ops map's is the struct as the object's own type
 /// lays it out.
-fn set_initial(
+pub(crate) fn set_initial(
     open: &mut OpenObject,
     object: &'static str,
     map: &'static str,
@@ -253,7 +253,11 @@ fn set_initial(
     }
 }
 
-fn attach_struct_ops(object: &mut Object, map: &'static str, name: &str) -> Result<(String, Link), KernelError> {
+pub(crate) fn attach_struct_ops(
+    object: &mut Object,
+    map: &'static str,
+    name: &str,
+) -> Result<(String, Link), KernelError> {
     let missing = KernelError::Missing { object: "object", part: map };
     let mut map = object.maps_mut().find(|m| m.name() == map).ok_or(missing)?;
     match map.attach_struct_ops() {
@@ -273,7 +277,7 @@ fn attach_list(object: &Object) -> Result<Link, KernelError> {
 }
 
 /// To this process's cgroup, which covers the sockets that its threads make, or to the one asked for.
-fn attach_option(object: &Object, option: &TcpOption) -> Result<(String, Link), KernelError> {
+pub(crate) fn attach_option(object: &Object, option: &TcpOption) -> Result<(String, Link), KernelError> {
     let path = if let TcpOption::Cgroup(path) = option { path.clone() } else { checks::cgroup()? };
     if !path.join("cgroup.controllers").exists() {
         return Err(KernelError::NoCgroup(path));
@@ -286,7 +290,7 @@ fn attach_option(object: &Object, option: &TcpOption) -> Result<(String, Link), 
     Ok(("option".into(), link.map_err(attach_error)?))
 }
 
-fn handle(object: &Object, name: &'static str) -> Result<MapHandle, KernelError> {
+pub(crate) fn handle(object: &Object, name: &'static str) -> Result<MapHandle, KernelError> {
     let map = object.maps().find(|m| m.name() == name).ok_or(KernelError::Missing { object: "object", part: name })?;
     MapHandle::try_from(&map).map_err(|e| map_error("open", name, &e))
 }

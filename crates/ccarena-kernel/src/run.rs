@@ -14,7 +14,7 @@ use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
 use ccarena_net::scenario::Want;
-use ccarena_net::{Demand, Limits, Scenario, resources, trace};
+use ccarena_net::{Scenario, trace};
 use serde_json::{Value, json};
 
 pub use self::error::RunError;
@@ -43,8 +43,7 @@ const AT_LEAST_NS: u64 = 200_000_000;
 pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
     let request = Request::parse(&inbox.line()?)?;
     let scenario = &request.scenario;
-    let setting = std::env::var(resources::VARIABLE).ok();
-    Demand::of(scenario).check(&Limits::from_setting(setting.as_deref())?)?;
+    ccarena_link::resources::check(scenario)?;
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let available: Vec<&str> = available.split_whitespace().collect();
     let plans = plan::plan(scenario, request.bridge, request.traffic, request.environment, &available)?;

@@ -30,6 +30,8 @@ use crate::wire::Generator;
 pub const PORT: u16 = 5001;
 /// Headers of IPv4 and of TCP with timestamps.
 pub const HEADER_BYTES: u64 = 52;
+/// What ACCT's option takes of a segment.
+pub const OPTION_BYTES: u32 = 8;
 
 /// Why flows cannot send here.
 #[derive(Debug, thiserror::Error)]

@@ -13,6 +13,7 @@ pub mod namespace;
 mod netlink;
 pub mod network;
 mod pump;
+pub mod resources;
 pub mod shells;
 pub mod tun;
 

@@ -51,6 +51,7 @@ pub const HEADER_BYTES: u32 = 28;
 pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
     let request = Request::parse(&inbox.line()?)?;
     let scenario = &request.scenario;
+    ccarena_link::resources::check(scenario)?;
     let policies = Policies::default();
     let plans = plan(scenario, &policies)?;
     namespace::become_root_in_user_namespace()?;

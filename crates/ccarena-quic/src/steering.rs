@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{
-    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Rate, SentInfo, Time, registry,
+    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Rate, SentInfo, Signal, Time, registry,
 };
 use ccarena_net::scenario::Want;
 use noq_proto::RttEstimator;
@@ -392,7 +392,7 @@ impl State {
             cwnd_limited: newest.offset < self.limited_until,
             recovery: self.recovery.map_or(RecoveryState::Open, |(_, state)| state),
             ecn_ce: u32::from(news.ecn),
-            signal: ccarena_cc::Signal::None,
+            signal: Signal::None,
         });
     }
 

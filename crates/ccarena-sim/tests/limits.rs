@@ -1,4 +1,5 @@
 //! A simulation that would take more than the limit is refused before it takes anything.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
 use ccarena_net::{Limits, Scenario};
 use ccarena_sim::{Files, Sim, SimError};

@@ -49,8 +49,8 @@ pub(super) struct Item {
     pub(super) options: Vec<Number>,
     /// The parameter or input that it is the value of.
     pub(super) named: Option<usize>,
-    low: f64,
-    high: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
 }
 
 /// A learned scheme.
@@ -275,7 +275,7 @@ impl Item {
     }
 
     /// It is read when the decider looks; other series are zero as long as there was no period.
-    fn is_live(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.signal.live && self.history == 1
     }
 

@@ -13,6 +13,7 @@ pub mod document;
 pub mod monitor;
 pub mod number;
 pub mod plan;
+pub mod resolved;
 pub mod shipped;
 pub mod signals;
 pub mod spec;

@@ -9,6 +9,7 @@ pub mod artifact;
 pub mod error;
 pub mod graph;
 pub mod integer;
+pub mod kernel;
 mod kernels;
 mod math;
 mod plan;

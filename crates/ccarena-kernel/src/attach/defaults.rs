@@ -19,7 +19,7 @@ const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 ///
 /// # Errors
 /// If the calling thread's own namespace cannot be mended. Others may end meanwhile.
-pub(super) fn restore(ours: &[String], before: &str) -> Result<(), KernelError> {
+pub(crate) fn restore(ours: &[String], before: &str) -> Result<(), KernelError> {
     let mut seen = BTreeSet::new();
     for path in namespaces() {
         let Some(identity) = fs::metadata(&path).ok().map(|m| (m.dev(), m.ino())) else { continue };

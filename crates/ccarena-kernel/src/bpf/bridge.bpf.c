@@ -176,7 +176,7 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	flow->reduces = reduces;
 
 	if (reduces && !owns_recovery(flow))
-		reduce(tp, flow, flag, rs);
+		reduce(tp, &flow->prr_delivered, flag, rs);
 	else if (reduces || !may_grow(tp, flag))
 		return;
 	else if (cubic(flow))

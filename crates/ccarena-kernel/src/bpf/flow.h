@@ -5,13 +5,7 @@
 
 #include "kernel.h"
 #include "intf.h"
-
-/* The TCP option's state of a socket, at either end. */
-struct signal {
-	u32 desired_kbps;    /* written into packets; 0: none */
-	u32 advertised_kbps; /* echoed to us; 0: nothing yet */
-	u32 echo_kbps;	     /* to be echoed by us; 0: nothing yet */
-};
+#include "signal.h"
 
 /* What an interval adds up. */
 struct sums {
@@ -73,13 +67,6 @@ struct {
 	__type(key, int);
 	__type(value, struct flow);
 } flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct signal);
-} signals SEC(".maps");
 
 /* Sized by user space, as is `answers`. */
 struct {
@@ -152,17 +139,6 @@ static __always_inline void measure(struct flow *flow, struct tcp_sock *tp, cons
 static __always_inline u64 snd_nxt(struct flow *flow, struct tcp_sock *tp)
 {
 	return tp->bytes_acked - flow->first_acked + (u32)(tp->snd_nxt - tp->snd_una);
-}
-
-/* tcp_set_rto; icsk_rto itself counts in jiffies, whose length a program does not know. */
-static __always_inline u32 rto_us(struct tcp_sock *tp)
-{
-	u32 srtt = tp->srtt_us;
-	u64 rto = srtt ? (srtt >> 3) + tp->rttvar_us : USEC_PER_SEC;
-	u32 backoff = tp->inet_conn.icsk_backoff;
-
-	rto <<= backoff < 16 ? backoff : 16;
-	return rto < 120 * USEC_PER_SEC ? rto : 120 * USEC_PER_SEC;
 }
 
 /* Reports leave a quarter of the ring buffer to what is told once. */

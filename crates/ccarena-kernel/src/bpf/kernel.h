@@ -27,13 +27,21 @@ typedef _Bool bool;
 enum { BPF_ANY = 0 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_F_NO_PREALLOC = 1 };
 enum { BPF_SK_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
+
+/* kernel/bpf/bpf_iter.c: what bpf_for loops by. */
+struct bpf_iter_num {
+	__u64 __opaque[1];
+} __attribute__((aligned(8)));
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -150,6 +158,7 @@ struct tcp_sock {
 	u32 delivered_ce;
 	u32 app_limited;
 	u32 reordering;
+	u64 tcp_mstamp;
 	u64 bytes_sent;
 	u64 bytes_acked;
 	u64 bytes_retrans;
@@ -223,6 +232,17 @@ static __always_inline bool tcp_is_cwnd_limited(struct tcp_sock *tp)
 	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
 		return true;
 	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* tcp_set_rto; icsk_rto itself counts in jiffies, whose length a program does not know. */
+static __always_inline u32 rto_us(struct tcp_sock *tp)
+{
+	u32 srtt = tp->srtt_us;
+	u64 rto = srtt ? (srtt >> 3) + tp->rttvar_us : USEC_PER_SEC;
+	u32 backoff = tp->inet_conn.icsk_backoff;
+
+	rto <<= backoff < 16 ? backoff : 16;
+	return rto < 120 * USEC_PER_SEC ? rto : 120 * USEC_PER_SEC;
 }
 
 /* include/net/tcp.h, tcp_in_cwnd_reduction */

@@ -8,7 +8,8 @@
 #ifndef CCARENA_OPTION_H
 #define CCARENA_OPTION_H
 
-#include "flow.h"
+#include "intf.h"
+#include "signal.h"
 
 #define OPTION_KIND 254
 #define OPTION_LENGTH 8

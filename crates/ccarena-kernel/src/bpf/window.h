@@ -4,7 +4,7 @@
 #ifndef CCARENA_WINDOW_H
 #define CCARENA_WINDOW_H
 
-#include "flow.h"
+#include "kernel.h"
 
 static __always_inline void set_window(struct tcp_sock *tp, u32 packets)
 {
@@ -13,9 +13,9 @@ static __always_inline void set_window(struct tcp_sock *tp, u32 packets)
 	tp->snd_cwnd = packets < 1 ? 1 : packets < clamp ? packets : clamp;
 }
 
-/* Proportional rate reduction (tcp_cwnd_reduction, RFC 6937 with the slow-start bound of RFC 9937): prr_delivered is
- * ours, as a program may not write the kernel's. */
-static __always_inline void reduce(struct tcp_sock *tp, struct flow *flow, int flag, const struct rate_sample *rs)
+/* Proportional rate reduction (tcp_cwnd_reduction, RFC 6937 with the slow-start bound of RFC 9937): `prr_delivered`
+ * is ours, as a program may not write the kernel's. */
+static __always_inline void reduce(struct tcp_sock *tp, u32 *prr_delivered, int flag, const struct rate_sample *rs)
 {
 	s32 acked = rs->acked_sacked, in_flight = tcp_packets_in_flight(tp), out = tp->prr_out, send;
 	s32 delta = tp->snd_ssthresh - in_flight;
@@ -23,13 +23,13 @@ static __always_inline void reduce(struct tcp_sock *tp, struct flow *flow, int f
 
 	if (acked <= 0 || !prior)
 		return;
-	flow->prr_delivered += acked;
+	*prr_delivered += acked;
 	if (delta < 0) {
-		u64 dividend = (u64)tp->snd_ssthresh * flow->prr_delivered + prior - 1;
+		u64 dividend = (u64)tp->snd_ssthresh * *prr_delivered + prior - 1;
 
 		send = (s32)(dividend / prior) - out;
 	} else {
-		send = (s32)flow->prr_delivered - out;
+		send = (s32)*prr_delivered - out;
 		send = send > acked ? send : acked;
 		if (flag & ACK_SND_UNA_ADVANCED && !rs->losses)
 			send++;

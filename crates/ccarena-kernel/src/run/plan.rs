@@ -7,7 +7,7 @@ use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, App, Flow};
 
 use super::RunError;
-use crate::traffic::HEADER_BYTES;
+use crate::traffic::{HEADER_BYTES, OPTION_BYTES};
 use crate::wire::Generator;
 
 /// Schemes that the kernel brings, under the same names.
@@ -17,8 +17,6 @@ const WEIGHTED: [&str; 4] = ["wcc-ai", "wcc-md", "multcp", "ewtcp"];
 /// Payload of a segment in 1500 bytes, and the least that Linux sends (`TCP_MIN_MSS` less timestamps).
 const LARGEST_MSS: u32 = 1448;
 const SMALLEST_MSS: u32 = 76;
-/// ACCT's option takes so much of a segment.
-const OPTION_BYTES: u32 = 8;
 
 /// Where a congestion control runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

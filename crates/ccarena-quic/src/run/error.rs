@@ -16,6 +16,9 @@ pub enum RunError {
     /// The scenario is refused.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// It asks for more than this machine is to give.
+    #[error(transparent)]
+    Resources(#[from] ccarena_net::ResourceError),
     /// A field says what QUIC does not do.
     #[error("{path}: {problem}")]
     Unsupported {
@@ -97,7 +100,11 @@ impl RunError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => "trace",
-            Self::Request(_) | Self::Scenario(_) | Self::Unsupported { .. } | Self::Scheme { .. } => "scenario",
+            Self::Request(_)
+            | Self::Scenario(_)
+            | Self::Resources(_)
+            | Self::Unsupported { .. }
+            | Self::Scheme { .. } => "scenario",
             Self::Link(LinkError::Service { .. } | LinkError::Flows { .. }) => "scenario",
             Self::Policy { .. } => "policy",
             Self::Link(LinkError::Panicked) | Self::Panicked | Self::Tls(_) => "internal",

@@ -16,7 +16,7 @@ pub const GOAL_EXP: ActuatorEntry = ActuatorEntry {
     bounds: (-1.0, 1.0),
     takes_ops: false,
     options: &[],
-    kernel: true,
+    kernel: false,
     build: |_| Box::new(Factor),
 };
 

@@ -39,7 +39,7 @@ pub const NONE: BaseEntry = BaseEntry {
         },
     ],
     takes_rate: false,
-    kernel: true,
+    kernel: false,
     build: |parts| {
         let mss = f64::from(parts.config.mss.max(1));
         let initial = f64::from(parts.config.initial_window.max(1));

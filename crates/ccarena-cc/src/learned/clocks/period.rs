@@ -23,7 +23,7 @@ pub const TIMER: ClockEntry = ClockEntry {
     doc: "every `period_ms` by a timer, whether or not acknowledgements come: a decision during an outage is possible",
     source: "Winstein et al., Sprout, NSDI 2013 (20 ms); Yan et al., Pantheon/Indigo, ATC 2018 (10 ms)",
     options: &[PERIOD],
-    kernel: true,
+    kernel: false,
     build: |options| Box::new(One(Length::Timed(Dur::from_secs_f64(options[0] / 1e3)))),
 };
 

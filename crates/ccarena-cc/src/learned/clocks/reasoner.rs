@@ -44,7 +44,7 @@ pub const REASONER: ClockEntry = ClockEntry {
         flag("ask_3", 1.0, "1: the decider is asked in case 3"),
         flag("ask_4", 1.0, "1: the decider is asked in case 4"),
     ],
-    kernel: false,
+    kernel: true,
     build: |options| Box::new(Reasoner::new(options)),
 };
 

@@ -39,38 +39,45 @@ pub const SIGNALS: &[Signal] = &[
     )
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
-    .source("Hyvar"),
+    .source("Hyvar")
+    .user_space(),
     Signal::new("mtp_least_ms", "ms", "the least length of the periods since the last decision", |v, _| {
         v.measured.length_least.as_millis_f64()
     })
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
-    .source("Hyvar"),
+    .source("Hyvar")
+    .user_space(),
     Signal::new("mtp_most_ms", "ms", "the greatest length of the periods since the last decision", |v, _| {
         v.measured.length_most.as_millis_f64()
     })
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
-    .source("Hyvar"),
+    .source("Hyvar")
+    .user_space(),
     Signal::new("periods", "1", "periods since the last decision", |v, _| f64::from(v.measured.periods))
         .bounds(0.0, 1e10)
         .natural(0.0, 0.1, 0.0, 4.0)
-        .source("Hyvar"),
+        .source("Hyvar")
+        .user_space(),
     Signal::new("time_s", "s", "time since the start of the run", |v, _| v.now.as_secs_f64())
         .bounds(0.0, HUGE)
-        .natural(0.0, 0.01, 0.0, 4.0),
+        .natural(0.0, 0.01, 0.0, 4.0)
+        .user_space(),
     Signal::new("since_ack_ms", "ms", "time since the newest acknowledgement", since_ack)
         .bounds(0.0, HUGE)
         .natural(0.0, 0.01, 0.0, 4.0)
         .needs(Parts::NEWEST)
-        .source("Sprout"),
+        .source("Sprout")
+        .user_space(),
     Signal::new("ack_gap_ms", "ms", "mean time between acknowledgements; 0 without two", |v, _| {
         v.monitor.gaps().map_or(0.0, |g| g.moments(v.measured.is_span).0 * 1e3)
     })
     .bounds(0.0, HUGE)
     .natural(0.0, 0.1, 0.0, 4.0)
     .needs(Parts::GAPS)
-    .source("Remy"),
+    .source("Remy")
+    .user_space(),
     Signal::new("ack_dispersion", "1", "deviation of the times between acknowledgements over their mean", |v, _| {
         v.monitor.gaps().map_or(0.0, |g| dispersion(g.moments(v.measured.is_span)))
     })

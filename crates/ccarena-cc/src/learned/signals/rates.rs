@@ -36,7 +36,8 @@ pub const SIGNALS: &[Signal] = &[
         .bounds(0.0, HUGE)
         .natural(0.0, MBPS, 0.0, 4.0)
         .needs(Parts::NEWEST)
-        .source("draft-cheng-iccrg-delivery-rate-estimation"),
+        .source("draft-cheng-iccrg-delivery-rate-estimation")
+        .user_space(),
     Signal::new("delivery_ratio", "1", "throughput over the window per smallest RTT: 1 with empty queues", |v, _| {
         ratio(v.measured.throughput() * v.measured.rtt_min.as_secs_f64(), v.window_bytes() * 8.0)
     })
@@ -60,19 +61,22 @@ pub const SIGNALS: &[Signal] = &[
         .natural(0.0, MBPS, 0.0, 4.0)
         .needs(Parts::SENT)
         .options(OVER)
-        .source("Indigo, Aurora"),
+        .source("Indigo, Aurora")
+        .user_space(),
     Signal::new("sent_packets", "segments", "segments sent, retransmissions included", |v, a| {
         v.recent(a).map_or(f64::from(v.measured.sent_packets), |(t, _)| t.sent_packets as f64)
     })
     .bounds(0.0, 1e10)
     .natural(0.0, 0.01, 0.0, 4.0)
     .needs(Parts::SENT)
-    .options(OVER),
+    .options(OVER)
+    .user_space(),
     Signal::new("send_ratio", "1", "segments sent over segments acknowledged, of which one at least", send_ratio)
         .natural(1.0, 2.0, -2.0, 4.0)
         .needs(Parts::SENT)
         .options(OVER)
-        .source("Aurora (sending ratio)"),
+        .source("Aurora (sending ratio)")
+        .user_space(),
 ];
 
 fn mbps(bytes: u64, stretch: Dur) -> f64 {

@@ -34,7 +34,8 @@ pub const SIGNALS: &[Signal] = &[
         .bounds(0.0, 1e6)
         .natural(0.0, 0.5, 0.0, 4.0)
         .live()
-        .source("WCC"),
+        .source("WCC")
+        .user_space(),
     Signal::new(
         "required_min_mbps",
         "Mbit/s",
@@ -44,7 +45,8 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
     .live()
-    .source("Hercules"),
+    .source("Hercules")
+    .user_space(),
     Signal::new(
         "required_max_mbps",
         "Mbit/s",
@@ -54,13 +56,15 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, HUGE)
     .natural(0.0, 0.01, 0.0, 4.0)
     .live()
-    .source("Hercules"),
+    .source("Hercules")
+    .user_space(),
     Signal::new("input", "its own", "the value of the input or run-time parameter `name`", |v, a| {
         v.params.get(a.options.first().map_or(0, |k| *k as usize)).copied().unwrap_or(0.0)
     })
     .bounds(-HUGE, HUGE)
     .range(Range::Named)
-    .live(),
+    .live()
+    .user_space(),
 ];
 
 /// The operating zone (ACCT section II-B, Fig. 2a), a complete partition by rate and delay: green, below the target and

@@ -16,7 +16,8 @@ pub const SIGNALS: &[Signal] = &[
         v.base.rate_bps() / 1e6
     })
     .bounds(0.0, HUGE)
-    .natural(0.0, 0.01, 0.0, 4.0),
+    .natural(0.0, 0.01, 0.0, 4.0)
+    .user_space(),
     Signal::new("twnd_packets", "segments", "window that fills the smallest RTT at the advertised rate", |v, _| {
         v.target()
     })
@@ -40,11 +41,13 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, 1e12)
     .natural(0.0, 0.01, 0.0, 4.0)
     .needs(Parts::NEWEST)
-    .source("Sage, Astraea"),
+    .source("Sage, Astraea")
+    .user_space(),
     Signal::new("inflight_ratio", "1", "bytes in flight over the window", inflight_ratio)
         .natural(0.0, 1.0, 0.0, 2.0)
         .needs(Parts::NEWEST)
-        .source("Astraea"),
+        .source("Astraea")
+        .user_space(),
 ];
 
 fn inflight_ratio(v: &View<'_>, _: Arguments<'_>) -> f64 {

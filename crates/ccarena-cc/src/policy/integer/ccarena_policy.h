@@ -7,12 +7,15 @@
  * For a C or C++ compiler that shifts negative numbers arithmetically, as GCC and Clang do. A BPF program defines, before
  * it includes this file,
  *   CCARENA_FOR(i, n)      a loop that its verifier accepts, such as bpf_for(i, 0, n) of libbpf;
+ *   CCARENA_FUNCTION       how a function is declared that its verifier looks at once, such as __noinline of libbpf;
  *   CCARENA_AT(i, length)  i held within an array, where the length is a power of two: ((i) & ((length) - 1));
- *   CCARENA_STEPS, CCARENA_VALUES, CCARENA_WEIGHTS, CCARENA_CONSTANTS  these lengths.
+ *   CCARENA_STEPS, CCARENA_VALUES, CCARENA_WEIGHTS, CCARENA_CONSTANTS  these lengths. Values and weights are also read in
+ *       groups of 8 of which only the first is held within the array, so that these two need 7 numbers more.
  */
 #ifndef CCARENA_POLICY_H
 #define CCARENA_POLICY_H
 
+typedef __UINT8_TYPE__ ccarena_u8;
 typedef __UINT16_TYPE__ ccarena_u16;
 typedef __INT32_TYPE__ ccarena_s32;
 typedef __UINT32_TYPE__ ccarena_u32;
@@ -34,6 +37,11 @@ typedef __UINT64_TYPE__ ccarena_u64;
 #endif
 #ifndef CCARENA_INLINE
 #define CCARENA_INLINE static inline __attribute__((always_inline, unused))
+#endif
+
+/* Of numbers alone: a function that a BPF verifier may look at once. */
+#ifndef CCARENA_FUNCTION
+#define CCARENA_FUNCTION CCARENA_INLINE
 #endif
 
 enum ccarena_op {
@@ -71,21 +79,32 @@ CCARENA_INLINE ccarena_s64 ccarena_clamp(ccarena_s64 value, ccarena_s64 low, cca
 }
 
 /* floor(sqrt(x)) */
-CCARENA_INLINE ccarena_u64 ccarena_root(ccarena_u64 x)
+CCARENA_FUNCTION ccarena_u64 ccarena_root(ccarena_u64 x)
 {
-	ccarena_u64 root = 0, bit = (ccarena_u64)1 << 62;
-	int i;
+	ccarena_u64 root = 0;
+	ccarena_u32 i;
 
-	for (i = 0; i < 32; i++) {
+	CCARENA_FOR(i, 32) {
+		ccarena_u64 bit = (ccarena_u64)1 << 62 >> (2 * i & 63);
+
 		if (x >= root + bit) {
 			x -= root + bit;
 			root = (root >> 1) + bit;
 		} else {
 			root >>= 1;
 		}
-		bit >>= 2;
 	}
 	return root;
+}
+
+/* By how much x, which is not negative, has to be shifted to have CCARENA_LAYER_NORM_BITS. */
+CCARENA_FUNCTION ccarena_u32 ccarena_excess(ccarena_s64 x)
+{
+	ccarena_u32 shift = 0, place;
+
+	CCARENA_FOR(place, 64 - CCARENA_LAYER_NORM_BITS)
+		shift += (x >> CCARENA_LAYER_NORM_BITS >> (place & 63)) != 0;
+	return shift;
 }
 
 #define CCARENA_X(i) values[CCARENA_AT(step->input + (i), CCARENA_VALUES)]
@@ -110,9 +129,20 @@ CCARENA_INLINE void ccarena_linear(const struct ccarena_policy *policy, const st
 			ccarena_u32 first = step->weights + o * inputs;
 			ccarena_s64 sum = 0;
 
-			CCARENA_FOR(i, inputs)
-				sum += (ccarena_s64)weights[CCARENA_AT(first + i, CCARENA_WEIGHTS)] *
-				       values[CCARENA_AT(from + i, CCARENA_VALUES)];
+			CCARENA_FOR(i, inputs / 8) {
+				const ccarena_u16 *w = weights + CCARENA_AT(first + 8 * i, CCARENA_WEIGHTS);
+				const ccarena_s32 *x = values + CCARENA_AT(from + 8 * i, CCARENA_VALUES);
+
+				sum += (ccarena_s64)w[0] * x[0] + (ccarena_s64)w[1] * x[1] + (ccarena_s64)w[2] * x[2] +
+				       (ccarena_s64)w[3] * x[3] + (ccarena_s64)w[4] * x[4] + (ccarena_s64)w[5] * x[5] +
+				       (ccarena_s64)w[6] * x[6] + (ccarena_s64)w[7] * x[7];
+			}
+			CCARENA_FOR(i, inputs % 8) {
+				ccarena_u32 k = inputs / 8 * 8 + i;
+
+				sum += (ccarena_s64)weights[CCARENA_AT(first + k, CCARENA_WEIGHTS)] *
+				       values[CCARENA_AT(from + k, CCARENA_VALUES)];
+			}
 			sum -= offset * 32768;
 			CCARENA_Y(row * step->outputs + o) =
 				(ccarena_s32)ccarena_shift(sum + CCARENA_C(2 * o), (ccarena_u32)CCARENA_C(2 * o + 1));
@@ -136,10 +166,9 @@ CCARENA_INLINE void ccarena_layer_norm(const struct ccarena_policy *policy, cons
 	ccarena_u32 row, i;
 
 	CCARENA_FOR(row, step->rows) {
-		ccarena_u32 from = row * step->inputs, shift = 0;
+		ccarena_u32 from = row * step->inputs, shift;
 		ccarena_s64 sum = 0, largest = 0, d;
 		ccarena_u64 squares = 0, root, size;
-		int place;
 
 		CCARENA_FOR(i, step->inputs)
 			sum += CCARENA_X(from + i);
@@ -147,8 +176,7 @@ CCARENA_INLINE void ccarena_layer_norm(const struct ccarena_policy *policy, cons
 			d = (ccarena_s64)step->inputs * CCARENA_X(from + i) - sum;
 			largest = d > largest ? d : -d > largest ? -d : largest;
 		}
-		for (place = 0; place < 64 - CCARENA_LAYER_NORM_BITS; place++)
-			shift += (largest >> CCARENA_LAYER_NORM_BITS >> place) != 0;
+		shift = ccarena_excess(largest);
 		CCARENA_FOR(i, step->inputs) {
 			d = ((ccarena_s64)step->inputs * CCARENA_X(from + i) - sum) >> (shift & 63);
 			squares += (ccarena_u64)(d * d);

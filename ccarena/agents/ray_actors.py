@@ -1,0 +1,142 @@
+"""Ray actors that are replaced when they are lost, and say so when they cannot be."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ccarena.errors import TrainingError
+from ccarena.executors.ray import module
+
+__all__ = ["Crew", "Lost"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 5.0
+_WAITING_S = 20.0
+"""So long may a worker take to start before it is said that it waits; the next times are twice as far apart each."""
+
+
+class Lost(Exception):
+    """What an actor was at is lost, and the actor replaced where it was, too: ask again."""
+
+
+class Crew:
+    """`count` actors, made by `create(index)`.
+
+    One that dies is replaced, at most `deaths` times in a row without an answer in between. Deaths are counted by
+    actor: a machine that is lost takes many with it, which says nothing of any of them.
+    """
+
+    def __init__(self, create: Callable[[int], Any], count: int, deaths: int, patience_s: float) -> None:
+        self._ray = module("executor = ray")
+        self._create, self._deaths, self._patience_s = create, deaths, patience_s
+        self.actors = [create(index) for index in range(count)]
+        self.restarts = 0
+        """Actors that were replaced so far."""
+        self._failures = [0] * count
+        now_s = time.monotonic()
+        self._waiting: dict[int, float] = dict.fromkeys(range(count), now_s)
+        """Actors from which nothing has been heard yet, and since when."""
+        self._alone_s: float | None = now_s
+        self._looked_s, self._say_after_s = now_s, _WAITING_S
+
+    def take(self, index: int, reference: Any) -> Any:
+        """The answer of actor `index`. Raises Lost, after which it can be asked again; else TrainingError."""
+        errors = self._ray.exceptions
+        try:
+            answer = self._ray.get(reference)
+        except errors.RayTaskError as error:
+            raise TrainingError(f"worker {index} failed: {error.cause or error}") from error
+        except errors.ObjectLostError as error:
+            log.warning("an answer of worker %d was lost (%s); it is asked again", index, _line(error))
+            raise Lost from error
+        except (
+            errors.RayActorError,
+            errors.WorkerCrashedError,
+            errors.NodeDiedError,
+            errors.OutOfMemoryError,
+            errors.LocalRayletDiedError,
+        ) as error:
+            if getattr(error, "actor_init_failed", False):
+                raise TrainingError(f"worker {index} cannot start: {_cause(error)}") from error
+            self._replace(index, error)
+            raise Lost from error
+        except errors.RayError as error:
+            raise TrainingError(f"worker {index}: the Ray cluster failed: {_line(error)}; see its logs") from error
+        self._failures[index] = 0
+        self._waiting.pop(index, None)
+        return answer
+
+    def _replace(self, index: int, error: Exception) -> None:
+        self._failures[index] += 1
+        self.restarts += 1
+        if self._failures[index] >= self._deaths:
+            raise TrainingError(
+                f"worker {index} died {self._failures[index]} times in a row: {_line(error)}; see Ray's logs, then use "
+                "--resume"
+            ) from error
+        log.warning("worker %d died (%s); replacing it with fresh worlds", index, _line(error))
+        with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
+            self._ray.kill(self.actors[index])
+        self.actors[index] = self._create(index)
+        self._waiting[index] = time.monotonic()
+
+    def look(self) -> None:
+        """Says which actors wait for a core. Raises TrainingError if none has been there for too long."""
+        now_s = time.monotonic()
+        if len(self._waiting) < len(self.actors):
+            self._alone_s = None
+        elif self._alone_s is None:
+            self._alone_s = now_s
+        if not self._waiting or now_s - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        waited_s = now_s - min(self._waiting.values())
+        if waited_s < _WAITING_S:
+            self._say_after_s = _WAITING_S
+            return
+        if self._alone_s is not None and now_s - self._alone_s > self._patience_s:
+            raise TrainingError(
+                f"no worker has started for {now_s - self._alone_s:.0f} s, and {self._cores()}; add machines, ask for "
+                "fewer workers or wait longer (ray.patience_s), then use --resume"
+            )
+        if waited_s >= self._say_after_s:
+            self._say_after_s = 2 * waited_s
+            present = len(self.actors) - len(self._waiting)
+            log.warning(
+                "%d of %d workers have not started for %.0f s: %s; training %s",
+                len(self._waiting),
+                len(self.actors),
+                waited_s,
+                self._cores(),
+                f"goes on with {present}" if present else "waits",
+            )
+
+    def _cores(self) -> str:
+        there, free = (
+            int(each().get("CPU", 0)) for each in (self._ray.cluster_resources, self._ray.available_resources)
+        )
+        return f"of the cluster's {there} cores {free} are free"
+
+    def figures(self) -> dict[str, float]:
+        """For the learning curve: workers that are there, and how many were replaced."""
+        return {"workers": float(len(self.actors) - len(self._waiting)), "restarts": float(self.restarts)}
+
+    def close(self) -> None:
+        """Ends the actors."""
+        for actor in self.actors:
+            with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
+                self._ray.kill(actor)
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _cause(error: BaseException) -> str:
+    """The last line of Ray's account, which is the error itself."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

@@ -1,0 +1,233 @@
+"""Submissions: one file with a policy, its card and the scores that it claims, and the check of what others submit.
+
+A submission is one JSON document, the artifact in base64. Nothing is packed or unpacked, no name in it becomes a path,
+and nothing in it is executed: an artifact is data, checked by the native code before anything uses it. All that is
+shown to others is plain text of bounded length. What the claims say is run again by `trial`, in a process that may use
+so much time and memory and no more.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ccarena import __version__
+from ccarena.errors import CcarenaError, ConfigError, PolicyError
+from ccarena.eval.leaderboard.figures import SOLO
+from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
+from ccarena.files import write_atomically
+from ccarena.policies import artifact
+from ccarena.policies.cards import card
+
+__all__ = ["FORMAT", "LARGEST_BYTES", "Claim", "Submission", "SubmissionError", "read", "where", "write"]
+
+FORMAT = 1
+LARGEST_BYTES = 16_000_000
+"""Of a submission's file."""
+LARGEST_POLICY_BYTES = 8_000_000
+MOST_CLAIMS = 10_000
+LONGEST_TEXT = 2_000
+LONGEST_RUN_S = 600.0
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+
+
+class SubmissionError(ConfigError):
+    """A submission that is refused: damaged, hostile, or not true."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a policy is said to reach on one link with one seed."""
+
+    trace: str
+    """One of the generated traces, which everybody has."""
+    delay_ms: float
+    buffer_packets: int
+    duration_s: float
+    seed: int
+    figures: dict[str, float]
+    """By the names of `figures.SOLO`."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What was submitted, checked."""
+
+    name: str
+    author: str
+    note: str
+    version: str
+    """Of the package that measured the claims."""
+    policy: bytes
+    """The artifact's file."""
+    claims: tuple[Claim, ...]
+
+    def card(self) -> str:
+        """The policy's card, from the artifact alone: what a submission says of itself is not taken for it."""
+        with tempfile.TemporaryDirectory(prefix="ccarena-") as folder:
+            return card(load(self.policy, Path(folder)), self.name)
+
+
+def where(claims: Sequence[Claim]) -> list[tuple[Place, int]]:
+    """The link and the seed of each claim. Raises SubmissionError if there is no such link."""
+    out = []
+    for claim in claims:
+        try:
+            (place,) = places(traces_of([claim.trace]), [claim.delay_ms], [claim.buffer_packets], claim.duration_s)
+        except (CcarenaError, ValueError) as error:
+            raise SubmissionError(f"claims: {error}") from error
+        out.append((place, claim.seed))
+    return out
+
+
+def write(submission: Submission, out: Path) -> None:
+    """Writes the file, after checking it as a reader would. Raises SubmissionError or ConfigError."""
+    text = json.dumps(
+        {
+            "ccarena_submission": FORMAT,
+            **{key: getattr(submission, key) for key in ("name", "author", "note", "version")},
+            "card": submission.card(),
+            "policy": base64.b64encode(submission.policy).decode(),
+            "claims": [asdict(claim) for claim in submission.claims],
+        },
+        indent=1,
+        ensure_ascii=False,
+        allow_nan=False,
+    )
+    check(text)
+    write_atomically(out, text + "\n")
+
+
+def read(file: Path) -> Submission:
+    """A submission's file, checked. Raises SubmissionError, naming what was wrong and what was expected."""
+    try:
+        size = file.stat().st_size
+        if size > LARGEST_BYTES:
+            raise SubmissionError(f"{file}: {size:,} bytes; expected at most {LARGEST_BYTES:,}")
+        data = file.read_bytes()
+    except OSError as error:
+        raise SubmissionError(f"{file}: cannot be read: {error.strerror}; expected a submission") from error
+    try:
+        return check(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise SubmissionError(
+            f"{file}: not a submission: byte {error.start} is no UTF-8; expected the JSON of `leaderboard submit`, and "
+            "no archive"
+        ) from error
+    except CcarenaError as error:
+        raise SubmissionError(f"{file}: {error}") from error
+
+
+def check(text: str) -> Submission:
+    """The submission that `text` says. Raises SubmissionError."""
+    try:
+        document = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise SubmissionError(
+            f"not a submission: no JSON ({error}); expected what `leaderboard submit` writes"
+        ) from None
+    if not isinstance(document, dict) or document.get("ccarena_submission") != FORMAT:
+        raise SubmissionError(f"not a submission: expected an object with `ccarena_submission`: {FORMAT}")
+    known = {"ccarena_submission", "name", "author", "note", "version", "card", "policy", "claims"}
+    if unknown := sorted(document.keys() - known):
+        raise SubmissionError(f"unknown field {unknown[0][:60]!r}; expected {', '.join(sorted(known))}")
+    name = document.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise SubmissionError(
+            f"name: got {str(name)[:60]!r}; expected 1 to 40 of a-z, 0-9, '.', '_' and '-', the first a letter or digit"
+        )
+    texts = {key: _plain(document.get(key, ""), key) for key in ("author", "note", "version")}
+    # Shown nowhere: the reader's own is made from the artifact.
+    _plain(document.get("card", ""), "card", longest=100_000, markup=True)
+    policy = _policy(document.get("policy"))
+    claims = document.get("claims")
+    if not isinstance(claims, list) or not 1 <= len(claims) <= MOST_CLAIMS:
+        raise SubmissionError(f"claims: expected a list of 1 to {MOST_CLAIMS:,} runs")
+    found = tuple(_claim(each, f"claims[{index}]") for index, each in enumerate(claims))
+    return Submission(name, texts["author"], texts["note"], texts["version"] or __version__, policy, found)
+
+
+def load(policy: bytes, folder: Path) -> artifact.Artifact:
+    """The artifact of these bytes. Raises PolicyError; the file that is made in `folder` has a name of ours."""
+    file = folder / "policy.safetensors"
+    file.write_bytes(policy)
+    return artifact.load(file)
+
+
+def _policy(encoded: Any) -> bytes:
+    limit = LARGEST_POLICY_BYTES * 4 // 3 + 4
+    if not isinstance(encoded, str) or len(encoded) > limit or not _BASE64.fullmatch(encoded):
+        raise SubmissionError(f"policy: expected an artifact of at most {LARGEST_POLICY_BYTES:,} bytes in base64")
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        raise SubmissionError(f"policy: no base64: {error}") from None
+    with tempfile.TemporaryDirectory(prefix="ccarena-") as folder:
+        try:
+            trained = load(data, Path(folder))
+        except PolicyError as error:
+            # Without the folder, which says nothing to whoever submitted.
+            said = str(error).partition(": ")[2]
+            raise SubmissionError(f"policy: {said}") from None
+    # Everything of it that tables and pages show.
+    shown: dict[str, Any] = {"document": trained.document.get("name"), "trained by": trained.training.get("name")}
+    each: Any
+    for index, each in enumerate(trained.trained_on):
+        if not isinstance(each, dict):
+            raise SubmissionError(f"policy: trained_on[{index}]: expected an object with `kind`, `name` and `digest`")
+        shown |= {f"trained_on[{index}].{key}": value for key, value in each.items()}
+    for place, value in shown.items():
+        _plain("" if value is None else value, f"policy: {place}", longest=200)
+    return data
+
+
+def _claim(each: Any, at: str) -> Claim:
+    keys = {"trace", "delay_ms", "buffer_packets", "duration_s", "seed", "figures"}
+    if not isinstance(each, dict) or each.keys() != keys:
+        raise SubmissionError(f"{at}: expected an object with {', '.join(sorted(keys))}")
+    trace = each["trace"]
+    known = [one.name for one in traces_of([PRESETS])]
+    if trace not in known:
+        raise SubmissionError(f"{at}.trace: got {str(trace)[:60]!r}; expected one of {', '.join(known)}")
+    figures = each["figures"]
+    if not isinstance(figures, dict) or figures.keys() - set(SOLO) or "score" not in figures:
+        raise SubmissionError(f"{at}.figures: expected `score` and other figures of {', '.join(SOLO)}")
+    return Claim(
+        trace,
+        _number(each["delay_ms"], f"{at}.delay_ms", 0.1, 1_000.0),
+        int(_number(each["buffer_packets"], f"{at}.buffer_packets", 1, 10_000, whole=True)),
+        _number(each["duration_s"], f"{at}.duration_s", 1.0, LONGEST_RUN_S),
+        int(_number(each["seed"], f"{at}.seed", 0, 1_000_000, whole=True)),
+        {str(name): _number(value, f"{at}.figures.{name}", -1e12, 1e12) for name, value in figures.items()},
+    )
+
+
+def _number(value: Any, at: str, low: float, high: float, whole: bool = False) -> float:
+    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or not low <= value <= high or (whole and value != int(value)):
+        kind = "a whole number" if whole else "a number"
+        raise SubmissionError(f"{at}: got {str(value)[:60]}; expected {kind} from {low:g} to {high:g}")
+    return float(value)
+
+
+def _plain(value: Any, at: str, longest: int = LONGEST_TEXT, markup: bool = False) -> str:
+    """Text without control characters, and without what HTML would take for a tag or a reference."""
+    if not isinstance(value, str) or len(value) > longest:
+        raise SubmissionError(f"{at}: expected text of at most {longest:,} characters")
+    wrong = next((c for c in value if not (c.isprintable() or c == "\n") or (c in "<>&" and not markup)), None)
+    if wrong is not None:
+        raise SubmissionError(f"{at}: holds {wrong!r}; expected plain text without control characters, <, > and &")
+    return value
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of JSON")

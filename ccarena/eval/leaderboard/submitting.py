@@ -1,0 +1,127 @@
+"""`ccarena leaderboard submit` and `verify`: claims are measured, and held against what another run says."""
+
+from __future__ import annotations
+
+import math
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ccarena import __version__
+from ccarena.errors import ConfigError
+from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
+from ccarena.eval.leaderboard.links import PRESETS, traces_of
+from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, read, write
+from ccarena.eval.leaderboard.trial import Limits, figures_of
+from ccarena.policies.tensorfile import write_bytes
+from ccarena.terminal import Progress
+
+__all__ = ["keep", "links_of", "submit", "verify"]
+
+
+def links_of(
+    delays_ms: Sequence[float], buffers: Sequence[int], duration_s: float, seeds: int, traces: Sequence[str] = ()
+) -> list[Claim]:
+    """What a submission claims figures for: generated traces (all, or those named), delays, buffers and seeds."""
+    names = list(traces) or [trace.name for trace in traces_of([PRESETS])]
+    return [
+        Claim(name, delay_ms, buffer, duration_s, seed, {"score": 0.0})
+        for name in names
+        for delay_ms in delays_ms
+        for buffer in buffers
+        for seed in range(seeds)
+    ]
+
+
+def submit(
+    policy: Path,
+    out: Path,
+    name: str,
+    links: Sequence[Claim],
+    *,
+    author: str = "",
+    note: str = "",
+    threads: int = 2,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> Submission:
+    """Measures the policy on `links` and writes the submission to `out`. Raises SubmissionError or PolicyError."""
+    found = _measured(policy, links, threads, limits or Limits(), progress)
+    claims = tuple(
+        replace(claim, figures={key: _short(value) for key, value in figures.items() if math.isfinite(value)})
+        for claim, figures in zip(links, found, strict=True)
+    )
+    submission = Submission(name, author, note, __version__, policy.read_bytes(), claims)
+    write(submission, out)
+    return submission
+
+
+def verify(
+    file: Path,
+    sample: int,
+    *,
+    seed: int = 0,
+    threads: int = 2,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> tuple[Submission, int]:
+    """Runs `sample` of a submission's claims again, drawn at random. Returns it, and how many were run.
+
+    Raises SubmissionError if the file is refused, a run takes more than `limits`, or a figure is not as claimed.
+    """
+    if sample < 1:
+        raise ConfigError(f"--sample {sample}: expected at least 1")
+    submission = read(file)
+    chosen = random.Random(seed).sample(submission.claims, min(sample, len(submission.claims)))
+    with _policy_of(submission) as policy:
+        found = _measured(policy, chosen, threads, limits or Limits(), progress)
+    for claim, figures in zip(chosen, found, strict=True):
+        for key, said in claim.figures.items():
+            if not math.isclose(figures[key], said, rel_tol=TOLERANCE, abs_tol=1e-6):
+                raise SubmissionError(
+                    f"{file}: {claim.trace}, seed {claim.seed}: {key} is said to be {said:g}; run again it is "
+                    f"{figures[key]:g} (ccarena {__version__} here, {submission.version} there)"
+                )
+    return submission, len(chosen)
+
+
+def keep(submission: Submission, folder: Path) -> Path:
+    """Writes the artifact to `folder` under the submission's name, for `ccarena leaderboard run --policies`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{submission.name}.safetensors"
+    write_bytes(file, submission.policy)
+    return file
+
+
+@contextmanager
+def _policy_of(submission: Submission) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="ccarena-") as folder:
+        file = Path(folder, "policy.safetensors")
+        file.write_bytes(submission.policy)
+        yield file
+
+
+def _measured(
+    policy: Path, claims: Sequence[Claim], threads: int, limits: Limits, progress: Progress | None
+) -> list[dict[str, float]]:
+    done = 0
+
+    def one(claim: Claim) -> dict[str, float]:
+        nonlocal done
+        figures = figures_of(policy.resolve(), claim, limits)
+        done += 1
+        if progress is not None:
+            progress(done, len(claims))
+        return figures
+
+    run: Callable[[Claim], dict[str, float]] = one
+    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+        return list(pool.map(run, claims))
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")

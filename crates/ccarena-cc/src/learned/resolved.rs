@@ -1,0 +1,92 @@
+//! A document with the values of its parameters put in: names and numbers, for programs other than this one.
+
+use std::collections::BTreeMap;
+
+use super::Document;
+use super::number::Number;
+use crate::build_error::BuildError;
+use crate::scheme::check_params;
+
+/// An entry of a registry, and what the document says about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// `clock`, `actuator`, `base` or `signal`.
+    pub kind: &'static str,
+    /// Its name in the registry.
+    pub name: &'static str,
+    /// What the document calls it.
+    pub label: String,
+    /// Values in the order of the entry's options.
+    pub options: Vec<f64>,
+}
+
+/// One series of the observation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its signal.
+    pub piece: Piece,
+    /// Which channel of it.
+    pub channel: usize,
+    /// Bounds of its values.
+    pub low: f64,
+    /// See `low`.
+    pub high: f64,
+    /// Its first entry of the observation.
+    pub at: usize,
+    /// How many, oldest first.
+    pub length: usize,
+    /// It is read when the decider looks, not at the end of a period.
+    pub live: bool,
+    /// It is measured over another stretch than the period.
+    pub windowed: bool,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// When it decides.
+    pub clock: Piece,
+    /// What it moves.
+    pub actuator: Piece,
+    /// Over what.
+    pub base: Piece,
+    /// An action counts only when one was asked for.
+    pub relative: bool,
+    /// What it sees.
+    pub observe: Vec<Series>,
+}
+
+impl Document {
+    /// The document with `params`, missing ones at their defaults.
+    ///
+    /// # Errors
+    /// If a parameter is unknown or outside its bounds.
+    pub fn resolve(&self, params: &BTreeMap<String, f64>) -> Result<Resolved, BuildError> {
+        let specs = &self.spec().params;
+        let bounds = specs.iter().map(|p| (p.name.as_str(), p.min, p.max)).collect::<Vec<_>>();
+        check_params(&self.spec().name, &bounds, params)?;
+        let values: Vec<f64> = specs.iter().map(|p| params.get(&p.name).copied().unwrap_or(p.default)).collect();
+        let piece = |kind, name, label: &str, options: &[Number]| {
+            let options = options.iter().map(|n| n.resolve(&values)).collect();
+            Piece { kind, name, label: label.into(), options }
+        };
+        let (mut observe, mut at) = (Vec::new(), 0);
+        for item in &self.observe {
+            let piece = piece("signal", item.signal.name, &item.name, &item.options);
+            let windowed = item.signal.is_windowed() && piece.options[..2].iter().any(|x| *x > 0.0);
+            for channel in 0..item.signal.channels.len().max(1) {
+                let (low, high, length, live) = (item.low, item.high, item.history, item.is_live());
+                observe.push(Series { piece: piece.clone(), channel, low, high, at, length, live, windowed });
+                at += item.history;
+            }
+        }
+        let (clock, actuator, base) = (&self.clock, &self.actuator, &self.base);
+        Ok(Resolved {
+            clock: piece("clock", clock.entry.name, clock.entry.name, &clock.options),
+            actuator: piece("actuator", actuator.entry.name, actuator.entry.name, &actuator.options),
+            base: piece("base", base.entry.name, base.entry.name, &base.options),
+            relative: actuator.entry.relative,
+            observe,
+        })
+    }
+}

@@ -1,0 +1,465 @@
+//! A policy for a program in the kernel: its document and its integer form as one block of numbers, the *image*.
+//!
+//! `kernel/ccarena_image.h` says where each number lies. The program knows the clocks, signals, actuators and bases of
+//! this file alone; a document that names another one is refused, naming it, and runs over the bridge. [`write`] makes an
+//! image; [`check`] says whether some bytes are one, undamaged and of this version.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+use super::Policy;
+use super::error::PolicyError;
+use super::integer::Program;
+use crate::build_error::BuildError;
+use crate::learned::resolved::{Piece, Resolved};
+use crate::types::Rate;
+
+/// The layout of an image, in C.
+pub const HEADER: &str = include_str!("kernel/ccarena_image.h");
+
+/// Of the layout: another number here than in a file means that the file was exported by another version.
+pub const VERSION: u32 = 1;
+const MAGIC: u64 = u64::from_le_bytes(*b"CCCAIMA\0");
+
+/// Names that the program knows, in the order of the header's `enum`s.
+pub const CLOCKS: &[&str] = &["window", "fixed", "rtt", "reasoner"];
+/// See [`CLOCKS`].
+pub const ACTUATORS: &[&str] = &["alpha", "window", "window_exp2"];
+/// See [`CLOCKS`].
+pub const BASES: &[&str] = &["acct", "cubic"];
+/// See [`CLOCKS`].
+pub const SIGNALS: &[&str] = &[
+    "throughput_mbps",
+    "throughput_max_mbps",
+    "throughput_ratio",
+    "throughput_per_rtt_mbps",
+    "throughput_per_rtt_MBps",
+    "delivery_ratio",
+    "delivered_bytes",
+    "acked_packets",
+    "rtt_ms",
+    "rtt_min_ms",
+    "srtt_ms",
+    "rtt_or_min_ms",
+    "rtt_ratio",
+    "latency_ratio",
+    "srtt_ratio",
+    "queueing_delay_ms",
+    "delay_or_zero_ms",
+    "delay_ratio",
+    "rtt_gradient",
+    "loss_ratio",
+    "packet_loss_ratio",
+    "lost_packets",
+    "loss_rate_pps",
+    "loss_mbps",
+    "cwnd_packets",
+    "window_ratio",
+    "twnd_packets",
+    "target_ratio",
+    "advertised_mbps",
+    "zone",
+    "zone_index",
+    "last_action",
+    "action_before",
+    "interval_ms",
+    "interval_ratio",
+    "case",
+];
+
+/// Lengths of the image's arrays: `IMAGE_COLUMNS` and so on.
+pub const COLUMNS: usize = 64;
+/// See [`COLUMNS`].
+pub const OBSERVATION: usize = 256;
+/// See [`COLUMNS`].
+pub const STATE: usize = 128;
+/// See [`COLUMNS`].
+pub const ACTIONS: usize = 256;
+/// See [`COLUMNS`].
+pub const PARTS: usize = 8;
+/// See [`COLUMNS`].
+pub const STEPS: usize = 128;
+/// See [`COLUMNS`].
+pub const VALUES: usize = 4096;
+/// See [`COLUMNS`].
+pub const CONSTANTS: usize = 16384;
+/// See [`COLUMNS`].
+pub const WEIGHTS: usize = 65536;
+/// See [`COLUMNS`].
+pub const OPTIONS: usize = 16;
+/// See [`COLUMNS`].
+pub const SLACK: usize = 16;
+
+/// Numbers of a document are multiples of 2^-20, and stay within 2^61 of them.
+const RAW: f64 = (1_u64 << 20) as f64;
+const RAW_MOST: f64 = (1_u64 << 61) as f64;
+
+/// Places of the fields that user space reads or changes.
+const CHECKSUM_AT: usize = 16;
+/// See [`CHECKSUM_AT`].
+const SCHEME_AT: usize = 48;
+const DOCUMENT_AT: usize = 112;
+const LABEL_AT: usize = 136;
+/// Where the generation stands, which the loader of a live map counts up.
+pub const GENERATION_AT: usize = 200;
+/// Where the numbers begin that say how large the network is.
+const NETWORK_AT: usize = 632;
+/// The whole.
+pub const BYTES: usize = 274_304;
+
+/// What an image is made with besides the policy.
+#[derive(Clone, Debug)]
+pub struct ImageOptions {
+    /// Run-time parameters, which replace those of the training.
+    pub params: BTreeMap<String, f64>,
+    /// The rate that a flow asks routers for.
+    pub desired_rate: Rate,
+    /// Headers of a segment, in bytes.
+    pub header_bytes: u32,
+    /// Where the policy comes from, for whoever looks at what is loaded; cut at 63 bytes.
+    pub label: String,
+}
+
+/// What an image says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The document's name and digest.
+    pub scheme: String,
+    /// See `scheme`.
+    pub document: String,
+    /// Where the policy comes from.
+    pub label: String,
+    /// Which of the policies of a live map it is; 0 in a file.
+    pub generation: u64,
+    /// Numbers of an observation, of an answer's outputs, and of what is remembered.
+    pub observation: usize,
+    /// See `observation`.
+    pub outputs: usize,
+    /// See `observation`.
+    pub state: usize,
+}
+
+/// Why there is no image.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ImageError {
+    /// The policy has no integer form.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A parameter is unknown or out of its bounds.
+    #[error(transparent)]
+    Params(#[from] BuildError),
+    /// A parameter that the policy was trained with.
+    #[error(
+        "parameter {name:?} is {trained} in this policy's training, and no run-time parameter of its document; expected that value"
+    )]
+    Fixed {
+        /// Its name.
+        name: String,
+        /// Its value.
+        trained: f64,
+    },
+    /// A piece of the document that no program in the kernel can run.
+    #[error(
+        "{piece} cannot run in the kernel, which knows {known}; run the policy over the bridge (`ccarena kernel daemon \
+         POLICY`)"
+    )]
+    Piece {
+        /// Kind and name.
+        piece: String,
+        /// What there is.
+        known: String,
+    },
+    /// An option that the kernel's own CUBIC does not have, or a signal's that the program does not compute.
+    #[error(
+        "{piece}: {option} cannot be had in the kernel; run the policy over the bridge (`ccarena kernel daemon POLICY`)"
+    )]
+    Option {
+        /// Kind and name.
+        piece: String,
+        /// Which.
+        option: String,
+    },
+    /// The network or the observation is too large.
+    #[error(
+        "{found} {what}; a program in the kernel holds at most {most}: train a smaller network, or run the policy over the bridge"
+    )]
+    TooLarge {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        found: usize,
+        /// How many it may be.
+        most: usize,
+    },
+    /// Not an image.
+    #[error("no image of a policy: {0}; export the policy again (`ccarena export POLICY --to kernel`)")]
+    Broken(String),
+}
+
+/// Builds bytes field by field.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u16(&mut self, x: u16) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    fn u32(&mut self, x: usize) {
+        self.0.extend((x as u32).to_le_bytes());
+    }
+
+    fn i32(&mut self, x: i32) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    fn u64(&mut self, x: u64) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    fn i64(&mut self, x: i64) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    fn raw(&mut self, x: f64) {
+        self.i64(raw(x));
+    }
+
+    /// Text of `length` bytes, the last of which is zero.
+    fn text(&mut self, text: &str, length: usize) {
+        let mut cut = text.len().min(length - 1);
+        while !text.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        let end = self.0.len() + length;
+        self.0.extend(&text.as_bytes()[..cut]);
+        self.0.resize(end, 0);
+    }
+
+    /// `rows`, and zeros of `bytes` each up to `most`.
+    fn rows<T>(&mut self, rows: &[T], most: usize, bytes: usize, mut each: impl FnMut(&mut Self, &T)) {
+        let end = self.0.len() + most * bytes;
+        for row in rows {
+            each(self, row);
+        }
+        self.0.resize(end, 0);
+    }
+}
+
+/// As a multiple of 2^-20, rounded.
+fn raw(x: f64) -> i64 {
+    (x * RAW + 0.5).floor().clamp(-RAW_MOST, RAW_MOST) as i64
+}
+
+fn refused(piece: &Piece, known: &[&str]) -> ImageError {
+    let mut text = format!("{} {:?}", piece.kind, piece.name);
+    if piece.label != piece.name {
+        let _ = write!(text, " ({})", piece.label);
+    }
+    ImageError::Piece { piece: text, known: known.join(", ") }
+}
+
+fn number_of(piece: &Piece, known: &[&str]) -> Result<usize, ImageError> {
+    known.iter().position(|name| *name == piece.name).ok_or_else(|| refused(piece, known))
+}
+
+/// What the pieces of `document` cannot do in the kernel, of an option.
+fn check_options(document: &Resolved) -> Result<(), ImageError> {
+    let option = |piece: &Piece, option: String| {
+        Err(ImageError::Option { piece: format!("{} {:?}", piece.kind, piece.name), option })
+    };
+    let base = &document.base;
+    if base.name == "cubic" {
+        // The kernel's has these three as Linux has them; the fourth is the pacing gain.
+        if let Some(k) = (0..3).find(|&k| base.options.get(k).is_some_and(|x| *x < 0.5)) {
+            let name = ["hystart", "fast_convergence", "reno_friendly"][k];
+            return option(base, format!("{name} {}", base.options[k]));
+        }
+    }
+    for column in &document.observe {
+        if column.windowed {
+            return option(&column.piece, "over_ms or over_rtts".into());
+        }
+    }
+    Ok(())
+}
+
+/// The image of `policy`.
+///
+/// # Errors
+/// What of it no program in the kernel can run, by name; a parameter out of bounds; or as [`Policy::integer`].
+pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageError> {
+    let contract = policy.contract();
+    let spec = contract.document.spec();
+    let mut params = contract.params.clone();
+    for (name, value) in &options.params {
+        let fixed = spec.params.iter().find(|p| p.name == *name && !p.runtime);
+        let trained = fixed.map(|p| params.get(name).copied().unwrap_or(p.default));
+        if let Some(trained) = trained.filter(|trained| trained.total_cmp(value).is_ne()) {
+            return Err(ImageError::Fixed { name: name.clone(), trained });
+        }
+        params.insert(name.clone(), *value);
+    }
+    let document = contract.document.resolve(&params)?;
+    let clock = number_of(&document.clock, CLOCKS)?;
+    let actuator = number_of(&document.actuator, ACTUATORS)?;
+    let base = number_of(&document.base, BASES)?;
+    let signals: Vec<usize> =
+        document.observe.iter().map(|column| number_of(&column.piece, SIGNALS)).collect::<Result<_, _>>()?;
+    check_options(&document)?;
+    let program = policy.integer()?;
+    check_sizes(program, &document)?;
+
+    let mut w = Writer(Vec::with_capacity(BYTES));
+    w.u64(MAGIC);
+    w.u32(VERSION as usize);
+    w.u32(BYTES);
+    w.rows::<u8>(&[], 32, 1, |_, _| ());
+    w.text(&spec.name, 64);
+    w.text(&spec.digest, 24);
+    w.text(&options.label, 64);
+    w.u64(0);
+    w.u64((options.desired_rate.0 / 1000).max(1));
+    for number in [options.header_bytes as usize, clock, actuator, base] {
+        w.u32(number);
+    }
+    w.u32(document.relative.into());
+    w.u32(usize::from(!spec.actions.is_empty()));
+    w.rows(&document.clock.options, OPTIONS, 8, |w, x| w.raw(*x));
+    w.rows(&actuator_options(&document, spec.bounds), OPTIONS, 8, |w, x| w.raw(*x));
+    w.rows(&document.base.options, OPTIONS, 8, |w, x| w.raw(*x));
+    w.raw(if document.actuator.name == "alpha" { document.actuator.options[0] } else { 0.0 });
+    network(&mut w, program, document.observe.len());
+    let actions: Vec<f64> = spec.actions.iter().map(|x| f64::from(*x)).collect();
+    w.rows(&actions, ACTIONS, 8, |w, x| w.raw(*x));
+    let columns: Vec<_> = document.observe.iter().zip(signals).collect();
+    w.rows(&columns, COLUMNS, 48, |w, (column, signal)| {
+        w.raw(column.low);
+        w.raw(column.high);
+        w.raw(column.piece.options.first().copied().unwrap_or(0.0));
+        for number in [*signal, column.channel, column.at, column.length, column.live.into(), 0] {
+            w.u32(number);
+        }
+    });
+    w.rows(&program.steps, STEPS, 48, |w, s| {
+        for n in [s.op as usize, s.input, s.second, s.output, s.rows, s.inputs, s.outputs, s.weights, s.constants] {
+            w.u32(n);
+        }
+        w.u32(s.shift as usize);
+        w.i32(s.low);
+        w.i32(s.high);
+    });
+    w.rows(&program.constants, CONSTANTS + SLACK, 8, |w, x| w.i64(*x));
+    w.rows(&program.weights, WEIGHTS + SLACK, 2, |w, x| w.u16(*x));
+    let mut bytes = w.0;
+    debug_assert_eq!(bytes.len(), BYTES);
+    let sum = checksum(&bytes);
+    bytes[CHECKSUM_AT..SCHEME_AT].copy_from_slice(&sum);
+    Ok(bytes)
+}
+
+/// The image's, of an actuator: for window_exp2 the a that one unit of output stands for, and the window limit.
+fn actuator_options(document: &Resolved, bounds: (f32, f32)) -> Vec<f64> {
+    match (document.actuator.name, &document.actuator.options[..]) {
+        ("window_exp2", [most, limit, ..]) => vec![f64::from(*most as f32 / bounds.1), *limit],
+        (_, options) => options.to_vec(),
+    }
+}
+
+fn network(w: &mut Writer, program: &Program, columns: usize) {
+    let (output, outputs) = program.output;
+    for number in
+        [columns, program.observation, program.state, program.next.len(), program.steps.len(), output, outputs]
+    {
+        w.u32(number);
+    }
+    w.u32(program.output_bits as usize);
+    let (low, high) = program.bounds.unwrap_or((i32::MIN, i32::MAX));
+    w.i32(low);
+    w.i32(high);
+    w.rows(&program.next, PARTS, 8, |w, (place, length)| {
+        w.u32(*place);
+        w.u32(*length);
+    });
+}
+
+fn check_sizes(program: &Program, document: &Resolved) -> Result<(), ImageError> {
+    for (what, found, most) in [
+        ("series of the observation", document.observe.len(), COLUMNS),
+        ("numbers of the observation", program.observation, OBSERVATION),
+        ("numbers that it remembers", program.state, STATE),
+        ("states", program.next.len(), PARTS),
+        ("actions", program.output.1, ACTIONS),
+        ("steps", program.steps.len(), STEPS),
+        ("values", program.values, VALUES),
+        ("constants", program.constants.len(), CONSTANTS),
+        ("weights", program.weights.len(), WEIGHTS),
+    ] {
+        if found > most {
+            return Err(ImageError::TooLarge { what, found, most });
+        }
+    }
+    Ok(())
+}
+
+/// SHA-256 of what an image holds after its own copy of it.
+#[must_use]
+pub fn checksum(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes.get(SCHEME_AT..).unwrap_or_default()).into()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+}
+
+fn text_at(bytes: &[u8], at: usize, length: usize) -> String {
+    let field = bytes.get(at..at + length).unwrap_or_default();
+    String::from_utf8_lossy(field.split(|b| *b == 0).next().unwrap_or_default()).into_owned()
+}
+
+/// Whether `bytes` begin as an image does.
+#[must_use]
+pub fn is_image(bytes: &[u8]) -> bool {
+    u64_at(bytes, 0) == MAGIC
+}
+
+/// What the image `bytes`, whose generation is 0, says about itself.
+///
+/// # Errors
+/// If it is none, of another version, cut off or damaged.
+pub fn check(bytes: &[u8]) -> Result<About, ImageError> {
+    let broken = |reason: String| Err(ImageError::Broken(reason));
+    if !is_image(bytes) {
+        return broken("it does not begin as one does".into());
+    }
+    let version = u32_at(bytes, 8);
+    if version != VERSION {
+        return broken(format!("it is of version {version}, and this program reads version {VERSION}"));
+    }
+    if bytes.len() != BYTES || u32_at(bytes, 12) as usize != BYTES {
+        return broken(format!("it has {} bytes; expected {BYTES}: it was cut off", bytes.len()));
+    }
+    if bytes[CHECKSUM_AT..SCHEME_AT] != checksum(bytes) {
+        return broken("its checksum does not fit its content: it is damaged".into());
+    }
+    Ok(about(bytes))
+}
+
+/// What the image of a live map says about itself.
+#[must_use]
+pub fn about(bytes: &[u8]) -> About {
+    About {
+        scheme: text_at(bytes, SCHEME_AT, 64),
+        document: text_at(bytes, DOCUMENT_AT, 24),
+        label: text_at(bytes, LABEL_AT, 64),
+        generation: u64_at(bytes, GENERATION_AT),
+        observation: u32_at(bytes, NETWORK_AT + 4) as usize,
+        outputs: u32_at(bytes, NETWORK_AT + 24) as usize,
+        state: u32_at(bytes, NETWORK_AT + 8) as usize,
+    }
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0) */
+/* A learned controller in integers: what crates/ccarena-cc/src/learned (monitor, clocks, signals, actuators, bases) does
+ * in floating point, for the parts that a policy's image (ccarena_image.h) can name. It has no kernel in it and compiles
+ * natively too; a test drives both with the same operations.
+ *
+ * Signals, options and actions are in units of 2^-20, windows in units of 2^-24 segments, times in ns, rates in bytes/s.
+ */
+#ifndef CCARENA_MIND_H
+#define CCARENA_MIND_H
+
+#include "ccarena_image.h"
+#include "fixed.h"
+
+#define WINDOW_BITS 24
+#define WINDOW_ONE (1ull << WINDOW_BITS)
+/* No action lifts the window beyond so many segments (snd_cwnd_clamp). */
+#define LARGEST_WINDOW (1u << 24)
+#define INITIAL_RTT_NS 100000000ull
+
+enum { CASE_NONE, CASE_FALLING, CASE_RISING, CASE_LOSSY, CASE_QUEUED, CASES };
+enum { ZONE_GREEN, ZONE_YELLOW, ZONE_RED, ZONE_BLUE, ZONES };
+
+/* Sums of the present period. */
+struct period {
+	u64 begun_ns;
+	u64 acked_bytes;
+	u64 lost_bytes;
+	u64 rtt_ns;
+	u32 rtt_count;
+	u32 acked;
+	u32 lost;
+	u32 unused;
+};
+
+/* What a period came to. */
+struct measured {
+	u64 interval_ns;
+	u64 acked_bytes;
+	u64 lost_bytes;
+	u64 throughput;
+	u64 rtt_ns;	   /* mean; the mean before it without a sample, 0 if there never was one */
+	u64 rtt_before_ns; /* mean of the period before */
+	u64 rtt_or_min_ns;
+	u64 delay_ns;	   /* mean less smallest RTT; 0 without a sample */
+	u64 target;	   /* window that fills the smallest RTT at the advertised rate; all ones without an RTT */
+	u32 acked;
+	u32 lost;
+};
+
+/* What the policy remembers. */
+struct mind_state {
+	s32 numbers[IMAGE_STATE];
+};
+
+/* A flow's controller. */
+struct mind {
+	/* Of the image, so that an ACK looks up none. */
+	u64 generation;
+	u32 clock;
+	u32 base;
+	u64 pacing_gain;
+	u64 least_window; /* of ACCT's rules */
+	s64 round_trips;  /* of CLOCK_RTT */
+	u64 header_bytes;
+
+	/* What is known of the flow; whoever drives it writes these before each call. */
+	u64 srtt_ns;
+	u64 rtt_min_ns;
+	u64 advertised_kbps;
+	u32 mss;
+
+	u32 situation;
+	u64 rtt_ns;
+	u64 rtt_before_ns;
+	u64 throughput_max;
+
+	/* The clock. A period ends with an ACK: of the byte `mark`, or at or after `ends_ns`. */
+	u64 mark;
+	u64 ends_ns;
+	u64 length_ns;
+	s64 ratio;
+	u8 has_ratio;
+	u8 begun;
+	u8 unused[2];
+
+	/* The base. */
+	u32 over_budget;
+	u64 window;
+	s64 action;
+	s64 action_before;
+	struct period period;
+
+	u32 remembered; /* periods; they say where each ring of the history begins */
+	u32 unused_too;
+	s64 history[IMAGE_OBSERVATION];
+	struct mind_state state;
+};
+
+static FIXED_INLINE u64 max64(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+static FIXED_INLINE u64 min64(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* ms and fractions of them as ns. */
+static FIXED_INLINE u64 ns_of(s64 ms)
+{
+	return ms > 0 ? scaled(ms, 1000000, RAW_ONE) : 0;
+}
+
+/* An RTT before there is a sample is 100 ms. */
+static FIXED_INLINE u64 round_trips(const struct mind *mind, s64 count)
+{
+	return max64(scaled(count > 0 ? count : 0, mind->srtt_ns ? mind->srtt_ns : INITIAL_RTT_NS, RAW_ONE), 1);
+}
+
+/* The clock begins a period at `now`. */
+static FIXED_INLINE void mind_begin_period(struct mind *mind, const struct image *image, u64 now)
+{
+	if (image->clock == CLOCK_FIXED)
+		mind->length_ns = ns_of(image->clock_options[0]);
+	mind->ends_ns = now + mind->length_ns;
+}
+
+/* A flow begins, or another policy takes it over: `window` in segments. */
+static FIXED_INLINE void mind_take(struct mind *mind, const struct image *image, u32 window)
+{
+	s64 least = image->clock_options[3], most = image->clock_options[4];
+
+	mind->generation = image->generation;
+	mind->clock = image->clock;
+	mind->base = image->base;
+	mind->header_bytes = image->header_bytes;
+	mind->pacing_gain = image->base_options[image->base == BASE_ACCT ? 5 : 3];
+	mind->least_window = (u64)image->base_options[2] << (WINDOW_BITS - RAW_BITS);
+	mind->round_trips = image->clock_options[0];
+	mind->window = (u64)window << WINDOW_BITS;
+	mind->action = mind->action_before = image->first_action;
+	if (image->clock == CLOCK_REASONER) {
+		most = most > least ? most : least;
+		mind->length_ns = ns_of(clamped(image->clock_options[2], least, most));
+	}
+}
+
+/* Another policy takes a living flow over, which begins its history anew. */
+FIXED_FUNCTION u32 mind_follow(struct mind *mind FIXED_NONNULL, const struct image *image FIXED_NONNULL)
+{
+	u64 window = mind->window, length_ns = mind->length_ns;
+	u32 i;
+
+	CCARENA_FOR(i, IMAGE_OBSERVATION)
+		mind->history[i & (IMAGE_OBSERVATION - 1)] = 0;
+	CCARENA_FOR(i, IMAGE_STATE)
+		mind->state.numbers[i & (IMAGE_STATE - 1)] = 0;
+	mind_take(mind, image, 0);
+	mind->window = window;
+	if (length_ns)
+		mind->length_ns = length_ns;
+	mind->remembered = 0;
+	mind->over_budget = 0;
+	return 0;
+}
+
+/* The first packet leaves. */
+static FIXED_INLINE void mind_start(struct mind *mind, const struct image *image, u64 now)
+{
+	mind->begun = 1;
+	mind->period.begun_ns = now;
+	mind_begin_period(mind, image, now);
+}
+
+/* The window that fills the smallest RTT at the advertised rate (ACCT's twnd, equation 1). */
+static FIXED_INLINE u64 target_window(const struct mind *mind)
+{
+	u64 wire = mind->mss + mind->header_bytes;
+
+	/* kbit/s times us are thousandths of 8 bytes. */
+	return scaled(scaled(mind->advertised_kbps, mind->rtt_min_ns, 8), WINDOW_ONE, wire * 1000000);
+}
+
+/* Acknowledged segments let ACCT's window grow by alpha for each window of them. */
+static FIXED_INLINE void mind_grow(struct mind *mind, u32 acked)
+{
+	u64 alpha = mind->action > 0 ? mind->action : 0;
+
+	if (mind->base != BASE_ACCT || !mind->window)
+		return;
+	mind->window += scaled(alpha * acked, 1ull << (2 * WINDOW_BITS - RAW_BITS), mind->window);
+	mind->window = min64(mind->window, (u64)LARGEST_WINDOW << WINDOW_BITS);
+}
+
+/* A loss episode halves ACCT's window. */
+static FIXED_INLINE void mind_halve(struct mind *mind)
+{
+	mind->window = max64(mind->window / 2, mind->least_window);
+}
+
+static FIXED_INLINE bool mind_rings(const struct mind *mind, u64 now, u64 snd_una)
+{
+	if (mind->clock == CLOCK_WINDOW)
+		return snd_una >= mind->mark;
+	if (mind->clock == CLOCK_RTT)
+		return now >= mind->period.begun_ns + round_trips(mind, mind->round_trips);
+	return now >= mind->ends_ns;
+}
+
+static FIXED_INLINE void mind_measure(struct mind *mind, struct measured *m, u64 now)
+{
+	struct period *period = &mind->period;
+	u64 us = (now - period->begun_ns) / 1000;
+
+	m->interval_ns = now - period->begun_ns;
+	m->acked_bytes = period->acked_bytes;
+	m->lost_bytes = period->lost_bytes;
+	m->acked = period->acked;
+	m->lost = period->lost;
+	m->throughput = us ? scaled(m->acked_bytes, 1000000, us) : 0;
+	m->rtt_before_ns = mind->rtt_before_ns;
+	m->rtt_ns = period->rtt_count ? period->rtt_ns / period->rtt_count : mind->rtt_ns;
+	m->rtt_or_min_ns = period->rtt_count ? m->rtt_ns : mind->rtt_min_ns;
+	m->delay_ns = m->rtt_or_min_ns > mind->rtt_min_ns ? m->rtt_or_min_ns - mind->rtt_min_ns : 0;
+	m->target = mind->rtt_min_ns ? target_window(mind) : ~0ull;
+	mind->throughput_max = max64(mind->throughput_max, m->throughput);
+	mind->rtt_before_ns = mind->rtt_ns;
+	mind->rtt_ns = m->rtt_ns;
+	__builtin_memset(period, 0, sizeof(*period));
+	period->begun_ns = now;
+}
+
+static FIXED_INLINE s64 loss_ratio(const struct measured *m)
+{
+	return ratio(m->lost_bytes, m->lost_bytes + m->acked_bytes);
+}
+
+static FIXED_INLINE s64 srtt_ratio(const struct mind *mind)
+{
+	return mind->rtt_min_ns && mind->srtt_ns ? ratio(mind->srtt_ns, mind->rtt_min_ns) : RAW_ONE;
+}
+
+static FIXED_INLINE u32 zone_of(const struct mind *mind, const struct measured *m, u64 budget_ns)
+{
+	bool below = mind->window < m->target, within = m->delay_ns < budget_ns;
+
+	return within ? (below ? ZONE_GREEN : ZONE_YELLOW) : (below ? ZONE_BLUE : ZONE_RED);
+}
+
+/* Hyvar's reasoner: whether the policy is asked; clocks/reasoner.rs has the table. */
+FIXED_FUNCTION u32 judge(struct mind *mind FIXED_NONNULL, const struct image *image FIXED_NONNULL,
+			 const struct measured *m FIXED_NONNULL)
+{
+	const ccarena_s64 *o = image->clock_options;
+	s64 now = srtt_ratio(mind), gradient = mind->has_ratio ? now - mind->ratio : 0, alpha = o[0] > 0 ? o[0] : RAW_ONE;
+	s64 most = o[4] > o[3] ? o[4] : o[3], exponent = 0;
+	bool printed = o[6] >= RAW_ONE / 2;
+
+	mind->ratio = now;
+	mind->has_ratio = 1;
+	if (now > o[0]) {
+		mind->situation = CASE_QUEUED;
+		exponent = -log2_of_exp(quotient(now, alpha));
+	} else if (loss_ratio(m) >= o[1]) {
+		mind->situation = printed ? CASE_NONE : CASE_LOSSY;
+	} else if (gradient < 0) {
+		/* 2^S(-gradient), S(x) = 1/(1 + e^(-kx)). */
+		mind->situation = CASE_FALLING;
+		exponent = ratio(1ull << EXP_BITS, (1ull << EXP_BITS) + exp2_of(log2_of_exp(product(o[5], gradient))));
+	} else {
+		mind->situation = CASE_RISING;
+		exponent = -log2_of_exp(quotient(gradient, alpha));
+	}
+	mind->length_ns = scaled(mind->length_ns, exp2_of(exponent), 1ull << EXP_BITS);
+	mind->length_ns = max64(min64(mind->length_ns, ns_of(most)), ns_of(o[3]));
+	if (printed && o[9] >= RAW_ONE / 2 && (mind->situation == CASE_FALLING || mind->situation == CASE_RISING))
+		return true;
+	return mind->situation && o[6 + (mind->situation & 7)] >= RAW_ONE / 2;
+}
+
+/* ACCT's periodic window reduction; bases/acct.rs has the reasons. */
+static FIXED_INLINE void reset_window(struct mind *mind, const struct image *image, const struct measured *m)
+{
+	const ccarena_s64 *o = image->base_options;
+	u64 budget_ns = ns_of(o[0]), target = m->target, patience;
+	u64 reduce_ns = scaled(budget_ns, o[1], RAW_ONE);
+
+	mind->over_budget = m->delay_ns < budget_ns ? 0 : mind->over_budget % 16 + 1;
+	patience = (u64)(mind->over_budget ? mind->over_budget - 1 : 0) << RAW_BITS;
+	patience = min64(patience, o[4]);
+	if (target >> 62)
+		return;
+	target = max64(target + ((o[3] + patience) << (WINDOW_BITS - RAW_BITS)), mind->least_window);
+	if (mind->window >= target && m->delay_ns >= reduce_ns)
+		mind->window = target;
+}
+
+FIXED_FUNCTION s64 signal_value(const struct mind *mind FIXED_NONNULL, const struct measured *m FIXED_NONNULL,
+				const struct image_column *column FIXED_NONNULL)
+{
+	u64 mss = mind->mss, bytes = mind->window >> WINDOW_BITS, budget_ns;
+	s64 difference;
+
+	bytes = max64(bytes, 1) * mss;
+	switch (column->signal) {
+	case SIGNAL_THROUGHPUT_MBPS:
+		return ratio(m->throughput, 125000);
+	case SIGNAL_THROUGHPUT_MAX_MBPS:
+		return ratio(mind->throughput_max, 125000);
+	case SIGNAL_THROUGHPUT_RATIO:
+		return ratio(m->throughput, mind->throughput_max);
+	case SIGNAL_THROUGHPUT_PER_RTT_MBPS:
+		return ratio(scaled(m->acked_bytes, 8000, 1), m->rtt_or_min_ns);
+	case SIGNAL_THROUGHPUT_PER_RTT_MBYTEPS:
+		return ratio(scaled(m->acked_bytes, 1000, 1), m->rtt_or_min_ns);
+	case SIGNAL_DELIVERY_RATIO:
+		return ratio(scaled(m->throughput, mind->rtt_min_ns, 1000), scaled(bytes, 1000000, 1));
+	case SIGNAL_DELIVERED_BYTES:
+		return ratio(m->acked_bytes, 1);
+	case SIGNAL_ACKED_PACKETS:
+		return ratio(m->acked, 1);
+	case SIGNAL_RTT_MS:
+		return ratio(m->rtt_ns, 1000000);
+	case SIGNAL_RTT_MIN_MS:
+		return ratio(mind->rtt_min_ns, 1000000);
+	case SIGNAL_SRTT_MS:
+		return ratio(mind->srtt_ns, 1000000);
+	case SIGNAL_RTT_OR_MIN_MS:
+		return ratio(m->rtt_or_min_ns, 1000000);
+	case SIGNAL_RTT_RATIO:
+		return ratio(m->rtt_ns, mind->rtt_min_ns);
+	case SIGNAL_LATENCY_RATIO:
+		return mind->rtt_min_ns ? ratio(m->rtt_ns, mind->rtt_min_ns) : RAW_ONE;
+	case SIGNAL_SRTT_RATIO:
+		return srtt_ratio(mind);
+	case SIGNAL_QUEUEING_DELAY_MS:
+		return m->rtt_ns > mind->rtt_min_ns ? ratio(m->rtt_ns - mind->rtt_min_ns, 1000000) : 0;
+	case SIGNAL_DELAY_OR_ZERO_MS:
+		return ratio(m->delay_ns, 1000000);
+	case SIGNAL_DELAY_RATIO:
+		return ratio(m->delay_ns, ns_of(column->option));
+	case SIGNAL_RTT_GRADIENT:
+		if (!m->rtt_before_ns)
+			return 0;
+		difference = m->rtt_ns - m->rtt_before_ns;
+		return difference < 0 ? -ratio(-difference, m->interval_ns) : ratio(difference, m->interval_ns);
+	case SIGNAL_LOSS_RATIO:
+		return loss_ratio(m);
+	case SIGNAL_PACKET_LOSS_RATIO:
+		return ratio(m->lost, (u64)m->lost + m->acked);
+	case SIGNAL_LOST_PACKETS:
+		return ratio(m->lost, 1);
+	case SIGNAL_LOSS_RATE_PPS:
+		return ratio((u64)m->lost * 1000000000, m->interval_ns);
+	case SIGNAL_LOSS_MBPS:
+		return ratio(scaled(m->lost_bytes, 8000, 1), m->interval_ns);
+	case SIGNAL_CWND_PACKETS:
+		return mind->window >> (WINDOW_BITS - RAW_BITS);
+	case SIGNAL_WINDOW_RATIO:
+		return ratio(scaled(bytes, 1000000, 1), scaled(mind->throughput_max, mind->rtt_min_ns, 1000));
+	case SIGNAL_TWND_PACKETS:
+		return m->target >> 62 ? RAW_MOST : (s64)(m->target >> (WINDOW_BITS - RAW_BITS));
+	case SIGNAL_TARGET_RATIO:
+		return m->target >> 62 ? 0 : ratio(mind->window, m->target);
+	case SIGNAL_ADVERTISED_MBPS:
+		return ratio(mind->advertised_kbps, 1000);
+	case SIGNAL_ZONE:
+		budget_ns = ns_of(column->option);
+		return zone_of(mind, m, budget_ns) == column->channel ? RAW_ONE : 0;
+	case SIGNAL_ZONE_INDEX:
+		budget_ns = ns_of(column->option);
+		return (s64)zone_of(mind, m, budget_ns) << RAW_BITS;
+	case SIGNAL_LAST_ACTION:
+		return mind->action;
+	case SIGNAL_ACTION_BEFORE:
+		return mind->action_before;
+	case SIGNAL_INTERVAL_MS:
+		return ratio(m->interval_ns, 1000000);
+	case SIGNAL_INTERVAL_RATIO:
+		return ratio(m->interval_ns, mind->rtt_min_ns);
+	case SIGNAL_CASE:
+		return (s64)mind->situation << RAW_BITS;
+	}
+	return 0;
+}
+
+static FIXED_INLINE u32 ring_place(const struct mind *mind, const struct image_column *column, u32 k)
+{
+	u32 length = column->length ? column->length : 1;
+
+	return (column->at + (mind->remembered + k) % length) & (IMAGE_OBSERVATION - 1);
+}
+
+/* Appends the period to the history. */
+static FIXED_INLINE void remember(struct mind *mind, const struct image *image, const struct measured *m)
+{
+	u32 c;
+
+	CCARENA_FOR(c, image->columns_length) {
+		const struct image_column *column = &image->columns[c & (IMAGE_COLUMNS - 1)];
+
+		if (!column->live)
+			mind->history[ring_place(mind, column, 0)] =
+				clamped(signal_value(mind, m, column), column->low, column->high);
+	}
+	mind->remembered++;
+}
+
+/* The period ends at `now`; the next begins. Whether the policy is asked. For CLOCK_WINDOW, `mind->mark` is the caller's. */
+FIXED_FUNCTION u32 mind_end(struct mind *mind FIXED_NONNULL, const struct image *image FIXED_NONNULL,
+			    struct measured *m FIXED_NONNULL, u64 now)
+{
+	u32 asked = 1;
+
+	mind_measure(mind, m, now);
+	remember(mind, image, m);
+	if (image->clock == CLOCK_REASONER)
+		asked = judge(mind, image, m);
+	mind_begin_period(mind, image, now);
+	if (asked)
+		mind->action_before = mind->action;
+	if (image->base == BASE_ACCT)
+		reset_window(mind, image, m);
+	return asked;
+}
+
+/* The observation, normalised, and what the policy remembers, into `values`. Returns how many entries were beyond what
+ * the policy admits. */
+static FIXED_INLINE u32 observe(struct mind *mind, const struct image *image, const struct ccarena_policy *policy,
+				const struct measured *m, s32 *values)
+{
+	u32 c, k, beyond = 0;
+
+	CCARENA_FOR(c, image->columns_length) {
+		const struct image_column *column = &image->columns[c & (IMAGE_COLUMNS - 1)];
+		u32 at = column->at;
+
+		if (column->live) {
+			s64 raw = clamped(signal_value(mind, m, column), column->low, column->high);
+
+			values[CCARENA_AT(at, IMAGE_VALUES)] = ccarena_normalise(policy, at, raw);
+			continue;
+		}
+		CCARENA_FOR(k, column->length) {
+			s64 raw = mind->history[ring_place(mind, column, k)];
+			u32 entry = CCARENA_AT((at + k) * CCARENA_PER_ENTRY, IMAGE_CONSTANTS);
+
+			beyond += raw < policy->constants[entry] || raw > policy->constants[entry + 1];
+			values[CCARENA_AT(at + k, IMAGE_VALUES)] = ccarena_normalise(policy, at + k, raw);
+		}
+	}
+	return beyond;
+}
+
+/* The network on observed `values`; `state` goes in and comes out. Returns the action, as the outputs have it: an index, or
+ * in units of 2^-output_bits. */
+static FIXED_INLINE s32 infer(const struct image *image, const struct ccarena_policy *policy, s32 *state, s32 *values)
+{
+	u32 i, p, best = 0, from = 0, place = image->output;
+	s32 most = 0;
+
+	CCARENA_FOR(i, image->state)
+		values[CCARENA_AT(image->observation + i, IMAGE_VALUES)] = state[i & (IMAGE_STATE - 1)];
+	ccarena_policy_run(policy, values);
+	CCARENA_FOR(p, image->parts_length) {
+		const struct image_part *part = &image->parts[p & (IMAGE_PARTS - 1)];
+
+		CCARENA_FOR(i, part->length)
+			state[(from + i) & (IMAGE_STATE - 1)] = values[CCARENA_AT(part->place + i, IMAGE_VALUES)];
+		from += part->length;
+	}
+	if (!image->discrete) {
+		most = values[CCARENA_AT(place, IMAGE_VALUES)];
+		most = most < image->output_low ? image->output_low : most > image->output_high ? image->output_high : most;
+		values[CCARENA_AT(place, IMAGE_VALUES)] = most;
+		return most;
+	}
+	CCARENA_FOR(i, image->outputs) {
+		s32 value = values[CCARENA_AT(place + i, IMAGE_VALUES)];
+
+		if (!i || value > most) {
+			most = value;
+			best = i;
+		}
+	}
+	return (s32)best;
+}
+
+/* What the document makes of an answer of `infer`. */
+static FIXED_INLINE s64 action_value(const struct image *image, s32 answer)
+{
+	if (image->discrete)
+		return image->actions[(u32)answer & (IMAGE_ACTIONS - 1)];
+	return (s64)answer << ((RAW_BITS - image->output_bits) & 31);
+}
+
+/* Puts an action in force. With CUBIC as the base `mind->window` is a wish, which the caller carries out. Whether it was
+ * held back. */
+FIXED_FUNCTION u32 act(struct mind *mind FIXED_NONNULL, const struct image *image FIXED_NONNULL, s64 value)
+{
+	const ccarena_s64 *o = image->actuator_options;
+	u64 segments = mind->window >> WINDOW_BITS, before = mind->window, wish, most, least;
+
+	if (image->actuator == ACT_ALPHA) {
+		mind->action = value;
+		return false;
+	}
+	if (image->actuator == ACT_WINDOW) {
+		mind->action = value;
+		wish = value > 0 ? (u64)value << (WINDOW_BITS - RAW_BITS) : 0;
+		most = LARGEST_WINDOW;
+	} else {
+		mind->action = product(value, o[0]);
+		wish = scaled(before, exp2_of(mind->action), 1ull << EXP_BITS);
+		most = scaled(scaled(mind->throughput_max, mind->srtt_ns, 1000000000), o[1], RAW_ONE) / max64(mind->mss, 1);
+		most = min64(max64(most, 10), LARGEST_WINDOW);
+	}
+	if (image->base == BASE_ACCT) {
+		most = max64(most << WINDOW_BITS, before);
+		least = mind->least_window;
+	} else {
+		wish = (wish + WINDOW_ONE / 2) >> WINDOW_BITS << WINDOW_BITS;
+		most = max64(most, segments) << WINDOW_BITS;
+		least = min64(segments, 2) << WINDOW_BITS;
+	}
+	mind->window = max64(min64(wish, most), least);
+	return wish != mind->window;
+}
+
+/* The pacing rate in bytes/s; 0 for none. */
+FIXED_FUNCTION u64 mind_pacing(const struct mind *mind FIXED_NONNULL)
+{
+	u64 window = max64(mind->window, WINDOW_ONE);
+
+	if (!mind->pacing_gain || !mind->srtt_ns || mind->over_budget)
+		return 0;
+	window = (window >> 8) * mind->mss >> (WINDOW_BITS - 8);
+	return max64(scaled(scaled(window, mind->pacing_gain, RAW_ONE), 1000000000, mind->srtt_ns), 1);
+}
+
+#endif

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0) */
+/* A learned congestion control that thinks in the kernel: clock, signals, network, actuator and base, as the image of a
+ * policy says (mind.h). Nobody in user space is asked. Another image takes over while sockets live: they see it at the
+ * end of their next period.
+ *
+ * Through cong_control Linux leaves all of the window to us (window.h), as in bridge.bpf.c.
+ */
+#include "kernel.h"
+#include "intf.h"
+
+const volatile struct config config SEC(".rodata.config");
+
+#include "option.h"
+#include "skipped.h"
+#include "window.h"
+
+#define FIXED_FUNCTION __noinline
+#define FIXED_NONNULL __arg_nonnull
+#define CCARENA_FUNCTION __noinline
+#define CCARENA_FOR(i, n) bpf_for(i, 0, n)
+#define CCARENA_AT(i, length) ((i) & ((length) - 1))
+#include "policy.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* CUBIC, its state in icsk_ca_priv (net/ipv4/tcp_cubic.c). */
+extern void cubictcp_init(struct sock *sk) __ksym;
+extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym;
+extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
+extern void cubictcp_state(struct sock *sk, u8 new_state) __ksym;
+extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
+extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym;
+extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
+
+struct flow {
+	u64 first_acked; /* bytes_acked when the flow began */
+	u64 delivered_bytes;
+	u64 acked_ns;
+	u32 delivered_seen;
+	u32 lost_seen;
+	u32 prr_delivered;
+	u8 reduces; /* the window is on its way down */
+	u8 undone;
+	u8 paces; /* we have set sk_pacing_status */
+	u8 unused;
+	struct mind mind;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+struct image_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct image);
+};
+
+/* The policy. User space replaces the inner map, whose content never changes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct image_map);
+} images SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stats);
+} statistics SEC(".maps");
+
+/* Room to work. Softirqs and preemption nest decisions on one CPU, so each takes a room of its own. */
+#define ROOMS 4
+
+struct room {
+	u32 taken;
+	u32 unused;
+	s32 values[IMAGE_VALUES + IMAGE_SLACK];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ROOMS);
+	__type(key, u32);
+	__type(value, struct room);
+} rooms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct trial);
+} trials SEC(".maps");
+
+static __always_inline struct flow *flow_of(struct sock *sk)
+{
+	return bpf_sk_storage_get(&flows, sk, 0, 0);
+}
+
+static __always_inline struct image *image_now(void)
+{
+	u32 zero = 0;
+	void *inner = bpf_map_lookup_elem(&images, &zero);
+
+	return inner ? bpf_map_lookup_elem(inner, &zero) : NULL;
+}
+
+static __always_inline struct stats *stats_here(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&statistics, &zero);
+}
+
+static __always_inline struct room *enter_room(void)
+{
+	u32 i;
+
+	for (i = 0; i < ROOMS; i++) {
+		u32 key = i;
+		struct room *room = bpf_map_lookup_elem(&rooms, &key);
+
+		if (room && !__sync_val_compare_and_swap(&room->taken, 0, 1))
+			return room;
+	}
+	return NULL;
+}
+
+static __always_inline void leave_room(struct room *room)
+{
+	*(volatile u32 *)&room->taken = 0;
+}
+
+static __always_inline bool over_cubic(struct flow *flow)
+{
+	return flow->mind.base == BASE_OVER_CUBIC;
+}
+
+static __always_inline u32 segments(struct flow *flow)
+{
+	u64 window = flow->mind.window >> WINDOW_BITS;
+
+	return window < 1 ? 1 : window < LARGEST_WINDOW ? window : LARGEST_WINDOW;
+}
+
+static __always_inline void open_policy(struct ccarena_policy *policy, const struct image *image)
+{
+	policy->steps = image->steps;
+	policy->weights = image->weights;
+	policy->constants = image->constants;
+	policy->steps_length = image->steps_length;
+}
+
+/* Functions of their own, which the verifier looks at once. */
+__noinline int run_network(const struct image *image __arg_nonnull, struct mind_state *state __arg_nonnull,
+			   struct room *room __arg_nonnull)
+{
+	struct ccarena_policy policy;
+
+	open_policy(&policy, image);
+	return infer(image, &policy, state->numbers, room->values);
+}
+
+__noinline int look(struct mind *mind __arg_nonnull, const struct image *image __arg_nonnull,
+		    const struct measured *m __arg_nonnull, struct room *room __arg_nonnull)
+{
+	struct ccarena_policy policy;
+
+	open_policy(&policy, image);
+	return observe(mind, image, &policy, m, room->values);
+}
+
+static __always_inline void decide(struct mind *mind, struct image *image, struct measured *m, struct stats *stats)
+{
+	struct room *room = enter_room();
+	s32 answer;
+
+	if (!room) {
+		__sync_fetch_and_add(&stats->missed, 1);
+		return;
+	}
+	if (look(mind, image, m, room))
+		__sync_fetch_and_add(&stats->beyond, 1);
+	answer = run_network(image, &mind->state, room);
+	leave_room(room);
+	if (act(mind, image, action_value(image, answer)))
+		__sync_fetch_and_add(&stats->held, 1);
+}
+
+/* Carries out what the action wishes of CUBIC's window, as bridge.bpf.c's multiply does. */
+static __always_inline void move_cubic(struct sock *sk, struct flow *flow, u32 before)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bictcp *ca = (struct bictcp *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
+	u32 window = segments(flow);
+
+	if (window == before)
+		return;
+	if (!flow->reduces)
+		set_window(tp, window);
+	if (flow->reduces || (window < before && tp->snd_ssthresh > window))
+		tp->snd_ssthresh = window < 2 ? 2 : window;
+	ca->epoch_start = 0;
+}
+
+/* The present period ends, and the policy decides if the clock asks it. */
+static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct mind *mind = &flow->mind;
+	struct image *image = image_now();
+	struct stats *stats = stats_here();
+	u64 begun = bpf_ktime_get_ns(), spent;
+	struct signal *signal;
+	struct measured m;
+	u32 before = tp->snd_cwnd;
+
+	if (!image || !stats)
+		return 0;
+	if (mind->generation != image->generation)
+		mind_follow(mind, image);
+	mind->srtt_ns = (u64)tp->srtt_us * 125;
+	mind->mss = tp->mss_cache;
+	mind->advertised_kbps = image->desired_kbps;
+	if (config.option) {
+		signal = bpf_sk_storage_get(&signals, sk, 0, 0);
+		if (signal && signal->advertised_kbps && signal->advertised_kbps < mind->advertised_kbps)
+			mind->advertised_kbps = signal->advertised_kbps;
+	}
+	if (over_cubic(flow))
+		mind->window = (u64)before << WINDOW_BITS;
+	__sync_fetch_and_add(&stats->periods, 1);
+	if (!mind_end(mind, image, &m, now)) {
+		__sync_fetch_and_add(&stats->cases[mind->situation & 7], 1);
+		return 0;
+	}
+	__sync_fetch_and_add(&stats->cases[mind->situation & 7], 1);
+	if (over_cubic(flow)) {
+		if (flow->reduces) {
+			before = tp->snd_ssthresh;
+			mind->window = (u64)before << WINDOW_BITS;
+		}
+	} else {
+		__sync_fetch_and_add(&stats->zones[zone_of(mind, &m, ns_of(image->base_options[0])) & 3], 1);
+	}
+	decide(mind, image, &m, stats);
+	if (over_cubic(flow))
+		move_cubic(sk, flow, before);
+	else if (flow->reduces)
+		tp->snd_ssthresh = segments(flow) < 2 ? 2 : segments(flow);
+	else
+		set_window(tp, segments(flow));
+	spent = bpf_ktime_get_ns() - begun;
+	__sync_fetch_and_add(&stats->decisions, 1);
+	__sync_fetch_and_add(&stats->ns, spent);
+	if (spent > stats->ns_most)
+		stats->ns_most = spent;
+	return 0;
+}
+
+/* Adds what an ACK says. */
+static __always_inline void measure(struct flow *flow, struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	struct period *period = &flow->mind.period;
+	u32 mss = tp->mss_cache, delivered = tp->delivered, lost = tp->lost;
+	u64 bytes = tp->bytes_acked - flow->first_acked + (u64)tp->sacked_out * mss;
+	long rtt_us = rs->rtt_us;
+
+	period->acked += delivered - flow->delivered_seen;
+	period->lost += lost - flow->lost_seen;
+	period->lost_bytes += (u64)(lost - flow->lost_seen) * mss;
+	flow->delivered_seen = delivered;
+	flow->lost_seen = lost;
+	/* Short segments count as full ones while they are only SACKed: never count backwards. */
+	if ((s64)(bytes - flow->delivered_bytes) > 0) {
+		period->acked_bytes += bytes - flow->delivered_bytes;
+		flow->delivered_bytes = bytes;
+	}
+	if (rtt_us > 0) {
+		u64 rtt_ns = rtt_us * NSEC_PER_USEC;
+
+		period->rtt_ns += rtt_ns;
+		period->rtt_count++;
+		if (!flow->mind.rtt_min_ns || rtt_ns < flow->mind.rtt_min_ns)
+			flow->mind.rtt_min_ns = rtt_ns;
+	}
+}
+
+static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	bool reduces = reducing(ca_state(sk));
+
+	/* CUBIC's beta is 717/1024. */
+	if (is_made_up(tp))
+		mend(tp, over_cubic(flow) ? (u64)tp->prior_cwnd * 717 / 1024 : segments(flow));
+	/* tcp_end_cwnd_reduction, which leaves this to cong_control. */
+	if (over_cubic(flow) && flow->reduces && !reduces && !flow->undone && tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
+		set_window(tp, tp->snd_ssthresh);
+	flow->reduces = reduces;
+
+	if (reduces) {
+		reduce(tp, &flow->prr_delivered, flag, rs);
+	} else if (over_cubic(flow)) {
+		if (may_grow(tp, flag))
+			cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
+	} else {
+		if (may_grow(tp, flag) && tcp_is_cwnd_limited(tp))
+			mind_grow(&flow->mind, rs->acked_sacked);
+		set_window(tp, segments(flow));
+	}
+}
+
+/* As the base wants, but a segment per second at the least: whatever made the rate, the flow moves. */
+static __always_inline void pace(struct sock *sk, struct flow *flow)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 rate, most = sk->sk_max_pacing_rate;
+
+	flow->mind.srtt_ns = (u64)tp->srtt_us * 125;
+	flow->mind.mss = tp->mss_cache;
+	if (over_cubic(flow))
+		flow->mind.window = (u64)tp->snd_cwnd << WINDOW_BITS;
+	rate = mind_pacing(&flow->mind);
+	if (rate) {
+		rate = rate > tp->mss_cache ? rate : tp->mss_cache;
+		if (sk->sk_pacing_status == SK_PACING_NONE) {
+			sk->sk_pacing_status = SK_PACING_NEEDED;
+			flow->paces = 1;
+		}
+	} else {
+		rate = unpaced_rate(tp);
+		if (flow->paces) {
+			sk->sk_pacing_status = SK_PACING_NONE;
+			flow->paces = 0;
+		}
+	}
+	sk->sk_pacing_rate = rate < most ? rate : most;
+}
+
+static __always_inline void start(struct flow *flow, u64 now)
+{
+	struct image *image = image_now();
+
+	if (image)
+		mind_start(&flow->mind, image, now);
+}
+
+SEC("struct_ops")
+void BPF_PROG(policy_cong_control, struct sock *sk, u32 ack, int flag, const struct rate_sample *rs)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow *flow = flow_of(sk);
+	u64 now, snd_una, snd_nxt;
+
+	if (!flow) {
+		/* No memory for it at init: CUBIC, falling to the threshold at once. */
+		if (!reducing(ca_state(sk)))
+			cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
+		else if (tp->snd_cwnd > tp->snd_ssthresh)
+			tp->snd_cwnd = tp->snd_ssthresh;
+		return;
+	}
+	/* Of this ACK, and of the same clock as bpf_ktime_get_ns. */
+	now = tp->tcp_mstamp * NSEC_PER_USEC;
+	flow->acked_ns = now;
+	if (!flow->mind.begun)
+		start(flow, now);
+	measure(flow, tp, rs);
+	steer(sk, flow, ack, flag, rs);
+	snd_una = tp->bytes_acked - flow->first_acked;
+	if (mind_rings(&flow->mind, now, snd_una)) {
+		if (flow->mind.clock != CLOCK_WINDOW || flow->mind.mark)
+			end_period(sk, flow, now);
+		snd_nxt = snd_una + (u32)(tp->snd_nxt - tp->snd_una);
+		flow->mind.mark = snd_nxt > snd_una ? snd_nxt : snd_una + 1;
+	}
+	pace(sk, flow);
+}
+
+/* An episode of loss or marks begins. */
+SEC("struct_ops")
+u32 BPF_PROG(policy_ssthresh, struct sock *sk)
+{
+	struct flow *flow = flow_of(sk);
+
+	if (!flow)
+		return cubictcp_recalc_ssthresh(sk);
+	flow->prr_delivered = 0;
+	flow->undone = 0;
+	if (over_cubic(flow))
+		return cubictcp_recalc_ssthresh(sk);
+	mind_halve(&flow->mind);
+	return segments(flow) < 2 ? 2 : segments(flow);
+}
+
+SEC("struct_ops")
+void BPF_PROG(policy_set_state, struct sock *sk, u8 new_state)
+{
+	struct flow *flow = flow_of(sk);
+
+	cubictcp_state(sk, new_state);
+	if (!flow)
+		return;
+	if (new_state == TCP_CA_Loss) {
+		flow->reduces = 0;
+		if (!over_cubic(flow))
+			flow->mind.window = WINDOW_ONE;
+	} else if (reducing(new_state)) {
+		flow->reduces = 1;
+	}
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(policy_undo_cwnd, struct sock *sk)
+{
+	struct flow *flow = flow_of(sk);
+
+	if (!flow)
+		return tcp_reno_undo_cwnd(sk);
+	flow->undone = 1;
+	return over_cubic(flow) ? tcp_reno_undo_cwnd(sk) : segments(flow);
+}
+
+SEC("struct_ops")
+void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct flow *flow;
+	u64 now, idle_ns, rto_ns;
+
+	cubictcp_cwnd_event(sk, event);
+	if (event != CA_EVENT_TX_START)
+		return;
+	flow = flow_of(sk);
+	if (!flow)
+		return;
+	now = bpf_ktime_get_ns();
+	if (!flow->mind.begun)
+		start(flow, now);
+	if (!flow->acked_ns || !over_cubic(flow))
+		return;
+	/* Since the last ACK; Linux counts from the last segment. */
+	idle_ns = now - flow->acked_ns;
+	rto_ns = rto_us(tp) * NSEC_PER_USEC;
+	if (idle_ns <= rto_ns || !rto_ns)
+		return;
+	restart(tp, (idle_ns - 1) / rto_ns);
+	flow->acked_ns = now;
+}
+
+SEC("struct_ops")
+void BPF_PROG(policy_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct flow *flow = flow_of(sk);
+
+	if (!flow || over_cubic(flow))
+		cubictcp_acked(sk, sample);
+}
+
+SEC("struct_ops")
+u32 BPF_PROG(policy_min_tso_segs, struct sock *sk)
+{
+	struct flow *flow = flow_of(sk);
+
+	return flow && flow->paces && !over_cubic(flow) ? 1 : 2;
+}
+
+SEC("struct_ops")
+void BPF_PROG(policy_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct image *image = image_now();
+	struct stats *stats = stats_here();
+	struct signal *signal;
+	struct flow *flow;
+
+	cubictcp_init(sk);
+	if (!image || !stats)
+		return;
+	flow = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!flow)
+		return;
+	/* In mid-connection, what was before is not ours. */
+	flow->first_acked = tp->bytes_acked;
+	flow->delivered_bytes = (u64)tp->sacked_out * tp->mss_cache;
+	flow->delivered_seen = tp->delivered;
+	flow->lost_seen = tp->lost;
+	mind_take(&flow->mind, image, tp->snd_cwnd);
+	if (config.option) {
+		signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+		if (signal)
+			signal->desired_kbps = image->desired_kbps < 0xffffffff ? image->desired_kbps : 0xffffffff;
+	}
+	__sync_fetch_and_add(&stats->opened, 1);
+	pace(sk, flow);
+}
+
+SEC("struct_ops")
+void BPF_PROG(policy_release, struct sock *sk)
+{
+	struct stats *stats = stats_here();
+	struct flow *flow = flow_of(sk);
+
+	if (!flow)
+		return;
+	if (flow->paces)
+		sk->sk_pacing_status = SK_PACING_NONE;
+	bpf_sk_storage_delete(&flows, sk);
+	bpf_sk_storage_delete(&signals, sk);
+	if (stats)
+		__sync_fetch_and_add(&stats->closed, 1);
+}
+
+/* Decides on the rows of `trials`. */
+SEC("syscall")
+int replay(void *ctx)
+{
+	u32 zero = 0, row, i;
+	struct trial *trial = bpf_map_lookup_elem(&trials, &zero);
+	struct image *image = image_now();
+	struct ccarena_policy policy;
+	struct room *room;
+	u64 begun;
+
+	if (!trial || !image)
+		return 1;
+	room = enter_room();
+	if (!room)
+		return 2;
+	open_policy(&policy, image);
+	trial->ns = 0;
+	bpf_for(row, 0, trial->rows) {
+		u32 r = row & (TRIAL_ROWS - 1);
+
+		begun = bpf_ktime_get_ns();
+		bpf_for(i, 0, image->observation)
+			room->values[i & (IMAGE_VALUES - 1)] =
+				ccarena_normalise(&policy, i, trial->observations[r][i & (IMAGE_OBSERVATION - 1)]);
+		run_network(image, &trial->states[r], room);
+		trial->ns += bpf_ktime_get_ns() - begun;
+		bpf_for(i, 0, image->outputs)
+			trial->outputs[r][i & (IMAGE_ACTIONS - 1)] = room->values[(image->output + i) & (IMAGE_VALUES - 1)];
+	}
+	leave_room(room);
+	return 0;
+}
+
+/* User space writes the name and, unless asked otherwise, leaves the control to those with CAP_NET_ADMIN. */
+SEC(".struct_ops.link")
+struct tcp_congestion_ops policy = {
+	.name = "policy",
+	.init = (void *)policy_init,
+	.release = (void *)policy_release,
+	.ssthresh = (void *)policy_ssthresh,
+	.cong_control = (void *)policy_cong_control,
+	.set_state = (void *)policy_set_state,
+	.undo_cwnd = (void *)policy_undo_cwnd,
+	.cwnd_event = (void *)policy_cwnd_event,
+	.pkts_acked = (void *)policy_pkts_acked,
+	.min_tso_segs = (void *)policy_min_tso_segs,
+};

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0) */
+/* What policy.bpf.c and user space tell each other besides the image (ccarena_image.h). */
+#ifndef CCARENA_POLICY_MAPS_H
+#define CCARENA_POLICY_MAPS_H
+
+#include "mind.h"
+
+/* Of one CPU. */
+struct stats {
+	ccarena_u64 opened; /* sockets that have chosen the policy, and those that have given it up */
+	ccarena_u64 closed;
+	ccarena_u64 periods;
+	ccarena_u64 decisions;
+	ccarena_u64 ns;		/* that decisions took, signals included */
+	ccarena_u64 ns_most;
+	ccarena_u64 beyond;	/* decisions with an entry of the observation beyond what the policy admits */
+	ccarena_u64 held;	/* decisions whose action was held back */
+	ccarena_u64 missed;	/* decisions for which no room to work was left on the CPU */
+	ccarena_u64 cases[8];	/* periods by the reasoner's case */
+	ccarena_u64 zones[4];	/* periods by ACCT's zone */
+};
+
+/* Decisions on given observations, for `ccarena parity`: each row a flow with a state of its own. */
+#define TRIAL_ROWS 64
+
+struct trial {
+	ccarena_u64 ns; /* that all rows took */
+	ccarena_u32 rows;
+	ccarena_u32 unused;
+	ccarena_s64 observations[TRIAL_ROWS][IMAGE_OBSERVATION];
+	struct mind_state states[TRIAL_ROWS];
+	ccarena_s32 outputs[TRIAL_ROWS][IMAGE_ACTIONS];
+};
+
+#endif

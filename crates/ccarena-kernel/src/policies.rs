@@ -1,0 +1,232 @@
+//! Policies that think in the kernel: each a congestion control of its own, pinned, whose policy is a map that another one
+//! can replace while sockets live.
+//!
+//! They live in a BPF file system at [`PINS`], a folder each; unloading removes it with everything in it.
+
+mod program;
+pub mod replay;
+mod stats;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ccarena_cc::policy::kernel::{self, About};
+use ccarena_link::clock;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use self::program::Program;
+pub use self::stats::{CASES, Stats, ZONES};
+use crate::attach::defaults;
+use crate::checks;
+use crate::error::KernelError;
+use crate::intf::ABI;
+use crate::maps::{Maps, map_error};
+use crate::objects::{TcpOption, is_name};
+use crate::pins::{changing, file, is_mounted, mount, unmount};
+
+/// Where the pins are.
+pub const PINS: &str = "/run/ccarena/policies";
+/// What is pinned in a policy's folder: the link last, so that a folder without one is of a loader that was killed.
+const LINK: &str = "link";
+const IMAGES: &str = "images";
+const STATISTICS: &str = "statistics";
+const CONFIG: &str = "config";
+const OPTION: &str = "option";
+
+/// How long unloading waits for the kernel.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How to load a policy.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// The congestion control's name.
+    pub name: String,
+    /// Every user may choose it, not only those with CAP_NET_ADMIN.
+    pub unrestricted: bool,
+    /// Where ACCT's TCP option is written, parsed and echoed.
+    pub option: TcpOption,
+}
+
+/// A policy in the kernel.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// For `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
+    pub name: String,
+    /// Which policy it is.
+    pub about: About,
+    /// Whether ACCT's TCP option is written and echoed.
+    pub option: bool,
+    /// Since when the name is there.
+    pub age: Duration,
+    /// What it has done.
+    pub stats: Stats,
+}
+
+/// Loads the policy of `image` ([`kernel::write`]) under a name. Where that name has a policy of the same scheme, it is
+/// replaced: sockets that live follow at the end of their next period.
+///
+/// # Errors
+/// If the image is damaged, the name is another's, or this machine cannot run the program; what was loaded before goes on.
+pub fn load(image: &[u8], options: &LoadOptions) -> Result<Loaded, KernelError> {
+    let about = kernel::check(image)?;
+    let name = &options.name;
+    if name.is_empty() || !is_name(name) || name.starts_with('.') {
+        return Err(KernelError::PolicyName(name.clone()));
+    }
+    checks::require(&options.option)?;
+    let _changing = changing()?;
+    let pins = Path::new(PINS);
+    let folder = pins.join(name);
+    if is_mounted(pins)? && folder.join(LINK).exists() {
+        replace(&folder, image, &about, options)?;
+        return loaded(&folder);
+    }
+    if checks::congestion_controls().contains(name) {
+        return Err(KernelError::NameTaken(name.clone()));
+    }
+    if !is_mounted(pins)? {
+        mount(pins)?;
+    }
+    let done = remove(&folder).and_then(|()| pin(&folder, image, options)).and_then(|()| loaded(&folder));
+    if done.is_err() {
+        remove(&folder)?;
+        unmount_if_empty(pins)?;
+    }
+    done
+}
+
+fn pin(folder: &Path, image: &[u8], options: &LoadOptions) -> Result<(), KernelError> {
+    let mut program = Program::load(image, &options.name, options.unrestricted, &options.option)?;
+    fs::create_dir(folder).map_err(file("create", folder))?;
+    for (name, map) in
+        [(CONFIG, &mut program.config), (IMAGES, &mut program.images), (STATISTICS, &mut program.statistics)]
+    {
+        map.pin(folder.join(name)).map_err(|e| map_error("pin", name, &e))?;
+    }
+    for (name, mut link) in program.attach(&options.name, &options.option)? {
+        let path = folder.join(name);
+        link.pin(&path).map_err(|e| KernelError::Attach { name: path.display().to_string(), reason: e.to_string() })?;
+    }
+    Ok(())
+}
+
+fn replace(folder: &Path, image: &[u8], about: &About, options: &LoadOptions) -> Result<(), KernelError> {
+    let now = loaded(folder)?;
+    if now.about.scheme != about.scheme {
+        return Err(KernelError::OtherScheme {
+            name: options.name.clone(),
+            found: about.scheme.clone(),
+            expected: now.about.scheme,
+        });
+    }
+    if options.unrestricted || options.option != TcpOption::Off {
+        return Err(KernelError::Fixed(options.name.clone()));
+    }
+    let images = open(folder, IMAGES)?;
+    let inner = program::image_map(image, now.about.generation + 1)?;
+    program::put(&images, &inner)
+}
+
+/// Everything that is loaded, by name.
+///
+/// # Errors
+/// If the pins cannot be read, or are of another version.
+pub fn list() -> Result<Vec<Loaded>, KernelError> {
+    let pins = Path::new(PINS);
+    if !is_mounted(pins)? {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for folder in folders(pins)? {
+        if folder.join(LINK).exists() {
+            found.push(loaded(&folder)?);
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+/// Takes the policy called `name` back, or all: the program and its maps, and where `net.ipv4.tcp_congestion_control` names
+/// it, what it was before. Sockets that use it keep it until they close.
+///
+/// # Errors
+/// If it is not loaded. Without a name nothing need be.
+pub fn unload(name: Option<&str>) -> Result<Vec<String>, KernelError> {
+    checks::root()?;
+    let _changing = changing()?;
+    unload_now(name)
+}
+
+/// As [`unload`], by whoever has the turn to change things.
+pub(crate) fn unload_now(name: Option<&str>) -> Result<Vec<String>, KernelError> {
+    let pins = Path::new(PINS);
+    let mounted = is_mounted(pins)?;
+    let mut found = if mounted { folders(pins)? } else { Vec::new() };
+    if let Some(name) = name {
+        found.retain(|folder| folder.file_name().is_some_and(|own| own == name));
+        if found.is_empty() {
+            return Err(KernelError::NotLoaded(name.into()));
+        }
+    }
+    let names: Vec<String> =
+        found.iter().filter_map(|f| f.file_name()).map(|name| name.to_string_lossy().into_owned()).collect();
+    for folder in &found {
+        let config = open(folder, CONFIG).ok().and_then(|map| Maps::config(&map));
+        let before = config.map_or_else(Vec::new, |config| config.before.into());
+        let before = String::from_utf8_lossy(before.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
+        defaults::restore(&names, &before)?;
+        remove(folder)?;
+    }
+    if mounted {
+        unmount_if_empty(pins)?;
+    }
+    // The kernel lets go of the names a little later; whoever loads next wants them.
+    let until = clock::now_ns() + PATIENCE.as_nanos() as u64;
+    while clock::now_ns() < until && checks::congestion_controls().iter().any(|taken| names.contains(taken)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(names)
+}
+
+fn folders(pins: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    let entries = fs::read_dir(pins).map_err(file("read", pins))?;
+    let paths = entries.map(|entry| entry.map(|e| e.path()).map_err(file("read", pins)));
+    // The kernel puts files of its own into a BPF file system.
+    paths.filter(|path| path.as_ref().map_or(true, |path| path.is_dir())).collect()
+}
+
+fn remove(folder: &Path) -> Result<(), KernelError> {
+    match fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(file("remove", folder)(e)),
+        _ => Ok(()),
+    }
+}
+
+fn unmount_if_empty(pins: &Path) -> Result<(), KernelError> {
+    if folders(pins)?.is_empty() { unmount(pins) } else { Ok(()) }
+}
+
+fn open(folder: &Path, name: &'static str) -> Result<MapHandle, KernelError> {
+    MapHandle::from_pinned_path(folder.join(name)).map_err(|e| map_error("open", name, &e))
+}
+
+fn loaded(folder: &Path) -> Result<Loaded, KernelError> {
+    let config = open(folder, CONFIG)?;
+    if Maps::config(&config).is_none_or(|config| config.abi != ABI) {
+        return Err(KernelError::OtherVersion);
+    }
+    let images = open(folder, IMAGES)?;
+    let made = fs::metadata(folder).and_then(|m| m.modified()).map_err(file("look at", folder))?;
+    let per_cpu = open(folder, STATISTICS)?
+        .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|e| map_error("read", STATISTICS, &e))?
+        .unwrap_or_default();
+    Ok(Loaded {
+        name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        about: kernel::about(&program::image_of(&images)?),
+        option: folder.join(OPTION).exists(),
+        age: made.elapsed().unwrap_or_default(),
+        stats: Stats::sum(per_cpu.iter().map(Vec::as_slice)),
+    })
+}

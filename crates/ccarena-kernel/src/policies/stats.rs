@@ -1,0 +1,85 @@
+//! What a policy in the kernel has done.
+
+/// Names of the reasoner's cases, of which 0 is none; and of ACCT's zones.
+pub const CASES: [&str; 5] = ["none", "falling", "rising", "lossy", "queued"];
+/// See [`CASES`].
+pub const ZONES: [&str; 4] = ["green", "yellow", "red", "blue"];
+
+/// Sums over all sockets and CPUs since the name was loaded: `struct stats` of `bpf/policy.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Sockets that have chosen it, and those that have given it up.
+    pub opened: u64,
+    /// See `opened`.
+    pub closed: u64,
+    /// Periods of the clock.
+    pub periods: u64,
+    /// Of these, in which the policy was asked.
+    pub decisions: u64,
+    /// Time that decisions took, signals included.
+    pub ns: u64,
+    /// The longest.
+    pub ns_most: u64,
+    /// Decisions with an entry of the observation beyond what the policy admits.
+    pub beyond: u64,
+    /// Decisions whose action was held back.
+    pub held: u64,
+    /// Decisions for which no room to work was left on the CPU: the action before stayed in force.
+    pub missed: u64,
+    /// Periods by the reasoner's case.
+    pub cases: [u64; 8],
+    /// Periods by ACCT's zone.
+    pub zones: [u64; 4],
+}
+
+/// Numbers of a [`Stats`].
+const NUMBERS: usize = 21;
+
+impl Stats {
+    /// Of all CPUs' structs.
+    pub(super) fn sum<'a>(of: impl Iterator<Item = &'a [u8]>) -> Self {
+        of.map(Self::read).fold(Self::default(), |a, b| {
+            let add = |a: u64, b: u64| a.wrapping_add(b);
+            Self {
+                opened: add(a.opened, b.opened),
+                closed: add(a.closed, b.closed),
+                periods: add(a.periods, b.periods),
+                decisions: add(a.decisions, b.decisions),
+                ns: add(a.ns, b.ns),
+                ns_most: a.ns_most.max(b.ns_most),
+                beyond: add(a.beyond, b.beyond),
+                held: add(a.held, b.held),
+                missed: add(a.missed, b.missed),
+                cases: std::array::from_fn(|k| add(a.cases[k], b.cases[k])),
+                zones: std::array::from_fn(|k| add(a.zones[k], b.zones[k])),
+            }
+        })
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let mut numbers = [0; NUMBERS];
+        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
+            *number = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
+        }
+        let [opened, closed, periods, decisions, ns, ns_most, beyond, held, missed, rest @ ..] = numbers;
+        Self {
+            opened,
+            closed,
+            periods,
+            decisions,
+            ns,
+            ns_most,
+            beyond,
+            held,
+            missed,
+            cases: std::array::from_fn(|k| rest[k]),
+            zones: std::array::from_fn(|k| rest[8 + k]),
+        }
+    }
+
+    /// Sockets that have it now.
+    #[must_use]
+    pub fn sockets(&self) -> u64 {
+        self.opened.saturating_sub(self.closed)
+    }
+}

@@ -1,0 +1,182 @@
+//! The commands for policies that think in the kernel.
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use ccarena_cc::policy::Policy;
+use ccarena_cc::policy::kernel::{self, ImageOptions};
+use ccarena_cc::{Config, Rate};
+use ccarena_kernel::TcpOption;
+use ccarena_kernel::policies::replay::Replay;
+use ccarena_kernel::policies::{self, CASES, LoadOptions, Loaded, ZONES};
+use ccarena_kernel::traffic::{HEADER_BYTES, OPTION_BYTES};
+use serde_json::{Value, json};
+
+use crate::{Done, Failure, failed, number, parameter, value};
+
+/// `load`: an artifact or an image becomes a congestion control.
+pub fn load(words: &[&str]) -> Done {
+    let [file, words @ ..] = words else { return Err(Failure::Usage("load: expected a policy file".into())) };
+    let (mut options, mut image) = (LoadOptions::default(), image_options(file));
+    let (mut rest, mut changed) = (words.iter(), None);
+    while let Some(&word) = rest.next() {
+        match word {
+            "--as" => options.name = value(word, &mut rest)?.into(),
+            "--label" => image.label = value(word, &mut rest)?.into(),
+            "--unrestricted" => options.unrestricted = true,
+            "--option" => options.option = TcpOption::Cgroup(value(word, &mut rest)?.into()),
+            "--desired-mbps" => image.desired_rate = Rate::from_mbps(number(word, &mut rest)?),
+            "--param" => {
+                let (name, x) = parameter(value(word, &mut rest)?)?;
+                image.params.insert(name, x);
+            }
+            other => return Err(Failure::Usage(format!("load: unknown option {other}"))),
+        }
+        changed = ["--desired-mbps", "--param"].into_iter().find(|&o| o == word).or(changed);
+    }
+    if options.option != TcpOption::Off {
+        image.header_bytes += OPTION_BYTES;
+    }
+    let bytes = image_of(file, &image, changed)?;
+    if options.name.is_empty() {
+        options.name = kernel::about(&bytes).scheme.replace('-', "_");
+    }
+    let loaded = policies::load(&bytes, &options).map_err(failed)?;
+    println!("{}", shown(&loaded));
+    Ok(())
+}
+
+fn image_options(file: &str) -> ImageOptions {
+    ImageOptions {
+        params: Default::default(),
+        desired_rate: Config::default().desired_rate,
+        header_bytes: HEADER_BYTES as u32,
+        label: file.into(),
+    }
+}
+
+/// The image in `file`, or of the artifact in it.
+fn image_of(file: &str, options: &ImageOptions, changed: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let named = |e: &dyn std::fmt::Display| failed(format!("{file}: {e}"));
+    let bytes = std::fs::read(Path::new(file)).map_err(|e| named(&format!("cannot be read: {e}")))?;
+    if !kernel::is_image(&bytes) {
+        let policy = Policy::from_bytes(&bytes).map_err(|e| named(&e))?;
+        return kernel::write(&policy, options).map_err(|e| named(&e));
+    }
+    kernel::check(&bytes).map_err(|e| named(&e))?;
+    match changed {
+        Some(option) => Err(Failure::Usage(format!(
+            "load: {option} does not go with an image, which holds what it was exported with; load the policy itself"
+        ))),
+        None => Ok(bytes),
+    }
+}
+
+/// `image`: the image of a policy as a file.
+pub fn image(words: &[&str]) -> Done {
+    let (file, out, label) = match words {
+        [file, out] => (*file, *out, *file),
+        [file, out, "--label", label] => (*file, *out, *label),
+        _ => return Err(Failure::Usage("image: expected a policy file and a file to write".into())),
+    };
+    let options = ImageOptions { label: label.into(), ..image_options(file) };
+    let bytes = image_of(file, &options, None)?;
+    std::fs::write(out, &bytes).map_err(|e| failed(format!("{out}: cannot be written: {e}")))?;
+    let about = kernel::about(&bytes);
+    println!(
+        "{}",
+        json!({
+            "image": Path::new(out).file_name().map(|name| name.to_string_lossy()),
+            "bytes": bytes.len(),
+            "version": kernel::VERSION,
+            "sha256": kernel::checksum(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+            "scheme": about.scheme,
+            "document": about.document,
+            "policy": about.label,
+            "observation": about.observation,
+            "outputs": about.outputs,
+            "state": about.state,
+        })
+    );
+    Ok(())
+}
+
+/// `unload`: one policy, or all.
+pub fn unload(words: &[&str]) -> Done {
+    let name = match words {
+        [] => None,
+        [name] => Some(*name),
+        [_, other, ..] => return Err(Failure::Usage(format!("unload: unknown argument {other}"))),
+    };
+    let names = policies::unload(name).map_err(failed)?;
+    println!("{}", json!({ "unloaded": names }));
+    Ok(())
+}
+
+/// `stats`: every policy, or one.
+pub fn stats(words: &[&str]) -> Done {
+    let mut found = policies::list().map_err(failed)?;
+    if let [name, ..] = words {
+        found.retain(|loaded| loaded.name == *name);
+        if found.is_empty() {
+            return Err(failed(ccarena_kernel::KernelError::NotLoaded((*name).into())));
+        }
+    }
+    println!("{}", Value::Array(found.iter().map(shown).collect()));
+    Ok(())
+}
+
+fn shown(loaded: &Loaded) -> Value {
+    let stats = &loaded.stats;
+    let shares = |names: &[&str], counts: &[u64]| -> Value {
+        let counts = names.iter().zip(counts).map(|(name, count)| ((*name).into(), json!(count)));
+        Value::Object(counts.collect())
+    };
+    json!({
+        "name": loaded.name,
+        "scheme": loaded.about.scheme,
+        "document": loaded.about.document,
+        "policy": loaded.about.label,
+        "generation": loaded.about.generation,
+        "option": loaded.option,
+        "age_s": loaded.age.as_secs_f64(),
+        "sockets": stats.sockets(),
+        "periods": stats.periods,
+        "decisions": stats.decisions,
+        "ns": stats.ns,
+        "ns_most": stats.ns_most,
+        "beyond": stats.beyond,
+        "held": stats.held,
+        "missed": stats.missed,
+        "cases": shares(&CASES, &stats.cases),
+        "zones": shares(&ZONES, &stats.zones),
+    })
+}
+
+/// `replay`: decisions on standard input's observations. A request is the number of rows (u32), their raw observations (i64)
+/// and their states (i32); the answer is ns (u64), outputs (i32) and states (i32), all little-endian.
+pub fn replay(words: &[&str]) -> Done {
+    let [file] = words else { return Err(Failure::Usage("replay: expected a policy file".into())) };
+    let mut replay = Replay::new(&image_of(file, &image_options(file), None)?).map_err(failed)?;
+    let (observation, state) = (replay.about().observation, replay.about().state);
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    loop {
+        let mut head = [0; 4];
+        match input.read_exact(&mut head) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            read => read.map_err(failed)?,
+        }
+        let rows = u32::from_le_bytes(head) as usize;
+        let mut bytes = vec![0; rows * (observation * 8 + state * 4)];
+        input.read_exact(&mut bytes).map_err(failed)?;
+        let (seen, remembered) = bytes.split_at(rows * observation * 8);
+        let seen: Vec<i64> =
+            seen.chunks_exact(8).filter_map(|b| b.first_chunk()).map(|b| i64::from_le_bytes(*b)).collect();
+        let mut states: Vec<i32> =
+            remembered.chunks_exact(4).filter_map(|b| b.first_chunk()).map(|b| i32::from_le_bytes(*b)).collect();
+        let (outputs, ns) = replay.decide(&seen, &mut states).map_err(failed)?;
+        let mut answer = ns.to_le_bytes().to_vec();
+        answer.extend(outputs.iter().chain(&states).flat_map(|x| x.to_le_bytes()));
+        output.write_all(&answer).and_then(|()| output.flush()).map_err(failed)?;
+    }
+}

@@ -1,0 +1,12 @@
+//! Whether this machine is to give what a run in real time asks for.
+
+use ccarena_net::{Demand, Limits, ResourceError, Scenario, resources};
+
+/// Holds what `scenario` asks for against the limit, as the environment sets it.
+///
+/// # Errors
+/// If it is more, or the variable is no factor.
+pub fn check(scenario: &Scenario) -> Result<(), ResourceError> {
+    let setting = std::env::var(resources::VARIABLE).ok();
+    Demand::of(scenario).check(&Limits::from_setting(setting.as_deref())?)
+}

@@ -1,0 +1,120 @@
+"""Policies that think in the kernel: loaded, chosen by real programs, replaced while they send, and gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ccarena.cc_kernel_bridge import bridge, policies
+from ccarena.errors import MachineError
+from ccarena.policies import artifact
+from ccarena.policies.bpf_home import BpfHome
+from ccarena.policies.integer import IntegerPolicy
+from ccarena.run_folder import find_policy, shipped
+
+pytestmark = pytest.mark.usefixtures("kernel", "free")
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+@pytest.fixture
+def free() -> Iterator[None]:
+    """Nothing is loaded, before and afterwards."""
+    if policies.stats() or bridge.status() is not None:
+        pytest.skip("SKIPPED, policies in the kernel are not tested: something is attached; `ccarena kernel detach`")
+    yield
+    policies.unload()
+
+
+def send(sock: socket.socket, server: socket.socket, megabytes: int) -> None:
+    """Sends through a connected socket and reads it all."""
+    receiver, _ = server.accept()
+    with receiver:
+        data, got = bytes(1 << 18), 0
+        sock.setblocking(False)
+        receiver.settimeout(10)
+        while got < megabytes << 20:
+            try:
+                sock.send(data)
+            except BlockingIOError:
+                pass
+            got += len(receiver.recv(1 << 20))
+
+
+def test_sockets_choose_a_policy_and_nothing_is_left() -> None:
+    before, mounts = AVAILABLE.read_text(), Path("/proc/mounts").read_text()
+    loaded = policies.load("acct")
+    assert (loaded.name, loaded.generation, loaded.decisions) == ("acct", 1, 0)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"acct")
+        sock.connect(server.getsockname())
+        send(sock, server, 8)
+        (stats,) = policies.stats("acct")
+        assert stats.sockets == 1 and stats.decisions > 3 and stats.missed == 0
+        assert 0 < stats.ns_per_decision <= stats.ns_most
+        assert sum(stats.zones.values()) == pytest.approx(1) and not stats.cases
+        # Another one of the same scheme takes over while the socket lives.
+        assert policies.load("acct", unrestricted=False).generation == 2
+    assert policies.unload("acct") == ["acct"]
+    assert AVAILABLE.read_text() == before and Path("/proc/mounts").read_text() == mounts
+    with pytest.raises(MachineError, match='no policy is loaded as "acct"'):
+        policies.unload("acct")
+
+
+def test_a_bad_policy_leaves_the_good_one_running(tmp_path: Path) -> None:
+    policies.load("acct", "mine")
+    with pytest.raises(MachineError, match='mine runs a policy of scheme "acct", and this one is for "hyvar"'):
+        policies.load("hyvar", "mine")
+    image = tmp_path / "acct.image"
+    policies.image("acct", image)
+    broken = bytearray(image.read_bytes())
+    broken[5000] ^= 1
+    (tmp_path / "broken.image").write_bytes(broken)
+    with pytest.raises(MachineError, match="checksum does not fit"):
+        policies.load(str(tmp_path / "broken.image"), "mine")
+    (tmp_path / "short.image").write_bytes(image.read_bytes()[:1000])
+    with pytest.raises(MachineError, match="cut off"):
+        policies.load(str(tmp_path / "short.image"), "mine")
+    assert [(p.name, p.generation) for p in policies.stats()] == [("mine", 1)]
+    assert policies.load(str(image), "mine").generation == 2
+    with pytest.raises(MachineError, match="exists already"):
+        policies.load("acct", "cubic")
+    bridge.detach()
+    assert policies.stats() == []
+
+
+def test_iperf3_runs_a_policy() -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("SKIPPED, iperf3 under a policy is not tested: it is not installed")
+    policies.load("hyvar")
+    with socket.create_server(("127.0.0.1", 0)) as free_port:
+        port = str(free_port.getsockname()[1])
+    server = subprocess.Popen(["iperf3", "-s", "-1", "--forceflush", "-p", port], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        while "listening" not in server.stdout.readline():
+            assert server.poll() is None
+        command = ["iperf3", "-c", "127.0.0.1", "-p", port, "-C", "hyvar", "-t", "1", "-J"]
+        told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout)
+    finally:
+        server.kill()
+        server.wait()
+    assert told["end"]["sender_tcp_congestion"] == "hyvar"
+    assert policies.stats("hyvar")[0].periods > 0
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_the_verifier_takes_each_shipped_policy_and_bits_are_the_same(name: str) -> None:
+    policy = artifact.load(find_policy(name))
+    home, integer = BpfHome(policy), IntegerPolicy.of(policy)
+    rows = np.random.default_rng(1).normal(0, 3e6, (100, integer.observation)).astype(np.int64)
+    state = np.zeros((100, integer.state), np.int32)
+    assert np.array_equal(home(rows, state), integer.outputs(rows, np.zeros((100, integer.state), np.int32)))
+    assert home.spent_ns > 0
