@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help prerequisites setup train test test-oldest check bench soak measurements format docs policies reproduction \
-  reproduction-kernel properties fuzz clean can-build FORCE
+.PHONY: help prerequisites setup train test test-oldest test-cluster check bench soak measurements format docs policies \
+  leaderboard reproduction reproduction-kernel properties wheel fuzz site clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -91,12 +91,20 @@ docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m ccarena.learned_docs docs/learned.md
 	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
 
+site: setup  ## Make the documentation a site in build/site, read from files without a network
+	$(BIN)/python docs/site/build.py build/site
+
 policies: setup  ## Train the shipped policies again and ship them with their cards; finished runs are kept
 	for config in acct hyvar; do \
 	  test -f "runs/shipped-$$config/policy.safetensors" || \
 	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
 	done
 	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct hyvar=runs/shipped-hyvar
+
+leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
+	$(BIN)/ccarena leaderboard run $(ARGS)
+	$(BIN)/python -m ccarena.eval.leaderboard.docs runs/leaderboard/results.db docs/leaderboard.md
+	$(BIN)/ccarena leaderboard page runs/leaderboard/site
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
 	for config in acct-wired hyvar orca aurora; do \
@@ -112,6 +120,15 @@ reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real t
 
 properties: setup  ## Run Rust's property tests ROUNDS times, each time with other cases
 	for round in $$(seq $(ROUNDS)); do cargo test $(CRATES) --profile checked --quiet; done
+
+test-cluster: setup  ## Kill workers, nodes and drivers of whole trainings and sweeps on a cluster (a few minutes)
+	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[test-cluster]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'slow or not slow' tests/agents/test_ray.py tests/executors \
+	  tests/tune tests/test_remote_folder.py $(ARGS)
+
+wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ (docs/cluster.md)
+	$(BIN)/python setup.py --quiet bdist_wheel --dist-dir dist
+	@ls dist/*.whl
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)
 	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \

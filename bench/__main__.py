@@ -13,12 +13,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import api, realtime, simulator, training
+from bench import api, leaderboard, realtime, simulator, training
 from bench.sheet import Sheet
 from ccarena import __version__, measurements
 from ccarena.errors import CcarenaError
 
-PARTS = ("simulator", "training", "suites", "realtime")
+PARTS = ("simulator", "training", "suites", "leaderboard", "realtime")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             training.measure_start(sheet)
         if "suites" in args.only:
             training.measure_suites(sheet)
+        if "leaderboard" in args.only:
+            leaderboard.measure(sheet)
         if "realtime" in args.only:
             if os.geteuid() == 0:
                 realtime.measure(sheet, args.run_seconds, args.rounds)

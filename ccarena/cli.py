@@ -15,6 +15,8 @@ from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDepend
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
     "train": ("ccarena.agents.command", "train a policy, evaluate it and write the run's page"),
+    "status": ("ccarena.agents.status", "say how far a training is, here, on an object store or on a cluster"),
+    "tune": ("ccarena.tune.command", "train configurations of a space, several seeds each, and compare them"),
     "eval": ("ccarena.eval.heldout.command", "evaluate a policy beside heuristics on links"),
     "fidelity": ("ccarena.eval.fidelity.command", "hold the simulator against recorded kernel runs"),
     "compete": (

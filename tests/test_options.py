@@ -57,6 +57,24 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--ray-address": more("train --print-config --executor ray", "--ray-address head:6379"),
         "--print-config": Case("train --resume", "train --resume --out run --print-config"),
     },
+    "status": {
+        "run": more("status", "run"),
+        "--ray-address": more("status run", "--ray-address http://127.0.0.1:1"),
+        "--lines": more("status job --ray-address http://127.0.0.1:1", "--lines 1"),
+        "--json": more("status run", "--json", whole=True),
+    },
+    "tune": {
+        "--config": more("tune --space space.yaml", "--config hyvar"),
+        "--space": more("tune", "--space space.yaml"),
+        "--samples": more("tune --space space.yaml", "--samples 2"),
+        "--seeds": more("tune --space space.yaml", "--seeds 2"),
+        "--search": more("tune --space space.yaml", "--search optuna"),
+        "--scheduler": more("tune --space space.yaml", "--scheduler none"),
+        "--validations": more("tune --space space.yaml", "--validations 2"),
+        "--out": more("tune --space space.yaml", "--out elsewhere"),
+        "--resume": more("tune --out elsewhere", "--resume"),
+        "--ray-address": more("tune --space space.yaml", "--ray-address head:6379"),
+    },
     "eval": {
         "entries": more("eval", "policy.safetensors"),
         "--link-sets": more("eval", "--link-sets slides"),
@@ -106,6 +124,8 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--meeting-seeds": more("leaderboard run", "--meeting-seeds 0"),
         "--backend": more("leaderboard run", "--backend kernel"),
         "--threads": more("leaderboard run", "--threads 1"),
+        "--executor": more("leaderboard run", "--executor ray"),
+        "--ray-address": more("leaderboard run --executor ray", "--ray-address head:6379"),
     },
     "leaderboard rank": {
         "--store": more(RANKED, "--store absent.db", whole=True),
@@ -123,6 +143,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     },
     "leaderboard export": {
         "out": Case(f"{EXPORTED} a.csv", f"{EXPORTED} b.csv", whole=True),
+        "--means": more(f"{EXPORTED} a.csv", "--means", whole=True),
         "--store": Case(f"{EXPORTED} a.csv", f"{EXPORTED} a.csv --store absent.db", whole=True),
     },
     "leaderboard import": {
@@ -298,11 +319,15 @@ REFUSED: dict[str, str] = {
     "train --help --resume": "--resume has no effect beside --help",
     "train --config acct --out run --resume": "--config has no effect beside --resume and --out",
     "eval --buffers 7": "--buffers has no effect without --traces",
+    "status run --lines 3": "--lines has no effect without a job and its --ray-address",
+    "tune --resume --out elsewhere --seeds 3": "--seeds has no effect beside --resume",
     "eval --ray-address head:6379": "--ray-address has no effect without --executor ray",
     "eval --executor ray --threads 2": "--threads has no effect beside --executor ray",
     "reproduce hercules/capacity --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
     "eval --scenario scenario.yaml --link-sets slides": "--link-sets has no effect beside --scenario",
     "eval --scenario scenario.yaml --schemes reno": "--schemes has no effect beside --scenario",
+    "leaderboard run --ray-address head:6379": "--ray-address has no effect without --executor ray",
+    "leaderboard run --executor ray --threads 2": "--threads has no effect beside --executor ray",
     "leaderboard run --backend kernel --meeting-seeds 3": "--meeting-seeds has no effect with --backend kernel",
     "compete reno cubic --pairs": "--pairs has no effect without --traces",
     "fidelity CASES.json --repeats 3": "--repeats has no effect without --live",
@@ -328,6 +353,8 @@ REFUSED: dict[str, str] = {
 }
 
 STANDING_IN = (
+    "ccarena.agents.status._jobs",
+    "ccarena.tune.command.sweep",
     "ccarena.eval.heldout.outcome.evaluate",
     "ccarena.eval.scenarios.command.show_scenario",
     "ccarena.eval.compete.command.compete",
@@ -378,6 +405,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("both.down").write_text("1\n2\n")
         Path("both.up").write_text("1\n3\n")
         Path("table.csv").write_text("rate_mbps,length,start\n12,1,1\n24,2,3\n12,1,4\n")
+        Path("space.yaml").write_text("env.worlds: [16, 32]\n")
         Path("run", "config.yaml").write_text("document: acct\nname: other\n")
         scenario = {
             "version": 1,
@@ -492,6 +520,12 @@ def key_cases() -> list[tuple[str, str]]:
         "rules.law": "--rules.links 0",
         "rules.law_action": "--rules.links 0",
         "rules.law_candidates": "--rules.links 0",
+        "ray.address": "--executor local",
+        "ray.workers": "--executor local",
+        "ray.exchange": "--executor local",
+        "ray.max_staleness": "--executor local",
+        "ray.deaths": "--executor local",
+        "ray.patience_s": "--executor local",
     }
     keys = [key for keys, _, _ in RULES for key in keys]
     return [(key, makes.get(key, "--validation.kinds []")) for key in keys]
@@ -499,7 +533,14 @@ def key_cases() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("key", "makes"), key_cases())
 def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) -> None:
-    values = {"schemes": "[reno]", "presets": "[lte-bus]", "traces": "[]", "policy": "best", "recordings": "[]"}
+    values = {
+        "schemes": "[reno]",
+        "presets": "[lte-bus]",
+        "traces": "[]",
+        "policy": "best",
+        "recordings": "[]",
+        "exchange": "rollouts",
+    }
     value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")
     given = f"train {makes} --{key} {value}"
     assert cli.main([*shlex.split(given), "--print-config"]) == 2

@@ -44,6 +44,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
 STORES = pytest.mark.parametrize("url", ["memory", "s3"], indirect=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["s3" if find_spec("moto") and find_spec("s3fs") else "memory"], indirect=True)
 def test_another_machine_goes_on_with_a_run(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = ["--total-decisions", "600", "--env.worlds", "4", "--algorithm.workers", "1", "--network.filters", "1"]

@@ -31,6 +31,7 @@ from ccarena.configs.schema import A3CConfig, EvolutionConfig
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
+from ccarena.executors.ray_metrics import Gauges
 from ccarena.policies import artifact, export, tensorfile
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.networks import states_of
@@ -132,12 +133,17 @@ class _Run:
         self._has_checkpoint = checkpoint.exists(out)
         self._best = best
         self._remote = remote_of(out)
+        self._decisions = algorithm.decisions
+        self._gauges = Gauges(self._config.name) if self._config.executor == "ray" else None
         self._validator = Validator(context) if self._config.validation.kinds else None
 
     def record(self, stats: Stats, *, updates: int = 0, **now: float) -> None:
         decisions = self._algorithm.decisions
         elapsed_s = round(self._elapsed_s + time.monotonic() - self._began_s, 3)
-        self._recorder.add(stats, decisions=decisions, updates=updates, elapsed_s=elapsed_s, **now)
+        row = self._recorder.add(stats, decisions=decisions, updates=updates, elapsed_s=elapsed_s, **now)
+        if self._gauges is not None:
+            rate = (decisions - self._decisions) / max(time.monotonic() - self._began_s, 1e-9)
+            self._gauges.set({"decisions": decisions, "decisions_per_second": rate, **now, **(row or {})})
         self._display.update(decisions, stats)
 
     def rest(self) -> bool:

@@ -235,7 +235,17 @@ def _spelt_out(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _beside(file: str, folder: Path) -> str:
-    return file if Path(file).is_absolute() else str(folder / file)
+    """`file`, of which a class may be named, from `folder`; from here where it is here alone.
+
+    The latter is for a run's own configuration, whose files are named from where the training was started.
+    """
+    beside = str(folder / file)
+    here_alone = not _is_there(beside) and _is_there(file)
+    return file if Path(file).is_absolute() or here_alone else beside
+
+
+def _is_there(named: str) -> bool:
+    return Path(named.rpartition(":")[0] if OWN_FILE in named else named).is_file()
 
 
 def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:

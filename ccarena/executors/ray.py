@@ -46,6 +46,8 @@ def module(purpose: str = "--executor ray") -> ModuleType:
     """Ray's package. Raises MissingDependencyError without it."""
     # Ray would report its use to its makers, if it is not told otherwise.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # And it would run workers at the lowest priority, which threads of one process do not have either.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         return importlib.import_module("ray")
     except ImportError as error:
@@ -80,13 +82,15 @@ class OnRay:
 
     address: str | None = None
     """See `connect`; of no effect in a process that is connected."""
+    copies: bool = True
+    """Whether a piece that takes long is started once more. Not for pieces that must not run twice at the same time."""
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Generator[Done[Result], None, None]:
         """See `Executor`. Raises what `connect` does, and WorkerError if the cluster is lost."""
         if not pieces:
             return
         connect(self.address)
-        fan = _Fan(work, pieces)
+        fan = _Fan(work, pieces, self.copies)
         try:
             while fan.left:
                 yield from fan.step()
@@ -97,8 +101,9 @@ class OnRay:
 class _Fan:
     """The pieces of one call, and where they are."""
 
-    def __init__(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> None:
+    def __init__(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], copies: bool) -> None:
         self._ray = ray = module()
+        self._copies = copies
         self._pieces = pieces
         self._waiting = list(reversed(range(len(pieces))))
         self._running: dict[Any, int] = {}
@@ -113,6 +118,8 @@ class _Fan:
         self._work = work
         self._shared = ray.put(work)
         self._cores, self._looked_s = 1, -math.inf
+        self._lost = 0
+        self._gauges: Any = None
 
     @property
     def left(self) -> bool:
@@ -123,6 +130,7 @@ class _Fan:
         """Hands out what fits, waits a moment and returns what is over."""
         if time.monotonic() - self._looked_s > _RESOURCES_EVERY_S:
             self._cores, self._looked_s = int(self._ray.cluster_resources().get("CPU", 0)), time.monotonic()
+            self._show()
         while self._waiting and len(self._running) < _AHEAD * max(self._cores, 1):
             self._submit(self._waiting.pop())
         self._back_up()
@@ -175,6 +183,7 @@ class _Fan:
         return done
 
     def _again(self, index: int, error: Exception) -> None:
+        self._lost += 1
         log.warning("piece %d was lost (%s); it is run again", index, _line(error))
         # What all pieces share may have been lost with the machine that kept it.
         self._shared = self._ray.put(self._work)
@@ -183,7 +192,7 @@ class _Fan:
 
     def _back_up(self) -> None:
         """Starts the slowest piece once more, where all are handed out and a core is free."""
-        if self._waiting or len(self._running) >= self._cores or len(self._took_s) < 3:
+        if not self._copies or self._waiting or len(self._running) >= self._cores or len(self._took_s) < 3:
             return
         slow_s = max(_SLOW * statistics.median(self._took_s), _SLOW_AT_LEAST_S)
         copies = Counter(self._running.values())
@@ -208,6 +217,18 @@ class _Fan:
             free,
             "" if self._cores else "; add a machine (`ray start --address ...`): the work then goes on",
         )
+
+    def _show(self) -> None:
+        from ray.util.metrics import Gauge
+
+        if self._gauges is None:
+            self._gauges = {
+                name: Gauge(f"ccarena_pieces_{name}", f"pieces of work: {name}")
+                for name in ("waiting", "running", "over", "lost")
+            }
+        found = {"waiting": len(self._waiting), "running": len(self._running), "over": len(self._over)}
+        for name, value in {**found, "lost": self._lost}.items():
+            self._gauges[name].set(value)
 
     def _drop(self, reference: Any) -> None:
         self._running.pop(reference, None)

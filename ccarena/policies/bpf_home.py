@@ -30,7 +30,7 @@ class BpfHome:
         with tempfile.TemporaryDirectory(prefix="ccarena-bpf-") as folder:
             file = Path(folder, "policy.safetensors")
             policy.save(file)
-            command = [find("ccarena-kernel"), "replay", file]
+            command = [str(find("ccarena-kernel")), "replay", str(file)]
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
             # It answers no rows once the policy is loaded, and the file may go.

@@ -30,6 +30,7 @@ def cluster() -> Iterator[Any]:
 
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     # The head keeps the cluster and the driver's objects, and computes nothing: any other node may die.
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else others on a busy machine leave them nothing
     # A lost node is noticed within seconds, not half a minute.
     noticed = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 3}
     head = {"num_cpus": 0, "include_dashboard": False, "_system_config": noticed}

@@ -4,5 +4,5 @@
 on one link with one seed, alone or beside another (`cells`). `run` lists the cells of a board, and has `measure` run
 those that the `store` lacks. `figures` defines what is stored of a run. `ranking` makes ranks of what is stored, with
 how sure they are. `exchange` writes results as tables, and takes those of others. `site` makes the pages, with `plots`,
-and `serve` shows them over a store.
+and `serve` shows them over a store. `docs` writes the leaderboard that is shipped.
 """

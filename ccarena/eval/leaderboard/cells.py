@@ -87,7 +87,7 @@ def cell_of(
 def scenario_digest(place: Place, seed: int) -> str:
     """Of the scenario but its flows, with a trace's content in the place of its file."""
     document = scenario(place.link(seed), Sender("", ""))
-    for link in document["links"]:
+    for link, content in zip(document["links"], (place.trace.digest, place.trace.back_digest), strict=False):
         if "file" in link["service"]:
-            link["service"] = {**link["service"], "file": place.trace.digest}
+            link["service"] = {**link["service"], "file": content}
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ccarena import executors
+from ccarena.arguments import Unused
 from ccarena.backends import BACKENDS, SIM
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.leaderboard import exchange
@@ -22,7 +24,12 @@ from ccarena.plain_data import plain
 from ccarena.run_folder import POLICY, find_policy
 from ccarena.terminal import print_table, progress_bar
 
-__all__ = ["add_parser", "run"]
+__all__ = ["UNUSED", "add_parser", "run"]
+
+UNUSED = (
+    *executors.UNUSED,
+    Unused(("threads",), lambda args: getattr(args, "executor", "local") != "local", "beside --executor ray"),
+)
 
 SUBMIT = "measure a policy, and write it with its card and what it reaches as one file for others"
 VERIFY = "check a file that somebody submitted, and run a sample of what it claims again, within limits"
@@ -55,6 +62,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument("--meeting-seeds", type=int, metavar="N", help="repetitions of every pair; 0 for no pairs (2)")
     sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"where to run ({SIM})")
     sub.add_argument("--threads", type=int, metavar="N", help="runs at once (2; on the kernel 1)")
+    executors.add_options(sub)
 
     sub = action("rank", "rank what is stored, and print the table")
     sub.add_argument("--group", default=OVERALL, help=f'"{OVERALL}" (default), a class of traces or "trace NAME"')
@@ -69,6 +77,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
     sub = action("export", "write every run as a table: .csv or .parquet, and .json beside it for what the rows name")
     sub.add_argument("out", type=Path, metavar="FILE", help="such as results.csv")
+    sub.add_argument("--means", action="store_true", help="means over seeds instead, for people to read; .csv alone")
 
     sub = action("import", "take results of others, after running a sample of them again")
     sub.add_argument("file", type=Path, metavar="FILE", help="what `export` wrote: .csv or .parquet, with its .json")
@@ -135,7 +144,8 @@ def _run(args: argparse.Namespace) -> int:
     threads = args.threads if args.threads is not None else (2 if args.backend == SIM else 1)
     with ExitStack() as stack:
         bar = stack.enter_context(progress_bar("leaderboard", "cells"))
-        done = run_board(board, args.store, threads=threads, progress=bar)
+        executor = executors.of_options(args, executors.Threads(threads))
+        done = run_board(board, args.store, threads=threads, progress=bar, executor=executor)
     print(f"{done.cells:,} cells: {done.ran:,} ran now, {done.cells - done.ran:,} were there ({args.store})")
     if done.invalid:
         print(f"{done.invalid:,} runs are INVALID, because the emulator was late: they count nowhere; run this again")
@@ -174,6 +184,9 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     with Store(args.store, read_only=True) as store:
+        if args.means:
+            print(f"wrote the means of {exchange.export_means(store, args.out):,} cells to {args.out}")
+            return 0
         count, files = exchange.export(store, args.out)
     print(f"wrote {count:,} runs to {' and '.join(map(str, files))}")
     return 0

@@ -26,7 +26,7 @@ from ccarena.files import write_atomically
 from ccarena.traces import find
 from ccarena.traces.manifest import sets
 
-__all__ = ["Taken", "again", "export", "take"]
+__all__ = ["Taken", "again", "export", "export_means", "take"]
 
 DIGITS = 6
 TOLERANCE = 1e-4
@@ -69,6 +69,30 @@ def export(store: Store, out: Path) -> tuple[int, list[Path]]:
     named = {"version": __version__, "places": store.places(), "entrants": store.entrants()}
     write_atomically(beside, json.dumps(named, indent=1, ensure_ascii=False) + "\n")
     return len(rows), [out, beside]
+
+
+def export_means(store: Store, out: Path, backend: str = SIM) -> int:
+    """Write the means of every cell to the .csv file `out`, by names for people to read, and return how many there are.
+
+    A row is an entrant on a link, alone or beside another; Raises ConfigError.
+    """
+    if out.suffix != ".csv":
+        raise ConfigError(f'{out}: cannot write means as "{out.suffix}"; expected .csv')
+    who = {entrant["id"]: entrant["label"] for entrant in store.entrants()}
+    where = {place["id"]: place for place in store.places()}
+    rows = []
+    for alone in (True, False):
+        for mean in store.means(alone=alone, backend=backend):
+            place = where[mean["place"]]
+            about = {name: place[name] for name in ("trace", "delay_ms", "buffer_packets", "uplink")}
+            beside = {"beside": who.get(mean["opponent"], ""), "runs": mean["runs"], "invalid": mean["invalid"]}
+            figures = {name: mean[name] if mean[name] is None else float(f"{mean[name]:.4g}") for name in STORED}
+            rows.append({**about, "entrant": who[mean["entrant"]], **beside, **figures})
+    if not rows:
+        raise ConfigError(f"{store.where}: no runs are stored; `ccarena leaderboard run` makes some")
+    rows.sort(key=lambda row: [str(row[name]) for name in ("trace", "delay_ms", "buffer_packets", "entrant", "beside")])
+    write_atomically(out, as_csv(of_rows(rows)))
+    return len(rows)
 
 
 def take(store: Store, file: Path, sample: int, seed: int = 0) -> Taken:

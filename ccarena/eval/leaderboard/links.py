@@ -54,6 +54,8 @@ class BoardTrace:
     """The scenario's `service` for a duration in s and a seed."""
     back: Callable[[float, int], dict[str, Any]] | None = None
     """The same of the way that acknowledgements take; None is pure delay."""
+    back_digest: str = ""
+    """Of that way's trace."""
     recorded: bool = False
 
     @property
@@ -146,9 +148,10 @@ def _recorded(index: int, given: GivenTrace) -> BoardTrace:
     return BoardTrace(
         given.name,
         class_of(given.name),
-        digest(b"".join(file.read_bytes() for file in both)),
+        digest(given.file.read_bytes()),
         functools.partial(_follow, given.file, index),
         functools.partial(_follow, back, index) if back else None,
+        digest(back.read_bytes()) if back else "",
         recorded=True,
     )
 

@@ -136,26 +136,25 @@ def _rank_group(
 ) -> dict[str, Any]:
     traces = {int(place["id"]): str(place["trace"]) for place in group}
     mine = rows[np.isin(rows["place"], list(traces))]
-    present = set(mine["entrant"].tolist())
-    who = [entrant for entrant in entrants if entrant["id"] in present]
-    index = {entrant["id"]: k for k, entrant in enumerate(who)}
-    columns = {
-        key: k for k, key in enumerate(sorted(set(zip(mine["place"].tolist(), mine["seed"].tolist(), strict=True))))
-    }
+    present, entrant_at = np.unique(mine["entrant"], return_inverse=True)
+    known_as = {entrant["id"]: entrant for entrant in entrants}
+    who = [known_as[number] for number in present.tolist()]
+    columns, column_at = np.unique(mine[["place", "seed"]], return_inverse=True)
     table = np.full((len(who), len(columns)), np.nan)
-    for place, entrant, at, score in mine.tolist():
-        table[index[entrant], columns[place, at]] = math.log(max(score, LEAST_SCORE))
-    weights = _weights([(traces[place], at) for place, at in columns], seed)
+    table[entrant_at, column_at] = np.log(np.maximum(mine["score"], LEAST_SCORE))
+    weights = _weights([(traces[place], at) for place, at in columns.tolist()], seed)
     whole = np.isfinite(table).all(axis=1)
-    means = np.array([float(np.nanmean(row)) for row in table])
+    means = np.nanmean(table, axis=1)
     # What is not whole has no rank, and its interval is of what there is.
-    known = np.where(np.isfinite(table), table, 0.0)
     there = weights @ np.isfinite(table).T.astype(np.float64)
-    drawn = (weights @ known.T) / np.maximum(there, 1e-12)
-    drawn[there <= 0] = np.nan
+    drawn = weights @ np.nan_to_num(table).T / np.where(there > 0, there, np.nan)
     why = [_why(entrant, group, bool(all_there)) for entrant, all_there in zip(who, whole, strict=True)]
-    ranked = [k for k in range(len(who)) if not why[k]]
-    ranks = {k: 1 + sum(_better(drawn, j, k) for j in ranked if who[j]["track"] == who[k]["track"]) for k in ranked}
+    ranks = {}
+    for track in {str(entrant["track"]) for entrant in who}:
+        ranked = [k for k, entrant in enumerate(who) if entrant["track"] == track and not why[k]]
+        for k in ranked:
+            behind = np.quantile(drawn[:, ranked] - drawn[:, [k]], 0.025, axis=0)
+            ranks[k] = 1 + int(np.count_nonzero(behind > 0))
     lows, highs = np.nanquantile(drawn, [0.025, 0.975], axis=0)
     out = [
         Row(
@@ -178,23 +177,17 @@ def _rank_group(
 def _weights(columns: Sequence[tuple[str, int]], seed: int) -> Floats:
     """How often each column (trace, seed) counts in each resample, `[resamples, columns]`."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    clusters = list(dict.fromkeys(trace for trace, _ in columns))
-    of_trace = {trace: sorted({at for name, at in columns if name == trace}) for trace in clusters}
-    counts = {trace: np.zeros((RESAMPLES, len(seeds))) for trace, seeds in of_trace.items()}
-    drawn = rng.integers(0, len(clusters), (RESAMPLES, len(clusters)))
-    for number, trace in enumerate(clusters):
-        times, seeds = (drawn == number).sum(axis=1), len(of_trace[trace])
-        for resample, often in enumerate(times.tolist()):
-            if often:
-                picked = rng.integers(0, seeds, often * seeds)
-                counts[trace][resample] = np.bincount(picked, minlength=seeds)
-    position = {trace: {at: k for k, at in enumerate(seeds)} for trace, seeds in of_trace.items()}
-    return np.stack([counts[trace][:, position[trace][at]] for trace, at in columns], axis=1)
-
-
-def _better(drawn: Floats, one: int, other: int) -> bool:
-    difference = drawn[:, one] - drawn[:, other]
-    return bool(np.nanquantile(difference, 0.025) > 0)
+    at: dict[str, dict[int, list[int]]] = {}
+    for column, (trace, number) in enumerate(columns):
+        at.setdefault(trace, {}).setdefault(number, []).append(column)
+    drawn = rng.multinomial(len(at), [1 / len(at)] * len(at), RESAMPLES)
+    out = np.zeros((RESAMPLES, len(columns)))
+    for cluster, seeds in enumerate(at.values()):
+        # A trace that is drawn n times has its seeds drawn n times, each time as many as it has.
+        counts = rng.multinomial(drawn[:, cluster] * len(seeds), [1 / len(seeds)] * len(seeds))
+        for count, places in zip(counts.T, seeds.values(), strict=True):
+            out[:, places] = count[:, None]
+    return out
 
 
 def _wins(table: Floats, one: int, other: int) -> float | None:

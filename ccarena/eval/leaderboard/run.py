@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ import numpy as np
 from ccarena import _core, backends
 from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import ConfigError
-from ccarena.eval.leaderboard.cells import Cell, Measured, cells_of
+from ccarena.eval.leaderboard.cells import Cell, cells_of
 from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
-from ccarena.eval.leaderboard.measure import Task, measure, tasks_of
+from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.ranking import describe, rank
 from ccarena.eval.leaderboard.store import DEFAULT, Store
+from ccarena.executors import Executor, Threads
 from ccarena.policies import artifact
 from ccarena.terminal import Progress
 
@@ -81,14 +82,14 @@ def run(
     *,
     threads: int = 2,
     progress: Progress | None = None,
-    spread: Callable[[Sequence[Task]], Iterator[list[Measured]]] | None = None,
+    executor: Executor | None = None,
 ) -> Done:
     """Run the cells of `board` that the `store` lacks, and rank what is stored.
 
     What is finished is stored at once, so that a run that is stopped goes on where it was. An invalid run is stored as
-    such and tried again, `backends.ATTEMPTS` times in all. `spread` runs tasks elsewhere and gives what each found,
-    in any order. `progress(done, total)` counts cells. Raises ConfigError, PolicyError or TraceError before anything
-    runs, and what the backend does.
+    such and tried again, `backends.ATTEMPTS` times in all. `executor` runs tasks, `threads` of this process if None;
+    the files of policies and traces have to be where it runs them. `progress(done, total)` counts cells. Raises
+    ConfigError, PolicyError or TraceError before anything runs, and what the backend does.
     """
     if threads < 1:
         raise ConfigError(f"--threads {threads}: expected at least 1")
@@ -103,12 +104,15 @@ def run(
         open_store.keep(entrants, costs)
         tasks = tasks_of([cell for cell in cells if cell.key in lacking])
         done = invalid = 0
-        for measured in (spread or _in_threads(threads))(tasks):
-            open_store.add(measured)
-            done += len(measured)
-            invalid += sum(not each.valid for each in measured)
-            if progress is not None:
-                progress(done, len(lacking))
+        # The simulator releases the interpreter's lock, so that threads are enough to use every core.
+        with closing((executor or Threads(threads)).run(measure, tasks)) as finished:
+            for each in finished:
+                measured = each.result()
+                open_store.add(measured)
+                done += len(measured)
+                invalid += sum(not one.valid for one in measured)
+                if progress is not None:
+                    progress(done, len(lacking))
         if done or open_store.ranking() is None:
             open_store.keep_ranking(ranking_of(open_store, board.backend))
     return Done(len(cells), done, invalid)
@@ -119,21 +123,6 @@ def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:
     ranking = {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
     describe(ranking, store.means(backend=backend))
     return ranking
-
-
-def _in_threads(threads: int) -> Callable[[Sequence[Task]], Iterator[list[Measured]]]:
-    def spread(tasks: Sequence[Task]) -> Iterator[list[Measured]]:
-        # The simulator releases the interpreter's lock, so that threads are enough to use every core.
-        with ThreadPoolExecutor(max_workers=threads) as pool:
-            futures = [pool.submit(measure, task) for task in tasks]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-    return spread
 
 
 def _first_of_each_class(where: Sequence[Place]) -> list[Place]:

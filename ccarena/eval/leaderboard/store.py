@@ -225,10 +225,11 @@ class Store:
         query = query.order_by(table.c.score.desc()).limit(most) if most is not None else query
         return self._rows(query)
 
-    def runs_at(self, place: int, backend: str) -> list[dict[str, Any]]:
-        """The runs alone on a place, by entrant and seed, invalid ones included."""
+    def runs_at(self, place: int, backend: str, entrant: int | None = None) -> list[dict[str, Any]]:
+        """The runs alone on a place, of one entrant or of all, by entrant and seed, invalid ones included."""
         runs = self._tables["runs"]
         query = self._sa.select(runs).where(runs.c.place == place, runs.c.opponent.is_(None), runs.c.backend == backend)
+        query = query.where(runs.c.entrant == entrant) if entrant is not None else query
         return self._rows(query.order_by(runs.c.entrant, runs.c.seed))
 
     def courses_of(self, place: int, backend: str) -> dict[int, dict[str, Any]]:
@@ -361,7 +362,8 @@ class Store:
             **{"trace_digest": trace.digest, "delay_ms": place.delay_ms, "buffer_packets": place.buffer_packets},
             **{"duration_s": place.duration_s, "uplink": trace.back is not None},
         }
-        own = digest(json.dumps([trace.digest, place.name, place.duration_s]).encode())
+        ways = [each for each in (trace.digest, trace.back_digest) if each]
+        own = digest(json.dumps([*ways, place.name, place.duration_s]).encode())
         return self._known(connection, "places", {"digest": own, **about})
 
     def _entrant(self, connection: Connection, entrant: Entrant) -> int:

@@ -93,13 +93,13 @@ def _c(policy: Artifact, recording: Recording) -> Maker:
     return Maker(lambda raw, state: compiled(raw, state)[1], integer.state, np.int32, integer.raw)
 
 
-def _quic(policy: Artifact, recording: Recording) -> Elsewhere:
-    return Elsewhere(lambda: decide(policy.encode(), recording.observations, recording.starts))
-
-
 def _bpf(policy: Artifact, _: Recording) -> Maker:
     home, integer = BpfHome(policy), IntegerPolicy.of(policy)
     return Maker(home, integer.state, np.int32, integer.raw, lambda: home.spent_ns)
+
+
+def _quic(policy: Artifact, recording: Recording) -> Elsewhere:
+    return Elsewhere(lambda: decide(policy.encode(), recording.observations, recording.starts))
 
 
 HOMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker | Elsewhere]]] = {
@@ -108,8 +108,8 @@ HOMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker | Elsewh
     "numpy-integer": ("NumPy, integers: the reference of the integer form", True, _numpy_integer),
     "rust-integer": ("Rust, integers: simulator with {integer: FILE}", True, _rust_integer),
     "c": ("C, integers: the exported files, compiled here", True, _c),
-    "quic": ("Rust, float32: QUIC's datapath, one decision after the other", False, _quic),
     "bpf": ("BPF, integers: a test run in this kernel", True, _bpf),
+    "quic": ("Rust, float32: QUIC's datapath, one decision after the other", False, _quic),
 }
 """By name: what it is, whether it computes in integers (and answers with outputs), and how to make it."""
 REFERENCE = "rust"

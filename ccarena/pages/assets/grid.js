@@ -10,20 +10,28 @@
     return element;
   };
 
+  // Several times as fast as Float64Array.from.
+  const floats = (values, of) => {
+    const out = new Float64Array(values.length);
+    for (let at = 0; at < out.length; at += 1) out[at] = of(values[at]);
+    return out;
+  };
+
   function grid(box, data) {
     const columns = data.columns;
     const total = columns.length ? (columns[0].at ?? columns[0].numbers).length : 0;
     for (const column of columns) {
-      if (column.numbers) column.sortable = Float64Array.from(column.numbers, (x) => (x === null ? NaN : x));
+      if (column.numbers) column.sortable = floats(column.numbers, (x) => (x === null ? NaN : x));
       else {
         const order = column.values.map((_, at) => at).sort((a, b) => column.values[a].localeCompare(column.values[b]));
         const place = new Float64Array(order.length);
         order.forEach((at, k) => { place[at] = k; });
-        column.sortable = Float64Array.from(column.at, (at) => place[at]);
+        column.sortable = floats(column.at, (at) => place[at]);
         column.lower = column.values.map((word) => word.toLowerCase());
       }
     }
-    let order = Uint32Array.from({ length: total }, (_, at) => at);
+    let order = new Uint32Array(total);
+    for (let row = 0; row < total; row += 1) order[row] = row;
     let shown = order;
     let sorted = { column: -1, down: false };
     let active = 0;
@@ -127,20 +135,36 @@
       refresh();
     }
 
+    // Rows by a column, those of one value in their first order, what is unknown last. A number and its row are packed
+    // into one number, because numbers are sorted ten times as fast without a function that compares them.
+    function ordered(column, turned) {
+      const key = column.sortable;
+      const scale = column.numbers ? 10 ** column.digits : 1;
+      let [low, high] = [Infinity, -Infinity];
+      for (const x of key) { if (x < low) low = x; if (x > high) high = x; }
+      const span = high >= low ? Math.round((high - low) * scale) : 0;
+      if (total > 2 ** 17 || span >= 2 ** 35) {
+        return Uint32Array.from(order, (_, row) => row).sort((a, b) => {
+          if (key[a] === key[b] || (Number.isNaN(key[a]) && Number.isNaN(key[b]))) return a - b;
+          if (Number.isNaN(key[a]) || Number.isNaN(key[b])) return Number.isNaN(key[a]) ? 1 : -1;
+          return (turned ? -1 : 1) * (key[a] - key[b]);
+        });
+      }
+      const packed = new Float64Array(total);
+      for (let row = 0; row < total; row += 1) {
+        const above = Math.round((key[row] - low) * scale);
+        packed[row] = (Number.isNaN(above) ? span + 1 : turned ? span - above : above) * 2 ** 17 + row;
+      }
+      packed.sort();
+      return Uint32Array.from(packed, (each) => each % 2 ** 17);
+    }
+
     function sort(at, down) {
       const numbers = Boolean(columns[at].numbers);
       // Numbers begin with the largest, words with the first.
       const turned = sorted.column === at ? !sorted.down : numbers;
       sorted = { column: at, down: down ?? turned };
-      const key = columns[at].sortable;
-      const sign = sorted.down ? -1 : 1;
-      order = Uint32Array.from(order).sort((a, b) => {
-        const [x, y] = [key[a], key[b]];
-        if (x === y) return a - b;
-        if (Number.isNaN(x)) return Number.isNaN(y) ? a - b : 1;
-        if (Number.isNaN(y)) return -1;
-        return sign * (x - y);
-      });
+      order = ordered(columns[at], sorted.down);
       headings.forEach((heading, k) => {
         heading.setAttribute("aria-sort", k === at ? (sorted.down ? "descending" : "ascending") : "none");
         heading.querySelector("span").textContent = k === at ? (sorted.down ? " ▼" : " ▲") : "";

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard import measure as measuring
+from ccarena.eval.leaderboard.docs import GENERATED, ship
 from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, line_up
 from ccarena.eval.leaderboard.exchange import export, take
 from ccarena.eval.leaderboard.ranking import OVERALL
@@ -122,6 +124,29 @@ def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:
         take(other, tmp_path / "lie.csv", 12)
     with Store(str(tmp_path / "lie.db")) as other:
         assert list(other.all_runs()) == []
+
+
+def test_tasks_travel_to_other_processes() -> None:
+    where = SMALL.places()
+    cells = SMALL.cells(where, line_up(["reno"], {}, {}, 1))
+    task = next(task for task in measuring.tasks_of(cells) if task.cells[0].opponent is not None)
+    again = pickle.loads(pickle.dumps(task))
+    assert [m.figures for m in measuring.measure(again)] == [m.figures for m in measuring.measure(task)]
+
+
+def test_what_is_shipped(small: Path, tmp_path: Path) -> None:
+    page = tmp_path / "leaderboard.md"
+    page.write_text(f"# Words\n\n{GENERATED}\n\nold\n")
+    with Store(str(small), read_only=True) as store:
+        ship(store, page)
+        text = page.read_text()
+        assert text.startswith("# Words") and "old" not in text and "| copa | 1 | end to end |" in text
+        ship(store, page)
+        assert page.read_text() == text
+        cells = store.counts()["cells"]
+    with (tmp_path / "leaderboard" / "means.csv").open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == cells and {row["entrant"] for row in rows} >= {"cubic", BEST_WINDOW}
 
 
 def test_the_command(small: Path, capsys: pytest.CaptureFixture[str]) -> None:

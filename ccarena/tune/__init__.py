@@ -1,0 +1,1 @@
+"""`ccarena tune`: configurations drawn from a space, each trained with several seeds, compared by their validations."""

@@ -1,0 +1,104 @@
+"""A sweep's report: every trial with its setting and what its seeds came to, the best first."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ccarena.eval.metrics import confidence_interval
+from ccarena.files import write_atomically
+from ccarena.pages import Page, Section, Table
+from ccarena.pages import write as write_page
+from ccarena.terminal import print_table
+from ccarena.tune.trial import seed_folder, validations
+
+__all__ = ["PAGE", "ROWS", "rows_of", "show", "write"]
+
+ROWS, PAGE, BEST = "trials.csv", "report.html", "best.json"
+"""What a sweep writes: a row per trial and seed; the page; the best setting."""
+
+LEAD = (
+    "Each trial is one setting, trained with the same seeds as every other one. The reward is that of the last "
+    "validation that all of a trial's seeds have reached, the mean over seeds with its 95 % interval (Student's t). "
+    "Validation links are neither trained on nor tested: the links of an evaluation have not been opened."
+)
+
+
+def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int) -> list[dict[str, Any]]:
+    """A row per trial, the best first: `trial`, `state`, `setting`, `validation`, `decisions`, `rewards` by seed, and
+    their `mean`, `low` and `high`. `last` is the number of validations of a whole training."""
+    rows = []
+    for each in found:
+        reached = validations(out / each["trial"], range(1, seeds + 1))
+        rewards = [float(row["reward"]) for row in reached[-1]] if reached else []
+        interval = confidence_interval(rewards)
+        state = "failed" if each["error"] else "whole" if len(reached) >= last else "ended early"
+        rows.append(
+            {
+                "trial": each["trial"],
+                "state": state,
+                "error": each["error"],
+                "setting": dict(each["setting"]),
+                "validation": len(reached),
+                "decisions": max((int(row["decisions"]) for row in reached[-1]), default=0) if reached else 0,
+                "rewards": rewards,
+                "mean": interval.mean,
+                "low": interval.low,
+                "high": interval.high,
+            }
+        )
+    # A trial that was ended early has been beaten at its last validation, whatever its reward was then.
+    order = {"whole": 0, "ended early": 1, "failed": 2}
+    return sorted(rows, key=lambda row: (order[row["state"]], -row["mean"] if math.isfinite(row["mean"]) else math.inf))
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """(headings, cells)."""
+    keys = list(dict.fromkeys(key for row in rows for key in row["setting"]))
+    head = ["trial", "state", *keys, "decisions", "validation reward", "seeds"]
+    cells = []
+    for row in rows:
+        half = row["high"] - row["mean"]
+        reward = f"{row['mean']:.2f}" if math.isfinite(row["mean"]) else "–"
+        reward += f" ± {half:.2f}" if math.isfinite(half) else ""
+        values = [_short(row["setting"].get(key)) for key in keys]
+        cells.append([row["trial"], row["state"], *values, f"{row['decisions']:,}", reward, str(len(row["rewards"]))])
+    return head, cells
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def write(out: Path, rows: Sequence[Mapping[str, Any]], config: str, repeat: str, facts: Mapping[str, str]) -> None:
+    """Writes the files of [`ROWS`]. Raises ConfigError if the folder cannot be written."""
+    keys = list(dict.fromkeys(key for row in rows for key in row["setting"]))
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["trial", "state", *keys, "validation", "decisions", "seed", "reward"])
+    for row in rows:
+        values = [row["setting"].get(key) for key in keys]
+        for seed, reward in enumerate(row["rewards"], start=1):
+            about = [row["trial"], row["state"], *values, row["validation"], row["decisions"]]
+            table.writerow([*about, seed, reward])
+    write_atomically(out / ROWS, text.getvalue())
+    best = next((row for row in rows if row["state"] == "whole"), None)
+    if best is not None:
+        runs = [str(seed_folder(out / "trials" / best["trial"], seed)) for seed in range(1, len(best["rewards"]) + 1)]
+        write_atomically(out / BEST, json.dumps({**best, "runs": runs}, indent=1) + "\n")
+    head, cells = table_of(rows)
+    trials = Section("Trials", "Whole trainings first, the best first among them.", [Table(head, cells, words=2)])
+    write_page(out / PAGE, Page(config, "sweep", LEAD, facts=facts, repeat=[repeat], sections=[trials]))
+
+
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Prints the table."""
+    print_table("trials: mean over seeds ± half of the 95 % interval", *table_of(rows), left=2)
+    for row in rows:
+        if row["error"]:
+            print(f"FAILED {row['trial']}: {row['error']}")

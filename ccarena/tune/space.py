@@ -1,0 +1,99 @@
+"""What is searched: a YAML file of configuration keys, each with its values or the range that they are drawn from.
+
+    algorithm.actor_lr: {log_uniform: [1.0e-5, 1.0e-2]}
+    algorithm.gamma: [0.9, 0.95, 0.99]
+    env.worlds: {int: [16, 128]}
+
+A list, or `choice`, is drawn from; of a `grid` every value is tried, as often as there are samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ccarena.configs import TrainConfig, load_config
+from ccarena.errors import ConfigError, did_you_mean
+
+__all__ = ["Dimension", "Space", "read_space"]
+
+KINDS = ("choice", "grid", "uniform", "log_uniform", "int", "log_int")
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """The values of one key: a choice, or a range."""
+
+    kind: str
+    """One of [`KINDS`]."""
+    values: tuple[Any, ...]
+    """Of a choice or a grid all of them; else low and high."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Dimensions by configuration key."""
+
+    dimensions: dict[str, Dimension]
+
+    def corners(self) -> list[dict[str, Any]]:
+        """Settings that together have every value of every choice and both ends of every range."""
+        first = {key: each.values[0] for key, each in self.dimensions.items()}
+        return [{**first, key: value} for key, each in self.dimensions.items() for value in each.values]
+
+
+def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
+    """The space in the file, each of whose corners is a configuration. Raises ConfigError."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the space: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML: {error}") from error
+    if not isinstance(document, dict) or not document:
+        raise ConfigError(f"{path}: expected a mapping of configuration keys, such as `algorithm.gamma: [0.9, 0.99]`")
+    space = Space({str(key): _dimension(path, str(key), value) for key, value in document.items()})
+    for reserved in ("seed", "out", "name"):
+        if reserved in space.dimensions:
+            raise ConfigError(f"{path}: {reserved} cannot be searched; every trial is trained with --seeds seeds")
+    for setting in space.corners():
+        try:
+            load_config(config, {**overrides, **setting})
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+    return space
+
+
+def _dimension(path: Path, key: str, value: Any) -> Dimension:
+    if isinstance(value, list) and value:
+        return Dimension("choice", tuple(value))
+    if isinstance(value, dict) and len(value) == 1:
+        (kind, given), *_ = value.items()
+        if kind not in KINDS:
+            raise ConfigError(f'{path}: {key}: unknown kind "{kind}"{did_you_mean(str(kind), KINDS)}')
+        if kind in ("choice", "grid") and isinstance(given, list) and given:
+            return Dimension(kind, tuple(given))
+        numbers = (int,) if kind.endswith("int") else (int, float)
+        if (
+            isinstance(given, list)
+            and len(given) == 2
+            and all(isinstance(end, numbers) and not isinstance(end, bool) for end in given)
+            and given[0] < given[1]
+            and (given[0] > 0 or not kind.startswith("log"))
+        ):
+            return Dimension(kind, tuple(given))
+        above = " above 0" if kind.startswith("log") else ""
+        raise ConfigError(f"{path}: {key}: {kind} = {given}: expected [low, high]{above} with low < high")
+    raise ConfigError(
+        f"{path}: {key} = {value}: expected a list of values, or one of {', '.join(KINDS)} with its range"
+    )
+
+
+def check(config: TrainConfig) -> None:
+    """Raises ConfigError for what cannot be compared: a training without validations."""
+    if not config.validation.kinds:
+        raise ConfigError("validation.kinds is empty: trials are compared by their validations; name a kind of links")

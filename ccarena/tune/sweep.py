@@ -1,0 +1,156 @@
+"""Trials on Ray Tune: who draws them, who ends them early, and where they are kept so that a sweep can go on."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.executors.ray import connect
+from ccarena.files import write_atomically
+from ccarena.tune.space import Space
+from ccarena.tune.trial import follow
+
+__all__ = ["Plan", "read_plan", "sweep"]
+
+PLAN, EXPERIMENT, TRIALS = "plan.json", "ray", "trials"
+"""In the sweep's folder: what was asked for; what Ray Tune needs to go on; a folder per trial."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep was started with."""
+
+    name: str
+    config: str
+    """The configuration file in the sweep's folder."""
+    samples: int
+    seeds: int
+    search: str
+    scheduler: str
+    validations: int
+    dimensions: dict[str, Any]
+
+
+def read_plan(out: Path) -> Plan:
+    """The plan of the sweep in `out`. Raises ConfigError if there is none."""
+    try:
+        return Plan(**json.loads((out / PLAN).read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"--resume: {out} holds no sweep ({PLAN}: {error}); leave --resume out") from error
+
+
+def write_plan(out: Path, plan: Plan) -> None:
+    """Keeps the plan in `out`."""
+    write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
+
+
+def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool) -> list[dict[str, Any]]:
+    """Runs the trials that are not over, and returns a row per trial: `trial`, `setting`, `error` and figures.
+
+    Raises MissingDependencyError without Ray Tune (or Optuna, if it searches), ConfigError for the cluster's address.
+    """
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    try:
+        from ray import tune
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("ray[tune]", "tune", "ccarena tune") from error
+    from ray.tune.search.basic_variant import BasicVariantGenerator
+
+    searcher = _searcher(plan, space)
+    connect(address)
+    seeds = list(range(1, plan.seeds + 1))
+    work = functools.partial(_trial, folder=str(out / TRIALS), config=plan.config, seeds=seeds)
+    # Every seed has a core; all of a trial's are on one machine, where its folder is.
+    trainable = tune.with_resources(work, {"cpu": plan.seeds})
+    experiment = out / EXPERIMENT
+    if resume and tune.Tuner.can_restore(str(experiment)):
+        tuner = tune.Tuner.restore(str(experiment), trainable, resume_unfinished=True, resume_errored=True)
+    else:
+        tuner = tune.Tuner(
+            trainable,
+            param_space={} if searcher is not None else _param_space(tune, space),
+            tune_config=tune.TuneConfig(
+                metric="reward",
+                mode="max",
+                num_samples=plan.samples,
+                search_alg=searcher or BasicVariantGenerator(random_state=1),
+                scheduler=_scheduler(plan),
+            ),
+            run_config=tune.RunConfig(
+                name=EXPERIMENT,
+                storage_path=str(out),
+                failure_config=tune.FailureConfig(max_failures=3),
+                verbose=0,
+            ),
+        )
+    logging.getLogger("ray.tune").setLevel(logging.WARNING)
+    found = []
+    results = tuner.fit()
+    for result in (results[number] for number in range(len(results))):
+        figures = {name: (result.metrics or {}).get(name) for name in ("validation", "decisions", "reward")}
+        found.append(
+            {
+                # Of `_trial_IDENTIFIER_NUMBER_...`: a trial that failed early has not even reported its identifier.
+                "trial": "_".join(Path(result.path).name.removeprefix("_trial_").split("_")[:2]),
+                "setting": dict(result.config or {}),
+                "error": None if result.error is None else str(result.error).strip().splitlines()[-1],
+                **figures,
+            }
+        )
+    return found
+
+
+def _trial(setting: Mapping[str, Any], folder: str, config: str, seeds: Sequence[int]) -> None:
+    from ray import tune
+
+    follow(Path(folder, tune.get_context().get_trial_id()), config, setting, seeds, tune.report)
+
+
+def _param_space(tune: Any, space: Space) -> dict[str, Any]:
+    makers: dict[str, Callable[..., Any]] = {
+        "choice": lambda *values: tune.choice(list(values)),
+        "uniform": tune.uniform,
+        "log_uniform": tune.loguniform,
+        "int": lambda low, high: tune.randint(low, high + 1),
+        "log_int": lambda low, high: tune.lograndint(low, high + 1),
+    }
+    grid = {key: tune.grid_search(list(each.values)) for key, each in space.dimensions.items() if each.kind == "grid"}
+    return grid | {key: makers[each.kind](*each.values) for key, each in space.dimensions.items() if key not in grid}
+
+
+def _searcher(plan: Plan, space: Space) -> Any:
+    """Ray's own draws if None. Raises MissingDependencyError without Optuna."""
+    if plan.search != "optuna":
+        return None
+    try:
+        import optuna
+        from ray.tune.search.optuna import OptunaSearch
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("optuna", "optuna", "--search optuna") from error
+    kinds = optuna.distributions
+    makers: dict[str, Callable[..., Any]] = {
+        "choice": lambda *values: kinds.CategoricalDistribution(list(values)),
+        "grid": lambda *values: kinds.CategoricalDistribution(list(values)),
+        "uniform": kinds.FloatDistribution,
+        "log_uniform": functools.partial(kinds.FloatDistribution, log=True),
+        "int": kinds.IntDistribution,
+        "log_int": functools.partial(kinds.IntDistribution, log=True),
+    }
+    drawn = {key: makers[each.kind](*each.values) for key, each in space.dimensions.items()}
+    return OptunaSearch(drawn, metric="reward", mode="max", seed=1)
+
+
+def _scheduler(plan: Plan) -> Any:
+    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+
+    if plan.scheduler == "none":
+        return FIFOScheduler()
+    # A trial that gets to its last validation ends by itself, with its runs' policies written.
+    return ASHAScheduler(time_attr="validation", max_t=plan.validations + 1, grace_period=1, reduction_factor=3)

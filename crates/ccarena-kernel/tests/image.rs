@@ -1,0 +1,127 @@
+//! `ccarena_image.h` and `ccarena_cc::policy::kernel` lay an image out alike, and name the same parts.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
+
+use std::env;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use ccarena_cc::Rate;
+use ccarena_cc::learned::{actuators, bases, clocks, signals};
+use ccarena_cc::policy::Policy;
+use ccarena_cc::policy::kernel::{self, ImageError, ImageOptions};
+use ccarena_kernel::policies::replay::TRIAL_BYTES;
+
+fn options() -> ImageOptions {
+    ImageOptions {
+        params: Default::default(),
+        desired_rate: Rate::from_mbps(10_000.0),
+        header_bytes: 52,
+        label: "a label that is longer than sixty-three bytes, so that it has to be cut somewhere".into(),
+    }
+}
+
+fn shipped(name: &str) -> Policy {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ccarena/policies/shipped");
+    Policy::from_bytes(&std::fs::read(folder.join(format!("{name}.safetensors"))).unwrap()).unwrap()
+}
+
+#[test]
+fn the_header_says_where_things_are() {
+    let mut c = String::from("#include <stddef.h>\n#include <stdint.h>\n#include <stdbool.h>\n");
+    c.push_str(
+        "typedef uint32_t u32; typedef uint64_t u64; typedef int32_t s32; typedef int64_t s64; typedef uint8_t u8;\n",
+    );
+    c.push_str("#include \"policy.h\"\n");
+    writeln!(c, "_Static_assert(sizeof(struct image) == {}, \"image\");", kernel::BYTES).unwrap();
+    writeln!(c, "_Static_assert(sizeof(struct trial) == {TRIAL_BYTES}, \"trial\");").unwrap();
+    writeln!(c, "_Static_assert(sizeof(struct stats) == 21 * 8, \"stats\");").unwrap();
+    writeln!(c, "_Static_assert(offsetof(struct image, generation) == {}, \"\");", kernel::GENERATION_AT).unwrap();
+    writeln!(c, "_Static_assert(IMAGE_VERSION == {}, \"version\");", kernel::VERSION).unwrap();
+    for (field, at) in [("checksum", 16), ("scheme", 48), ("document", 112), ("label", 136), ("columns_length", 632)] {
+        writeln!(c, "_Static_assert(offsetof(struct image, {field}) == {at}, \"{field}\");").unwrap();
+    }
+    for (name, length) in [
+        ("COLUMNS", kernel::COLUMNS),
+        ("OBSERVATION", kernel::OBSERVATION),
+        ("STATE", kernel::STATE),
+        ("ACTIONS", kernel::ACTIONS),
+        ("PARTS", kernel::PARTS),
+        ("STEPS", kernel::STEPS),
+        ("VALUES", kernel::VALUES),
+        ("CONSTANTS", kernel::CONSTANTS),
+        ("WEIGHTS", kernel::WEIGHTS),
+        ("OPTIONS", kernel::OPTIONS),
+        ("SLACK", kernel::SLACK),
+    ] {
+        writeln!(c, "_Static_assert(IMAGE_{name} == {length}, \"{name}\");").unwrap();
+    }
+    for (prefix, names) in [("CLOCK", kernel::CLOCKS), ("ACT", kernel::ACTUATORS), ("SIGNAL", kernel::SIGNALS)] {
+        for (number, name) in names.iter().enumerate() {
+            let name = name.replace("MBps", "MBYTEPS").to_uppercase();
+            writeln!(c, "_Static_assert({prefix}_{name} == {number}, \"{name}\");").unwrap();
+        }
+    }
+    writeln!(c, "_Static_assert(SIGNALS == {}, \"\");", kernel::SIGNALS.len()).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
+    let mut child = Command::new(clang)
+        .args(["-x", "c", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root.join("src/bpf"))
+        .arg("-I")
+        .arg(root.join("../ccarena-cc/src/policy/integer"))
+        .arg("-I")
+        .arg(root.join("../ccarena-cc/src/policy/kernel"))
+        .arg("-")
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(c.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "{c}");
+}
+
+#[test]
+fn the_registries_mark_what_the_program_knows() {
+    for entry in clocks::CLOCKS {
+        assert_eq!(entry.kernel, kernel::CLOCKS.contains(&entry.name), "{}", entry.name);
+    }
+    for entry in actuators::ACTUATORS {
+        assert_eq!(entry.kernel, kernel::ACTUATORS.contains(&entry.name), "{}", entry.name);
+    }
+    for entry in bases::BASES {
+        assert_eq!(entry.kernel, kernel::BASES.contains(&entry.name), "{}", entry.name);
+    }
+    for signal in signals::all() {
+        assert_eq!(signal.kernel, kernel::SIGNALS.contains(&signal.name), "{}", signal.name);
+    }
+}
+
+#[test]
+fn shipped_policies_have_images_and_damage_shows() {
+    for name in ["acct", "hyvar"] {
+        let image = kernel::write(&shipped(name), &options()).unwrap();
+        let about = kernel::check(&image).unwrap();
+        assert_eq!((about.scheme.as_str(), about.generation, about.label.len()), (name, 0, 63));
+        for (at, expected) in
+            [(0, "does not begin"), (8, "version"), (700, "checksum"), (kernel::BYTES - 1, "checksum")]
+        {
+            let mut broken = image.clone();
+            broken[at] ^= 1;
+            assert!(kernel::check(&broken).unwrap_err().to_string().contains(expected), "{at}");
+        }
+        assert!(kernel::check(&image[..9000]).unwrap_err().to_string().contains("cut off"));
+    }
+}
+
+#[test]
+fn a_parameter_that_cannot_be_had_is_named() {
+    let with = |name: &str, value: f64| {
+        let params = [(name.to_string(), value)].into();
+        kernel::write(&shipped("hyvar"), &ImageOptions { params, ..options() }).unwrap_err()
+    };
+    assert!(matches!(with("hystart", 0.0), ImageError::Fixed { .. }));
+    assert!(with("alpha", 99.0).to_string().contains("expected 1 to 10"));
+    let params = [("alpha".to_string(), 2.0)].into();
+    assert!(kernel::write(&shipped("hyvar"), &ImageOptions { params, ..options() }).is_ok());
+}

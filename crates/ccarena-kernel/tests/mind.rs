@@ -1,0 +1,178 @@
+//! A learned controller in integers (`bpf/mind.h`, compiled natively) and in Rust: one sequence of acknowledgements and
+//! losses, the same observations, cases and windows up to rounding.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that fails panics; clippy.toml exempts test functions, not helpers"
+)]
+
+use std::env;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use ccarena_cc::policy::Policy;
+use ccarena_cc::policy::kernel::{self, ImageOptions};
+use ccarena_cc::{AckInfo, Action, Bytes, Config, Dur, LossInfo, Rate, SentInfo, Time};
+
+const MSS: u64 = 1448;
+const RAW: f64 = (1_u64 << 20) as f64;
+
+/// A decision: the observation, and the window in segments after it.
+#[derive(Debug)]
+struct Decision {
+    observation: Vec<f64>,
+    window: f64,
+}
+
+fn shipped(name: &str) -> Policy {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ccarena/policies/shipped");
+    Policy::from_bytes(&std::fs::read(folder.join(format!("{name}.safetensors"))).unwrap()).unwrap()
+}
+
+/// The C side, compiled once.
+fn program() -> &'static PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mind");
+        let status = Command::new(env::var_os("CLANG").unwrap_or_else(|| "clang".into()))
+            .args(["-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=signed-integer-overflow,shift-exponent"])
+            .args(["-fsanitize-trap=all", "-I"])
+            .arg(root.join("../ccarena-cc/src/policy/integer"))
+            .arg("-I")
+            .arg(root.join("../ccarena-cc/src/policy/kernel"))
+            .arg("-o")
+            .arg(&binary)
+            .arg(root.join("tests/mind.c"))
+            .status()
+            .unwrap();
+        assert!(status.success());
+        binary
+    })
+}
+
+/// What it decided.
+fn in_c(policy: &Policy, name: &str, script: &str) -> Vec<Decision> {
+    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.image"));
+    let options = ImageOptions {
+        params: Default::default(),
+        desired_rate: Rate::from_mbps(50.0),
+        header_bytes: 52,
+        label: name.into(),
+    };
+    std::fs::write(&image, kernel::write(policy, &options).unwrap()).unwrap();
+    let mut child = Command::new(program()).arg(image).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let script = script.to_owned();
+    let writer = std::thread::spawn(move || input.write_all(script.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let decision = |line: &str| {
+        let numbers: Vec<f64> = line.split(' ').map(|x| x.parse::<f64>().unwrap() / RAW).collect();
+        Decision { observation: numbers[1..numbers.len() - 1].to_vec(), window: numbers[numbers.len() - 1] }
+    };
+    lines.lines().map(decision).collect()
+}
+
+/// Some thousand acknowledgements of a path whose RTT swings, with losses now and then; drives Rust and writes the script.
+fn in_rust(policy: &Policy, seed: u64) -> (Vec<Decision>, String) {
+    let contract = policy.contract();
+    let config = Config { desired_rate: Rate::from_mbps(50.0), params: contract.params.clone(), ..Config::default() };
+    let mut controller = contract.document.controller(&config).unwrap();
+    let mut random = seed;
+    let mut draw = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % most
+    };
+    let (mut decisions, mut script) = (Vec::new(), String::new());
+    let (mut now, mut una, mut least, mut srtt) = (0_u64, 0_u64, u64::MAX, 20_000_u64);
+    controller.on_sent(&SentInfo { now: Time(0), bytes: Bytes(MSS), ..SentInfo::default() });
+    for step in 0..4000_u64 {
+        now += 100_000 + draw(2_000_000);
+        let before = controller.window().0 / MSS;
+        if draw(200) == 0 {
+            let lost = 1 + draw(3);
+            writeln!(script, "{now} 0 0 0 0 0 0 {lost} 0 0 0").unwrap();
+            controller.on_loss(&LossInfo {
+                now: Time(now),
+                lost: Bytes(lost * MSS),
+                lost_packets: lost as u32,
+                new_episode: true,
+                ..LossInfo::default()
+            });
+            continue;
+        }
+        let acked = 1 + draw(4);
+        una += acked * MSS;
+        let (nxt, swing) = (una + before.max(1) * MSS, (step / 400) % 3);
+        let rtt_us = if draw(10) == 0 { 0 } else { 20_000 + swing * 3_000 + draw(2_000) };
+        if rtt_us > 0 {
+            least = least.min(rtt_us);
+            srtt = (7 * srtt + rtt_us) / 8;
+        }
+        controller.on_ack(&AckInfo {
+            now: Time(now),
+            acked: Bytes(acked * MSS),
+            acked_packets: acked as u32,
+            rtt: (rtt_us > 0).then_some(Dur(rtt_us * 1000)),
+            min_rtt: if least == u64::MAX { Dur::MAX } else { Dur(least * 1000) },
+            srtt: Dur(srtt * 1000),
+            snd_una: una,
+            snd_nxt: nxt,
+            cwnd_limited: true,
+            ..AckInfo::default()
+        });
+        let window = controller.window().0 / MSS;
+        let learned = controller.learned().unwrap();
+        let mut value = 0.0;
+        if learned.take_decision() {
+            let mut seen = vec![0.0; contract.observation_len];
+            learned.observe(&mut seen);
+            let action = if contract.actions.is_empty() {
+                value = draw(4001) as f32 / 1000.0 - 2.0;
+                Action::Continuous(value)
+            } else {
+                let index = draw(contract.actions.len() as u64) as u32;
+                value = contract.actions[index as usize];
+                Action::Discrete(index)
+            };
+            learned.act(action, Time(now)).unwrap();
+            let observation = seen.iter().map(|x| f64::from(*x)).collect();
+            decisions.push(Decision { observation, window: controller.window().0 as f64 / MSS as f64 });
+        }
+        let value = (f64::from(value) * RAW).round() as i64;
+        writeln!(script, "{now} {} {acked} {rtt_us} {srtt} {una} {nxt} 0 {window} 1 {value}", acked * MSS).unwrap();
+    }
+    (decisions, script)
+}
+
+fn check(name: &str, least: usize) {
+    let policy = shipped(name);
+    for seed in 1..5 {
+        let (rust, script) = in_rust(&policy, seed);
+        let c = in_c(&policy, name, &script);
+        assert!(rust.len() >= least, "{name}: {} decisions", rust.len());
+        assert_eq!(rust.len(), c.len(), "{name}");
+        for (number, (rust, c)) in rust.iter().zip(&c).enumerate() {
+            for (entry, (x, y)) in rust.observation.iter().zip(&c.observation).enumerate() {
+                assert!((x - y).abs() <= 1e-4 + 2e-3 * x.abs(), "{name}, {number}, entry {entry}: {x} and {y}");
+            }
+            assert!((rust.window - c.window).abs() <= 1.0 + 2e-3 * rust.window, "{name}, {number}: {rust:?} {c:?}");
+        }
+    }
+}
+
+#[test]
+fn acct_thinks_the_same() {
+    check("acct", 50);
+}
+
+#[test]
+fn hyvar_thinks_the_same() {
+    check("hyvar", 20);
+}

@@ -1,0 +1,108 @@
+"""Makes the documentation site: `python docs/site/build.py OUT`. A warning is an error.
+
+The pages are those of docs/ and of the repository's root. docs/index.md lists every page under headings; that is also
+the site's navigation, so that a page is listed in one place. Links between pages are those of the repository; what
+leads to a file that is no page leads to the repository instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from sphinx.cmd.build import build_main
+
+SITE = Path(__file__).parent
+ROOT = SITE.parents[1]
+REPOSITORY = "https://github.com/ccarena/ccarena/blob/main/"
+AT_THE_ROOT = {"README.md": "overview.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+"""Files at the root, and the names under which they are pages."""
+_LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
+
+
+def stage(folder: Path) -> None:
+    """Writes to `folder` what Sphinx reads."""
+    docs = ROOT / "docs"
+    for page in [*docs.glob("*.md"), *docs.glob("reproduction/*.md")]:
+        target = folder / page.relative_to(docs)
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(linked(page.read_text("utf-8"), page.parent, page.parent), "utf-8")
+    for source, name in AT_THE_ROOT.items():
+        (folder / name).write_text(linked((ROOT / source).read_text("utf-8"), ROOT, docs), "utf-8")
+    index = folder / "index.md"
+    index.write_text(index.read_text("utf-8") + navigation(index.read_text("utf-8"), folder), "utf-8")
+    shutil.copytree(docs / "images", folder / "images")
+    shutil.copy(SITE / "conf.py", folder)
+
+
+def linked(text: str, here: Path, page_folder: Path) -> str:
+    """`text`, a page whose links are relative to `here`, with links as they are for a page in `page_folder`."""
+
+    def moved(match: re.Match[str]) -> str:
+        target, anchor = match["target"], match["anchor"] or ""
+        path = (here / target).resolve()
+        if not target or "://" in target or not path.is_relative_to(ROOT):
+            return match[0]
+        inside = path.relative_to(ROOT)
+        if inside.as_posix() in AT_THE_ROOT:
+            path = ROOT / "docs" / AT_THE_ROOT[inside.as_posix()]
+        elif inside.parts[0] != "docs" or path.suffix not in (".md", ".png", ".svg"):
+            return f"]({REPOSITORY}{inside.as_posix()}{anchor})"
+        up = "../" * len(page_folder.relative_to(ROOT / "docs").parts)
+        return f"]({up}{path.relative_to(ROOT / 'docs').as_posix()}{anchor})"
+
+    return _LINK.sub(moved, text)
+
+
+def navigation(index: str, folder: Path) -> str:
+    """A hidden table of contents for each heading of the index, of the pages that its tables link first."""
+    parts = []
+    for section in re.split(r"^## ", index, flags=re.M)[1:]:
+        title, _, body = section.partition("\n")
+        pages = re.findall(r"^\| \[([^\]]+)\]\(([^)]+)\.md\)", body, flags=re.M)
+        lines = [f"{name} <{target}>" for name, target in pages]
+        parts.append("\n".join([_HEAD.format(title.strip()), *lines, "```"]))
+    suites = sorted(f"reproduction/{path.stem}" for path in (folder / "reproduction").glob("*.md"))
+    parts.append("\n".join([_HEAD.format("Suites of the papers"), *suites, "```"]))
+    return "\n\n".join(["", *parts]) + "\n"
+
+
+_HEAD = "```{{toctree}}\n:hidden:\n:caption: {}\n"
+
+
+def main() -> int:
+    """Builds the site and returns Sphinx's exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path, help="folder of the site; what is in it is replaced")
+    out = parser.parse_args().out.resolve()
+    sys.path.insert(0, str(ROOT))
+    with tempfile.TemporaryDirectory(prefix="ccarena-site-") as scratch:
+        source = Path(scratch, "source")
+        source.mkdir()
+        stage(source)
+        shutil.rmtree(out, ignore_errors=True)
+        # Every warning is shown, and any fails the build.
+        words = ["-b", "html", "-W", "--keep-going", "-q", "-d", f"{scratch}/doctrees", str(source), str(out)]
+        return build_main(words) or fetched(out)
+
+
+def fetched(out: Path) -> int:
+    """Whether a page of the site in `out` would fetch something from elsewhere: then 1, and it is said what."""
+    found = 0
+    for page in sorted(out.rglob("*.html")):
+        tags = re.findall(r"<(?:link|script|img|iframe|source)\b[^>]*>", page.read_text("utf-8"))
+        for tag in tags:
+            if re.search(r"""(?:src|href)=["'](?:https?:)?//""", tag):
+                print(
+                    f"{page.relative_to(out)}: {tag}: expected nothing that is fetched from elsewhere", file=sys.stderr
+                )
+                found = 1
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""`ccarena status` of a folder that a training is in, has left, or has finished."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ccarena import cli
+from ccarena.agents.runs import locked
+from ccarena.configs import load_config, save_config
+
+fsspec = pytest.importorskip("fsspec", reason="FSSPEC IS NOT INSTALLED: runs on other file systems are not tested")
+
+
+def test_status_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    save_config(load_config("acct", {"total_decisions": 1000}), folder / "config.yaml")
+    rows = [{"decisions": n, "elapsed_s": n / 50, "reward_mean": n / 10, "workers": 2.0} for n in (100, 200, 300)]
+    (folder / "progress.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "validation.jsonl").write_text('{"decisions": 200, "reward": 3.5}\n')
+
+    def found(name: str) -> dict[str, object]:
+        assert cli.main(["status", name, "--json"]) == 0
+        return dict(json.loads(capsys.readouterr().out))
+
+    with locked(folder):
+        running = found(str(folder))
+    assert (running["state"], running["decisions"], running["done"]) == ("running", 300, "30%")
+    assert running["decisions_per_s"] == pytest.approx(50) and running["left_s"] == pytest.approx(14)
+    assert (running["reward_mean"], running["best_validation"], running["workers"]) == (30, 3.5, 2)
+    left = found(str(folder))
+    assert (left["state"], left["go_on_with"]) == ("ended early", f"ccarena train --out {folder} --resume")
+    (folder / "policy.safetensors").touch()
+    assert found(str(folder))["state"] == "over"
+    for name in ("config.yaml", "progress.jsonl"):
+        fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/{name}", (folder / name).read_bytes())
+    away = found(f"memory://{tmp_path.name}")
+    assert (away["state"], away["decisions"]) == ("ended early", 300)
+    assert cli.main(["status", str(tmp_path)]) == 2
+    assert "no run is there (no config.yaml); give the folder or URL of one" in capsys.readouterr().err
