@@ -26,10 +26,14 @@ from ccarena.configs.unused import RULES
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.run import Board
 from ccarena.eval.leaderboard.run import run as run_board
+from ccarena.eval.leaderboard.submitting import links_of
+from ccarena.eval.leaderboard.submitting import submit as submit_policy
 from tests.policies.made import continuous
 
 EVAL = "eval --link-sets slides --schemes reno --duration-s 1 --seeds 1"
 COMPETE = "compete reno cubic --duration-s 1 --seeds 1 --stagger-s 0.1"
+SUBMIT = "leaderboard submit policy.safetensors"
+VERIFIED = "leaderboard verify mine.json --sample 1"
 RANKED = "leaderboard rank --store results.db"
 EXPORTED = "leaderboard export --store results.db"
 CONVERT = "traces convert table.csv --out x.trace"
@@ -150,6 +154,29 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "file": Case("leaderboard import a.csv", "leaderboard import b.csv"),
         "--store": more("leaderboard import a.csv", "--store other.db"),
         "--sample": more("leaderboard import a.csv", "--sample 3"),
+    },
+    "leaderboard submit": {
+        "policy": Case("leaderboard submit absent", SUBMIT),
+        "--out": more(SUBMIT, "--out mine.json"),
+        "--name": more(SUBMIT, "--name mine"),
+        "--author": more(SUBMIT, "--author me"),
+        "--note": more(SUBMIT, "--note new"),
+        "--traces": more(SUBMIT, "--traces lte-bus"),
+        "--delays-ms": more(SUBMIT, "--delays-ms 7"),
+        "--buffers": more(SUBMIT, "--buffers 7"),
+        "--duration-s": more(SUBMIT, "--duration-s 7"),
+        "--seeds": more(SUBMIT, "--seeds 7"),
+        "--threads": more(SUBMIT, "--threads 1"),
+        "--cpu-s": more(SUBMIT, "--cpu-s 7"),
+        "--memory-mb": more(SUBMIT, "--memory-mb 700"),
+    },
+    "leaderboard verify": {
+        "file": Case("leaderboard verify a.json", "leaderboard verify b.json"),
+        "--sample": more("leaderboard verify a.json", "--sample 3"),
+        "--keep": more(VERIFIED, "--keep kept", whole=True),
+        "--threads": more("leaderboard verify a.json", "--threads 1"),
+        "--cpu-s": more("leaderboard verify a.json", "--cpu-s 7"),
+        "--memory-mb": more("leaderboard verify a.json", "--memory-mb 700"),
     },
     "fidelity": {
         "cases": more("fidelity", "CASES.json"),
@@ -360,6 +387,8 @@ STANDING_IN = (
     "ccarena.eval.compete.command.compete",
     "ccarena.eval.leaderboard.command.run_board",
     "ccarena.eval.leaderboard.exchange.take",
+    "ccarena.eval.leaderboard.submitting.submit",
+    "ccarena.eval.leaderboard.submitting.verify",
     "ccarena.eval.leaderboard.command.serve",
     "ccarena.eval.leaderboard.command.write_site",
     "ccarena.eval.fidelity.command.fidelity",
@@ -385,6 +414,16 @@ def results() -> bytes:
         return path.read_bytes()
 
 
+@functools.cache
+def submission(policy: bytes) -> bytes:
+    """A policy with one claim, which is true."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = Path(folder, "policy.safetensors"), Path(folder, "mine.json")
+        file.write_bytes(policy)
+        submit_policy(file, out, "mine", links_of([20.0], [100], 1.0, 1, ["lte-bus"]))
+        return out.read_bytes()
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Makes a new working directory with what the table names, the same every time."""
@@ -401,6 +440,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         monkeypatch.setenv("CCARENA_TRACE_DIR", str(folder))
         Path("policy.safetensors").write_bytes(policy)
         Path("results.db").write_bytes(results())
+        Path("mine.json").write_bytes(submission(policy))
         Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))
         Path("both.down").write_text("1\n2\n")
         Path("both.up").write_text("1\n3\n")
