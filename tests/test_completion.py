@@ -40,7 +40,7 @@ def completions(line: str, folder: Path) -> set[str]:
     [
         ("ccarena compe", {"compete"}),
         ("ccarena eval --back", {"--backend"}),
-        ("ccarena eval --backend ", {"sim", "kernel"}),
+        ("ccarena eval --backend ", {"sim", "kernel", "quic"}),
         ("ccarena kernel at", {"attach"}),
         ("ccarena traces stats --mean", {"--mean-mbps"}),
         ("ccarena train --config acct-q", {"acct-quick"}),

@@ -218,6 +218,16 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--sockets-per-user": more("kernel attach", "--sockets-per-user 3"),
         "--changes-per-s": more("kernel attach", "--changes-per-s 3"),
     },
+    "kernel load": {
+        "policy": Case("kernel load acct", "kernel load policy.safetensors"),
+        "--as": more("kernel load acct", "--as mine"),
+        "--unrestricted": more("kernel load acct", "--unrestricted"),
+        "--option": more("kernel load acct", "--option ."),
+        "--desired-mbps": more("kernel load acct", "--desired-mbps 7"),
+        "--param": more("kernel load acct", "--param budget_ms=7"),
+    },
+    "kernel unload": {"name": more("kernel unload", "mine")},
+    "kernel stats": {"name": more("kernel stats", "mine"), "--json": more("kernel stats", "--json")},
     "kernel status": {"--json": more("kernel status", "--json")},
     "kernel weight": {
         "weight": Case("kernel weight 1", "kernel weight 2"),
@@ -398,6 +408,8 @@ STANDING_IN = (
     "ccarena.eval.reproduce.pages.write",
     "ccarena.cc_kernel_bridge.bridge.attach",
     "ccarena.cc_kernel_bridge.bridge.set_weight",
+    "ccarena.cc_kernel_bridge.policies.load",
+    "ccarena.cc_kernel_bridge.policies.unload",
     "ccarena.cc_kernel_bridge.command.os.execv",
     "ccarena.traces.fetch.fetch",
     "ccarena.eval.parity.command.parity",
@@ -430,6 +442,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     made = iter(range(10**6))
     policy = continuous("aurora", 0.1).encode()
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
+    monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name: print(f"stats of {name}") or [])
     monkeypatch.setattr("ccarena.cc_kernel_bridge.command.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.quic.command.find", lambda name: Path(name))
 

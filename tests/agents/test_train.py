@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,11 +162,11 @@ def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> No
 def test_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save, calls = checkpoint.save, []
 
-    def sometimes(directory: Path, state: checkpoint.Checkpoint) -> None:
+    def sometimes(directory: Path, state: checkpoint.Checkpoint, *rest: Any) -> None:
         calls.append(state)
         if len(calls) == 2:
             raise CheckpointError("No space left on device")
-        save(directory, state)
+        save(directory, state, *rest)
 
     monkeypatch.setattr(checkpoint, "save", sometimes)
     assert training.train(configuration(tmp_path / "run", checkpoint_every_s=1e-9), make_envs=make_toy) == 0
