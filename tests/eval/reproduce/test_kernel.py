@@ -132,8 +132,8 @@ def test_a_late_run_is_repeated_and_counts_nowhere(on_kernel: Path, monkeypatch:
     row = runs.perform(run)
     assert asked == [False, False]
     assert (row["machine"]["lateness_p99_ms"], row["machine"]["repeated"]) == (0.25, 1)
-    assert kernel.about([row, row])["repeated"] == 2 and kernel.about([row])["lateness_p99_ms"] == 0.25
-    assert kernel.about([])["lateness_p99_ms"] is None
+    assert kernel.about([row, row], KERNEL)["repeated"] == 2 and kernel.about([row], KERNEL)["lateness_p99_ms"] == 0.25
+    assert kernel.about([], KERNEL)["lateness_p99_ms"] is None
     on_kernel.write_text(on_kernel.read_text("utf-8") + "  bridge: true\n", "utf-8")
     run = runs.expand(suite.load(str(on_kernel), KERNEL))[0]
     asked = late(monkeypatch, 1.7, 2.25, 1.01)
@@ -141,7 +141,7 @@ def test_a_late_run_is_repeated_and_counts_nowhere(on_kernel: Path, monkeypatch:
         runs.perform(run)
     assert asked == [True] * 3
     late(monkeypatch, 0.1)
-    about = kernel.about([row, runs.perform(run)])
+    about = kernel.about([row, runs.perform(run)], KERNEL)
     assert (about["answer_p99_us"], about["fallback_reports"], about["lateness_p99_ms"]) == (250, 3, 0.25)
 
 
@@ -170,7 +170,7 @@ def test_results_stand_beside_those_of_the_simulator(
         "failed": [],
         "software": runs.software(backend=KERNEL),
         "policies": [],
-        "machine": kernel.about(rows),
+        "machine": kernel.about(rows, KERNEL),
     }
     digest = tables.write_suite(tables.folder_of(out, "own/mine", KERNEL), loaded, judged, rows, about)
     text = tables.claims_markdown(digest)
