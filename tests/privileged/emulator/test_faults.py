@@ -96,7 +96,13 @@ def descendants(pid: int) -> list[int]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_the_command_gets_signals(shell: Shell, program: str, number: signal.Signals) -> None:
     script = f"trap 'echo got; exit 5' {number.name[3:]}; echo ready; while :; do sleep 0.01; done"
-    process = subprocess.Popen([program, "delay", "5", "sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [program, "delay", "5", "sh", "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Under nohup a shell could not trap SIGHUP, which it would find ignored.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     process.send_signal(number)
     assert process.stdout.read() == "got\n"
