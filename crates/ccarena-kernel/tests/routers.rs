@@ -261,10 +261,11 @@ fn a_restart_after_idle_time_is_told() {
     let restarts: Vec<_> = events.iter().filter(|e| e.flags & FLAG_RESTART != 0).collect();
     assert_eq!(restarts.len(), 1, "{restarts:?}");
     assert!((700_000_000..900_000_000).contains(&restarts[0].idle_ns), "{restarts:?}");
-    // Three retransmission timeouts of 210 ms halve it three times, down to the initial window at the most.
+    // Three retransmission timeouts of 210 ms halve it three times, down to the initial window at the most. How large it was
+    // depends on when HyStart, which goes by the RTT, ended slow start.
     let before = events.iter().rfind(|e| e.sequence < restarts[0].sequence).unwrap().window_packets;
     let after = restarts[0].window_packets;
-    assert!(before >= 100 && (10..=before / 4).contains(&after), "{before} {after}");
+    assert!(before > 20 && (10..=(before / 4).max(10)).contains(&after), "{before} {after}");
 }
 
 #[test]
