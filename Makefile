@@ -11,6 +11,10 @@ YES ?=
 # More options for `uv pip install`: `make setup PIP_ARGS="--torch-backend cpu"` takes torch without CUDA (0.2 GB, not 3)
 # from PyTorch's own index; the ordinary index has no such build for Linux.
 PIP_ARGS ?=
+# More options for `cargo test`.
+CARGO_ARGS ?=
+# pytest's exit status when it found no test to run, as where ARGS names some of one kind.
+NONE_SELECTED := 5
 FUZZ_S ?= 60
 ROUNDS ?= 20
 
@@ -48,9 +52,11 @@ train: setup  ## Set up, then train ACCT with the default configuration, evaluat
 # Property tests draw the same cases every time, so that a change is judged by what it changed; `make properties` draws
 # others.
 test: export PROPTEST_RNG_SEED ?= 1
+test: PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 test: setup  ## Run all tests, Rust's and Python's
-	cargo test $(CRATES) --profile checked
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS)
+	cargo test $(CRATES) --profile checked $(CARGO_ARGS)
+	$(PYTEST) -m 'not slow and not alone' -n auto --dist loadfile $(ARGS) || [ $$? = $(NONE_SELECTED) ]
+	$(PYTEST) -m 'not slow and alone' $(ARGS) || [ $$? = $(NONE_SELECTED) ]
 
 # Into a folder that stands before the environment's own; torch, which is large, stays the environment's.
 test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that pyproject.toml allows

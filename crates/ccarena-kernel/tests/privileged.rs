@@ -6,6 +6,8 @@
 )]
 
 mod common;
+#[path = "../../ccarena-link/tests/common/real_time.rs"]
+mod real_time;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -22,6 +24,7 @@ use ccarena_kernel::intf::{
 use ccarena_kernel::{Answer, Datapath, Event, KernelError, Key, Options, TcpOption, attach, checks};
 use common::{MSS, Sink, Unconnected, able, clock, in_namespace, info, namespace_cookie, write, write_for};
 use libbpf_rs::query;
+use real_time::real_time;
 
 /// What makes a report before its interval ends.
 const AT_ONCE: u32 = FLAG_EPISODE | FLAG_RECOVERY | FLAG_TIMEOUT | FLAG_LEFT | FLAG_SPURIOUS | FLAG_RESTART;
@@ -193,106 +196,118 @@ fn a_transfer_is_reported_in_full() {
 
 #[test]
 fn an_answered_window_holds() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    let ten = Answer { window_packets: 10, base: BASE_HOLD, ..Answer::default() };
-    let told = transfer(load("win", |_| ()), 0, |stream| write_for(stream, Duration::from_millis(500)), |_| Some(ten));
-    let held: Vec<_> = told.reports().filter(|e| e.answer_sequence > 0).collect();
-    assert!(held.len() > 20, "{}", held.len());
-    for event in held {
-        assert_eq!((event.window_packets, event.flags & FLAG_FALLBACK), (10, 0), "{event:?}");
-    }
-    // What was sent under the first window may still be in flight at the first of them.
-    assert!(told.reports().filter(|e| e.answer_sequence > 2).all(|e| e.in_flight_packets <= 10));
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        let ten = Answer { window_packets: 10, base: BASE_HOLD, ..Answer::default() };
+        let told =
+            transfer(load("win", |_| ()), 0, |stream| write_for(stream, Duration::from_millis(500)), |_| Some(ten));
+        let held: Vec<_> = told.reports().filter(|e| e.answer_sequence > 0).collect();
+        assert!(held.len() > 20, "{}", held.len());
+        for event in held {
+            assert_eq!((event.window_packets, event.flags & FLAG_FALLBACK), (10, 0), "{event:?}");
+        }
+        // What was sent under the first window may still be in flight at the first of them.
+        assert!(told.reports().filter(|e| e.answer_sequence > 2).all(|e| e.in_flight_packets <= 10));
+    });
 }
 
 #[test]
 fn alpha_grows_and_beta_shrinks_the_window_in_between() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    let once = |event: &Event| {
-        let answer = Answer { window_packets: 20, alpha: 2000, base: BASE_HOLD, beta: 800, ..Answer::default() };
-        (event.kind == EVENT_OPENED).then_some(answer)
-    };
-    let path = load("ab", |options| options.deadline = Duration::from_secs(60));
-    let told = transfer(path, 2, |stream| write_for(stream, Duration::from_millis(500)), once);
-    let reports: Vec<_> = told.reports().filter(|e| e.answer_sequence == 1).collect();
-    assert!(reports.iter().any(|e| e.window_packets > 25), "the window grew");
-    let mut episodes = 0;
-    for event in reports.iter().filter(|e| e.flags & FLAG_EPISODE != 0 && e.flags & FLAG_RECOVERY != 0) {
-        episodes += 1;
-        assert!(event.ssthresh_packets >= 2, "{event:?}");
-    }
-    assert!(episodes > 0, "losses were reported");
-    assert!(reports.iter().any(|e| e.flags & FLAG_LEFT != 0), "recovery ended");
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        let once = |event: &Event| {
+            let answer = Answer { window_packets: 20, alpha: 2000, base: BASE_HOLD, beta: 800, ..Answer::default() };
+            (event.kind == EVENT_OPENED).then_some(answer)
+        };
+        let path = load("ab", |options| options.deadline = Duration::from_secs(60));
+        let told = transfer(path, 2, |stream| write_for(stream, Duration::from_millis(500)), once);
+        let reports: Vec<_> = told.reports().filter(|e| e.answer_sequence == 1).collect();
+        assert!(reports.iter().any(|e| e.window_packets > 25), "the window grew");
+        let mut episodes = 0;
+        for event in reports.iter().filter(|e| e.flags & FLAG_EPISODE != 0 && e.flags & FLAG_RECOVERY != 0) {
+            episodes += 1;
+            assert!(event.ssthresh_packets >= 2, "{event:?}");
+        }
+        assert!(episodes > 0, "losses were reported");
+        assert!(reports.iter().any(|e| e.flags & FLAG_LEFT != 0), "recovery ended");
+    });
 }
 
 #[test]
 fn an_answered_rate_is_paced() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    // 100 Mbit/s.
-    let rate = Answer { window_packets: 1000, pacing_bytes_per_s: 12_500_000, base: BASE_HOLD, ..Answer::default() };
-    let told = transfer(load("pac", |_| ()), 0, |stream| write(stream, 15_000_000), |_| Some(rate));
-    let mbps = told.bytes as f64 * 8e-6 / told.time.as_secs_f64();
-    println!("asked 100 Mbit/s, got {mbps:.1}");
-    assert!((85.0..=115.0).contains(&mbps), "asked 100 Mbit/s, got {mbps}");
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        // 100 Mbit/s.
+        let rate =
+            Answer { window_packets: 1000, pacing_bytes_per_s: 12_500_000, base: BASE_HOLD, ..Answer::default() };
+        let told = transfer(load("pac", |_| ()), 0, |stream| write(stream, 15_000_000), |_| Some(rate));
+        let mbps = told.bytes as f64 * 8e-6 / told.time.as_secs_f64();
+        println!("asked 100 Mbit/s, got {mbps:.1}");
+        assert!((85.0..=115.0).contains(&mbps), "asked 100 Mbit/s, got {mbps}");
+    });
 }
 
 #[test]
 fn the_least_rate_does_not_stall() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    // A byte per second would take days; the floor is a segment per second. Then the daemon dies.
-    let answered = Arc::new(Mutex::new(0));
-    let crawl = move |event: &Event| {
-        let mut count = answered.lock().unwrap();
-        *count += u32::from(event.kind == EVENT_REPORT);
-        (*count < 3).then_some(Answer {
-            window_packets: 1,
-            pacing_bytes_per_s: 1,
-            base: BASE_HOLD,
-            ..Answer::default()
-        })
-    };
-    let told = transfer(load("low", |_| ()), 0, |stream| write(stream, 3_000_000), crawl);
-    assert_eq!(told.bytes, 3_000_000);
-    assert!(told.time < Duration::from_secs(20), "{:?}", told.time);
-    assert_ne!(told.events[told.events.len() - 1].flags & FLAG_FALLBACK, 0);
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        // A byte per second would take days; the floor is a segment per second. Then the daemon dies.
+        let answered = Arc::new(Mutex::new(0));
+        let crawl = move |event: &Event| {
+            let mut count = answered.lock().unwrap();
+            *count += u32::from(event.kind == EVENT_REPORT);
+            (*count < 3).then_some(Answer {
+                window_packets: 1,
+                pacing_bytes_per_s: 1,
+                base: BASE_HOLD,
+                ..Answer::default()
+            })
+        };
+        let told = transfer(load("low", |_| ()), 0, |stream| write(stream, 3_000_000), crawl);
+        assert_eq!(told.bytes, 3_000_000);
+        assert!(told.time < Duration::from_secs(20), "{:?}", told.time);
+        assert_ne!(told.events[told.events.len() - 1].flags & FLAG_FALLBACK, 0);
+    });
 }
 
 #[test]
 fn without_answers_cubic_takes_over_until_they_return() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    let mut opened_ns = None;
-    let silent = move |event: &Event| {
-        let at = (event.now_ns - *opened_ns.get_or_insert(event.now_ns)) / 1_000_000;
-        let answer = Answer { window_packets: 4, base: BASE_HOLD, ..Answer::default() };
-        (!(300..900).contains(&at)).then_some(answer)
-    };
-    let path = load("fb", |options| options.deadline = Duration::from_millis(100));
-    let told = transfer(path, 0, |stream| write_for(stream, Duration::from_millis(1300)), silent);
-    let during = |from: u64, to: u64| {
-        let from_ns = told.events[0].now_ns + from * 1_000_000;
-        told.reports().filter(move |e| (from_ns..from_ns + (to - from) * 1_000_000).contains(&e.now_ns))
-    };
-    assert!(during(150, 300).all(|e| e.flags & FLAG_FALLBACK == 0 && e.window_packets == 4));
-    assert!(during(550, 900).count() > 10);
-    assert!(during(550, 900).all(|e| e.flags & FLAG_FALLBACK != 0 && e.window_packets >= 4));
-    assert!(during(550, 900).any(|e| e.window_packets > 4), "CUBIC grows");
-    assert!(during(1000, 1300).count() > 10);
-    assert!(during(1000, 1300).all(|e| e.flags & FLAG_FALLBACK == 0 && e.window_packets == 4));
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        let mut opened_ns = None;
+        let silent = move |event: &Event| {
+            let at = (event.now_ns - *opened_ns.get_or_insert(event.now_ns)) / 1_000_000;
+            let answer = Answer { window_packets: 4, base: BASE_HOLD, ..Answer::default() };
+            (!(300..900).contains(&at)).then_some(answer)
+        };
+        let path = load("fb", |options| options.deadline = Duration::from_millis(100));
+        let told = transfer(path, 0, |stream| write_for(stream, Duration::from_millis(1300)), silent);
+        let during = |from: u64, to: u64| {
+            let from_ns = told.events[0].now_ns + from * 1_000_000;
+            told.reports().filter(move |e| (from_ns..from_ns + (to - from) * 1_000_000).contains(&e.now_ns))
+        };
+        assert!(during(150, 300).all(|e| e.flags & FLAG_FALLBACK == 0 && e.window_packets == 4));
+        assert!(during(550, 900).count() > 10);
+        assert!(during(550, 900).all(|e| e.flags & FLAG_FALLBACK != 0 && e.window_packets >= 4));
+        assert!(during(550, 900).any(|e| e.window_packets > 4), "CUBIC grows");
+        assert!(during(1000, 1300).count() > 10);
+        assert!(during(1000, 1300).all(|e| e.flags & FLAG_FALLBACK == 0 && e.window_packets == 4));
+    });
 }
 
 #[test]
@@ -334,40 +349,42 @@ fn the_option_makes_the_round_trip() {
 
 #[test]
 fn weights_by_mark_share() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    let path = load("wcc", |options| options.wcc = true);
-    let name = path.congestion_control("multcp").to_string();
-    assert_ne!(name, path.congestion_control("vegas"));
-    path.set_weight(Key::Mark(7), Some(100.0)).unwrap();
-    // One that is 100 wide grows by 100 segments per window and loses half a percent.
-    let median_window = |mark: u32| {
-        in_namespace(|| {
-            let sink = Sink::lossy(50);
-            let mut stream = Unconnected::new(&name).mark(mark).connect(sink.address);
-            let mut windows = Vec::new();
-            for _ in 0..400 {
-                write(&mut stream, 100_000);
-                windows.push(info(&stream).tcpi_snd_cwnd);
-            }
-            drop(stream);
-            sink.finish();
-            windows.sort_unstable();
-            // All 40 MB are 28,000 segments. A threshold that the kernel made up (skipped.h) lasts a recovery at most.
-            assert!(windows[380] < 30_000, "{windows:?}");
-            windows[200]
-        })
-    };
-    let (light, heavy, by_default) = (median_window(1), median_window(7), median_window(0));
-    println!("median windows: weight 1 {light}, 100 {heavy}, default {by_default}");
-    assert!(heavy > 2 * light, "{heavy} {light}");
-    path.set_weight(Key::Mark(7), None).unwrap();
-    path.set_weight(Key::Default, Some(100.0)).unwrap();
-    assert!(median_window(7) > 2 * light);
-    assert!(path.set_weight(Key::Default, Some(f64::NAN)).is_err());
-    assert!(path.set_weight(Key::Default, Some(0.0)).is_err());
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        let path = load("wcc", |options| options.wcc = true);
+        let name = path.congestion_control("multcp").to_string();
+        assert_ne!(name, path.congestion_control("vegas"));
+        path.set_weight(Key::Mark(7), Some(100.0)).unwrap();
+        // One that is 100 wide grows by 100 segments per window and loses half a percent.
+        let median_window = |mark: u32| {
+            in_namespace(|| {
+                let sink = Sink::lossy(50);
+                let mut stream = Unconnected::new(&name).mark(mark).connect(sink.address);
+                let mut windows = Vec::new();
+                for _ in 0..400 {
+                    write(&mut stream, 100_000);
+                    windows.push(info(&stream).tcpi_snd_cwnd);
+                }
+                drop(stream);
+                sink.finish();
+                windows.sort_unstable();
+                // All 40 MB are 28,000 segments. A threshold that the kernel made up (skipped.h) lasts a recovery at most.
+                assert!(windows[380] < 30_000, "{windows:?}");
+                windows[200]
+            })
+        };
+        let (light, heavy, by_default) = (median_window(1), median_window(7), median_window(0));
+        println!("median windows: weight 1 {light}, 100 {heavy}, default {by_default}");
+        assert!(heavy > 2 * light, "{heavy} {light}");
+        path.set_weight(Key::Mark(7), None).unwrap();
+        path.set_weight(Key::Default, Some(100.0)).unwrap();
+        assert!(median_window(7) > 2 * light);
+        assert!(path.set_weight(Key::Default, Some(f64::NAN)).is_err());
+        assert!(path.set_weight(Key::Default, Some(0.0)).is_err());
+    });
 }
 
 /// The kernel frees what nobody holds a little later.

@@ -6,6 +6,8 @@
 )]
 
 mod common;
+#[path = "../../ccarena-link/tests/common/real_time.rs"]
+mod real_time;
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
@@ -21,6 +23,7 @@ use ccarena_kernel::intf::{
 use ccarena_kernel::{Answer, Datapath, Event, Options, TcpOption};
 use common::wire::{Meddle, RECEIVER, Wire, mend, payload, tcp_at};
 use common::{MSS, Sink, Unconnected, able, clock, namespace_cookie, write};
+use real_time::real_time;
 
 const SEGMENT: usize = MSS as usize;
 
@@ -108,37 +111,39 @@ fn lose_every(every: u64, dropped: &Arc<AtomicU64>) -> Meddle {
 
 #[test]
 fn losses_are_counted_and_the_window_is_led_down() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    let dropped = Arc::new(AtomicU64::new(0));
-    let wire = Wire::new(lose_every(400, &dropped));
-    // One answer for good: what happens after it is the kernel's.
-    let mut answered = false;
-    let once =
-        |_: &Event| (!std::mem::replace(&mut answered, true)).then_some(Answer { interval_us: 100, ..window(64) });
-    let (events, _) = transfer(&wire, |stream| write(stream, 1000 * SEGMENT), None, once);
-    let dropped = dropped.load(Ordering::Relaxed);
-    assert_eq!(dropped, 2);
-    let lost: u64 = events.iter().map(|e| e.lost_bytes).sum();
-    assert_eq!(lost, dropped * MSS, "{events:?}");
-    assert_eq!(events[events.len() - 1].retransmitted_bytes, dropped * MSS);
-    let episodes: Vec<_> = events.iter().filter(|e| e.flags & FLAG_EPISODE != 0).collect();
-    assert_eq!(episodes.len(), 2);
-    assert!(episodes.iter().all(|e| e.flags & FLAG_RECOVERY != 0), "{episodes:?}");
-    let left: Vec<_> = events.iter().filter(|e| e.flags & FLAG_LEFT != 0).collect();
-    assert_eq!(left.len(), 2, "{left:?}");
-    assert_eq!(episodes.iter().map(|e| e.ssthresh_packets).collect::<Vec<_>>(), [32, 16]);
-    assert_eq!(left.iter().map(|e| e.window_packets).collect::<Vec<_>>(), [32, 16]);
-    // Proportional rate reduction: about one segment out for two that arrive, none beyond the window before.
-    let in_recovery: Vec<_> =
-        events.iter().filter(|e| e.ca_state == CA_RECOVERY && e.sequence < left[0].sequence).collect();
-    assert!(
-        !in_recovery.is_empty() && in_recovery.iter().all(|e| (31..=64).contains(&e.window_packets)),
-        "{in_recovery:?}"
-    );
-    assert!(in_recovery.is_sorted_by(|a, b| a.window_packets >= b.window_packets), "{in_recovery:?}");
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        let dropped = Arc::new(AtomicU64::new(0));
+        let wire = Wire::new(lose_every(400, &dropped));
+        // One answer for good: what happens after it is the kernel's.
+        let mut answered = false;
+        let once =
+            |_: &Event| (!std::mem::replace(&mut answered, true)).then_some(Answer { interval_us: 100, ..window(64) });
+        let (events, _) = transfer(&wire, |stream| write(stream, 1000 * SEGMENT), None, once);
+        let dropped = dropped.load(Ordering::Relaxed);
+        assert_eq!(dropped, 2);
+        let lost: u64 = events.iter().map(|e| e.lost_bytes).sum();
+        assert_eq!(lost, dropped * MSS, "{events:?}");
+        assert_eq!(events[events.len() - 1].retransmitted_bytes, dropped * MSS);
+        let episodes: Vec<_> = events.iter().filter(|e| e.flags & FLAG_EPISODE != 0).collect();
+        assert_eq!(episodes.len(), 2);
+        assert!(episodes.iter().all(|e| e.flags & FLAG_RECOVERY != 0), "{episodes:?}");
+        let left: Vec<_> = events.iter().filter(|e| e.flags & FLAG_LEFT != 0).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(episodes.iter().map(|e| e.ssthresh_packets).collect::<Vec<_>>(), [32, 16]);
+        assert_eq!(left.iter().map(|e| e.window_packets).collect::<Vec<_>>(), [32, 16]);
+        // Proportional rate reduction: about one segment out for two that arrive, none beyond the window before.
+        let in_recovery: Vec<_> =
+            events.iter().filter(|e| e.ca_state == CA_RECOVERY && e.sequence < left[0].sequence).collect();
+        assert!(
+            !in_recovery.is_empty() && in_recovery.iter().all(|e| (31..=64).contains(&e.window_packets)),
+            "{in_recovery:?}"
+        );
+        assert!(in_recovery.is_sorted_by(|a, b| a.window_packets >= b.window_packets), "{in_recovery:?}");
+    });
 }
 
 #[test]
@@ -185,35 +190,37 @@ fn a_loss_found_by_a_probe_is_an_episode_too() {
 
 #[test]
 fn a_timeout_is_told_before_any_acknowledgement() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    // The 300th packet is the last for half a second.
-    let (mut seen, mut silent_until) = (0, None);
-    let wire = Wire::new(Box::new(move |packet| {
-        seen += u32::from(payload(packet) > 0);
-        if seen == 300 && silent_until.is_none() {
-            silent_until = Some(clock() + Duration::from_millis(700));
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
         }
-        silent_until.is_none_or(|until| clock() > until)
-    }));
-    let (events, time) = transfer(
-        &wire,
-        |stream| write(stream, 1000 * SEGMENT),
-        None,
-        |e| {
-            // As a controller would: one segment after a timeout.
-            Some(window(if e.ca_state == CA_LOSS && e.flags & FLAG_TIMEOUT != 0 { 1 } else { 40 }))
-        },
-    );
-    let timeouts: Vec<_> = events.iter().filter(|e| e.flags & FLAG_TIMEOUT != 0).collect();
-    assert!(!timeouts.is_empty(), "{events:?}");
-    assert_eq!(timeouts.iter().filter(|e| e.flags & FLAG_EPISODE != 0).count(), 1, "{timeouts:?}");
-    assert!(timeouts.iter().all(|e| e.ca_state == CA_LOSS && e.window_packets <= 2), "{timeouts:?}");
-    assert!(timeouts[0].lost_packets >= 30, "{:?}", timeouts[0]);
-    assert!(events.iter().any(|e| e.flags & FLAG_LEFT != 0));
-    assert!(time < Duration::from_secs(5), "{time:?}");
+        // The 300th packet is the last for half a second.
+        let (mut seen, mut silent_until) = (0, None);
+        let wire = Wire::new(Box::new(move |packet| {
+            seen += u32::from(payload(packet) > 0);
+            if seen == 300 && silent_until.is_none() {
+                silent_until = Some(clock() + Duration::from_millis(700));
+            }
+            silent_until.is_none_or(|until| clock() > until)
+        }));
+        let (events, time) = transfer(
+            &wire,
+            |stream| write(stream, 1000 * SEGMENT),
+            None,
+            |e| {
+                // As a controller would: one segment after a timeout.
+                Some(window(if e.ca_state == CA_LOSS && e.flags & FLAG_TIMEOUT != 0 { 1 } else { 40 }))
+            },
+        );
+        let timeouts: Vec<_> = events.iter().filter(|e| e.flags & FLAG_TIMEOUT != 0).collect();
+        assert!(!timeouts.is_empty(), "{events:?}");
+        assert_eq!(timeouts.iter().filter(|e| e.flags & FLAG_EPISODE != 0).count(), 1, "{timeouts:?}");
+        assert!(timeouts.iter().all(|e| e.ca_state == CA_LOSS && e.window_packets <= 2), "{timeouts:?}");
+        assert!(timeouts[0].lost_packets >= 30, "{:?}", timeouts[0]);
+        assert!(events.iter().any(|e| e.flags & FLAG_LEFT != 0));
+        assert!(time < Duration::from_secs(5), "{time:?}");
+    });
 }
 
 #[test]
@@ -247,52 +254,56 @@ fn marks_are_counted_and_answered_once_per_window() {
 
 #[test]
 fn a_restart_after_idle_time_is_told() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    let wire = Wire::new(Box::new(|_| true));
-    let pausing = |stream: &mut TcpStream| {
-        write(stream, 200 * SEGMENT);
-        thread::sleep(Duration::from_millis(800));
-        write(stream, 200 * SEGMENT);
-    };
-    let (events, _) = transfer(&wire, pausing, None, |_| None);
-    let restarts: Vec<_> = events.iter().filter(|e| e.flags & FLAG_RESTART != 0).collect();
-    assert_eq!(restarts.len(), 1, "{restarts:?}");
-    assert!((700_000_000..900_000_000).contains(&restarts[0].idle_ns), "{restarts:?}");
-    // Three retransmission timeouts of 210 ms halve it three times, down to the initial window at the most. How large it was
-    // depends on when HyStart, which goes by the RTT, ended slow start.
-    let before = events.iter().rfind(|e| e.sequence < restarts[0].sequence).unwrap().window_packets;
-    let after = restarts[0].window_packets;
-    assert!(before > 20 && (10..=(before / 4).max(10)).contains(&after), "{before} {after}");
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        let wire = Wire::new(Box::new(|_| true));
+        let pausing = |stream: &mut TcpStream| {
+            write(stream, 200 * SEGMENT);
+            thread::sleep(Duration::from_millis(800));
+            write(stream, 200 * SEGMENT);
+        };
+        let (events, _) = transfer(&wire, pausing, None, |_| None);
+        let restarts: Vec<_> = events.iter().filter(|e| e.flags & FLAG_RESTART != 0).collect();
+        assert_eq!(restarts.len(), 1, "{restarts:?}");
+        assert!((700_000_000..900_000_000).contains(&restarts[0].idle_ns), "{restarts:?}");
+        // Three retransmission timeouts of 210 ms halve it three times, down to the initial window at the most. How large it was
+        // depends on when HyStart, which goes by the RTT, ended slow start.
+        let before = events.iter().rfind(|e| e.sequence < restarts[0].sequence).unwrap().window_packets;
+        let after = restarts[0].window_packets;
+        assert!(before > 20 && (10..=(before / 4).max(10)).contains(&after), "{before} {after}");
+    });
 }
 
 #[test]
 fn the_fallback_is_as_fast_as_the_kernels_cubic() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    let many = |stream: &mut TcpStream| write(stream, 4000 * SEGMENT);
-    let rate = |run: &dyn Fn(&Wire) -> Duration| {
-        let wire = Wire::new(lose_every(350, &Arc::default()));
-        run(&wire).as_secs_f64()
-    };
-    let fallback = rate(&|wire| transfer(wire, many, None, |_| None).1);
-    let kernels = rate(&|wire| {
-        let sink = wire.receivers.run(|| Sink::at(RECEIVER, 0)).unwrap();
-        let send = || {
-            let begun = clock();
-            many(&mut Unconnected::new("cubic").connect(sink.address));
-            begun
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        let many = |stream: &mut TcpStream| write(stream, 4000 * SEGMENT);
+        let rate = |run: &dyn Fn(&Wire) -> Duration| {
+            let wire = Wire::new(lose_every(350, &Arc::default()));
+            run(&wire).as_secs_f64()
         };
-        let begun = wire.senders.run(send).unwrap();
-        sink.finish();
-        clock() - begun
+        let fallback = rate(&|wire| transfer(wire, many, None, |_| None).1);
+        let kernels = rate(&|wire| {
+            let sink = wire.receivers.run(|| Sink::at(RECEIVER, 0)).unwrap();
+            let send = || {
+                let begun = clock();
+                many(&mut Unconnected::new("cubic").connect(sink.address));
+                begun
+            };
+            let begun = wire.senders.run(send).unwrap();
+            sink.finish();
+            clock() - begun
+        });
+        println!("4000 segments, each 350th lost: fallback {fallback:.3} s, kernel {kernels:.3} s");
+        assert!((0.7..1.4).contains(&(fallback / kernels)), "fallback {fallback} s, kernel {kernels} s");
     });
-    println!("4000 segments, each 350th lost: fallback {fallback:.3} s, kernel {kernels:.3} s");
-    assert!((0.7..1.4).contains(&(fallback / kernels)), "fallback {fallback} s, kernel {kernels} s");
 }
 
 /// The option in a packet's TCP header, if the sender wrote one there.
@@ -304,24 +315,27 @@ fn option_at(packet: &[u8]) -> Option<usize> {
 
 #[test]
 fn a_lying_router_changes_no_more_than_what_is_heard() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    for zeros in [false, true] {
-        let truth = if zeros { vec![0, 1, ASKED_KBPS] } else { vec![0, ASKED_KBPS] };
-        let said = Arc::new(Mutex::new(BTreeSet::from_iter(truth)));
-        let wire = Wire::new(liar(zeros, &said));
-        let answer = Answer { desired_kbps: ASKED_KBPS, ..window(50) };
-        let (events, time) =
-            transfer(&wire, |stream| write(stream, 3000 * SEGMENT), Some(ASKED_KBPS), |_| Some(answer));
-        let (said, heard) = (said.lock().unwrap(), events.iter().map(|e| e.advertised_kbps).collect::<BTreeSet<_>>());
-        assert!(heard.len() > 20, "{heard:?}");
-        assert!(heard.is_subset(&said), "{:?}", heard.difference(&said).collect::<Vec<_>>());
-        // 60 windows of 50 segments at 10 ms, and no loss.
-        assert!(time < Duration::from_secs(3), "{time:?}");
-        assert_eq!(events.iter().map(|e| e.lost_bytes).sum::<u64>(), 0);
-    }
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        for zeros in [false, true] {
+            let truth = if zeros { vec![0, 1, ASKED_KBPS] } else { vec![0, ASKED_KBPS] };
+            let said = Arc::new(Mutex::new(BTreeSet::from_iter(truth)));
+            let wire = Wire::new(liar(zeros, &said));
+            let answer = Answer { desired_kbps: ASKED_KBPS, ..window(50) };
+            let (events, time) =
+                transfer(&wire, |stream| write(stream, 3000 * SEGMENT), Some(ASKED_KBPS), |_| Some(answer));
+            let (said, heard) =
+                (said.lock().unwrap(), events.iter().map(|e| e.advertised_kbps).collect::<BTreeSet<_>>());
+            assert!(heard.len() > 20, "{heard:?}");
+            assert!(heard.is_subset(&said), "{:?}", heard.difference(&said).collect::<Vec<_>>());
+            // 60 windows of 50 segments at 10 ms, and no loss.
+            assert!(time < Duration::from_secs(3), "{time:?}");
+            assert_eq!(events.iter().map(|e| e.lost_bytes).sum::<u64>(), 0);
+        }
+    });
 }
 
 /// The rate that the sender writes.

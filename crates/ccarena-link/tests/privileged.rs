@@ -16,6 +16,7 @@ use ccarena_link::emulator::Chain;
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, LinkError, Namespace, Network, Running, Tun, clock, namespace};
 use ccarena_net::{Scenario, trace};
+use common::real_time::real_time;
 use common::{one_link, run};
 
 const LINK: &str = r#"{"links": [{"service": {"type": "constant", "rate_mbps": 10}, "delay_ms": 1}],
@@ -57,61 +58,67 @@ fn assert_about(measured: Duration, expected_ms: f64) {
 
 #[test]
 fn tcp_fills_the_link_and_its_queue() {
-    needs_root!();
-    let (flows, outcome) = run(&one_link(20.0, 1.0, 2), 3.0);
-    let (goodput, stats) = (flows.iter().map(|f| f.goodput_mbps).sum::<f64>(), outcome.links[0].stats);
-    // 1448 of 1500 bytes are payload: 19.3 Mbit/s; what fills a hole in the sequence counts all at once.
-    assert!((18.7..19.9).contains(&goodput), "{goodput}");
-    assert!(stats.dropped_packets > 0 && stats.dropped_bytes > 0, "{stats:?}");
-    assert!(flows.iter().all(|f| (20..45).contains(&f.rtt.as_millis())), "{flows:?}");
-    assert!(outcome.lateness.valid, "{:?}", outcome.lateness);
-    let counts = outcome.counts;
-    assert!(counts.read >= counts.written && counts.ignored + counts.refused < 10, "{counts:?}");
-    assert!(counts.cpu > Dur::ZERO);
+    real_time(|| {
+        needs_root!();
+        let (flows, outcome) = run(&one_link(20.0, 1.0, 2), 3.0);
+        let (goodput, stats) = (flows.iter().map(|f| f.goodput_mbps).sum::<f64>(), outcome.links[0].stats);
+        // 1448 of 1500 bytes are payload: 19.3 Mbit/s; what fills a hole in the sequence counts all at once.
+        assert!((18.7..19.9).contains(&goodput), "{goodput}");
+        assert!(stats.dropped_packets > 0 && stats.dropped_bytes > 0, "{stats:?}");
+        assert!(flows.iter().all(|f| (20..45).contains(&f.rtt.as_millis())), "{flows:?}");
+        assert!(outcome.lateness.valid, "{:?}", outcome.lateness);
+        let counts = outcome.counts;
+        assert!(counts.read >= counts.written && counts.ignored + counts.refused < 10, "{counts:?}");
+        assert!(counts.cpu > Dur::ZERO);
+    });
 }
 
 #[test]
 fn round_trips_are_those_of_the_scenario() {
-    needs_root!();
-    // The second flow's data crosses both links, the third's acknowledgements the second link: one thread serves all.
-    let (network, running) = start(
-        r#"{"links": [{"name": "a", "service": {"type": "constant", "rate_mbps": 100}, "delay_ms": 5},
+    real_time(|| {
+        needs_root!();
+        // The second flow's data crosses both links, the third's acknowledgements the second link: one thread serves all.
+        let (network, running) = start(
+            r#"{"links": [{"name": "a", "service": {"type": "constant", "rate_mbps": 100}, "delay_ms": 5},
                       {"name": "b", "service": {"type": "constant", "rate_mbps": 100}, "delay_ms": 10},
                       {"name": "idle", "service": {"type": "constant", "rate_mbps": 1}}],
             "flows": [{"scheme": "cubic", "path": ["a"], "base_rtt_ms": 12},
                       {"scheme": "cubic", "path": ["a", "b"]},
                       {"scheme": "cubic", "path": ["a"], "return_path": ["b"]}]}"#,
-    );
-    for (flow, expected_ms) in [(0, 12.0), (1, 30.0), (2, 15.0)] {
-        let ends = [End::Senders, End::Receivers].map(|e| udp(network.namespace(e), e.address(flow), 700));
-        assert_about(round_trip(&ends[0], &ends[1]).unwrap(), expected_ms);
-    }
-    let outcome = running.stop().unwrap();
-    let crossed: Vec<u64> = outcome.links.iter().map(|l| l.stats.delivered_packets).collect();
-    assert_eq!(crossed, [30, 20, 0]);
+        );
+        for (flow, expected_ms) in [(0, 12.0), (1, 30.0), (2, 15.0)] {
+            let ends = [End::Senders, End::Receivers].map(|e| udp(network.namespace(e), e.address(flow), 700));
+            assert_about(round_trip(&ends[0], &ends[1]).unwrap(), expected_ms);
+        }
+        let outcome = running.stop().unwrap();
+        let crossed: Vec<u64> = outcome.links.iter().map(|l| l.stats.delivered_packets).collect();
+        assert_eq!(crossed, [30, 20, 0]);
+    });
 }
 
 #[test]
 fn packets_of_no_flow_are_ignored_and_a_cut_cable_is_survived() {
-    needs_root!();
-    let (network, running) = start(LINK);
-    let socket = |end: End, flow| udp(network.namespace(end), end.address(flow), 700);
-    let (here, there) = (socket(End::Senders, 0), socket(End::Receivers, 0));
-    assert!(round_trip(&here, &socket(End::Receivers, 1)).is_err(), "crosses flows");
-    assert!(round_trip(&socket(End::Senders, 5), &socket(End::Receivers, 5)).is_err(), "no such flow");
-    round_trip(&here, &there).unwrap();
+    real_time(|| {
+        needs_root!();
+        let (network, running) = start(LINK);
+        let socket = |end: End, flow| udp(network.namespace(end), end.address(flow), 700);
+        let (here, there) = (socket(End::Senders, 0), socket(End::Receivers, 0));
+        assert!(round_trip(&here, &socket(End::Receivers, 1)).is_err(), "crosses flows");
+        assert!(round_trip(&socket(End::Senders, 5), &socket(End::Receivers, 5)).is_err(), "no such flow");
+        round_trip(&here, &there).unwrap();
 
-    let set = |end: End, state| {
-        let mut command = network.namespace(end).command("ip").unwrap();
-        assert!(command.args(["link", "set", "link0", state]).status().unwrap().success());
-    };
-    set(End::Receivers, "down");
-    assert!(round_trip(&here, &there).is_err(), "down");
-    set(End::Receivers, "up");
-    network.set_initial_windows(End::Receivers, None, InitialWindows::default()).unwrap();
-    round_trip(&here, &there).unwrap();
-    let counts = running.stop().unwrap().counts;
-    assert!(counts.ignored >= 2 && counts.refused >= 1, "{counts:?}");
+        let set = |end: End, state| {
+            let mut command = network.namespace(end).command("ip").unwrap();
+            assert!(command.args(["link", "set", "link0", state]).status().unwrap().success());
+        };
+        set(End::Receivers, "down");
+        assert!(round_trip(&here, &there).is_err(), "down");
+        set(End::Receivers, "up");
+        network.set_initial_windows(End::Receivers, None, InitialWindows::default()).unwrap();
+        round_trip(&here, &there).unwrap();
+        let counts = running.stop().unwrap().counts;
+        assert!(counts.ignored >= 2 && counts.refused >= 1, "{counts:?}");
+    });
 }
 
 #[test]
@@ -156,44 +163,48 @@ fn what_the_kernel_drops_before_the_links_is_counted() {
 
 #[test]
 fn two_chains_join_any_two_devices() {
-    needs_root!();
-    let ends = [(1, 2), (2, 1)].map(|(own, other)| {
-        let namespace = Namespace::new().unwrap();
-        let address = |n| Ipv4Addr::new(10, 9, 8, n);
-        let tun = namespace.run(|| Tun::create("shell0")).unwrap().unwrap();
-        namespace.run(|| tun.add_address(address(own), Some(address(other)))).unwrap().unwrap();
-        let taken = namespace.run(|| Tun::create("shell0").map(|_| ())).unwrap().unwrap_err();
-        assert!(matches!(taken, LinkError::NameTaken(_)), "{taken}");
-        let socket = udp(&namespace, address(own), 700);
-        (tun, socket)
+    real_time(|| {
+        needs_root!();
+        let ends = [(1, 2), (2, 1)].map(|(own, other)| {
+            let namespace = Namespace::new().unwrap();
+            let address = |n| Ipv4Addr::new(10, 9, 8, n);
+            let tun = namespace.run(|| Tun::create("shell0")).unwrap().unwrap();
+            namespace.run(|| tun.add_address(address(own), Some(address(other)))).unwrap().unwrap();
+            let taken = namespace.run(|| Tun::create("shell0").map(|_| ())).unwrap().unwrap_err();
+            assert!(matches!(taken, LinkError::NameTaken(_)), "{taken}");
+            let socket = udp(&namespace, address(own), 700);
+            (tun, socket)
+        });
+        let chain = |ms| Chain { delay: Dur::from_millis(ms), ..Chain::default() };
+        let running = Emulator::default().over(chain(3), chain(4), &ends[0].0, &ends[1].0).unwrap();
+        assert_about(round_trip(&ends[0].1, &ends[1].1).unwrap(), 7.0);
+        assert!(running.stop().unwrap().lateness.count >= 20);
     });
-    let chain = |ms| Chain { delay: Dur::from_millis(ms), ..Chain::default() };
-    let running = Emulator::default().over(chain(3), chain(4), &ends[0].0, &ends[1].0).unwrap();
-    assert_about(round_trip(&ends[0].1, &ends[1].1).unwrap(), 7.0);
-    assert!(running.stop().unwrap().lateness.count >= 20);
 }
 
 #[test]
 fn what_waits_takes_no_more_memory_than_it_may() {
-    needs_root!();
-    let ends = [(1, 2), (2, 1)].map(|(own, other)| {
-        let namespace = Namespace::new().unwrap();
-        let address = |n| Ipv4Addr::new(10, 9, 7, n);
-        let tun = namespace.run(|| Tun::create("shell1")).unwrap().unwrap();
-        namespace.run(|| tun.add_address(address(own), Some(address(other)))).unwrap().unwrap();
-        (tun, udp(&namespace, address(own), 700))
+    real_time(|| {
+        needs_root!();
+        let ends = [(1, 2), (2, 1)].map(|(own, other)| {
+            let namespace = Namespace::new().unwrap();
+            let address = |n| Ipv4Addr::new(10, 9, 7, n);
+            let tun = namespace.run(|| Tun::create("shell1")).unwrap().unwrap();
+            namespace.run(|| tun.add_address(address(own), Some(address(other)))).unwrap().unwrap();
+            (tun, udp(&namespace, address(own), 700))
+        });
+        let long = || Chain { delay: Dur::from_millis(60_000), ..Chain::default() };
+        let emulator = Emulator { memory_bytes: 200_000 };
+        let running = emulator.over(long(), long(), &ends[0].0, &ends[1].0).unwrap();
+        let to = ends[1].1.local_addr().unwrap();
+        for _ in 0..1000 {
+            ends[0].1.send_to(&[0; 1000], to).unwrap();
+            thread::sleep(Duration::from_micros(100));
+        }
+        let counts = running.stop().unwrap().counts;
+        let waited = counts.read - counts.overflowed;
+        assert!(counts.overflowed > 0 && (50..=200).contains(&waited), "{counts:?}");
     });
-    let long = || Chain { delay: Dur::from_millis(60_000), ..Chain::default() };
-    let emulator = Emulator { memory_bytes: 200_000 };
-    let running = emulator.over(long(), long(), &ends[0].0, &ends[1].0).unwrap();
-    let to = ends[1].1.local_addr().unwrap();
-    for _ in 0..1000 {
-        ends[0].1.send_to(&[0; 1000], to).unwrap();
-        thread::sleep(Duration::from_micros(100));
-    }
-    let counts = running.stop().unwrap().counts;
-    let waited = counts.read - counts.overflowed;
-    assert!(counts.overflowed > 0 && (50..=200).contains(&waited), "{counts:?}");
 }
 
 #[test]

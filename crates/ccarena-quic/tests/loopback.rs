@@ -6,6 +6,9 @@
     reason = "a test that fails panics; clippy.toml exempts test functions, not helpers"
 )]
 
+#[path = "../../ccarena-link/tests/common/real_time.rs"]
+mod real_time;
+
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -20,6 +23,7 @@ use ccarena_quic::offer::Offer;
 use ccarena_quic::request::{Change, Request};
 use ccarena_quic::serve;
 use ccarena_quic::transport::Settings;
+use real_time::real_time;
 use serde_json::Value;
 
 /// Lines that are written arrive as documents.
@@ -148,19 +152,21 @@ fn a_server_with_another_key_is_refused() {
 
 #[test]
 fn what_a_connection_wants_changes_while_it_runs() {
-    let server = Server::start();
-    let hercules =
-        |min, max| Request { scheme: Some("hercules".into()), requirement: Some([min, max]), ..Request::default() };
-    let change = Change { requirement: Some([20.0, 30.0]), ..Change::default() };
-    let (complete, ended) = server.get(vec![hercules(2.0, 3.0), hercules(2.0, 3.0)], |options| {
-        options.changes = vec![(Time::from_secs_f64(0.7), Some(1), change)];
-        options.duration = Some(Dur::from_millis(2200));
+    real_time(|| {
+        let server = Server::start();
+        let hercules =
+            |min, max| Request { scheme: Some("hercules".into()), requirement: Some([min, max]), ..Request::default() };
+        let change = Change { requirement: Some([20.0, 30.0]), ..Change::default() };
+        let (complete, ended) = server.get(vec![hercules(2.0, 3.0), hercules(2.0, 3.0)], |options| {
+            options.changes = vec![(Time::from_secs_f64(0.7), Some(1), change)];
+            options.duration = Some(Dur::from_millis(2200));
+        });
+        assert!(complete, "{ended:?}");
+        let received = |at: usize| ended[at]["received_bytes"].as_u64().unwrap();
+        assert!(received(1) > 2 * received(0), "{ended:?}");
+        let lines: Vec<Value> = server.told.try_iter().collect();
+        assert!(lines.iter().any(|l| l["scheme"] == "hercules" && l["pacing_mbps"].is_number()), "{lines:?}");
     });
-    assert!(complete, "{ended:?}");
-    let received = |at: usize| ended[at]["received_bytes"].as_u64().unwrap();
-    assert!(received(1) > 2 * received(0), "{ended:?}");
-    let lines: Vec<Value> = server.told.try_iter().collect();
-    assert!(lines.iter().any(|l| l["scheme"] == "hercules" && l["pacing_mbps"].is_number()), "{lines:?}");
 }
 
 /// A datagram that a client of ours begins with.

@@ -3,6 +3,8 @@
 #![allow(dead_code, unused_macros, reason = "each user of this module needs a part of it")]
 #![allow(clippy::expect_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
+pub mod real_time;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
