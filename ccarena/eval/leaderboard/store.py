@@ -217,18 +217,49 @@ class Store:
         most: int | None = None,
     ) -> list[dict[str, Any]]:
         """Means over repetitions: of cells alone, best score first, or of meetings; of some places, of one entrant."""
+        return self._rows(self._means(None, place, entrant, alone, backend, most))
+
+    def columns_of_means(
+        self,
+        names: Sequence[str],
+        *,
+        place: Sequence[int] | None = None,
+        entrant: int | None = None,
+        backend: str | None = None,
+        most: int | None = None,
+    ) -> dict[str, Sequence[Any]]:
+        """Some columns of `means` of cells alone, by name: of many rows several times as fast."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._means(names, place, entrant, True, backend, most)).all()
+        return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+
+    def _means(
+        self,
+        names: Sequence[str] | None,
+        place: Sequence[int] | None,
+        entrant: int | None,
+        alone: bool,
+        backend: str | None,
+        most: int | None,
+    ) -> Any:
         table = self._tables["means"]
-        query = self._sa.select(table).where(table.c.opponent == 0 if alone else table.c.opponent != 0)
+        query = self._sa.select(*(table.c if names is None else [table.c[name] for name in names]))
+        query = query.where(table.c.opponent == 0 if alone else table.c.opponent != 0)
         query = query.where(table.c.place.in_(place)) if place is not None else query
         query = query.where(table.c.entrant == entrant) if entrant is not None else query
         query = query.where(table.c.backend == backend) if backend is not None else query
-        query = query.order_by(table.c.score.desc()).limit(most) if most is not None else query
-        return self._rows(query)
+        return query.order_by(table.c.score.desc()).limit(most) if most is not None else query
 
-    def runs_at(self, place: int, backend: str, entrant: int | None = None) -> list[dict[str, Any]]:
-        """The runs alone on a place, of one entrant or of all, by entrant and seed, invalid ones included."""
+    def runs_at(
+        self, place: int, backend: str, entrant: int | None = None, names: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """The runs alone on a place, of one entrant or of all, by entrant and seed, invalid ones included.
+
+        `names` are the columns that are wanted; all if None.
+        """
         runs = self._tables["runs"]
-        query = self._sa.select(runs).where(runs.c.place == place, runs.c.opponent.is_(None), runs.c.backend == backend)
+        query = self._sa.select(*(runs.c if names is None else [runs.c[name] for name in names]))
+        query = query.where(runs.c.place == place, runs.c.opponent.is_(None), runs.c.backend == backend)
         query = query.where(runs.c.entrant == entrant) if entrant is not None else query
         return self._rows(query.order_by(runs.c.entrant, runs.c.seed))
 
@@ -319,7 +350,9 @@ class Store:
 
     def _rows(self, query: Any) -> list[dict[str, Any]]:
         with self._engine.connect() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+            result = connection.execute(query)
+            names = tuple(result.keys())
+            return [dict(zip(names, row, strict=True)) for row in result]
 
     def _check(self) -> None:
         """Raises ConfigError if the schema is not the newest."""
