@@ -53,12 +53,12 @@ class Words:
     first: str = ""
     """The word that is chosen at first; all rows if empty."""
 
-    def plain(self) -> dict[str, Any]:
-        """Each different word once, and packed which one stands in each row."""
+    def plain(self, order: NDArray[np.intp]) -> dict[str, Any]:
+        """Each different word once, and packed which one stands in each row; rows in `order`."""
         values = list(dict.fromkeys(self.cells))
         place = {word: at for at, word in enumerate(values)}
         at = np.fromiter((place[word] for word in self.cells), np.int64, len(self.cells))
-        out: dict[str, Any] = {"title": self.title, "values": values, **packed(at)}
+        out: dict[str, Any] = {"title": self.title, "values": values, **packed(at[order])}
         if self.links:
             out["links"] = [self.links.get(word, "") for word in values]
         return out | ({"choose": self.first} if self.choose else {})
@@ -74,8 +74,14 @@ class Numbers:
     help: str = ""
     """What the figure is."""
 
-    def plain(self) -> dict[str, Any]:
-        """Numbers to as many digits as are shown, packed: 1 is `low`, 2 one `step` more; 0 is unknown.
+    def plain(self, order: NDArray[np.intp]) -> dict[str, Any]:
+        """Numbers to as many digits as are shown, packed; rows in `order`."""
+        low, scale, steps = self.steps()
+        about = {"title": self.title, "low": low, "scale": scale, "digits": self.digits, "help": self.help}
+        return about | packed(steps[order])
+
+    def steps(self) -> tuple[int, float, NDArray[np.int64]]:
+        """(low, scale, steps) so that a number is (low + step - 1) / scale; step 0 is unknown.
 
         A column that spans more than `LARGEST` steps has steps of more than its last digit.
         """
@@ -86,8 +92,7 @@ class Numbers:
         scale = 10.0 ** (self.digits - coarser)
         low = round(float(low) * scale)
         steps = np.where(known, np.round(np.where(known, numbers, 0.0) * scale) - low + 1, 0).astype(np.int64)
-        about = {"title": self.title, "low": low, "scale": scale, "digits": self.digits, "help": self.help}
-        return about | packed(steps)
+        return low, scale, steps
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,9 @@ class Links:
     first: Sequence[int]
     second: Sequence[int]
 
-    def plain(self) -> dict[str, Any]:
-        """As the script takes it."""
-        both = (packed(np.array(numbers, np.int64)) for numbers in (self.first, self.second))
+    def plain(self, order: NDArray[np.intp]) -> dict[str, Any]:
+        """As the script takes it; rows in `order`."""
+        both = (packed(np.array(numbers, np.int64)[order]) for numbers in (self.first, self.second))
         return {"page": self.page, "numbers": list(both)}
 
 
@@ -110,14 +115,25 @@ class Rows:
 
     columns: Sequence[Words | Numbers]
     sort: str = ""
-    """The title of the column by which rows are at first, or "-TITLE", with the largest first."""
+    """The title of the column of numbers by which rows are at first, or "-TITLE", with the largest first."""
     open: Links | None = None
 
     def plain(self) -> dict[str, Any]:
         """As the script takes it."""
-        count = len(self.columns[0].cells) if self.columns else 0
-        out = {"rows": count, "columns": [column.plain() for column in self.columns], "sort": self.sort}
-        return out | ({"open": self.open.plain()} if self.open else {})
+        order = self._order()
+        columns = [column.plain(order) for column in self.columns]
+        out: dict[str, Any] = {"rows": len(order), "columns": columns, "sort": self.sort}
+        return out | ({"open": self.open.plain(order)} if self.open else {})
+
+    def _order(self) -> NDArray[np.intp]:
+        """The rows as they stand at first, so that no browser has to sort them; what is unknown is last."""
+        title = self.sort.removeprefix("-")
+        by = next((column for column in self.columns if column.title == title and isinstance(column, Numbers)), None)
+        if by is None:
+            return np.arange(len(self.columns[0].cells) if self.columns else 0)
+        _, _, steps = by.steps()
+        keys = -steps if self.sort.startswith("-") else np.where(steps == 0, np.iinfo(np.int64).max, steps)
+        return np.argsort(keys, kind="stable")
 
 
 def data_script(name: str, rows: Rows) -> str:

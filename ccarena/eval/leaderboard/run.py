@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ccarena import _core, backends
+from ccarena import backends
 from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
+from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.ranking import describe, rank
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Executor, Threads
-from ccarena.policies import artifact
 from ccarena.terminal import Progress
 
 __all__ = ["Board", "Done", "run"]
@@ -100,7 +96,8 @@ def run(
         entrants = line_up(schemes, files, open_store.rules(), threads)
         cells = board.cells(where, entrants)
         lacking = open_store.missing([cell.key for cell in cells], backends.ATTEMPTS)
-        costs = {e.digest: cost for e in entrants if (cost := _cpu_ns(e)) is not None} if lacking else {}
+        known = {row["digest"] for row in open_store.entrants() if row["cpu_ns"] is not None}
+        costs = {e.digest: cost for e in entrants if e.digest not in known and (cost := cpu_ns(e)) is not None}
         open_store.keep(entrants, costs)
         tasks = tasks_of([cell for cell in cells if cell.key in lacking])
         done = invalid = 0
@@ -130,18 +127,3 @@ def _first_of_each_class(where: Sequence[Place]) -> list[Place]:
     for place in where:
         first.setdefault(place.trace.moves, place)
     return [first[moves] for moves in CLASSES if moves in first]
-
-
-def _cpu_ns(entrant: Entrant, decisions: int = 2000, rounds: int = 5) -> float | None:
-    """What a decision of a policy costs in native float32, ns of CPU: the quickest of `rounds` batches."""
-    if entrant.kind != "policy":
-        return None
-    file = Path(entrant.sender.policy)
-    policy = _core.Policy(file)
-    observations = np.zeros((decisions, artifact.load(file).contract.normalisation.offset.size), np.float32)
-    spent = []
-    for _ in range(rounds):
-        begun = time.thread_time_ns()
-        policy.act(observations)
-        spent.append((time.thread_time_ns() - begun) / decisions)
-    return min(spent)

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError
+from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
-from ccarena.eval.leaderboard.figures import DEFINITIONS, SOLO, heading
+from ccarena.eval.leaderboard.figures import DEFINITIONS, SOLO, TERMS, heading
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
 from ccarena.eval.leaderboard.store import Store
 from ccarena.files import write_atomically
@@ -28,14 +29,20 @@ from ccarena.pages import Block, Callout, Cell, Choice, Details, Items, Page, Se
 from ccarena.pages.grid import Grid, Links, Numbers, Rows, Words, data_script
 from ccarena.pages.markdown import blocks_of
 from ccarena.pages.page import assets
+from ccarena.policies.curve import Curve, points_of
+from ccarena.policies.curve import read as read_curve
 
-__all__ = ["Site", "write_site"]
+__all__ = ["CELL", "MOST_CELLS", "RUN", "Site", "write_site"]
 
 MOST_CELLS = 100_000
 """Rows of the table of all cells, best first."""
 SHOWN = ("utilisation", "throughput_mbps", "queueing_delay_mean_ms", "queueing_delay_p95_ms", "signal_delay_p95_ms",
          "self_inflicted_delay_ms", "power", "loss_share")  # fmt: skip
 """Figures beside the score."""
+CELL = ("place", "entrant", "runs", "invalid", "score", *SHOWN, "capacity_mbps")
+"""What a table of cells reads of the store."""
+RUN = ("entrant", "seed", "valid", "version", "machine", *SOLO)
+"""What the page of a cell reads of its runs."""
 _PATHS = re.compile(r"(?:(entrant|trace)/(\d+)\.html|data/place-(\d+)\.js)")
 
 
@@ -230,8 +237,7 @@ class Site:
 
     def _means_rows(self, up: str, **which: Any) -> Rows:
         """Cells alone, the best first; `which` is as for `Store.columns_of_means`."""
-        names = ("place", "entrant", "runs", "invalid", "score", *SHOWN, "capacity_mbps")
-        means = self._store.columns_of_means(names, backend=self._backend, **{"most": MOST_CELLS} | which)
+        means = self._store.columns_of_means(CELL, backend=self._backend, **{"most": MOST_CELLS} | which)
         who = [self._entrants[number] for number in means["entrant"]]
         where = [self._places[number] for number in means["place"]]
         traces = {name: f"{up}trace/{own[0]}.html" for name, own in self._traces.items()}
@@ -271,9 +277,11 @@ class Site:
             sections.append(Section("Against each other entrant", lead, [bars]))
         grid = Grid("mine", f"cells of {label}", self._means_rows("../", entrant=number))
         sections.append(Section("On every link", "The first column opens the cell.", [grid]))
+        if entrant["kind"] == "policy":
+            sections.append(_training(read_curve(entrant["curve"])))
         sections.append(Section("Card", "What is known of it.", blocks_of(entrant["card"]) or [Text("Nothing.")]))
         trained = [f"{each.get('kind')} {each.get('name')}" for each in entrant["trained_on"]]
-        cost = f"{entrant['cpu_ns']:,.0f} ns" if entrant["cpu_ns"] else "not known"
+        cost = "none: computed" if entrant["cpu_ns"] is None else f"{entrant['cpu_ns']:,.0f} ns"
         return Page(
             label,
             str(entrant["kind"]),
@@ -281,7 +289,7 @@ class Site:
             {
                 **{"Track": str(entrant["track"]), "Digest": str(entrant["digest"])},
                 **({"Policy": str(entrant["policy_digest"])} if entrant["policy_digest"] else {}),
-                **({"CPU per decision": cost} if entrant["kind"] == "policy" else {}),
+                "CPU per decision": cost,
                 **({"Trained on": ", ".join(trained)} if trained else {}),
             },
             sections=[*sections, _definitions()],
@@ -366,8 +374,7 @@ class Site:
         place = self._places[number]
         series = self._store.courses_of(number, self._backend)
         runs: dict[int, list[list[Any]]] = {}
-        names = ("entrant", "seed", "valid", "version", "machine", *SOLO)
-        for run in self._store.runs_at(number, self._backend, names=names):
+        for run in self._store.runs_at(number, self._backend, names=RUN):
             figures = [None if run[name] is None else round(run[name], DEFINITIONS[name].digits) for name in SOLO]
             about = [run["seed"], "yes" if run["valid"] else "NO: late", *figures, run["version"], run["machine"]]
             runs.setdefault(run["entrant"], []).append(about)
@@ -398,8 +405,18 @@ def _numbers(name: str, cells: Sequence[float | None]) -> Numbers:
     return Numbers(heading(name), cells, DEFINITIONS[name].digits, DEFINITIONS[name].definition)
 
 
+def _training(curve: Curve) -> Section:
+    if not curve:
+        said = "Its artifact holds no learning curve: versions of before kept that in the run's folder alone."
+        return Section("Training", "", [Text(said)])
+    lead = "What the artifact keeps of its learning curve: the mean reward of a decision"
+    lead += ", and the entropy, which falls as the policy settles." if "entropy" in curve else "."
+    return Section("Training", lead, [learning_curve(points_of(curve), {})])
+
+
 def _definitions() -> Section:
     rows = [[f"{figure.title} ({figure.unit})", figure.definition] for figure in DEFINITIONS.values()]
+    rows += [[term, definition] for term, definition in TERMS.items()]
     return Section(
         "What the figures mean",
         "",

@@ -29,11 +29,13 @@ from ccarena.eval.leaderboard.links import Place
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, MetaData
 
-__all__ = ["DEFAULT", "OWN", "Store", "machine"]
+__all__ = ["DEFAULT", "JSON", "OWN", "Store", "machine"]
 
 DEFAULT = "runs/leaderboard/results.db"
 OWN = "own"
 """The origin of runs of this store's machines; imported ones have the name of what they came from."""
+JSON = ("trained_on", "rules", "curve")
+"""Columns of an entrant that hold JSON."""
 _RANKING = "ranking: "
 """How the notes of a ranking begin; the rest is the group's name."""
 _WRITERS = 0xCCA
@@ -63,6 +65,7 @@ def _schema() -> MetaData:
         "entrants",
         **{"id": whole, "digest": text, "label": text, "kind": text, "track": text, "policy_digest": text},
         **{"beside": text, "trained_on": text, "rules": text, "card": text, "cpu_ns": real},
+        curve=text,
     )
     table(
         "runs",
@@ -196,7 +199,7 @@ class Store:
     def entrants(self) -> list[dict[str, Any]]:
         """Every entrant, with what is JSON as data."""
         rows = self._rows(self._sa.select(self._tables["entrants"]).order_by(self._tables["entrants"].c.id))
-        return [{**row, "trained_on": json.loads(row["trained_on"]), "rules": json.loads(row["rules"])} for row in rows]
+        return [{**row, **{name: json.loads(row[name]) for name in JSON}} for row in rows]
 
     def counts(self) -> dict[str, int]:
         """Numbers of `runs`, of the `invalid` ones among them, and of `cells`."""
@@ -405,6 +408,7 @@ class Store:
             **{"policy_digest": entrant.policy_digest, "beside": entrant.of, "card": entrant.card},
             "trained_on": json.dumps([dict(each) for each in entrant.trained_on]),
             "rules": json.dumps([dict(each) for each in entrant.rules]),
+            "curve": json.dumps(entrant.curve),
         }
         return self._known(connection, "entrants", row)
 

@@ -65,10 +65,15 @@
     columns.forEach((column, at) => {
       if (column.choose === undefined) return;
       const select = make("select", { autocomplete: "off" }, make("option", { value: "" }, "all"));
-      column.values.forEach((word, value) => {
-        const option = make("option", { value }, word);
-        option.selected = word === column.choose;
-        select.append(option);
+      const option = (word, value) => make("option", { value }, word);
+      const first = column.values.indexOf(column.choose);
+      if (first >= 0) select.append(option(column.choose, first));
+      select.value = first >= 0 ? first : "";
+      // The others once all is shown: many options take long.
+      window.ccarena.shown.then(() => {
+        const chosen = select.value;
+        select.replaceChildren(select.options[0], ...column.values.map(option));
+        select.value = chosen;
       });
       select.addEventListener("change", filter);
       choosers.push([at, select]);
@@ -126,12 +131,15 @@
       if (focused) body.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
     }
 
+    // At first the browser has yet to lay out the page, and says so to the observer below.
+    let laidOut = false;
     function refresh() {
       body.style.height = `${shown.length * ROW}px`;
       view.setAttribute("aria-rowcount", shown.length + 1);
       const all = total.toLocaleString("en");
       status.textContent = shown.length === total ? `${all} rows` : `${shown.length.toLocaleString("en")} of ${all} rows`;
       active = 0;
+      if (!laidOut) return;
       view.scrollTop = 0;
       draw(true);
     }
@@ -143,9 +151,9 @@
       // Which words of a column match is found once for each different word.
       const matches = words.map((word) => texts.map((column) => column.lower.map((own) => own.includes(word))));
       const cells = words.length ? texts.map((column) => allOf(column, total)) : [];
-      shown = words.length || wanted.length ? order.filter((row) =>
-        wanted.every(([at, value]) => at[row] === value) &&
-        matches.every((of) => cells.some((at, k) => of[k][at[row]]))) : order;
+      shown = order;
+      for (const [at, value] of wanted) shown = shown.filter((row) => at[row] === value);
+      for (const of of matches) shown = shown.filter((row) => cells.some((at, k) => of[k][at[row]]));
       refresh();
     }
 
@@ -179,17 +187,21 @@
       return Uint32Array.from(packed, (each) => each % scale);
     }
 
-    function sort(at, down) {
+    function sort(at) {
       const numbers = !columns[at].values;
       // Numbers begin with the largest, words with the first.
       const turned = sorted.column === at ? !sorted.down : numbers;
-      sorted = { column: at, down: down ?? turned };
-      order = ordered(columns[at], sorted.down);
+      order = ordered(columns[at], turned);
+      mark(at, turned);
+      filter();
+    }
+
+    function mark(at, down) {
+      sorted = { column: at, down };
       headings.forEach((heading, k) => {
         heading.setAttribute("aria-sort", k === at ? (sorted.down ? "descending" : "ascending") : "none");
         heading.querySelector("span").textContent = k === at ? (sorted.down ? " ▼" : " ▲") : "";
       });
-      filter();
     }
 
     view.addEventListener("scroll", () => requestAnimationFrame(() => draw(false)), { passive: true });
@@ -224,12 +236,12 @@
       active = Number(row.dataset.at);
       row.setAttribute("tabindex", "0");
     });
-    new ResizeObserver(() => draw(true)).observe(view);
+    new ResizeObserver(() => { laidOut = true; draw(true); }).observe(view);
 
-    const by = data.sort ?? "";
-    const at = columns.findIndex((column) => column.title === by.replace(/^-/, ""));
-    if (at >= 0) sort(at, by.startsWith("-"));
-    else filter();
+    // Rows come in the order that `sort` names.
+    const at = columns.findIndex((column) => column.title === data.sort.replace(/^-/, ""));
+    if (at >= 0) mark(at, data.sort.startsWith("-"));
+    filter();
   }
 
   for (const box of document.querySelectorAll(".grid-box")) {

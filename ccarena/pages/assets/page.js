@@ -275,22 +275,23 @@
     ready = true;
   })());
 
-  // Tables are shown before charts: two frames after the page is loaded, or soon where it is out of sight.
-  const shown = () => new Promise((done) => {
+  // Text and tables are shown before charts: two frames after the page is loaded, or soon where it is out of sight.
+  const shown = new Promise((done) => {
     const soon = () => {
-      setTimeout(done, 100);
+      setTimeout(done, 200);
       requestAnimationFrame(() => requestAnimationFrame(done));
     };
     if (document.readyState === "complete") soon();
     else addEventListener("load", soon);
   });
+  shown.then(() => performance.mark("shown"));
 
   async function start() {
     if (!document.getElementById("charts")) return;
     charts = JSON.parse(await unpack("charts"));
     document.querySelectorAll("figure").forEach((figure) => legend(figure));
     if (!charts.length) return;
-    await shown();
+    await shown;
     await library();
     drawNew();
   }
@@ -319,8 +320,9 @@
     library().then(drawNew);
   }
 
-  // Done when all charts that are in sight are drawn; `image(n, width)` gives figure n as SVG.
+  // `shown` is done when text and tables are, `drawn` when all charts that are in sight are; `image(n, width)` gives figure n as SVG.
   window.ccarena = {
+    shown,
     drawn: start(),
     addFigure,
     image: (number, width) => image(document.querySelectorAll("figure")[number], width),
