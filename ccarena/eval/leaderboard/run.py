@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ccarena import backends
+from ccarena import _core, backends
 from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
@@ -38,8 +38,8 @@ class Board:
     buffers_packets: Sequence[int] = (100, 1000)
     duration_s: float = 60.0
     seeds: int = 5
-    meeting_seeds: int = 2
-    """Repetitions of every pair, on one place of each class; 0 for none."""
+    meeting_seeds: int | None = None
+    """Repetitions of every pair, on one place of each class; 0 for none, as in real time, else 2 if None."""
     backend: str = SIM
 
     def places(self) -> list[Place]:
@@ -47,18 +47,35 @@ class Board:
         return places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s)
 
     def cells(self, where: Sequence[Place], entrants: Sequence[Entrant]) -> list[Cell]:
-        """Every cell. Pairs meet on the first trace of each class, with the first delay and buffer, in the simulator.
+        """Every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
 
-        Raises ConfigError for an impossible number.
+        In real time nobody takes part whose routers' words have no place in packets, and nobody who is computed. Raises
+        ConfigError for an impossible number.
         """
-        for name, value, least in (("seeds", self.seeds, 1), ("meeting-seeds", self.meeting_seeds, 0)):
+        real_time = self.backend in REAL_TIME
+        meeting_seeds = self.meeting_seeds if self.meeting_seeds is not None else 0 if real_time else 2
+        for name, value, least in (("seeds", self.seeds, 1), ("meeting-seeds", meeting_seeds, 0)):
             if not least <= value <= 10_000:
                 raise ConfigError(f"--{name} {value}: expected {least} to 10000")
         backends.about(self.backend)
-        if self.backend in REAL_TIME:  # one flow at a time: pairs are of the simulator
-            runnable = [entrant for entrant in entrants if not entrant.computed]
-            return cells_of(where, runnable, self.seeds, self.backend)
-        return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), self.meeting_seeds)
+        if real_time:
+            entrants = [entrant for entrant in entrants if not entrant.computed]
+        return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), meeting_seeds)
+
+    def entries(self) -> list[str]:
+        """The schemes that take part. Raises ConfigError for one that the backend cannot have."""
+        if self.backend not in REAL_TIME:
+            return default_schemes() if self.schemes is None else list(self.schemes)
+        lacking = {router["name"] for router in _core.routers() if not router["on_the_wire"]}
+        if self.schemes is None:
+            return [entry for entry in default_schemes() if entry not in lacking]
+        for entry in self.schemes:
+            if (name := entry.partition(":")[0]) in lacking:
+                raise ConfigError(
+                    f"--schemes {entry}: what {name} routers say has no place in the packets of --backend "
+                    f"{self.backend}; leave it out, or run it with --backend {SIM}"
+                )
+        return list(self.schemes)
 
 
 @dataclass(frozen=True)
@@ -91,7 +108,7 @@ def run(
         raise ConfigError(f"--threads {threads}: expected at least 1")
     where = board.places()
     files = policy_files(board.policies)
-    schemes = default_schemes() if board.schemes is None else board.schemes
+    schemes = board.entries()
     with Store(store) as open_store:
         entrants = line_up(schemes, files, open_store.rules(), threads)
         cells = board.cells(where, entrants)

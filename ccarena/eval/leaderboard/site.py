@@ -18,6 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ccarena.backends import TITLES
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
@@ -168,7 +169,7 @@ class Site:
                 "Links": str(len(self._places)),
                 "Runs": f"{counts['runs']:,}",
                 "Invalid": f"{counts['invalid']:,}",
-                "Backend": "simulator" if self._backend == "sim" else "Linux TCP, emulated link",
+                "Backend": TITLES.get(self._backend, self._backend),
             },
             ["ccarena leaderboard run", "ccarena leaderboard page OUT"],
             self._findings(groups, counts["invalid"]),
