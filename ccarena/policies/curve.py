@@ -33,12 +33,13 @@ def of_progress(rows: Sequence[Mapping[str, Any]]) -> Curve:
 
 
 def read(value: Any) -> Curve:
-    """What of a JSON value is a curve: known figures, as long as `decisions`, which is short; empty if it is none."""
+    """What of a JSON value is a curve: `decisions`, not too many, and known figures of that length; empty if none."""
     decisions = value.get("decisions") if isinstance(value, Mapping) else None
     if not isinstance(decisions, list) or not 0 < len(decisions) <= POINTS:
         return {}
     found = {name: value[name] for name in COLUMNS if isinstance(value.get(name), list)}
-    return {name: [_number(x) for x in column] for name, column in found.items() if len(column) == len(decisions)}
+    curve = {name: [_number(x) for x in column] for name, column in found.items() if len(column) == len(decisions)}
+    return curve if len(curve) > 1 and None not in curve["decisions"] else {}
 
 
 def points_of(curve: Curve) -> list[dict[str, float | None]]:
