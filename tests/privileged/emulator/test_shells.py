@@ -58,7 +58,10 @@ def test_what_wants_something_of_its_own_nests(
     assert 20 <= float(done.stdout) < 40
     assert re.search(r"^\[delay 10 ms\] \[loss up=0\] \d+ packets", done.stderr, re.M), done.stderr
     assert re.search(r"^\[link\] \d+ packets", done.stderr, re.M), done.stderr
-    assert [link["name"] for link in json.loads((tmp_path / "inner.json").read_text())["links"]] == ["Uplink", "Downlink"]
+    assert [link["name"] for link in json.loads((tmp_path / "inner.json").read_text())["links"]] == [
+        "Uplink",
+        "Downlink",
+    ]
 
 
 def test_links_on_one_line_have_their_logs_and_their_order(
