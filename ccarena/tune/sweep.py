@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError, MissingDependencyError
-from ccarena.executors.ray import connect
+from ccarena.executors.ray import connect, module
 from ccarena.files import write_atomically
 from ccarena.tune.space import Space
 from ccarena.tune.trial import follow
@@ -57,6 +57,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
     Raises MissingDependencyError without Ray Tune (or Optuna, if it searches), ConfigError for the cluster's address.
     """
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    module("ccarena tune")
     try:
         from ray import tune
     except ImportError as error:
