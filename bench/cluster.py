@@ -20,6 +20,7 @@ from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.envs.spec import spec_of
 from ccarena.errors import CcarenaError
+from ccarena.executors.ray import module
 from ccarena.measurements import Target
 from ccarena.run_folder import PROGRESS, read_progress
 
@@ -45,8 +46,9 @@ def rate(context: Context, seconds: float) -> float:
     try:
         executor = algorithm._start()
         learner = algorithm._learner
-        for _ in range(8 * learner_workers(context.config)):
-            executor.step()
+        answered, workers = 0, learner_workers(context.config)
+        while answered < 8 * workers or executor.figures().get("workers", workers) < workers:
+            answered += executor.step() is not None
         began_s, before = time.perf_counter(), learner.decisions
         while time.perf_counter() - began_s < seconds:
             executor.step()
@@ -64,10 +66,15 @@ def learner_workers(config: TrainConfig) -> int:
 def measure_rates(sheet: Sheet, seconds: float, repeats: int) -> None:
     """Two workers against one, and Ray against threads: medians of interleaved runs, so that a busy moment hits all."""
     found: dict[str, list[float]] = {"one": [], "two": [], "local": []}
-    for _ in range(repeats):
-        found["one"].append(rate(context_of(1, "ray"), seconds))
-        found["two"].append(rate(context_of(2, "ray"), seconds))
-        found["local"].append(rate(context_of(2, "local"), seconds))
+    ray = module()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        for _ in range(repeats):
+            found["one"].append(rate(context_of(1, "ray"), seconds))
+            found["two"].append(rate(context_of(2, "ray"), seconds))
+            found["local"].append(rate(context_of(2, "local"), seconds))
+    finally:
+        ray.shutdown()
     one, two, local = (statistics.median(found[name]) for name in ("one", "two", "local"))
     sheet.add("training/ray-rate", "A3C on Ray, 2 workers", two, "decisions/s")
     sheet.add("training/ray-scaling", "two Ray workers over one", two / one, "×", Target(at_least=1.7))
@@ -81,7 +88,7 @@ def measure_faults(sheet: Sheet) -> None:
         out = Path(folder, "run")
         words = ["--config", "acct", "--executor", "ray", "--out", str(out), "--algorithm.workers", "2"]
         words += ["--env.worlds", "64", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
-        words += ["--eval.link_sets", "[]", "--checkpoint-every-s", "2", "--total-decisions", "400_000"]
+        words += ["--eval.link_sets", "[]", "--checkpoint-every-s", "2", "--total-decisions", "2_000_000"]
         began_s = time.perf_counter()
         process = _train(words)
         first_s = _progressed(out, process, 0) - began_s

@@ -8,6 +8,7 @@ first answer, and give it again and again after a pause.
 from __future__ import annotations
 
 import functools
+import pickle
 import statistics
 import time
 from collections.abc import Callable
@@ -17,12 +18,13 @@ import numpy as np
 import torch
 
 from bench.sheet import Sheet
+from bench.slow import SlowWorker, Still, pause
 from ccarena.agents.a3c import Differentiator, Learner, Rollout, Update, Worker, seeds
 from ccarena.agents.algorithm import Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
 from ccarena.agents.evolution import Genome
 from ccarena.agents.evolution_runs import LocalEvaluator
-from ccarena.agents.ray import RayExecutor, RemoteWorker
+from ccarena.agents.ray import RayExecutor
 from ccarena.agents.ray_envs import RayVectorEnv
 from ccarena.agents.train import environments
 from ccarena.configs import TrainConfig, load_config
@@ -32,11 +34,20 @@ from ccarena.executors.ray import OnRay, module
 
 WORLDS = 32
 """Of a worker of A3C."""
-PAUSE_S = 0.5
-"""How long a slowed worker takes for an answer."""
-DECISIONS = {"PPO": ("aurora", 8192), "TD3": ("hyvar", 2048)}
-"""Algorithms of Stable-Baselines3 with the configuration that uses them, and how long each is measured."""
+PAUSE_S, STEP_S = 0.1, 0.05
+"""How long a slowed worker takes for an answer, and slowed worlds for a step."""
+SB3: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "PPO": ("aurora", 8192, {}),
+    "TD3": ("hyvar", 8192, {"algorithm.learning_starts": 64}),
+}
+"""Algorithms of Stable-Baselines3 with a configuration that uses them, how many decisions are measured, and changes."""
 TABLE = "Where one learner is full"
+WHAT = {
+    "rollout": f"a worker's rollout of {WORLDS} worlds",
+    "gradient": "its gradient",
+    "apply": "applying it",
+    "broadcast": "broadcasting the weights",
+}
 
 
 def measure(sheet: Sheet, seconds: float = 10.0, workers: int = 64) -> None:
@@ -48,8 +59,9 @@ def measure(sheet: Sheet, seconds: float = 10.0, workers: int = 64) -> None:
         measure_a3c(sheet, seconds, workers)
         per_worker_ms = step_cost_ms(workers // 4)
         sheet.add("training/learner-step", "asking one process of worlds for a step", per_worker_ms, "ms", table=TABLE)
-        for name, (config, decisions) in DECISIONS.items():
-            worlds_ms, own_ms = shares_ms(load_config(config, {"threads": 1, "env.link.kinds.trace": 0}), decisions)
+        for name, (config, decisions, more) in SB3.items():
+            changes = {"threads": 1, "env.link.kinds.trace": 0, **more}
+            worlds_ms, own_ms = shares_ms(load_config(config, changes), decisions)
             what = f"{name} (`{config}`)"
             key = f"training/learner-{name.lower()}"
             sheet.add(f"{key}-own", f"{what}: learner, per step of all worlds", own_ms, "ms", table=TABLE)
@@ -76,11 +88,15 @@ def measure_a3c(sheet: Sheet, seconds: float, workers: int) -> None:
         "broadcast": each_ms(lambda: ray.put(learner.weights)),
     }
     worker.close()
+    sheet.add("training/learner-weights", "A3C (`acct`): weights", learner.weights.nbytes / 1e3, "kB", table=TABLE)
     for name, value in costs.items():
-        sheet.add(f"training/learner-{name}", f"A3C: one {name}", value, "ms", table=TABLE)
+        what = f"A3C: {WHAT[name]}"
+        sheet.add(f"training/learner-{name}", what, value, "ms", table=TABLE)
     alone_ms = costs["rollout"] + costs["gradient"]
     for exchange, count in (("gradients", workers), ("rollouts", workers // 4)):
-        asked_for, taken, own_ms, staleness = fed(exchange, count, seconds)
+        asked_for, taken, own_ms, staleness = fed(
+            exchange, update if exchange == "gradients" else rollout, count, seconds
+        )
         key, what = f"training/learner-{exchange}", f"A3C, workers send {exchange}"
         sheet.add(f"{key}-own", f"{what}: learner, per update", own_ms, "ms", table=TABLE)
         told = f"{what}: updates with {count} slowed workers, which offer {asked_for:.0f}/s"
@@ -98,11 +114,11 @@ def a3c_context(workers: int, **more: Any) -> Context:
     return Context(config, spec_of(config), functools.partial(environments(config)))
 
 
-def fed(exchange: str, workers: int, seconds: float) -> tuple[float, float, float, float]:
+def fed(exchange: str, answer: Update | Rollout, workers: int, seconds: float) -> tuple[float, float, float, float]:
     """Updates/s that slowed workers offer and that the learner takes, its own time per update, ms, and staleness."""
     context = a3c_context(workers, **{"ray.exchange": exchange})
     learner = Learner(context, _a3c(context.config))
-    executor = _Fed(learner, context, _a3c(context.config))
+    executor = _Fed(answer, learner, context, _a3c(context.config))
     try:
         answered = 0
         while answered < 2 * workers or executor.figures()["workers"] < workers:
@@ -117,58 +133,34 @@ def fed(exchange: str, workers: int, seconds: float) -> tuple[float, float, floa
         executor.close()
 
 
-class _SlowWorker(RemoteWorker):
-    """Answers what it answered first, after a pause."""
-
-    def gradient(self, weights: Any, entropy_weight: float) -> Update:
-        return self._again(super().gradient, weights, entropy_weight)
-
-    def rollout(self, weights: Any, entropy_weight: float) -> Rollout:
-        return self._again(super().rollout, weights, entropy_weight)
-
-    def _again(self, first: Callable[..., Any], *given: Any) -> Any:
-        known = getattr(self, "_known", None)
-        if known is None:
-            known = self._known = first(*given)
-        time.sleep(PAUSE_S)
-        return known
-
-
 class _Fed(RayExecutor):
-    worker = _SlowWorker
+    """Its workers hand over `answer`."""
+
+    worker = SlowWorker  # type: ignore[assignment]
+
+    def __init__(self, answer: Update | Rollout, learner: Learner, context: Context, config: A3CConfig) -> None:
+        self._answer = pickle.dumps(answer)
+        super().__init__(learner, context, config)
+
+    def _create_actor(self, remote: Any, context: Context, device: str, index: int) -> Any:
+        return remote.remote(self._answer, PAUSE_S)
+
+    def _update(self, call: Any, result: Any) -> Update:
+        return super()._update(call, pickle.loads(result))
 
 
 def step_cost_ms(workers: int) -> float:
     """What one process of worlds adds to a step of all, beside the time that its worlds take."""
     changes = {"executor": "ray", "ray.workers": workers, "env.worlds": 16 * workers, "env.link.kinds.trace": 0}
     config = load_config("aurora", changes)
-    make_envs: MakeEnvs = functools.partial(_Still, load_config("aurora", {"env.link.kinds.trace": 0}))
+    make_envs: Any = functools.partial(Still, load_config("aurora", {"env.link.kinds.trace": 0}), STEP_S)
     worlds = RayVectorEnv(make_envs, config, 16 * workers)
     try:
         worlds.reset(seed=1)
         actions = np.zeros((16 * workers, *worlds.single_action_space.shape), np.float32)  # type: ignore[misc]
-        return (each_ms(lambda: worlds.step(actions)) - 1e3 * PAUSE_S / 10) / workers
+        return (each_ms(lambda: worlds.step(actions)) - 1e3 * STEP_S) / workers
     finally:
         worlds.close()
-
-
-class _Still:
-    """Worlds that stand still: each step gives the first one's answer after a pause."""
-
-    def __init__(self, config: TrainConfig, rows: int, threads: int) -> None:
-        from ccarena.envs import LearnedVectorEnv
-
-        self._envs = LearnedVectorEnv(config, rows, threads=threads)
-        self._known: Any = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._envs, name)
-
-    def step(self, actions: Any) -> Any:
-        if self._known is None:
-            self._known = self._envs.step(actions)
-        time.sleep(PAUSE_S / 10)
-        return self._known
 
 
 def shares_ms(config: TrainConfig, decisions: int) -> tuple[float, float]:
@@ -231,7 +223,7 @@ def measure_evolution(sheet: Sheet, workers: int) -> None:
     evaluator = LocalEvaluator(config, context.spec, threads=1)
     candidate_ms = each_ms(lambda: evaluator.score(candidate, 1), 5)
     own_s, pieces = time.thread_time(), 4 * workers
-    for done in OnRay(copies=False).run(_pause, [0.5] * pieces):
+    for done in OnRay(copies=False).run(pause, [PAUSE_S] * pieces):
         done.result()
     own_ms = 1e3 * (time.thread_time() - own_s) / pieces
     what = "evolution (`pilot`)"
@@ -240,10 +232,6 @@ def measure_evolution(sheet: Sheet, workers: int) -> None:
     full = min(candidate_ms / own_ms, config.algorithm.population or np.inf)
     told = f"{what}: workers at which it is full, at most its population"
     sheet.add("training/learner-evolution-full", told, full, "workers", table=TABLE)
-
-
-def _pause(seconds: float) -> None:
-    time.sleep(seconds)
 
 
 def each_ms(work: Callable[[], Any], times: int = 50) -> float:
