@@ -69,8 +69,8 @@ class Board:
         named = next((e for e in entrants if e.track == ASSISTED and e.kind == "policy"), None)
         if named is not None and self.policies is not None:
             raise ConfigError(
-                f"--policies: {named.label} needs what routers say, and --backend {QUIC} encrypts what they would read; "
-                f"leave it out, or run it with --backend {SIM}"
+                f"--policies: {named.label} needs what routers say, and --backend {QUIC} encrypts what they would "
+                f"read; leave it out, or run it with --backend {SIM}"
             )
         return [entrant for entrant in entrants if entrant.track != ASSISTED]
 
