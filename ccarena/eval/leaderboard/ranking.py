@@ -153,7 +153,7 @@ def _rank_group(
     there = weights @ np.isfinite(table).T.astype(np.float64)
     drawn = weights @ np.nan_to_num(table).T / np.where(there > 0, there, np.nan)
     why = [_why(entrant, group, bool(all_there)) for entrant, all_there in zip(who, whole, strict=True)]
-    ranks = {}
+    ranks: dict[int, int] = {}
     for track in {str(entrant["track"]) for entrant in who}:
         ranked = [k for k, entrant in enumerate(who) if entrant["track"] == track and not why[k]]
         if ranked:
