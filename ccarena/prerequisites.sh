@@ -75,6 +75,8 @@ tests_packages() {
   missing=
   has ip || missing="$missing iproute2"
   has iperf3 || missing="$missing iperf3"
+  has curl || missing="$missing curl"
+  has nginx || missing="$missing nginx-light"
   has nft || has iptables || missing="$missing nftables"
   has_browser || ! is_debian || missing="$missing chromium"
   has xvfb-run || missing="$missing xvfb"

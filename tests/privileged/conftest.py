@@ -8,7 +8,6 @@ import pytest
 from ccarena import programs
 from ccarena.errors import MachineError
 
-
 HERE = Path(__file__).parent
 
 

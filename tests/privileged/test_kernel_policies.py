@@ -110,6 +110,51 @@ def test_iperf3_runs_a_policy() -> None:
     assert policies.stats("hyvar")[0].periods > 0
 
 
+NGINX = """
+daemon off; master_process off; pid nginx.pid; error_log stderr;
+events {}
+http {
+  access_log off; client_body_temp_path body; client_max_body_size 0;
+  server { listen 127.0.0.1:8080; root .; location /up/ { dav_methods PUT; create_full_put_path on; } }
+}
+"""
+SERVED = """
+ip link set lo up
+%s
+nginx -p . -c nginx.conf &
+curl --silent --show-error --fail --retry 50 --retry-connrefused --retry-delay 0 --retry-max-time 10 %s
+kill $!
+wait
+"""
+
+
+CHOSEN_AND_SENT = [
+    # By the namespace's default: nginx sends, and curl reads.
+    ("sysctl -q -w net.ipv4.tcp_congestion_control=acct", "--output got http://127.0.0.1:8080/data"),
+    # By the route: curl sends, and nginx reads.
+    ("ip route replace local 127.0.0.1 dev lo table local congctl acct", "-T data http://127.0.0.1:8080/up/got"),
+]
+
+
+def test_programs_without_an_option_for_it_run_a_policy(tmp_path: Path) -> None:
+    for program in ("ip", "sysctl", "unshare", "curl", "nginx"):
+        if shutil.which(program) is None:
+            pytest.skip(f"SKIPPED, curl and nginx under a policy are not tested: {program} is not installed")
+    policies.load("acct", unrestricted=True)
+    (tmp_path / "nginx.conf").write_text(NGINX)
+    data = bytes(range(256)) * (1 << 15)
+    (tmp_path / "data").write_bytes(data)
+    decisions = 0
+    for chosen, sent in CHOSEN_AND_SENT:
+        script = SERVED % (chosen, sent)
+        subprocess.run(["unshare", "--net", "sh", "-euc", script], cwd=tmp_path, check=True, timeout=30)
+        (got,) = tmp_path.rglob("got")
+        assert got.read_bytes() == data
+        got.unlink()
+        before, decisions = decisions, policies.stats("acct")[0].decisions
+        assert decisions > before + 5
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_the_verifier_takes_each_shipped_policy_and_bits_are_the_same(name: str) -> None:
     policy = artifact.load(find_policy(name))
