@@ -54,6 +54,7 @@ def test_it_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
         assert words[0] == "ccarena", text
         if words[1] == "train":
             words += LESS["resumed" if "--resume" in words else "train"]
+            words += ["--algorithm.workers", "1"] if "ray" in words else []
         assert main(words[1:]) == 0, text
         ran += 1
     assert ran >= 1, "no command of this page was run"

@@ -51,10 +51,10 @@ DEFINITIONS: Mapping[str, Figure] = {name: _OWN.get(name) or FIGURES[name] for n
 """Title, unit, digits and definition of each."""
 TERMS: Mapping[str, str] = {
     "Interval (low, high)": "95 %, a bootstrap over traces, and over seeds within each trace.",
-    "Better": "A is better than B if the ratio of their scores is above 1 by more than chance gives any pair: all "
-    "pairs of a track are compared at once, and the probability of one false finding or more among them is at most 5 % "
-    "in each group of traces (step-down bootstrap over traces: Romano and Wolf, Econometrica 2005). In a group of "
-    "fewer than six traces it is over their seeds, too, and said of these traces alone.",
+    "Better": "A is better than B if its scores are, on average over traces, higher in a paired t-test of their "
+    "logarithms. Holm's procedure allows for the comparison of all pairs of a track: the probability of one false "
+    "finding or more is at most 5 % in each group of traces. In a group of fewer than six traces the test is over "
+    "their seeds, too, and says something of these traces alone.",
     "Rank": "1 plus the number of those on the same track that are better; what cannot be told apart so shares a rank.",
     "Win probability": "The share of runs, of the same link and seed, in which A's score is higher; a tie counts half.",
 }
