@@ -17,6 +17,12 @@ def simulate(scenario_json: str) -> dict[str, Any]:
     Raises ScenarioError, TraceError or PolicyError.
     """
 
+def drive(scenario_json: str, acks: int) -> None:
+    """Drives the controller of a scenario's first flow with made-up acknowledgements, for measuring what they cost.
+
+    Nobody decides for a learned scheme. Raises ScenarioError.
+    """
+
 def validate_scenario(scenario_json: str) -> str:
     """The normalised document, every default filled in (docs/scenario.md). Raises ScenarioError."""
 

@@ -1,5 +1,6 @@
 """Of the whole run: Ctrl-C works in it, and it says loudly, last before pytest's closing line, what it left out."""
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -11,6 +12,8 @@ from ccarena import programs
 def pytest_configure() -> None:
     # Tests send it to themselves and to what they start; a shell starts its background jobs with it ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # pytest-xdist gives its workers the terminal's width; what is tested has none.
+    os.environ.pop("COLUMNS", None)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

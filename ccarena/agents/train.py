@@ -34,9 +34,10 @@ from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDep
 from ccarena.executors.ray_metrics import Gauges
 from ccarena.policies import artifact, export, tensorfile
 from ccarena.policies.artifact import Artifact
+from ccarena.policies.curve import of_progress
 from ccarena.policies.networks import states_of
 from ccarena.remote_folder import remote_of, shown
-from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, resume_command
+from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, PROGRESS, read_progress, resume_command
 from ccarena.terminal import progress_bar
 
 __all__ = ["artifact_of", "check", "environments", "train"]
@@ -296,12 +297,15 @@ def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
     config = context.config
     # Of a run that was finished before and then went on: its links have been opened.
     tests = artifact.load(out / POLICY).tests if (out / POLICY).is_file() else 0
+    curve = of_progress(read_progress(out / PROGRESS))
+    chosen = replace(chosen, curve=curve)
     _write(out, POLICY, chosen.encode())
     if best.policy:
         _write(out, LAST, chosen.encode())
         if config.validation.policy == "best":
             _write(out, POLICY, best.policy)
-            chosen = artifact.load(out / POLICY)
+            chosen = replace(artifact.load(out / POLICY), curve=curve)
+            _write(out, POLICY, chosen.encode())
             print(f"the best policy of all validated is that after {best.decisions:,} decisions")
     print(f"policy: {out / POLICY}")
     if not config.eval.link_sets:

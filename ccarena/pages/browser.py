@@ -100,11 +100,11 @@ class Browser:
         self._folder.cleanup()
 
     def open(self, path: Path) -> None:
-        """Load a page from a file and wait until its charts are drawn."""
+        """Load a page from a file and wait until its tables are shown and its charts are drawn."""
         self.call("Page.navigate", url=path.resolve().as_uri())
         self.evaluate(
             "new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))"
-            ".then(() => window.ccarena?.drawn)"
+            ".then(() => window.ccarena?.shown).then(() => window.ccarena?.drawn)"
         )
 
     def evaluate(self, expression: str) -> Any:

@@ -126,13 +126,16 @@ def _anchor(title: str) -> str:
 
 
 def _scripts(drawn: Drawn, shared: str) -> str:
-    """The charts and the library that draws them, compressed; browsers have unpacked gzip by themselves since 2023."""
+    """The charts and the library that draws them, compressed; browsers have unpacked gzip by themselves since 2023.
+
+    The page's script loads the library once all else is shown: a browser takes longer to read it than all the rest.
+    """
     charts = json.dumps(drawn.charts, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return (
         "<noscript><p>The figures of this page are drawn by a script, and scripts are switched off here.</p></noscript>"
         f'<script type="application/gzip" id="charts">{_packed(charts)}</script>\n'
         + (
-            _script(PLOTLY, shared)
+            f'<script type="text/plain" id="plotly" data-file="{shared}{PLOTLY}"></script>'
             if shared
             else f'<script type="application/gzip" id="plotly">{_packed_library()}</script>'
         )

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
 from ccarena.policies.contract import Contract, FloatArray, Normalisation
+from ccarena.policies.curve import Curve
+from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
 from ccarena.run_folder import SHIPPED, find_policy
 
@@ -52,6 +54,8 @@ class Artifact:
     """The best ways to run its scheme without learning, found on its training links (`ccarena.eval.heldout.rules`)."""
     tests: int = 0
     """How often the tested links were opened for it before it was saved."""
+    curve: Curve = field(default_factory=dict)
+    """Its learning curve, in a few points; empty if it has none."""
 
     @classmethod
     def of(
@@ -127,6 +131,7 @@ class Artifact:
             "evaluation": _json(self.evaluation),
             "rules": _json(self.rules),
             "tests": str(self.tests),
+            "curve": _json(self.curve),
         }
         data = tensorfile.encode(self.tensors, metadata)
         _check(data)
@@ -210,9 +215,10 @@ def _decode(data: bytes) -> Artifact:
         _parse(metadata, "versions", dict),
         _parse(metadata, "trained_on", list),
         _parse(metadata, "evaluation", dict),
-        # Files of before there were any have neither.
+        # Files of before there were any have none of these.
         _parse(metadata, "rules", list) if "rules" in metadata else [],
         _whole(metadata, "tests") if "tests" in metadata else 0,
+        read_curve(_parse(metadata, "curve", dict)) if "curve" in metadata else {},
     )
 
 

@@ -15,12 +15,14 @@ from ccarena.errors import PolicyError
 from ccarena.files import write_atomically
 from ccarena.policies import artifact, tensorfile
 from ccarena.policies.artifact import Artifact
+from ccarena.policies.curve import COLUMNS, Curve, points_of
 from ccarena.run_folder import SHIPPED, find_policy
 
 __all__ = ["LARGEST", "card", "ship"]
 
 LARGEST = 2_000_000
 """Bytes of all shipped policies together."""
+_CURVE_ROWS = 10
 _FIGURES = {
     "throughput_mbps": "throughput, Mbit/s",
     "utilisation": "utilisation",
@@ -50,6 +52,8 @@ def card(policy: Artifact, name: str) -> str:
         "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about)]),
         "## Trained on",
         "\n".join(on) or "Not said.",
+        "## Learning curve",
+        _curve(policy.curve),
         "## Evaluation",
         _means(policy, evaluation),
         "## Limits",
@@ -91,6 +95,18 @@ def _verdict(evaluation: Mapping[str, Any]) -> str:
         if isinstance(verdict, Mapping)
         else str(verdict or "not evaluated")
     )
+
+
+def _curve(curve: Curve) -> str:
+    if not curve:
+        return "The artifact holds none: versions of before kept it in the run's folder alone."
+    points = points_of(curve)
+    some = points[:: max(1, -(-len(points) // _CURVE_ROWS))]
+    some += points[-1:] if some[-1] is not points[-1] else []
+    cells = [[f"{x:,.0f}" if name == "decisions" else _shown(x) for name, x in point.items()] for point in some]
+    rows = [f"| {' | '.join(row)} |" for row in cells]
+    head = f"| {' | '.join(COLUMNS[name] for name in curve)} |"
+    return "\n".join([head, "|" + "---|" * len(curve), *rows])
 
 
 def _means(policy: Artifact, evaluation: Mapping[str, Any]) -> str:

@@ -127,7 +127,7 @@ train(configuration(Path({str(out)!r}), total_decisions=100_000_000, checkpoint_
     process = subprocess.Popen(
         [sys.executable, "-c", script], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (out / checkpoint.PREVIOUS).exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     process.kill()

@@ -23,6 +23,9 @@ ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is n
 
 from ccarena.executors.ray import OnRay  # noqa: E402
 
+# A node that starts beside other work may be given up as dead.
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ccarena.pages import Page, Section, render
 from ccarena.pages.browser import Browser
-from ccarena.pages.grid import Grid, HeatMap, Numbers, Rows, Words, data_script
+from ccarena.pages.grid import Grid, HeatMap, Links, Numbers, Rows, Words, data_script
 from ccarena.pages.markdown import blocks_of
 from ccarena.pages.page import assets
 
@@ -33,7 +33,7 @@ def small() -> Rows:
             Words("kind", ["x", "y", "x"], choose=True, first="x"),
         ],
         "-figure",
-        ["", "#1-1", "#2-2"],
+        Links("p.html", [0, 1, 2], [7, 8, 9]),
     )
 
 
@@ -67,7 +67,7 @@ def test_a_hundred_thousand_rows(browser: Browser, tmp_path: Path) -> None:
         Words("trace", [f"trace {draw.randrange(200)}" for _ in range(count)], choose=True),
         *(Numbers(f"figure {k}", [draw.random() * 100 for _ in range(count)], 3) for k in range(10)),
     ]
-    rows = Rows(columns, "-figure 1", [f"#{k}" for k in range(count)])
+    rows = Rows(columns, "-figure 1", Links("", range(count), [0] * count))
     for name, text in assets().items():
         (tmp_path / name).write_text(text)
     (tmp_path / "data.js").write_text(data_script("g", rows))

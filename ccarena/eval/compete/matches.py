@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import _core
-from ccarena.backends import simulate
+from ccarena.backends import SIM, execute, validity
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval import metrics
 from ccarena.eval.compete.bottlenecks import Bottleneck
@@ -88,6 +88,8 @@ class Plan:
     seeds: int = 3
     """Repetitions."""
     first_seed: int = 1
+    backend: str = SIM
+    """Where everything runs; of the others than the simulator a row says whether its runs were `valid`."""
 
     def check(self) -> None:
         """Raises ConfigError for what cannot be run."""
@@ -134,6 +136,8 @@ class _Measured:
     capacity_mbps: NDArray[np.float64]
     """`[bins]`."""
     utilisation: float
+    validity: Mapping[str, Any]
+    """Of a run in real time, see `ccarena.backends.validity`."""
 
 
 def matches_of(plan: Plan, bottleneck: Bottleneck) -> list[Match]:
@@ -167,7 +171,7 @@ def compete(
     windows = {text: (run.starts_s[-1], run.end_s) for run in runs for text in (*run.alone, run.together)}
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # The simulator releases the interpreter's lock, so that threads are enough to use every core.
-        measured = {text: pool.submit(_measure, text, *window) for text, window in windows.items()}
+        measured = {text: pool.submit(_measure, text, *window, plan.backend) for text, window in windows.items()}
         try:
             for done, run in enumerate(runs, start=1):
                 alone = [measured[text].result() for text in run.alone]
@@ -248,10 +252,10 @@ def _document(
     return json.dumps(document, sort_keys=True)
 
 
-def _measure(text: str, start_s: float, end_s: float) -> _Measured:
-    """Simulate and reduce to figures of the packets that left the bottleneck in (start, end]."""
+def _measure(text: str, start_s: float, end_s: float, backend: str) -> _Measured:
+    """Run and reduce to figures of the packets that left the bottleneck in (start, end]."""
     document = json.loads(text)
-    result = simulate(document)
+    result = execute(document, backend)
     # The capacity of several links in a row is that of the slowest; those of the way back are not among them.
     forward = document["flows"][0].get("path")
     ways = [link for link in result["links"] if forward is None or link["name"] in forward]
@@ -279,7 +283,8 @@ def _measure(text: str, start_s: float, end_s: float) -> _Measured:
             }
         )
     possible_bytes = float(fine.mean()) * (end_s - start_s) / 8e-6
-    return _Measured(flows, rates, capacity, metrics.utilisation(float(log.bytes.sum()), possible_bytes))
+    used = metrics.utilisation(float(log.bytes.sum()), possible_bytes)
+    return _Measured(flows, rates, capacity, used, validity(result))
 
 
 def _rows(
@@ -290,6 +295,12 @@ def _rows(
     rates = np.array([flow["throughput_mbps"] for flow in together.flows])
     total = float(rates.sum())
     jain = metrics.jain_index(rates / weights)
+    found = [measured.validity for measured in (together, *alone) if measured.validity]
+    # A comparison with a run that cannot be believed cannot be, either.
+    late = {
+        "valid": all(each["valid"] for each in found),
+        "lateness_p99_ms": max((each["lateness_p99_ms"] for each in found), default=math.nan),
+    }
     out = []
     for k, (seat, member, flow) in enumerate(zip(run.order, members, together.flows, strict=True)):
         solo = alone[k].flows[k]
@@ -326,6 +337,7 @@ def _rows(
             ),
             "jain_index": jain,
             "utilisation": together.utilisation,
+            **(late if found else {}),
         }
         if member.required_mbps is not None:
             row["satisfaction"] = metrics.satisfaction(flow["throughput_mbps"], member.required_mbps)

@@ -19,7 +19,7 @@ from ccarena.backends import KERNEL, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
-from ccarena.eval.fidelity.recorded import fidelity
+from ccarena.eval.fidelity.recorded import SHARES, fidelity
 from ccarena.files import write_atomically
 from ccarena.pages import images
 from ccarena.plain_data import plain
@@ -37,8 +37,8 @@ NAMES = {key: name for key, _, _, name in FIGURES}
 
 
 UNUSED = (
-    Unused(("repeats", "policy", "duration_s"), lambda args: not args.live, "without --live"),
-    Unused(("duration_s",), lambda args: args.cases, "on scenarios of your own, which have theirs"),
+    Unused(("repeats", "policy", "duration_s", "wide"), lambda args: not args.live, "without --live"),
+    Unused(("duration_s", "wide"), lambda args: args.cases, "on scenarios of your own, which have theirs"),
     Unused(("traces",), lambda args: args.live, "beside --live, whose scenarios name their files"),
     Unused(("backend",), lambda args: args.live, "beside --live, which runs the kernel and the simulator"),
 )
@@ -78,6 +78,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--live", action="store_true", help="run the scenarios on the kernel now, in real time, as root"
     )
     parser.add_argument("--repeats", type=int, default=2, metavar="N", help="--live: runs on the kernel of each (2)")
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="--live: beside the usual set queues with management and marks, several flows that come and go, higher "
+        "rates, transfers, random loss and more schemes",
+    )
     parser.add_argument("--policy", metavar="POLICY_OR_RUN", help="--live: what decides for ACCT (α = 5 always)")
     parser.add_argument(
         "--duration-s", type=float, default=15.0, metavar="S", help="--live: of the usual set's runs (15)"
@@ -118,7 +124,11 @@ def run(args: argparse.Namespace) -> int:
 def _repeat(args: argparse.Namespace) -> str:
     """The command, without what depends on where files are."""
     policy = " --policy POLICY" if args.policy is not None else ""
-    where = f"--live --duration-s {args.duration_s:g}{policy}" if args.live else "CASES.json"
+    where = (
+        f"--live{' --wide' if args.wide else ''} --duration-s {args.duration_s:g}{policy}"
+        if args.live
+        else "CASES.json"
+    )
     return f"ccarena fidelity {where}" + (f" --backend {KERNEL}" if args.backend == KERNEL else "")
 
 
@@ -136,13 +146,13 @@ def _recorded(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _live(args: argparse.Namespace) -> dict[str, Any]:
-    from ccarena.eval.fidelity import live
+    from ccarena.eval.fidelity import live, live_wide
     from ccarena.run_folder import find_policy
     from ccarena.scenario import give_policy, read_scenario
 
     policy = None if args.policy is None else find_policy(args.policy)
     given = [live.Setup(str(path), give_policy(read_scenario(path), policy)) for path in args.cases]
-    setups = given or live.setups(policy, args.duration_s)
+    setups = given or live.setups(policy, args.duration_s) + (live_wide.setups(args.duration_s) if args.wide else [])
     chosen = [setup for setup in setups if all(word in setup.name for word in args.filter.split())][: args.limit]
     if not chosen:
         raise ConfigError(f'no scenario has "{args.filter}" in its name; the first is {setups[0].name}')
@@ -196,6 +206,13 @@ def summary(result: Mapping[str, Any]) -> list[str]:
         f"within: {within} of {len(cases)} cases ({100 * result['within_fraction']:.1f} %); "
         f"{chaotic} of {len(cases)} are chaotic and judged on throughput alone",
     ]
+    strict = Counter(NAMES.get(key, key) for case in cases for key in case["strict_misses"])
+    held = sum(not case["strict_misses"] for case in cases)
+    lines.append(
+        f"strictly (median against median, no spread, no chaos, shares within {SHARES:.0%}): "
+        f"{held} of {len(cases)} cases"
+        + (f"; not met: {', '.join(f'{what} in {count}' for what, count in strict.items())}" if strict else "")
+    )
     missed = Counter(NAMES[key] for case in cases for key in case["misses"])
     if missed:
         counts = ", ".join(f"{what} in {count}" for what, count in missed.items())
@@ -212,6 +229,8 @@ def _row(case: Mapping[str, Any]) -> list[str]:
         f"{case['qdelay_p95_error_ms']:.1f}",
     )
     outcome = "within" if case["within"] else f"misses {', '.join(NAMES[key] for key in case['misses'])}"
+    if case["strict_misses"] and (case["within"] or case["chaotic"]):
+        outcome += f", strictly misses {', '.join(NAMES.get(key, key) for key in case['strict_misses'])}"
     cells = [case["name"], f"{outcome}, chaotic" if case["chaotic"] else outcome]
     for (key, _, form, _), error in zip(FIGURES, errors, strict=True):
         spread = _range(simulated["spread"][key], form)

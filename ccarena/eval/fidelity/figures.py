@@ -46,6 +46,8 @@ def entries(kind: str, result: Mapping[str, Any], source: Source) -> list[Entry]
     )
     target = Target(at_least=len(cases))
     out.append(_entry(kind, "within", what, sum(case["within"] for case in cases), target=target))
+    strict = "of these, those strictly within: median against median, no allowance for spread, none excused as chaotic"
+    out.append(_entry(kind, "strict", strict, sum(not case["strict_misses"] for case in cases), target=target))
     chaotic = "of these, chaotic and judged on throughput alone"
     out.append(_entry(kind, "chaotic", chaotic, sum(case["chaotic"] for case in cases)))
     if policies := [case["policy"] for case in cases if "policy" in case]:

@@ -40,6 +40,8 @@ OFFSET_STEP_MS = 7
 THROUGHPUT_REL = 0.05
 DELAY_REL = 0.15
 DELAY_MS = 5.0
+SHARES = 0.10
+"""By how much of what all flows get together a flow's part may be off, in the strict verdict."""
 
 
 @dataclass(frozen=True)
@@ -211,10 +213,11 @@ def compare(case: Case, runs: Sequence[Run], bounds: Bounds = SIMULATED) -> dict
 def judge(
     schemes: Sequence[str], kernel_runs: Sequence[Mapping[str, Any]], runs: Sequence[Run], bounds: Bounds = SIMULATED
 ) -> dict[str, Any]:
-    """Errors, `within`, `chaotic`, and what was `simulated` (median and spread).
+    """Errors, `within`, `chaotic`, `strict_misses`, and what was `simulated` (median and spread).
 
     An error is the absolute distance from the median of `runs` to the range that the kernel's runs span, relative to
-    the nearer end of that range where it is relative.
+    the nearer end of that range where it is relative. `strict_misses` holds median against median, allows for no
+    spread, excuses nothing as chaotic, and looks at the flows' shares as well.
     """
     kernel, ours = _figures(kernel_runs), _figures(runs)
     median = {key: float(np.median(values)) for key, values in ours.items()}
@@ -242,16 +245,36 @@ def judge(
         "within": not misses,
         "chaotic": chaotic,
         "misses": misses,
+        "strict_misses": _strict_misses(kernel_runs, runs, bounds),
         "bounds": bound,
         "measured": {key: list(_range(values)) for key, values in kernel.items()},
         "simulated": simulated,
     }
 
 
+def _strict_misses(kernel_runs: Sequence[Mapping[str, Any]], runs: Sequence[Run], bounds: Bounds) -> list[str]:
+    """The figures whose median is not within the bounds of the kernel's, `shares` among them."""
+    kernel, ours = (
+        {key: float(np.median(values)) for key, values in _figures(of).items()} for of in (kernel_runs, runs)
+    )
+    allowed = {key: max(bounds.delay_rel * kernel[key], bounds.delay_ms) for key in DELAYS}
+    allowed["throughput_mbps"] = bounds.throughput_rel * kernel["throughput_mbps"]
+    misses = [key for key in kernel if not abs(ours[key] - kernel[key]) <= allowed[key]]
+    if all(len(run.get("goodput_mbps", ())) > 1 for run in kernel_runs):
+        theirs, own = (np.median([_shares(run) for run in of], axis=0) for of in (kernel_runs, runs))
+        misses += [] if np.abs(own - theirs).max() <= SHARES else ["shares"]
+    return misses
+
+
+def _shares(run: Mapping[str, Any]) -> Array:
+    goodput = np.asarray(run["goodput_mbps"], np.float64)
+    return goodput / max(goodput.sum(), 1e-9)
+
+
 def summarise(
     cases: Sequence[Mapping[str, Any]], invalid: Sequence[str] = (), late_runs: int = 0, bounds: Bounds = SIMULATED
 ) -> dict[str, Any]:
-    """`cases`, the median of their throughput errors, and the fraction that is within the bounds.
+    """`cases`, the median of their throughput errors, and the fraction that is within the bounds, also strictly.
 
     `invalid` names the cases that are not among them, because the emulator was late in every attempt; `late_runs`
     counts the runs in which it was, which are in no figure.
@@ -264,6 +287,7 @@ def summarise(
         "bounds": asdict(bounds),
         "throughput_rel_error_median": float(np.median(errors)) if errors else float("nan"),
         "within_fraction": sum(c["within"] for c in cases) / max(1, len(cases)),
+        "strict_fraction": sum(not c["strict_misses"] for c in cases) / max(1, len(cases)),
     }
 
 

@@ -28,6 +28,7 @@ from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard.links import BoardTrace
 from ccarena.policies import artifact
 from ccarena.policies.cards import card
+from ccarena.policies.curve import Curve
 from ccarena.policies.record import record_of, scheme_of
 from ccarena.run_folder import POLICY, find_policy, shipped
 from ccarena.schemes import heuristics
@@ -82,6 +83,8 @@ class Entrant:
     """Every trace, preset and distribution that it was trained or tuned on: `kind`, `name`, `digest`."""
     card: str = ""
     """What is known of it, in Markdown."""
+    curve: Curve = field(default_factory=dict, repr=False)
+    """Of a policy: how its training went; empty if the artifact does not say."""
     rules: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     """Of a policy: the best ways to run its scheme without learning."""
 
@@ -206,6 +209,7 @@ def _policy(
         own,
         trained_on=on,
         card=card(trained, shown),
+        curve=trained.curve,
         rules=rules,
     )
 

@@ -21,7 +21,7 @@ from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up,
 from ccarena.eval.leaderboard.figures import STORED
 from ccarena.eval.leaderboard.links import PRESETS, BoardTrace, Place, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
-from ccarena.eval.leaderboard.store import Store
+from ccarena.eval.leaderboard.store import JSON, Store
 from ccarena.files import write_atomically
 from ccarena.traces import find
 from ccarena.traces.manifest import sets
@@ -114,9 +114,7 @@ def take(store: Store, file: Path, sample: int, seed: int = 0) -> Taken:
         )
     chosen = random.Random(seed).sample(repeatable, min(sample, len(repeatable)))
     again(chosen, str(file))
-    entrants = [
-        {**row, "trained_on": json.dumps(row["trained_on"]), "rules": json.dumps(row["rules"])} for row in who.values()
-    ]
+    entrants = [{**row, **{name: json.dumps(row[name]) for name in JSON if name in row}} for row in who.values()]
     origin = file.name
     new = store.add_rows(named["places"], entrants, [{**row, "origin": origin} for row in rows])
     return Taken(len(rows), new, len(chosen))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ccarena.eval.metrics import FIGURES, Figure
 
-__all__ = ["DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "heading", "score_of"]
+__all__ = ["DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "TERMS", "heading", "score_of"]
 
 SCORE = "score"
 """By which ranks are."""
@@ -38,10 +38,27 @@ _OWN = {
     "harm_delay": Figure(
         "Harm to delay", "share", 2, "(beside - alone) / beside, of base RTT plus mean queueing delay (Ware et al.)."
     ),
-    "cpu_ns": Figure("CPU per decision", "ns", 0, "Of a policy, on the machine of the runs; blank where not known."),
+    "cpu_ns": Figure(
+        "CPU per decision",
+        "ns",
+        0,
+        "Native code, one core of the machine of the runs. Of a scheme: an acknowledgement of a long flow in its "
+        "steady state, less what a controller that does nothing takes. Of a policy: one run of its network in float32, "
+        "once per interval of its clock. Blank of what is computed from each link's capacity.",
+    ),
 }
 DEFINITIONS: Mapping[str, Figure] = {name: _OWN.get(name) or FIGURES[name] for name in (*STORED, "cpu_ns")}
 """Title, unit, digits and definition of each."""
+TERMS: Mapping[str, str] = {
+    "Interval (low, high)": "95 %, a bootstrap over traces, and over seeds within each trace.",
+    "Better": "A is better than B if the ratio of their scores is above 1 by more than chance gives any pair: all "
+    "pairs of a track are compared at once, and the probability of one false finding or more among them is at most 5 % "
+    "in each group of traces (step-down bootstrap over traces: Romano and Wolf, Econometrica 2005). In a group of "
+    "fewer than six traces it is over their seeds, too, and said of these traces alone.",
+    "Rank": "1 plus the number of those on the same track that are better; what cannot be told apart so shares a rank.",
+    "Win probability": "The share of runs, of the same link and seed, in which A's score is higher; a tie counts half.",
+}
+"""What ranks are made of."""
 
 
 def heading(figure: str) -> str:

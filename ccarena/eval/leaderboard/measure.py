@@ -31,7 +31,7 @@ STAGGER_S = 5.0
 """Between the starts of two flows that meet."""
 BIN_S = 0.5
 """Of what is kept over time."""
-MOST_MEETINGS = 24
+MOST_MEETINGS, MOST_IN_REAL_TIME = 24, 4
 """Pairs of a task: each entrant's runs alone are shared within a task, and what is finished is stored task by task."""
 
 
@@ -60,8 +60,9 @@ def tasks_of(cells: Sequence[Cell]) -> list[Task]:
         for cell in mine:  # a pair's two cells are one run
             pairs.setdefault(_pair(cell), []).append(cell)
         each = list(pairs.values())
-        for start in range(0, len(each), MOST_MEETINGS):
-            together = (cell for pair in each[start : start + MOST_MEETINGS] for cell in pair)
+        most = MOST_IN_REAL_TIME if mine[0].backend in backends.REAL_TIME else MOST_MEETINGS
+        for start in range(0, len(each), most):
+            together = (cell for pair in each[start : start + most] for cell in pair)
             out.append(Task(mine[0].place, seed, tuple(together)))
     return out
 
@@ -164,6 +165,7 @@ def _together(task: Task) -> list[Measured]:
         stagger_s=STAGGER_S,
         seeds=1,
         first_seed=task.seed + 1,
+        backend=task.cells[0].backend,
     )
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in compete(plan, threads=1):
@@ -172,7 +174,9 @@ def _together(task: Task) -> list[Measured]:
     for cell in task.cells:
         assert cell.opponent is not None
         mine = rows[cell.entrant.digest, cell.opponent.digest]
-        out.append(Measured(cell, {name: _mean([row[name] for row in mine]) for name in MEETING}))
+        late_ms = max((row["lateness_p99_ms"] for row in mine if "valid" in row), default=None)
+        valid = all(row.get("valid", True) for row in mine)
+        out.append(Measured(cell, {name: _mean([row[name] for row in mine]) for name in MEETING}, valid, late_ms))
     return out
 
 

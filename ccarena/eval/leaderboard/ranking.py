@@ -2,10 +2,12 @@
 
 The score of a run is its normalised power (`figures.DEFINITIONS`); over links and seeds it is the geometric mean. Its
 interval (95 %) is a bootstrap over traces, and over seeds within each trace: all links of a trace are drawn together,
-because they share what the trace does, and all entrants meet the same draws. A is *better* than B if the interval of
-the ratio of their scores is above 1. The rank of a scheme is 1 plus the number of those on its track that are better:
-schemes that nobody is better than share rank 1, and so on. The *win probability* of A over B is the share of runs, of
-the same link and seed, in which A's score is the higher one, ties counting half.
+because they share what the trace does, and all entrants meet the same draws. A is *better* than B if the ratio of their
+scores is above 1 by more than chance gives any pair of their track: all pairs are compared at once, so that the
+probability of a single false "better" among them is 5 % (`better`). What is drawn is traces; of fewer than `FEW_TRACES`
+each trace with each seed, and then it is said of these traces alone. The rank of a scheme is 1 plus the number of those
+on its track that are better: schemes that nobody is better than share rank 1, and so on. The *win probability* of A
+over B is the share of runs, of the same link and seed, in which A's score is the higher one, ties counting half.
 
 An entrant has a rank in a group of links if it ran on all of them with all seeds and was trained on none of them.
 Controls have scores and no ranks.
@@ -25,14 +27,16 @@ from ccarena.eval.leaderboard.figures import SCORE, SOLO
 from ccarena.eval.leaderboard.links import CLASSES
 from ccarena.traces.held_out import derives_from
 
-__all__ = ["OVERALL", "UNSEEN", "Row", "describe", "groups_of", "rank", "seen_by"]
+__all__ = ["OVERALL", "UNSEEN", "Row", "better", "describe", "groups_of", "rank", "seen_by"]
 
 OVERALL, UNSEEN = "all traces", "traces that nobody was trained on"
 RESAMPLES = 1000
+FEW_TRACES = 6
 LEAST_DELAY_MS = 0.1
 """What is less counts as this in a logarithm."""
 LEAST_SCORE = 1e-4
 """A run that gets nothing through counts as this, so that it does not make a geometric mean zero by itself."""
+_NOTHING = 1e-12
 Floats = NDArray[np.float64]
 
 
@@ -149,12 +153,12 @@ def _rank_group(
     there = weights @ np.isfinite(table).T.astype(np.float64)
     drawn = weights @ np.nan_to_num(table).T / np.where(there > 0, there, np.nan)
     why = [_why(entrant, group, bool(all_there)) for entrant, all_there in zip(who, whole, strict=True)]
-    ranks = {}
+    ranks: dict[int, int] = {}
     for track in {str(entrant["track"]) for entrant in who}:
         ranked = [k for k, entrant in enumerate(who) if entrant["track"] == track and not why[k]]
-        for k in ranked:
-            behind = np.quantile(drawn[:, ranked] - drawn[:, [k]], 0.025, axis=0)
-            ranks[k] = 1 + int(np.count_nonzero(behind > 0))
+        if ranked:
+            ahead = better(_units(table[ranked], columns, traces), seed).sum(axis=0)
+            ranks |= {k: 1 + int(count) for k, count in zip(ranked, ahead, strict=True)}
     lows, highs = np.nanquantile(drawn, [0.025, 0.975], axis=0)
     out = [
         Row(
@@ -172,6 +176,55 @@ def _rank_group(
     compared = compared if len(set(traces.values())) > 1 else []
     wins = [[int(who[i]["id"]), int(who[j]["id"]), _wins(table, i, j)] for i in compared for j in compared if i < j]
     return {"places": list(traces), "rows": [row.plain() for row in out], "wins": wins}
+
+
+def better(scores: Floats, seed: int = 0, error: float = 0.05) -> NDArray[np.bool_]:
+    """Whether each is better than each other, `[n, n]`, from log scores `[units, n]` of independent units.
+
+    All pairs are tested together, step by step: the largest mean difference in units of its standard error is held
+    against the quantile of the largest that chance gives any pair that is still open (Romano and Wolf, "Stepwise
+    Multiple Testing as Formalized Data Snooping", Econometrica 73(4), 2005, algorithm 4.2, two-sided, with a bootstrap
+    of units in which each resample has its own standard error, as few units need). So the probability of one false
+    finding or more is at most `error`. What never differs cannot be told apart, nor what was seen once.
+    """
+    units, count = scores.shape
+    if units < 2:
+        return np.zeros((count, count), bool)
+    one, other = np.triu_indices(count, 1)
+    difference = scores[:, one] - scores[:, other]
+    mean = difference.mean(axis=0)
+    weights = np.random.Generator(np.random.PCG64(seed)).multinomial(units, [1 / units] * units, RESAMPLES) / units
+    drawn = weights @ difference
+    spread = weights @ (difference - mean) ** 2 - (drawn - mean) ** 2
+    size = _over(np.abs(mean), difference.var(axis=0))
+    largest = _over(np.abs(drawn - mean), spread)
+    found = np.zeros(len(one), bool)
+    still = np.abs(mean) > _NOTHING
+    while still.any():
+        bound = np.quantile(largest[:, still].max(axis=1), 1.0 - error, method="higher")
+        new = still & (size > bound)
+        if not new.any():
+            break
+        found, still = found | new, still & ~new
+    out = np.zeros((count, count), bool)
+    ahead = mean > 0
+    out[one[found & ahead], other[found & ahead]] = True
+    out[other[found & ~ahead], one[found & ~ahead]] = True
+    return out
+
+
+def _over(size: Floats, variance: Floats) -> Floats:
+    """Sizes in standard deviations: infinite without any, 0 of what is 0."""
+    some = variance > _NOTHING**2
+    return np.where(some, size / np.sqrt(np.where(some, variance, 1.0)), np.where(size > _NOTHING, np.inf, 0.0))
+
+
+def _units(table: Floats, columns: NDArray[Any], traces: Mapping[int, str]) -> Floats:
+    """Means of log scores over what is drawn together, `[units, entrants]`: see the module."""
+    of = [traces[place] for place in columns["place"].tolist()]
+    few = len(set(of)) < FEW_TRACES
+    units = list(zip(of, columns["seed"].tolist() if few else [0] * len(of), strict=True))
+    return np.array([table[:, [u == unit for u in units]].mean(axis=1) for unit in dict.fromkeys(units)])
 
 
 def _weights(columns: Sequence[tuple[str, int]], seed: int) -> Floats:

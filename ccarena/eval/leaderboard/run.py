@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ccarena import _core, backends
 from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
+from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.ranking import describe, rank
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Executor, Threads
-from ccarena.policies import artifact
 from ccarena.terminal import Progress
 
 __all__ = ["Board", "Done", "run"]
@@ -42,8 +38,8 @@ class Board:
     buffers_packets: Sequence[int] = (100, 1000)
     duration_s: float = 60.0
     seeds: int = 5
-    meeting_seeds: int = 2
-    """Repetitions of every pair, on one place of each class; 0 for none."""
+    meeting_seeds: int | None = None
+    """Repetitions of every pair, on one place of each class; 0 for none, as in real time, else 2 if None."""
     backend: str = SIM
 
     def places(self) -> list[Place]:
@@ -51,18 +47,35 @@ class Board:
         return places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s)
 
     def cells(self, where: Sequence[Place], entrants: Sequence[Entrant]) -> list[Cell]:
-        """Every cell. Pairs meet on the first trace of each class, with the first delay and buffer, in the simulator.
+        """Every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
 
-        Raises ConfigError for an impossible number.
+        In real time nobody takes part whose routers' words have no place in packets, and nobody who is computed. Raises
+        ConfigError for an impossible number.
         """
-        for name, value, least in (("seeds", self.seeds, 1), ("meeting-seeds", self.meeting_seeds, 0)):
+        real_time = self.backend in REAL_TIME
+        meeting_seeds = self.meeting_seeds if self.meeting_seeds is not None else 0 if real_time else 2
+        for name, value, least in (("seeds", self.seeds, 1), ("meeting-seeds", meeting_seeds, 0)):
             if not least <= value <= 10_000:
                 raise ConfigError(f"--{name} {value}: expected {least} to 10000")
         backends.about(self.backend)
-        if self.backend in REAL_TIME:  # one flow at a time: pairs are of the simulator
-            runnable = [entrant for entrant in entrants if not entrant.computed]
-            return cells_of(where, runnable, self.seeds, self.backend)
-        return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), self.meeting_seeds)
+        if real_time:
+            entrants = [entrant for entrant in entrants if not entrant.computed]
+        return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), meeting_seeds)
+
+    def entries(self) -> list[str]:
+        """The schemes that take part. Raises ConfigError for one that the backend cannot have."""
+        if self.backend not in REAL_TIME:
+            return default_schemes() if self.schemes is None else list(self.schemes)
+        lacking = {router["name"] for router in _core.routers() if not router["on_the_wire"]}
+        if self.schemes is None:
+            return [entry for entry in default_schemes() if entry not in lacking]
+        for entry in self.schemes:
+            if (name := entry.partition(":")[0]) in lacking:
+                raise ConfigError(
+                    f"--schemes {entry}: what {name} routers say has no place in the packets of --backend "
+                    f"{self.backend}; leave it out, or run it with --backend {SIM}"
+                )
+        return list(self.schemes)
 
 
 @dataclass(frozen=True)
@@ -95,12 +108,13 @@ def run(
         raise ConfigError(f"--threads {threads}: expected at least 1")
     where = board.places()
     files = policy_files(board.policies)
-    schemes = default_schemes() if board.schemes is None else board.schemes
+    schemes = board.entries()
     with Store(store) as open_store:
         entrants = line_up(schemes, files, open_store.rules(), threads)
         cells = board.cells(where, entrants)
         lacking = open_store.missing([cell.key for cell in cells], backends.ATTEMPTS)
-        costs = {e.digest: cost for e in entrants if (cost := _cpu_ns(e)) is not None} if lacking else {}
+        known = {row["digest"] for row in open_store.entrants() if row["cpu_ns"] is not None}
+        costs = {e.digest: cost for e in entrants if e.digest not in known and (cost := cpu_ns(e)) is not None}
         open_store.keep(entrants, costs)
         tasks = tasks_of([cell for cell in cells if cell.key in lacking])
         done = invalid = 0
@@ -130,18 +144,3 @@ def _first_of_each_class(where: Sequence[Place]) -> list[Place]:
     for place in where:
         first.setdefault(place.trace.moves, place)
     return [first[moves] for moves in CLASSES if moves in first]
-
-
-def _cpu_ns(entrant: Entrant, decisions: int = 2000, rounds: int = 5) -> float | None:
-    """What a decision of a policy costs in native float32, ns of CPU: the quickest of `rounds` batches."""
-    if entrant.kind != "policy":
-        return None
-    file = Path(entrant.sender.policy)
-    policy = _core.Policy(file)
-    observations = np.zeros((decisions, artifact.load(file).contract.normalisation.offset.size), np.float32)
-    spent = []
-    for _ in range(rounds):
-        begun = time.thread_time_ns()
-        policy.act(observations)
-        spent.append((time.thread_time_ns() - begun) / decisions)
-    return min(spent)

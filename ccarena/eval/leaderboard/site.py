@@ -18,24 +18,32 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ccarena.backends import TITLES
 from ccarena.errors import ConfigError
+from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
-from ccarena.eval.leaderboard.figures import DEFINITIONS, SOLO, heading
+from ccarena.eval.leaderboard.figures import DEFINITIONS, SOLO, TERMS, heading
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
 from ccarena.eval.leaderboard.store import Store
 from ccarena.files import write_atomically
 from ccarena.pages import Block, Callout, Cell, Choice, Details, Items, Page, Section, Table, Text, render
-from ccarena.pages.grid import Grid, Numbers, Rows, Words, data_script
+from ccarena.pages.grid import Grid, Links, Numbers, Rows, Words, data_script
 from ccarena.pages.markdown import blocks_of
 from ccarena.pages.page import assets
+from ccarena.policies.curve import Curve, points_of
+from ccarena.policies.curve import read as read_curve
 
-__all__ = ["Site", "write_site"]
+__all__ = ["CELL", "MOST_CELLS", "RUN", "Site", "write_site"]
 
 MOST_CELLS = 100_000
 """Rows of the table of all cells, best first."""
 SHOWN = ("utilisation", "throughput_mbps", "queueing_delay_mean_ms", "queueing_delay_p95_ms", "signal_delay_p95_ms",
          "self_inflicted_delay_ms", "power", "loss_share")  # fmt: skip
 """Figures beside the score."""
+CELL = ("place", "entrant", "runs", "invalid", "score", *SHOWN, "capacity_mbps")
+"""What a table of cells reads of the store."""
+RUN = ("entrant", "seed", "valid", "version", "machine", *SOLO)
+"""What the page of a cell reads of its runs."""
 _PATHS = re.compile(r"(?:(entrant|trace)/(\d+)\.html|data/place-(\d+)\.js)")
 
 
@@ -161,7 +169,7 @@ class Site:
                 "Links": str(len(self._places)),
                 "Runs": f"{counts['runs']:,}",
                 "Invalid": f"{counts['invalid']:,}",
-                "Backend": "simulator" if self._backend == "sim" else "Linux TCP, emulated link",
+                "Backend": TITLES.get(self._backend, self._backend),
             },
             ["ccarena leaderboard run", "ccarena leaderboard page OUT"],
             self._findings(groups, counts["invalid"]),
@@ -226,32 +234,32 @@ class Site:
         return Rows(columns, "-Score")
 
     def _cell_rows(self) -> Rows:
-        means = self._store.means(alone=True, backend=self._backend, most=MOST_CELLS)
-        return self._means_rows(means, "", "-Score")
+        return self._means_rows("", most=MOST_CELLS)
 
-    def _means_rows(self, means: Sequence[Mapping[str, Any]], up: str, sort: str) -> Rows:
-        who = [self._entrants[mean["entrant"]] for mean in means]
-        where = [self._places[mean["place"]] for mean in means]
+    def _means_rows(self, up: str, **which: Any) -> Rows:
+        """Cells alone, the best first; `which` is as for `Store.columns_of_means`."""
+        means = self._store.columns_of_means(CELL, backend=self._backend, **{"most": MOST_CELLS} | which)
+        who = [self._entrants[number] for number in means["entrant"]]
+        where = [self._places[number] for number in means["place"]]
         traces = {name: f"{up}trace/{own[0]}.html" for name, own in self._traces.items()}
-        seen = [seen_by(entrant, place) for entrant, place in zip(who, where, strict=True)]
         columns: list[Words | Numbers] = [
             Words("Entrant", [entrant["label"] for entrant in who], choose=True),
             Words("Trace", [place["trace"] for place in where], traces, choose=True),
             Words("Class", [place["moves"] for place in where], choose=True),
             Numbers("Base delay (ms)", [place["delay_ms"] for place in where], 0),
             Numbers("Buffer (packets)", [place["buffer_packets"] for place in where], 0),
-            _numbers("score", [mean["score"] for mean in means]),
-            *(_numbers(name, [mean[name] for mean in means]) for name in SHOWN),
-            _numbers("capacity_mbps", [mean["capacity_mbps"] for mean in means]),
-            Numbers("Runs", [mean["runs"] for mean in means], 0),
-            Numbers("Invalid", [mean["invalid"] for mean in means], 0),
-            Words("Trained on it", ["yes" if each else "no" for each in seen], choose=True),
+            *(_numbers(name, means[name]) for name in ("score", *SHOWN, "capacity_mbps")),
+            Numbers("Runs", means["runs"], 0),
+            Numbers("Invalid", means["invalid"], 0),
+            Words("Trained on it", [self._seen(e, p) for e, p in zip(who, where, strict=True)], choose=True),
         ]
-        return Rows(columns, sort, [f"{up}cell.html#{mean['place']}-{mean['entrant']}" for mean in means])
+        return Rows(columns, "-Score", Links(f"{up}cell.html", means["place"], means["entrant"]))
+
+    def _seen(self, entrant: Mapping[str, Any], place: Mapping[str, Any]) -> str:
+        return "yes" if entrant["trained_on"] and seen_by(entrant, place) else "no"
 
     def _entrant_page(self, entrant: Mapping[str, Any]) -> Page:
         number, label = entrant["id"], str(entrant["label"])
-        means = self._store.means(entrant=number, backend=self._backend)
         groups = {name: self._store.group(name) for name in self._head["names"]}
         ranks = []
         for name, group in groups.items():
@@ -268,11 +276,13 @@ class Site:
         if overall is not None and (bars := drawing.win_bars(number, overall, names)) is not None:
             lead = "On the same link with the same seed: how often its score is the higher one."
             sections.append(Section("Against each other entrant", lead, [bars]))
-        grid = Grid("mine", f"cells of {label}", self._means_rows(means, "../", "-Score"))
+        grid = Grid("mine", f"cells of {label}", self._means_rows("../", entrant=number))
         sections.append(Section("On every link", "The first column opens the cell.", [grid]))
+        if entrant["kind"] == "policy":
+            sections.append(_training(read_curve(entrant["curve"])))
         sections.append(Section("Card", "What is known of it.", blocks_of(entrant["card"]) or [Text("Nothing.")]))
         trained = [f"{each.get('kind')} {each.get('name')}" for each in entrant["trained_on"]]
-        cost = f"{entrant['cpu_ns']:,.0f} ns" if entrant["cpu_ns"] else "not known"
+        cost = "none: computed" if entrant["cpu_ns"] is None else f"{entrant['cpu_ns']:,.0f} ns"
         return Page(
             label,
             str(entrant["kind"]),
@@ -280,7 +290,7 @@ class Site:
             {
                 **{"Track": str(entrant["track"]), "Digest": str(entrant["digest"])},
                 **({"Policy": str(entrant["policy_digest"])} if entrant["policy_digest"] else {}),
-                **({"CPU per decision": cost} if entrant["kind"] == "policy" else {}),
+                "CPU per decision": cost,
                 **({"Trained on": ", ".join(trained)} if trained else {}),
             },
             sections=[*sections, _definitions()],
@@ -305,12 +315,12 @@ class Site:
         clouds: dict[str, Sequence[Block]] = {}
         courses: dict[str, Sequence[Block]] = {}
         for place in places:
-            runs = [run for run in self._store.runs_at(place["id"], self._backend) if run["valid"]]
+            names = ("entrant", "valid", "queueing_delay_mean_ms", "throughput_mbps")
+            runs = [run for run in self._store.runs_at(place["id"], self._backend, names=names) if run["valid"]]
             clouds[place["name"]] = [drawing.cloud(place["name"], runs, self._entrants)]
             series = self._store.courses_of(place["id"], self._backend)
             if series:
                 courses[place["name"]] = [drawing.over_time_of(place["name"], series, self._entrants, best[:3])]
-        means = self._store.means(place=[place["id"] for place in places], alone=True, backend=self._backend)
         sections = [
             Section(
                 "Ranks",
@@ -326,12 +336,13 @@ class Site:
             Section(
                 "Every cell",
                 "The first column opens the cell.",
-                [Grid("trace", f"cells of {name}", self._means_rows(means, "../", "-Score"))],
+                [Grid("trace", f"cells of {name}", self._means_rows("../", place=self._traces[name]))],
             ),
         ]
         first = places[0]
         fitted = {"Stands for": first["origin"]} if first["origin"] != name else {}
-        capacity = [mean["capacity_mbps"] for mean in means if mean["capacity_mbps"] is not None]
+        means = self._store.columns_of_means(["capacity_mbps"], place=self._traces[name], backend=self._backend)
+        capacity = [mbps for mbps in means["capacity_mbps"] if mbps is not None]
         return Page(
             name,
             "trace",
@@ -364,7 +375,7 @@ class Site:
         place = self._places[number]
         series = self._store.courses_of(number, self._backend)
         runs: dict[int, list[list[Any]]] = {}
-        for run in self._store.runs_at(number, self._backend):
+        for run in self._store.runs_at(number, self._backend, names=RUN):
             figures = [None if run[name] is None else round(run[name], DEFINITIONS[name].digits) for name in SOLO]
             about = [run["seed"], "yes" if run["valid"] else "NO: late", *figures, run["version"], run["machine"]]
             runs.setdefault(run["entrant"], []).append(about)
@@ -395,8 +406,18 @@ def _numbers(name: str, cells: Sequence[float | None]) -> Numbers:
     return Numbers(heading(name), cells, DEFINITIONS[name].digits, DEFINITIONS[name].definition)
 
 
+def _training(curve: Curve) -> Section:
+    if not curve:
+        said = "Its artifact holds no learning curve: versions of before kept that in the run's folder alone."
+        return Section("Training", "", [Text(said)])
+    lead = "What the artifact keeps of its learning curve: the mean reward of a decision"
+    lead += ", and the entropy, which falls as the policy settles." if "entropy" in curve else "."
+    return Section("Training", lead, [learning_curve(points_of(curve), {})])
+
+
 def _definitions() -> Section:
     rows = [[f"{figure.title} ({figure.unit})", figure.definition] for figure in DEFINITIONS.values()]
+    rows += [[term, definition] for term, definition in TERMS.items()]
     return Section(
         "What the figures mean",
         "",

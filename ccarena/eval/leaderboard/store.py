@@ -29,11 +29,13 @@ from ccarena.eval.leaderboard.links import Place
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, MetaData
 
-__all__ = ["DEFAULT", "OWN", "Store", "machine"]
+__all__ = ["DEFAULT", "JSON", "OWN", "Store", "machine"]
 
 DEFAULT = "runs/leaderboard/results.db"
 OWN = "own"
 """The origin of runs of this store's machines; imported ones have the name of what they came from."""
+JSON = ("trained_on", "rules", "curve")
+"""Columns of an entrant that hold JSON."""
 _RANKING = "ranking: "
 """How the notes of a ranking begin; the rest is the group's name."""
 _WRITERS = 0xCCA
@@ -63,6 +65,7 @@ def _schema() -> MetaData:
         "entrants",
         **{"id": whole, "digest": text, "label": text, "kind": text, "track": text, "policy_digest": text},
         **{"beside": text, "trained_on": text, "rules": text, "card": text, "cpu_ns": real},
+        curve=text,
     )
     table(
         "runs",
@@ -196,7 +199,7 @@ class Store:
     def entrants(self) -> list[dict[str, Any]]:
         """Every entrant, with what is JSON as data."""
         rows = self._rows(self._sa.select(self._tables["entrants"]).order_by(self._tables["entrants"].c.id))
-        return [{**row, "trained_on": json.loads(row["trained_on"]), "rules": json.loads(row["rules"])} for row in rows]
+        return [{**row, **{name: json.loads(row[name]) for name in JSON}} for row in rows]
 
     def counts(self) -> dict[str, int]:
         """Numbers of `runs`, of the `invalid` ones among them, and of `cells`."""
@@ -217,18 +220,49 @@ class Store:
         most: int | None = None,
     ) -> list[dict[str, Any]]:
         """Means over repetitions: of cells alone, best score first, or of meetings; of some places, of one entrant."""
+        return self._rows(self._means(None, place, entrant, alone, backend, most))
+
+    def columns_of_means(
+        self,
+        names: Sequence[str],
+        *,
+        place: Sequence[int] | None = None,
+        entrant: int | None = None,
+        backend: str | None = None,
+        most: int | None = None,
+    ) -> dict[str, Sequence[Any]]:
+        """Some columns of `means` of cells alone, by name: of many rows several times as fast."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._means(names, place, entrant, True, backend, most)).all()
+        return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+
+    def _means(
+        self,
+        names: Sequence[str] | None,
+        place: Sequence[int] | None,
+        entrant: int | None,
+        alone: bool,
+        backend: str | None,
+        most: int | None,
+    ) -> Any:
         table = self._tables["means"]
-        query = self._sa.select(table).where(table.c.opponent == 0 if alone else table.c.opponent != 0)
+        query = self._sa.select(*(table.c if names is None else [table.c[name] for name in names]))
+        query = query.where(table.c.opponent == 0 if alone else table.c.opponent != 0)
         query = query.where(table.c.place.in_(place)) if place is not None else query
         query = query.where(table.c.entrant == entrant) if entrant is not None else query
         query = query.where(table.c.backend == backend) if backend is not None else query
-        query = query.order_by(table.c.score.desc()).limit(most) if most is not None else query
-        return self._rows(query)
+        return query.order_by(table.c.score.desc()).limit(most) if most is not None else query
 
-    def runs_at(self, place: int, backend: str, entrant: int | None = None) -> list[dict[str, Any]]:
-        """The runs alone on a place, of one entrant or of all, by entrant and seed, invalid ones included."""
+    def runs_at(
+        self, place: int, backend: str, entrant: int | None = None, names: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """The runs alone on a place, of one entrant or of all, by entrant and seed, invalid ones included.
+
+        `names` are the columns that are wanted; all if None.
+        """
         runs = self._tables["runs"]
-        query = self._sa.select(runs).where(runs.c.place == place, runs.c.opponent.is_(None), runs.c.backend == backend)
+        query = self._sa.select(*(runs.c if names is None else [runs.c[name] for name in names]))
+        query = query.where(runs.c.place == place, runs.c.opponent.is_(None), runs.c.backend == backend)
         query = query.where(runs.c.entrant == entrant) if entrant is not None else query
         return self._rows(query.order_by(runs.c.entrant, runs.c.seed))
 
@@ -319,7 +353,9 @@ class Store:
 
     def _rows(self, query: Any) -> list[dict[str, Any]]:
         with self._engine.connect() as connection:
-            return [dict(row) for row in connection.execute(query).mappings()]
+            result = connection.execute(query)
+            names = tuple(result.keys())
+            return [dict(zip(names, row, strict=True)) for row in result]
 
     def _check(self) -> None:
         """Raises ConfigError if the schema is not the newest."""
@@ -372,6 +408,7 @@ class Store:
             **{"policy_digest": entrant.policy_digest, "beside": entrant.of, "card": entrant.card},
             "trained_on": json.dumps([dict(each) for each in entrant.trained_on]),
             "rules": json.dumps([dict(each) for each in entrant.rules]),
+            "curve": json.dumps(entrant.curve),
         }
         return self._known(connection, "entrants", row)
 

@@ -7,7 +7,7 @@ A claim has `claim` (text), `paper` (number, list of numbers, or text), `measure
 | `{within: 10 %}` | it differs from the paper's number by at most this share of it |
 | `{within_absolute: 0.5}` | it differs from the paper's number by at most this much, in its unit |
 | `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | it keeps the bound, a value or a number |
-| `{order: increasing}`, `decreasing`, with `tolerance: 2 %` | it follows the one before, up to the tolerance |
+| `{order: increasing, by: 5 %}`, `decreasing` | it is beyond the one before by at least this share of that |
 | `{equal: 5 %}` | it differs from the mean of all elements by at most this share |
 | `{largest: LABEL}`, `{smallest: LABEL}` | the element of that label (of `along`) is the largest or smallest |
 | `{all: [...]}`, `{any: [...]}`, `{not: ...}` | combinations of these |
@@ -16,6 +16,12 @@ Instead of `measured` and `holds`, `all_of: [{measured, holds, paper}, ...]` req
 `for_each: {AXIS: all}`, or `{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its
 element of a `paper` list.
 A weaker `direction`, in the forms of `holds`, separates claims whose figure differs from those that do not hold at all.
+
+A claim is judged over the seeds that were drawn and over others that chance could have drawn like them (`resamples`):
+it holds if it does in 95 % of those, it does not hold if it does in 5 % at most, and between the two nobody can tell.
+
+`aside: true`, of a claim or of its whole suite, says that the paper measured nothing of the kind: it extends the paper,
+or evaluates a formula of it. Such claims are counted apart.
 """
 
 from __future__ import annotations
@@ -30,15 +36,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.eval.reproduce import resamples
 from ccarena.eval.reproduce.values import Measured, Names, Result, Row, parse_value
 
-__all__ = ["STATES", "Claim", "ClaimModel", "Judged", "judge", "parse_claim"]
+__all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "parse_claim"]
 
-State = Literal["holds", "differs", "does not hold", "not tested"]
+State = Literal["holds", "differs", "does not hold", "cannot tell", "not tested"]
 STATES: dict[str, str] = {
-    "holds": "the measured value is as the paper says, within the stated tolerance",
+    "holds": "the measured value is as the paper says, within the stated tolerance, whichever seeds are drawn",
     "differs": "the direction is the paper's, the figure is not",
     "does not hold": "not even the direction is the paper's",
+    "cannot tell": "it depends on the seeds that are drawn; more of them would decide",
     "not tested": "runs are missing or failed",
 }
 
@@ -70,10 +78,15 @@ class ClaimModel(BaseModel):
     note: str = ""
     headline: bool = False
     """Whether `ccarena reproduce --write-docs` puts it among the project's measured figures."""
+    aside: bool = False
+    """The paper measured nothing of the kind."""
 
 
 Test = Callable[[Result, "Result | None", Sequence[Row], Mapping[str, str]], bool]
 """(measured, paper's numbers, rows, chosen) -> whether it holds."""
+
+ParsedPart = tuple[Measured, Test, "Test | None", "Result | None"]
+"""What is measured, whether it holds, whether at least the direction does, and the paper's numbers."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ class Claim:
     text: str
     paper: str
     chosen: Mapping[str, str]
-    parts: Sequence[tuple[Measured, Test, Test | None, Result | None]]
+    parts: Sequence[ParsedPart]
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,10 @@ class Judged:
     differs_in: str
     note: str
     headline: bool = False
+    aside: bool = False
+    discriminates: bool | None = None
+    """Whether it fails where it should, with CUBIC in the place of the paper's schemes; None if that was not tried, or
+    what is measured has nothing to do with these schemes."""
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
@@ -142,31 +159,64 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
 
 def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     """The claim against the rows. If these are of a `partial` sweep, only what is there is compared."""
-    results, states = [], []
-    for value, test, weaker, paper in claim.parts:
-        result = value(rows, claim.chosen)
-        if partial:
-            result, paper = _present(result, paper)
-        results.append(result)
-        if not result.values or any(math.isnan(x) for x in result.values):
-            states.append("not tested")
-        elif test(result, paper, rows, claim.chosen):
-            states.append("holds")
-        else:
-            states.append("differs" if weaker and weaker(result, paper, rows, claim.chosen) else "does not hold")
-    order: list[State] = ["not tested", "does not hold", "differs", "holds"]
-    state = min(states, key=lambda s: order.index(s))  # type: ignore[arg-type]
+    samples = resamples.resamples(rows)
+    judged = [_judge_part(part, claim.chosen, rows, samples, partial) for part in claim.parts]
+    results = [result for result, _ in judged]
+    order: list[State] = ["not tested", "does not hold", "cannot tell", "differs", "holds"]
+    state = min((state for _, state in judged), key=order.index)
     model = claim.model
     return Judged(
         claim.text,
         claim.paper,
         "; ".join(_shown(result, model) for result in results),
-        state,  # type: ignore[arg-type]
+        state,
         [list(result.values) for result in results],
         _fill(model.differs_in, claim.chosen),
         "" if state == "holds" else _fill(model.note, claim.chosen),
         model.headline,
+        model.aside,
     )
+
+
+def held_against(claim: Claim, judged: Judged, rows: Sequence[Row], wrong: Sequence[Row], partial: bool) -> Judged:
+    """The judgement with what the runs of a `wrong` scheme say of the claim itself.
+
+    Runs in which there was nothing to replace are among both `rows` and `wrong`; a claim about these alone has nothing
+    to do with the paper's schemes.
+    """
+    if judged.state != "holds" or not wrong:
+        return judged
+    known = {row["key"] for row in rows}
+    untouched = [row for row in wrong if row["key"] in known]
+    with_wrong = judge(claim, wrong, partial)
+    if judge(claim, untouched).values == with_wrong.values:
+        return judged
+    return replace(judged, discriminates=with_wrong.state != "holds")
+
+
+def _judge_part(
+    part: ParsedPart, chosen: Mapping[str, str], rows: Sequence[Row], samples: Sequence[Sequence[Row]], partial: bool
+) -> tuple[Result, State]:
+    """What was measured, and what it says in most of the `samples` of the rows."""
+    value, test, weaker, paper = part
+
+    def measured(rows: Sequence[Row]) -> tuple[Result, Result | None]:
+        result = value(rows, chosen)
+        return _present(result, paper) if partial else (result, paper)
+
+    result, _ = measured(rows)
+    if not result.values or any(math.isnan(x) for x in result.values):
+        return result, "not tested"
+    drawn = [(*measured(sample), sample) for sample in samples]
+
+    def agreed(test: Test) -> bool | None:
+        return resamples.agreeing([test(*each, chosen) for each in drawn])
+
+    holds = agreed(test)
+    if holds is not False:
+        return result, "holds" if holds else "cannot tell"
+    direction = agreed(weaker) if weaker else False
+    return result, "cannot tell" if direction is None else "differs" if direction else "does not hold"
 
 
 def _present(result: Result, paper: Result | None) -> tuple[Result, Result | None]:
@@ -185,15 +235,15 @@ def _present(result: Result, paper: Result | None) -> tuple[Result, Result | Non
 def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper: Result | None) -> Test:
     if not isinstance(node, Mapping) or not node:
         raise ConfigError(f"{path}: expected a mapping with one of {', '.join(_TESTS)}")
-    tolerance = node.get("tolerance")
-    forms = [key for key in node if key != "tolerance"]
+    by = node.get("by")
+    forms = [key for key in node if key != "by"]
     unknown = [key for key in forms if key not in _TESTS]
     if unknown or len(forms) != 1:
         hint = did_you_mean(str(unknown[0]), _TESTS) if unknown else ""
         raise ConfigError(f"{path}: expected one of {', '.join(_TESTS)}{hint}; got {', '.join(map(str, node))}")
     form = forms[0]
-    if tolerance is not None and form != "order":
-        raise ConfigError(f"{path}.tolerance: only `order` has one")
+    if (by is not None) != (form == "order"):
+        raise ConfigError(f"{path}.by: `order`, and nothing else, says by how much, such as `by: 5 %`")
     given, at = node[form], f"{path}.{form}"
     if form in ("all", "any"):
         if not isinstance(given, list) or not given:
@@ -219,7 +269,7 @@ def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper
     if form == "order":
         if given not in ("increasing", "decreasing"):
             raise ConfigError(f"{at}: {given!r}: expected increasing or decreasing")
-        return _order(1.0 if given == "increasing" else -1.0, _share(tolerance or 0.0, f"{path}.tolerance"))
+        return _order(1.0 if given == "increasing" else -1.0, _share(by, f"{path}.by"))
     return _near(form, _share(given, at), at)
 
 
@@ -250,10 +300,10 @@ def _near(form: str, tolerance: float, path: str) -> Test:
     return test
 
 
-def _order(sign: float, tolerance: float) -> Test:
+def _order(sign: float, by: float) -> Test:
     def test(result: Result, *_: Any) -> bool:
         values = sign * np.asarray(result.values)
-        return bool(np.all(np.diff(values) >= -tolerance * np.abs(values[:-1])))
+        return bool(np.all(np.diff(values) >= by * np.abs(values[:-1])))
 
     return test
 

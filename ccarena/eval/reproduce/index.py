@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccarena.eval.reproduce import papers
 from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.page import PAGE, SHADES
-from ccarena.eval.reproduce.pages import papers
 from ccarena.eval.reproduce.tables import folder_of, name_of, read_folder
 from ccarena.pages import Block, Callout, Cell, Page, Section, Table, write
 
@@ -56,7 +56,7 @@ def side_by_side(results: Sequence[Result]) -> list[tuple[str, list[str], list[l
 
 def write_index(out: Path, results: Sequence[Result]) -> Path:
     """Write the page to the folder `out`, and return its path."""
-    about = papers()
+    about = papers.about()
     counted = {result.folder: _counts(result.digest) for result in results}
     states = [state for state in STATES if any(counts[state] for counts in counted.values())]
     total = {state: sum(counts[state] for counts in counted.values()) for state in states}

@@ -10,7 +10,7 @@ from typing import Any
 from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.figures import beside_the_paper, figures
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.eval.reproduce.tables import HEAD, name_of, remarks, technical
+from ccarena.eval.reproduce.tables import HEAD, beside_state, name_of, remarks, technical
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
 
@@ -29,7 +29,7 @@ def write_page(
     table = [
         [
             *(Cell(text) for text in (str(number), c["claim"], c["paper"], c["measured"])),
-            Cell(c["state"], SHADES.get(c["state"], "unknown")),
+            Cell(c["state"], SHADES.get(c["state"], "unknown"), note=beside_state(c).strip(" ()")),
         ]
         for number, c in enumerate(claims, start=1)
     ]
@@ -104,5 +104,6 @@ def _command(digest: Mapping[str, Any], loaded: Loaded) -> str:
     words = ["ccarena", "reproduce", name, *(["--backend", loaded.backend] if digest.get("machine") else [])]
     words += ["--quick"] if digest["quick"] else []
     words += ["--seeds", str(digest["seeds"])] if digest["seeds"] else []
+    words += ["--discriminate"] if digest.get("discriminate") else []
     words += ["--traces", *digest["traces"]] if digest.get("traces") else []
     return shlex.join(words) + "".join(f" --policy POLICY_OF_{p['scheme'].upper()}" for p in digest.get("policies", []))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ccarena.backends import BACKENDS
 from ccarena.errors import ConfigError
+from ccarena.eval.reproduce import papers
 from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.tables import backend_of, cell, claims_markdown, folder_of, name_of, read_folder
 from ccarena.files import write_atomically
@@ -70,7 +68,7 @@ def summary(digests: Sequence[Digest], names: Sequence[str], folder: str) -> str
     ]
     if any(digest["quick"] for digest in digests):
         lines += ["**Some of these are quick runs, which are no basis for a conclusion.**", ""]
-    about = papers()
+    about = papers.about()
     for paper in dict.fromkeys(digest["suite"].partition("/")[0] for digest in digests):
         of_paper = [digest for digest in digests if digest["suite"].partition("/")[0] == paper]
         text = about.get(paper, {})
@@ -96,26 +94,20 @@ def entries(digests: Sequence[Digest], source: Source) -> list[Entry]:
     out = []
     for backend, place in PLACES.items():
         here = [digest for digest in digests if backend_of(digest) == backend]
-        about = papers()
+        about = papers.about()
         by_paper = {"all": here} if here else {}
         if here:
-            counts = _counts(here)
+            counts = _counts(here, aside=False)
             what, shown = f"claims of the papers that hold {place}", f"{counts['holds']} of {sum(counts.values())}"
             out.append(Entry(f"papers/{backend}", "papers", what, shown, source))
         for digest in here:
             by_paper.setdefault(digest["suite"].partition("/")[0], []).append(digest)
         for paper, of_paper in by_paper.items():
             what = "all papers" if paper == "all" else about.get(paper, {}).get("title", paper)
-            for state, count in _counts(of_paper).items():
+            for state, count in _counts(of_paper, aside=False).items():
                 name = f"papers/{paper}/{backend}/{state.replace(' ', '-')}"
                 out.append(Entry(name, "papers", f"{what}, {place}", count, source, table="Claims", case=state))
     return out + [entry for digest in digests for entry in _headlines(digest, source)]
-
-
-def papers() -> dict[str, dict[str, str]]:
-    """`title` and `summary` of each paper, by the name of its folder of suites."""
-    file = resources.files("ccarena.eval").joinpath("suites").joinpath("papers.yaml")
-    return dict(yaml.safe_load(file.read_text("utf-8")))
 
 
 def _headlines(digest: Digest, source: Source) -> list[Entry]:
@@ -124,7 +116,7 @@ def _headlines(digest: Digest, source: Source) -> list[Entry]:
     seed = trained.get(paper, next(iter(trained.values()), None))
     place = PLACES[backend_of(digest)]
     case = place if seed is None else f"seed {seed}, {place}"
-    title = papers().get(paper, {}).get("title", paper)
+    title = papers.about().get(paper, {}).get("title", paper)
     return [
         Entry(
             name=f"learned/{digest['suite']}/{number}/{case}",
@@ -143,7 +135,10 @@ def _headlines(digest: Digest, source: Source) -> list[Entry]:
 
 def _totals(digests: Sequence[Digest]) -> list[str]:
     columns = {
-        place: _counts([digest for digest in digests if backend_of(digest) == backend])
+        place + (", not measured in the papers" if aside else ""): _counts(
+            [d for d in digests if backend_of(d) == backend], aside
+        )
+        for aside in (False, True)
         for backend, place in PLACES.items()
     }
     columns = {place: counts for place, counts in columns.items() if any(counts.values())}
@@ -153,7 +148,25 @@ def _totals(digests: Sequence[Digest]) -> list[str]:
         "|---" * (len(columns) + 2) + "|",
         *(f"| {state} | {' | '.join(str(c[state]) for c in columns.values())} | {STATES[state]} |" for state in shown),
         "",
+        *_indiscriminate(digests),
     ]
+
+
+def _indiscriminate(digests: Sequence[Digest]) -> list[str]:
+    """The claims that hold with CUBIC in the place of the paper's schemes, too."""
+    tried = [digest for digest in digests if digest.get("discriminate")]
+    if not tried:
+        return []
+    found = [
+        f"- {name_of(digest)}: {claim['claim']}"
+        for digest in tried
+        for claim in digest["claims"]
+        if claim.get("discriminates") is False
+    ]
+    about = "Each suite of the simulator was also run with CUBIC in the place of the paper's schemes."
+    if not found:
+        return [f"{about} No claim that holds holds then.", ""]
+    return [f"{about} These claims hold then, too, so that they say little of the scheme:", "", *found, ""]
 
 
 def _table(digests: Sequence[Digest], folder: str) -> list[str]:
@@ -168,5 +181,7 @@ def _table(digests: Sequence[Digest], folder: str) -> list[str]:
     return lines
 
 
-def _counts(digests: Sequence[Digest]) -> dict[str, int]:
-    return {state: sum(c["state"] == state for digest in digests for c in digest["claims"]) for state in STATES}
+def _counts(digests: Sequence[Digest], aside: bool | None = None) -> dict[str, int]:
+    """Claims by state: of what the papers measured, of what they did not, or all."""
+    claims = [c for digest in digests for c in digest["claims"] if aside in (None, c.get("aside", False))]
+    return {state: sum(c["state"] == state for c in claims) for state in STATES}

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ccarena import __version__, backends, traces
 from ccarena.backends import KERNEL, QUIC, REAL_TIME, SIM
 from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError, TraceError
-from ccarena.eval.reproduce import computed, kernel, measures, policy, template
+from ccarena.eval.reproduce import computed, kernel, measures, papers, policy, template
 from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window, label
 
@@ -62,17 +62,24 @@ def software(computed: bool = False, backend: str = SIM) -> str:
 
 
 def expand(
-    loaded: Loaded, quick: bool = False, seeds: int | None = None, policies: Policies | None = None
+    loaded: Loaded,
+    quick: bool = False,
+    seeds: int | None = None,
+    policies: Policies | None = None,
+    wrong: bool = False,
 ) -> list[Run]:
     """Every run of the suite, cell by cell, seeds 1 to N. Raises ConfigError led by the suite's file and path.
 
-    Without `policies`, those of its expressions are null: enough to list and to check a suite, not to run it.
+    Without `policies`, those of its expressions are null: enough to list and to check a suite, not to run it. `wrong`
+    puts CUBIC in the place of the paper's schemes; of a suite that computes, nothing is left then.
     """
+    if wrong and loaded.suite.compute is not None:
+        return []
     suite = loaded.suite
     count = seeds or (suite.seeds.quick if quick else suite.seeds.full)
     try:
         return [
-            _run(loaded, cell, seed, quick, policies or {})
+            _run(loaded, cell, seed, quick, policies or {}, wrong)
             for cell in _cells(loaded, quick)
             for seed in range(1, count + 1)
         ]
@@ -103,7 +110,7 @@ def _matches(cell: Mapping[str, str], where: Mapping[str, Any]) -> bool:
     )
 
 
-def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policies: Policies) -> Run:
+def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policies: Policies, wrong: bool) -> Run:
     suite = loaded.suite
     names: dict[str, Any] = {axis: loaded.axes[axis][chosen] for axis, chosen in cell.items()} | template.seeded(seed)
     about = policy.bound(policies, suite.policies)
@@ -122,6 +129,8 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
                 scenario = merge(scenario, override.scenario)
         document, missing = standing_in(template.expand(scenario, names, "scenario"))
         document.setdefault("seed", seed)
+        if wrong:
+            document = _with_cubic(document, papers.schemes(loaded.name))
         end_s = float(document.get("duration_s", 30.0))
         spec = {
             "document": document,
@@ -140,6 +149,17 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
     if "document" in spec:
         spec["document"] = policy.placed(spec["document"], policies)
     return Run(key, loaded.name, dict(cell), seed, spec, work)
+
+
+def _with_cubic(document: dict[str, Any], schemes: Collection[str]) -> dict[str, Any]:
+    """The scenario with CUBIC in the place of `schemes`. What only they understand goes with them."""
+    flows = [
+        {key: value for key, value in flow.items() if key not in ("policy", "environment")} | {"scheme": "cubic"}
+        if flow.get("scheme") in schemes
+        else flow
+        for flow in document.get("flows") or []
+    ]
+    return {**document, "flows": flows}
 
 
 def _key(spec: Mapping[str, Any]) -> str:

@@ -102,6 +102,8 @@ class Suite(_Model):
     """What is other over QUIC, likewise."""
     policies: list[Literal["hyvar", "orca", "aurora"]] = []
     """Schemes whose trained policies its scenario needs, in `policies`; ACCT's is `policy`, without a declaration."""
+    aside: bool = False
+    """The paper measured nothing of the kind: all of its claims are counted apart."""
     bridge: bool = False
     """On kernel TCP: even the kernel's own schemes are this package's, driven from user space."""
 
@@ -242,7 +244,7 @@ def _checked(suite: Suite, name: str, source: str, backend: str) -> Loaded:
     )
     claims = []
     for i, claim in enumerate(suite.claims):
-        claims += parse_claim(claim, names, f"claims[{i}]")
+        claims += parse_claim(claim.model_copy(update={"aside": suite.aside or claim.aside}), names, f"claims[{i}]")
     return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)), backend)
 
 

@@ -19,6 +19,7 @@ from ccarena.plain_data import plain
 
 __all__ = [
     "backend_of",
+    "beside_state",
     "cell",
     "claims_markdown",
     "folder_of",
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 CLAIMS = "claims.json"
+UNSAID = {"headline": False, "aside": False, "discriminates": None}
+"""Values that are left out of claims.json."""
 HEAD = ("claim", "paper", "measured", "holds?")
 
 
@@ -59,15 +62,17 @@ def write_suite(
         "summary": suite.summary,
         "conditions": suite.conditions,
         **about,
-        "claims": [
-            {key: value for key, value in asdict(claim).items() if key != "headline" or value} for claim in judged
-        ],
+        "claims": [_entry(claim) for claim in judged],
     }
     digest = plain(digest)
     write_atomically(folder / CLAIMS, json.dumps(digest, indent=1, ensure_ascii=False) + "\n")
     write_atomically(folder / "claims.md", claims_markdown(digest))
     write_atomically(folder / "rows.csv", _csv(rows))
     return digest
+
+
+def _entry(claim: Judged) -> dict[str, Any]:
+    return {key: value for key, value in asdict(claim).items() if key not in UNSAID or value is not UNSAID[key]}
 
 
 def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
@@ -85,11 +90,20 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
         lines += [text, ""]
     lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
     for claim in digest["claims"]:
-        cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**"]
+        cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**{beside_state(claim)}"]
         lines.append(f"| {' | '.join(map(cell, cells))} |")
     notes = _noted(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
     return "\n".join([*lines, *([""] if notes or failed else []), *notes, *failed]) + "\n"
+
+
+def beside_state(claim: Mapping[str, Any]) -> str:
+    """What is to be known beside a claim's state, in words that follow it."""
+    words = [
+        *(["not measured in the paper"] if claim.get("aside") else []),
+        *(["does not discriminate: so it does with CUBIC"] if claim.get("discriminates") is False else []),
+    ]
+    return f" ({'; '.join(words)})" if words else ""
 
 
 def technical(digest: Mapping[str, Any]) -> list[str]:
@@ -151,7 +165,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path], policies: str 
         + (f"  with {policies}" if policies else "")
         + ("  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else "")
     )
-    rows = [[c["claim"], c["paper"], c["measured"], c["state"]] for c in digest["claims"]]
+    rows = [[c["claim"], c["paper"], c["measured"], c["state"] + beside_state(c)] for c in digest["claims"]]
     print_table(title, HEAD, rows, left=4)
     console = Console(highlight=False, soft_wrap=True)
     for note in _noted(digest["claims"]):

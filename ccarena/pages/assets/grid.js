@@ -10,25 +10,35 @@
     return element;
   };
 
-  // Several times as fast as Float64Array.from.
-  const floats = (values, of) => {
-    const out = new Float64Array(values.length);
-    for (let at = 0; at < out.length; at += 1) out[at] = of(values[at]);
-    return out;
+  // Cells are numbers of `width` digits to the base 64 each, one after the other (ccarena/pages/grid.py).
+  const VALUE = new Uint8Array(128);
+  [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"].forEach((digit, value) => {
+    VALUE[digit.charCodeAt(0)] = value;
+  });
+  const cellOf = ({ cells, width }, row) => {
+    let value = 0;
+    for (let at = row * width; at < (row + 1) * width; at += 1) value = value * 64 + VALUE[cells.charCodeAt(at)];
+    return value;
+  };
+  // All of a column, read when it is first asked for.
+  const allOf = (column, total) => {
+    if (!column.all) {
+      column.all = new Float64Array(total);
+      column.largest = 0;
+      for (let row = 0; row < total; row += 1) {
+        const value = cellOf(column, row);
+        column.all[row] = value;
+        if (value > column.largest) column.largest = value;
+      }
+    }
+    return column.all;
   };
 
   function grid(box, data) {
     const columns = data.columns;
-    const total = columns.length ? (columns[0].at ?? columns[0].numbers).length : 0;
+    const total = data.rows;
     for (const column of columns) {
-      if (column.numbers) column.sortable = floats(column.numbers, (x) => (x === null ? NaN : x));
-      else {
-        const order = column.values.map((_, at) => at).sort((a, b) => column.values[a].localeCompare(column.values[b]));
-        const place = new Float64Array(order.length);
-        order.forEach((at, k) => { place[at] = k; });
-        column.sortable = floats(column.at, (at) => place[at]);
-        column.lower = column.values.map((word) => word.toLowerCase());
-      }
+      if (column.values) column.lower = column.values.map((word) => word.toLowerCase());
     }
     let order = new Uint32Array(total);
     for (let row = 0; row < total; row += 1) order[row] = row;
@@ -36,16 +46,15 @@
     let sorted = { column: -1, down: false };
     let active = 0;
 
-    const text = (column, row) => {
-      if (!column.numbers) return column.values[column.at[row]];
-      const value = column.numbers[row];
-      return value === null ? "" : value.toFixed(column.digits);
+    const text = (column, value) => {
+      if (column.values) return column.values[value];
+      return value === 0 ? "" : ((column.low + value - 1) / column.scale).toFixed(column.digits);
     };
 
     // Wide enough for the longest word, in characters; numbers have room for their headings' longest word.
     const width = (column) => {
       const heading = Math.max(...column.title.split(" ").map((word) => word.length)) + 2;
-      if (column.numbers) return Math.max(8, heading);
+      if (!column.values) return Math.max(8, heading);
       return Math.min(38, Math.max(heading, ...column.values.map((word) => word.length + 2)));
     };
     const template = columns.map((column) => `${width(column)}ch`).join(" ");
@@ -56,10 +65,15 @@
     columns.forEach((column, at) => {
       if (column.choose === undefined) return;
       const select = make("select", { autocomplete: "off" }, make("option", { value: "" }, "all"));
-      column.values.forEach((word, value) => {
-        const option = make("option", { value }, word);
-        option.selected = word === column.choose;
-        select.append(option);
+      const option = (word, value) => make("option", { value }, word);
+      const first = column.values.indexOf(column.choose);
+      if (first >= 0) select.append(option(column.choose, first));
+      select.value = first >= 0 ? first : "";
+      // The others once all is shown: many options take long.
+      window.ccarena.shown.then(() => {
+        const chosen = select.value;
+        select.replaceChildren(select.options[0], ...column.values.map(option));
+        select.value = chosen;
       });
       select.addEventListener("change", filter);
       choosers.push([at, select]);
@@ -71,7 +85,7 @@
     const headings = columns.map((column, at) => {
       const button = make("button", { type: "button", title: column.help ?? "" }, column.title, make("span", { "aria-hidden": "true" }));
       button.addEventListener("click", () => sort(at));
-      return make("div", { role: "columnheader", "aria-colindex": at + 1, class: column.numbers ? "number" : "word" }, button);
+      return make("div", { role: "columnheader", "aria-colindex": at + 1, class: column.values ? "word" : "number" }, button);
     });
     const headRow = make("div", { role: "row", "aria-rowindex": 1, class: "grid-row" }, ...headings);
     const head = make("div", { role: "rowgroup", class: "grid-head" }, headRow);
@@ -82,10 +96,14 @@
     view.style.setProperty("--columns", template);
     box.append(tools, view);
 
+    const linkOf = (row) =>
+      data.open && `${data.open.page}#${data.open.numbers.map((column) => cellOf(column, row)).join("-")}`;
+
     function cell(column, at, row) {
-      const element = make("div", { role: "gridcell", "aria-colindex": at + 1, class: column.numbers ? "number" : "word" });
-      const word = text(column, row);
-      const link = column.links?.[column.at[row]] || (at === 0 && data.open?.[row]);
+      const element = make("div", { role: "gridcell", "aria-colindex": at + 1, class: column.values ? "word" : "number" });
+      const value = cellOf(column, row);
+      const word = text(column, value);
+      const link = column.links?.[value] || (at === 0 && linkOf(row));
       if (link) element.append(make("a", { href: link, tabindex: "-1" }, word));
       else element.textContent = word;
       if (word.length > 34) element.title = word;
@@ -113,63 +131,77 @@
       if (focused) body.querySelector('[tabindex="0"]')?.focus({ preventScroll: true });
     }
 
+    // At first the browser has yet to lay out the page, and says so to the observer below.
+    let laidOut = false;
     function refresh() {
       body.style.height = `${shown.length * ROW}px`;
       view.setAttribute("aria-rowcount", shown.length + 1);
       const all = total.toLocaleString("en");
       status.textContent = shown.length === total ? `${all} rows` : `${shown.length.toLocaleString("en")} of ${all} rows`;
       active = 0;
+      if (!laidOut) return;
       view.scrollTop = 0;
       draw(true);
     }
 
     function filter() {
       const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const wanted = choosers.filter(([, select]) => select.value !== "").map(([at, select]) => [columns[at].at, Number(select.value)]);
-      const texts = columns.filter((column) => !column.numbers);
+      const wanted = choosers.filter(([, select]) => select.value !== "").map(([at, select]) => [allOf(columns[at], total), Number(select.value)]);
+      const texts = columns.filter((column) => column.values);
       // Which words of a column match is found once for each different word.
       const matches = words.map((word) => texts.map((column) => column.lower.map((own) => own.includes(word))));
-      shown = words.length || wanted.length ? order.filter((row) =>
-        wanted.every(([at, value]) => at[row] === value) &&
-        matches.every((of) => texts.some((column, k) => of[k][column.at[row]]))) : order;
+      const cells = words.length ? texts.map((column) => allOf(column, total)) : [];
+      shown = order;
+      for (const [at, value] of wanted) shown = shown.filter((row) => at[row] === value);
+      for (const of of matches) shown = shown.filter((row) => cells.some((at, k) => of[k][at[row]]));
       refresh();
+    }
+
+    // By what the rows of a column are sorted, from 1; what is unknown is 0.
+    function keysOf(column) {
+      const all = allOf(column, total);
+      if (!column.values) return { keys: all, largest: column.largest };
+      if (!column.keys) {
+        const words = column.values.map((_, at) => at).sort((a, b) => column.values[a].localeCompare(column.values[b]));
+        const place = new Float64Array(words.length);
+        words.forEach((at, k) => { place[at] = k + 1; });
+        column.keys = all.map((at) => place[at]);
+      }
+      return { keys: column.keys, largest: column.values.length };
     }
 
     // Rows by a column, those of one value in their first order, what is unknown last. A number and its row are packed
     // into one number, because numbers are sorted ten times as fast without a function that compares them.
     function ordered(column, turned) {
-      const key = column.sortable;
-      const scale = column.numbers ? 10 ** column.digits : 1;
-      let [low, high] = [Infinity, -Infinity];
-      for (const x of key) { if (x < low) low = x; if (x > high) high = x; }
-      const span = high >= low ? Math.round((high - low) * scale) : 0;
-      if (total > 2 ** 17 || span >= 2 ** 35) {
-        return Uint32Array.from(order, (_, row) => row).sort((a, b) => {
-          if (key[a] === key[b] || (Number.isNaN(key[a]) && Number.isNaN(key[b]))) return a - b;
-          if (Number.isNaN(key[a]) || Number.isNaN(key[b])) return Number.isNaN(key[a]) ? 1 : -1;
-          return (turned ? -1 : 1) * (key[a] - key[b]);
-        });
+      const { keys, largest } = keysOf(column);
+      const scale = 2 ** Math.ceil(Math.log2(total + 1));
+      if (scale * (largest + 2) > Number.MAX_SAFE_INTEGER) {
+        const above = (row) => (keys[row] === 0 ? Infinity : turned ? -keys[row] : keys[row]);
+        return Uint32Array.from(order, (_, row) => row).sort((a, b) => Math.sign(above(a) - above(b)) || a - b);
       }
       const packed = new Float64Array(total);
       for (let row = 0; row < total; row += 1) {
-        const above = Math.round((key[row] - low) * scale);
-        packed[row] = (Number.isNaN(above) ? span + 1 : turned ? span - above : above) * 2 ** 17 + row;
+        packed[row] = (keys[row] === 0 || turned ? largest + 1 - keys[row] : keys[row]) * scale + row;
       }
       packed.sort();
-      return Uint32Array.from(packed, (each) => each % 2 ** 17);
+      return Uint32Array.from(packed, (each) => each % scale);
     }
 
-    function sort(at, down) {
-      const numbers = Boolean(columns[at].numbers);
+    function sort(at) {
+      const numbers = !columns[at].values;
       // Numbers begin with the largest, words with the first.
       const turned = sorted.column === at ? !sorted.down : numbers;
-      sorted = { column: at, down: down ?? turned };
-      order = ordered(columns[at], sorted.down);
+      order = ordered(columns[at], turned);
+      mark(at, turned);
+      filter();
+    }
+
+    function mark(at, down) {
+      sorted = { column: at, down };
       headings.forEach((heading, k) => {
         heading.setAttribute("aria-sort", k === at ? (sorted.down ? "descending" : "ascending") : "none");
         heading.querySelector("span").textContent = k === at ? (sorted.down ? " ▼" : " ▲") : "";
       });
-      filter();
     }
 
     view.addEventListener("scroll", () => requestAnimationFrame(() => draw(false)), { passive: true });
@@ -204,12 +236,12 @@
       active = Number(row.dataset.at);
       row.setAttribute("tabindex", "0");
     });
-    new ResizeObserver(() => draw(true)).observe(view);
+    new ResizeObserver(() => { laidOut = true; draw(true); }).observe(view);
 
-    const by = data.sort ?? "";
-    const at = columns.findIndex((column) => column.title === by.replace(/^-/, ""));
-    if (at >= 0) sort(at, by.startsWith("-"));
-    else filter();
+    // Rows come in the order that `sort` names.
+    const at = columns.findIndex((column) => column.title === data.sort.replace(/^-/, ""));
+    if (at >= 0) mark(at, data.sort.startsWith("-"));
+    filter();
   }
 
   for (const box of document.querySelectorAll(".grid-box")) {

@@ -259,18 +259,41 @@
   }
   document.addEventListener("toggle", drawNew, true);
 
+  // The library that draws, packed into the page or beside it; loaded when there is something to draw.
+  let loading;
+  const library = () => (loading ??= (async () => {
+    const packed = document.getElementById("plotly");
+    const script = document.createElement("script");
+    const loaded = new Promise((done, failed) => {
+      script.addEventListener("load", done);
+      script.addEventListener("error", () => failed(new Error(`not found: ${script.src}`)));
+    });
+    if (packed.dataset.file) script.src = packed.dataset.file;
+    else script.textContent = await unpack("plotly");
+    document.head.append(script);
+    if (packed.dataset.file) await loaded;
+    ready = true;
+  })());
+
+  // Text and tables are shown before charts: two frames after the page is loaded, or soon where it is out of sight.
+  const shown = new Promise((done) => {
+    const soon = () => {
+      setTimeout(done, 200);
+      requestAnimationFrame(() => requestAnimationFrame(done));
+    };
+    if (document.readyState === "complete") soon();
+    else addEventListener("load", soon);
+  });
+  shown.then(() => performance.mark("shown"));
+
   async function start() {
-    if (document.getElementById("charts")) {
-      charts = JSON.parse(await unpack("charts"));
-      if (document.getElementById("plotly")) {
-        const script = document.createElement("script");
-        script.textContent = await unpack("plotly");
-        document.head.append(script);
-      }
-      document.querySelectorAll("figure").forEach((figure) => legend(figure));
-      ready = true;
-      drawNew();
-    }
+    if (!document.getElementById("charts")) return;
+    charts = JSON.parse(await unpack("charts"));
+    document.querySelectorAll("figure").forEach((figure) => legend(figure));
+    if (!charts.length) return;
+    await shown;
+    await library();
+    drawNew();
   }
   // Adds a figure, as the page's own are, in the place of what stood in `parent`.
   function addFigure(parent, { label, caption, parts }) {
@@ -294,11 +317,12 @@
     }
     parent.replaceChildren(figure);
     legend(figure);
-    drawNew();
+    library().then(drawNew);
   }
 
-  // Done when all charts that are in sight are drawn; `image(n, width)` gives figure n as SVG.
+  // `shown` is done when text and tables are, `drawn` when all charts that are in sight are; `image(n, width)` gives figure n as SVG.
   window.ccarena = {
+    shown,
     drawn: start(),
     addFigure,
     image: (number, width) => image(document.querySelectorAll("figure")[number], width),

@@ -16,6 +16,7 @@ pub mod registry;
 pub mod scheme;
 pub mod schemes;
 pub mod signal;
+pub mod steady_state;
 pub mod types;
 
 pub use controller::{

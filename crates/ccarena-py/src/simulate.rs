@@ -1,7 +1,7 @@
 //! One scenario in, one record out.
 
 use ccarena_cc::learned::shipped;
-use ccarena_cc::{Dur, Time, registry};
+use ccarena_cc::{Dur, Policies, Time, registry, steady_state};
 use ccarena_net::queues::LimitRule;
 use ccarena_net::record::{Array, FlowRecord, LinkRecord, RunRecord};
 use ccarena_net::{Demand, Scenario, queues, routers};
@@ -171,7 +171,24 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyA
     py.import("json")?.call_method1("loads", (value.to_string(),))
 }
 
+/// drive(scenario_json, acks): drives the controller of the first flow with made-up acknowledgements, so that the caller
+/// can see what they cost. Nobody decides for a learned scheme.
+///
+/// Raises ScenarioError.
+#[pyfunction]
+fn drive(py: Python<'_>, scenario_json: &str, acks: u64) -> PyResult<()> {
+    let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    let flow = scenario.flows.first().ok_or_else(|| errors::scenario("no flow"))?;
+    let config = scenario.controller(0, flow.mss_bytes);
+    let (mut controller, _) = Policies::default()
+        .build(&flow.scheme, flow.document.as_deref(), &config, None, true)
+        .map_err(errors::scenario)?;
+    py.detach(|| steady_state::drive(controller.as_mut(), acks));
+    Ok(())
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(drive, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(validate_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(schemes, module)?)?;

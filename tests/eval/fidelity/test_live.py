@@ -16,7 +16,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: fidelit
 from ccarena import _core, backends, cli
 from ccarena.backends import simulate
 from ccarena.errors import ConfigError, RunnerError
-from ccarena.eval.fidelity import command, live, recorded
+from ccarena.eval.fidelity import command, live, live_wide, recorded
 
 
 def on_time(document: Mapping[str, Any], valid: bool = True) -> dict[str, Any]:
@@ -37,6 +37,14 @@ def test_the_usual_setups_are_valid_and_all_different() -> None:
     for one in chosen:
         _core.validate_scenario(json.dumps(one.document))
         assert live.duration_s(one) == 15.0
+
+
+def test_the_wider_setups_are_valid_and_all_different() -> None:
+    chosen = live_wide.setups(2.0)
+    assert len({s.name for s in chosen}) == len(chosen) > 25
+    for one in chosen:
+        result = simulate(live.variant(one.document, 0))
+        assert live.figures(result)["throughput_mbps"] > 1, one.name
 
 
 def test_a_simulator_is_near_itself() -> None:

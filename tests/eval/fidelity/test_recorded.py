@@ -95,6 +95,16 @@ def test_a_chaotic_case_is_judged_on_throughput_alone(folder: Path) -> None:
     assert measured["chaotic"] and measured["misses"] == ["throughput_mbps"]
 
 
+def test_the_strict_verdict_allows_for_no_spread_and_no_chaos(folder: Path) -> None:
+    repeats = [{"throughput_mbps": 11.9, "qdelay_ms": {"mean": 9.0, "p95": 60}}]
+    chaotic = compared(folder, [run(11.9, 9.0, 60)], repeats=repeats)
+    assert chaotic["within"] and chaotic["strict_misses"] == ["p95"], "60 against the median of 19 and 60"
+    assert compared(folder, [run(11.9, 9.0, 40)], repeats=repeats)["strict_misses"] == []
+    kernel, ours = ([{**run(11.9, 9.0, 19), "goodput_mbps": parts}] for parts in ([9.0, 2.0], [7.5, 3.5]))
+    assert recorded.judge(["cubic", "reno"], kernel, ours)["strict_misses"] == ["shares"]
+    assert recorded.judge(["cubic", "reno"], kernel, kernel)["strict_misses"] == []
+
+
 def test_one_run_of_many_does_not_make_a_case_chaotic(folder: Path) -> None:
     runs = [run(11.9, 9, 19)] * 29 + [run(11.9, 99, 19)]
     assert not compared(folder, runs)["chaotic"]
@@ -228,7 +238,7 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--offsets", "2", "--jobs", "1", "--json", str(out), "--plot", str(picture)]
     assert cli.main(["fidelity", str(path), *options]) == 0
     written = json.loads(out.read_text())
-    figures = {"cases", "throughput_rel_error_median", "within_fraction"}
+    figures = {"cases", "throughput_rel_error_median", "within_fraction", "strict_fraction"}
     assert written.keys() == figures | {"backend", "bounds", "invalid", "late_runs"}
     assert written["backend"] == "sim" and written["invalid"] == []
     first, second = written["cases"]

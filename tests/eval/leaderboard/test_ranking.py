@@ -11,7 +11,7 @@ import pytest
 from ccarena.eval.leaderboard.cells import scenario_digest
 from ccarena.eval.leaderboard.figures import score_of
 from ccarena.eval.leaderboard.links import Place, class_of, traces_of
-from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, rank, seen_by
+from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, better, rank, seen_by
 
 
 def place(number: int, trace: str, moves: str = "driving") -> dict:
@@ -52,6 +52,29 @@ def test_what_cannot_be_told_apart_shares_a_rank() -> None:
     wins = {(a, b): share for a, b, share in result["groups"][OVERALL]["wins"]}
     assert wins[1, 3] == 1.0 and 0.2 < wins[1, 2] < 0.8
     assert result == rank(scores({1: 0.0, 2: 0.001, 3: -0.5, 4: 1.0}), PLACES, who)
+
+
+@pytest.mark.parametrize("units", [10, 40])
+def test_ranks_allow_for_many_comparisons(units: int) -> None:
+    """Eight that are equal are 28 pairs: each at 5 % by itself would set someone apart in most of these worlds."""
+    false, by_itself, found = 0, 0, 0
+    for world in range(60):
+        rng = np.random.default_rng(world)
+        data = rng.normal(size=(units, 8))
+        false += bool(better(data).any())
+        drawn = rng.multinomial(units, [1 / units] * units, 500) / units @ data
+        by_itself += bool((np.quantile(drawn[:, :, None] - drawn[:, None, :], 0.025, axis=0) > 0).any())
+        data[:, 0] += 10 / math.sqrt(units)
+        apart = better(data)
+        found += bool(apart[0, 1:].all())
+        assert not (apart & apart.T).any()
+    assert false <= 6 and by_itself > 20 and found > 30, (false, by_itself, found)
+
+
+def test_what_never_differs_cannot_be_told_apart() -> None:
+    assert not better(np.zeros((40, 3))).any()
+    assert not better(np.array([[1.0, 0.0]])).any(), "seen once"
+    assert better(np.array([[1.0, 0.0], [3.0, 2.0], [4.0, 3.0]])).tolist() == [[False, True], [False, False]]
 
 
 def test_the_score_is_the_geometric_mean() -> None:

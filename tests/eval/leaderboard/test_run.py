@@ -17,13 +17,18 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard import measure as measuring
+from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.docs import GENERATED, ship
 from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, line_up
 from ccarena.eval.leaderboard.exchange import export, take
 from ccarena.eval.leaderboard.ranking import OVERALL
-from ccarena.eval.leaderboard.run import run
+from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
 from ccarena.run_folder import shipped
+
+CONSTANT = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
+NO_LAW = Rule("law", "the tuned law", missing="the record names no parameters of a law").as_dict()
+KNOWN = {digest(file.read_bytes()): [CONSTANT, NO_LAW] for file in shipped().values()}
 
 
 def stored(path: Path) -> list[dict]:
@@ -87,16 +92,36 @@ def test_the_figures_make_sense(small: Path) -> None:
 
 
 def test_tracks_and_controls_of_policies() -> None:
-    constant = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
-    none = Rule("law", "the tuned law", missing="the record names no parameters of a law").as_dict()
-    known = {digest(file.read_bytes()): [constant, none] for file in shipped().values()}
-    entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], shipped(), known, 1)}
+    entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], shipped(), KNOWN, 1)}
     assert entrants["acct"].track == ASSISTED and entrants["hyvar"].track == END_TO_END
     beside = {label: e.of for label, e in entrants.items() if e.of}
     assert beside == {"acct: 2 always": "acct", "hyvar: 2 always": "hyvar"}
     assert entrants["acct: 2 always"].track == ASSISTED
     assert entrants["acct"].policy_digest and "# acct" in entrants["acct"].card
     assert entrants["pilot=0"].trained_on
+
+
+def test_what_has_no_place_in_real_packets_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = str(tmp_path / "none.db")
+    for backend in ("kernel", "quic"):
+        words = ["leaderboard", "run", "--backend", backend, "--schemes", "cubic", "abc", "--store", store]
+        assert cli.main(words) == 2
+        said = capsys.readouterr().err
+        assert "--schemes abc: what abc routers say has no place in the packets" in said and "--backend sim" in said
+        everyone = Board(backend=backend).entries()
+        assert "cubic" in everyone and not {"abc", "xcp"} & set(everyone)
+    assert not Path(store).exists() and {"abc", "xcp"} <= set(Board().entries())
+
+
+def test_what_a_decision_costs(small: Path) -> None:
+    with Store(str(small), read_only=True) as store:
+        cost = {entrant["label"]: entrant["cpu_ns"] for entrant in store.entrants()}
+    assert cost[LATE] is None and cost[BEST_WINDOW] is None
+    assert 0 < cost["reno"] < cost["copa"] < 1e5
+    own = {entrant.label: entrant for entrant in line_up([], {"acct": shipped()["acct"]}, KNOWN, 1)}
+    inference = cpu_ns(own["acct"])
+    assert inference is not None and inference > cost["copa"], "a network takes longer than a formula"
+    assert cpu_ns(own["acct: 2 always"]) is not None
 
 
 def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:

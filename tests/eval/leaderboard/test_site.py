@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import urllib.error
@@ -16,6 +17,7 @@ from ccarena.eval.leaderboard.serve import make_server
 from ccarena.eval.leaderboard.site import Site
 from ccarena.eval.leaderboard.store import Store
 from ccarena.pages.browser import Browser, find_browser
+from ccarena.policies.curve import of_progress
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "pages"))
 
@@ -97,6 +99,30 @@ def test_names_are_text(small: Path, tmp_path: Path) -> None:
             if not page.startswith("assets/"):
                 inside = text.partition("</style>")[2] or text
                 assert "<img" not in inside.replace("\\u003c", "&lt;") or page.startswith("data/"), page
+
+
+def test_a_policy_has_its_curve(browser: Browser, small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "policy.db"
+    path.write_bytes(small.read_bytes())
+    import sqlite3
+
+    curve = of_progress([{"decisions": 10 * k, "reward_mean": 0.1 * k, "elapsed_s": 1.0} for k in range(500)])
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE entrants SET kind = 'policy'")
+        database.execute("UPDATE entrants SET curve = ? WHERE id = 1", [json.dumps(curve)])
+        database.execute("UPDATE entrants SET curve = ? WHERE id = 2", [json.dumps({"decisions": ["<img>"]})])
+    database.close()
+    with Store(str(path), read_only=True) as store:
+        for page in (made := Site(store)).paths():
+            (tmp_path / page).parent.mkdir(exist_ok=True)
+            (tmp_path / page).write_text(str(made.render(page)))
+    browser.open(tmp_path / "entrant" / "1.html")
+    drawn = "document.querySelectorAll('#training .main-svg').length"
+    assert browser.evaluate(drawn) > 0 and "CPU per decision" in browser.evaluate("document.body.innerText")
+    for other in (2, 3):
+        browser.open(tmp_path / "entrant" / f"{other}.html")
+        assert browser.evaluate(drawn) == 0
+        assert "holds no learning curve" in browser.evaluate("document.querySelector('#training').innerText")
 
 
 def test_the_server_only_reads(small: Path) -> None:

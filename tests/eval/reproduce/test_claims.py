@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce.checks import ClaimModel, Judged, judge, parse_claim
+from ccarena.eval.reproduce.checks import ClaimModel, Judged, held_against, judge, parse_claim
 from ccarena.eval.reproduce.values import Names, Row, parse_value
 
 NAMES = Names(
@@ -136,10 +136,10 @@ def judged_as(measured: Any, holds: Any, paper: Any = "text", **more: Any) -> Ju
         (30, {"at_most": {"value": "x", "where": {"scheme": "b", "rate": 10}}}, "t", False),
         ([2, 3], {"between": [2, 3]}, "t", True),
         ([2, 3.1], {"between": [2, 3]}, "t", False),
-        ([1, 2, 2], {"order": "increasing"}, "t", True),
-        ([1, 2, 1.99], {"order": "increasing"}, "t", False),
-        ([1, 2, 1.99], {"order": "increasing", "tolerance": "1 %"}, "t", True),
-        ([3, 2, 1], {"order": "decreasing"}, "t", True),
+        ([1, 2, 2.5], {"order": "increasing", "by": "20 %"}, "t", True),
+        ([1, 2, 2.3], {"order": "increasing", "by": "20 %"}, "t", False),
+        ([3, 2, 1], {"order": "decreasing", "by": "30 %"}, "t", True),
+        ([3, 2, 1.5], {"order": "decreasing", "by": "30 %"}, "t", False),
         ([9.6, 10.4], {"equal": "5 %"}, "t", True),
         ([9, 11], {"equal": "5 %"}, "t", False),
         ({"value": "x", "along": "scheme", "where": {"rate": 10}}, {"largest": "b"}, "t", True),
@@ -195,3 +195,41 @@ def test_for_each_and_all_of() -> None:
         parse_claim(ClaimModel(claim="c", paper="t"), NAMES, "claims[0]")
     with pytest.raises(ConfigError, match=r"claims\[0\].holds.within: needs a number"):
         judged_as(1, {"within": 0.1})
+
+
+def test_what_depends_on_the_seeds_that_were_drawn_cannot_be_told() -> None:
+    """The median of 20 seeds that scatter about a limit, or are clear of it."""
+    value = {"value": "x", "where": {"scheme": "a", "rate": 10}}
+    (claim,) = parse_claim(ClaimModel(claim="c", paper="t", measured=value, holds={"at_least": 1}), NAMES, "c")
+    weaker = ClaimModel(claim="c", paper="t", measured=value, holds={"at_least": 2}, direction={"at_least": 1})
+    (figure,) = parse_claim(weaker, NAMES, "c")
+
+    def around(centre: float) -> list[Row]:
+        drawn = np.random.default_rng(4).normal(centre, 0.2, size=20)
+        return [{**row, "run": {"x": x}} for row, x in zip(rows(20)[:20], drawn, strict=True)]
+
+    states = [(judge(claim, around(c)).state, judge(figure, around(c)).state) for c in (0.7, 1.0, 1.3)]
+    assert states == [("does not hold", "does not hold"), ("cannot tell", "cannot tell"), ("holds", "differs")]
+    # Of two seeds every sample is known: a quarter of them is one seed twice.
+    two = [{**row, "run": {"x": x}} for row, x in zip(rows(2)[:2], [0.9, 1.3], strict=True)]
+    assert judge(claim, two).state == "cannot tell"
+    assert judge(claim, two[1:]).state == "holds"
+
+
+def test_a_claim_that_holds_with_another_scheme_does_not_discriminate() -> None:
+    def held(limit: float, wrong: float | None, key: str = "wrong") -> bool | None:
+        model = ClaimModel(
+            claim="c", paper="t", measured={"value": "x", "pool": ["scheme", "rate"]}, holds={"at_least": limit}
+        )
+        (claim,) = parse_claim(model, NAMES, "c")
+        cell = {"scheme": "a", "rate": "10"}
+        right: list[Row] = [{"key": "right", "cell": cell, "seed": 1, "run": {"x": 1.0}, "flows": []}]
+        others = [] if wrong is None else [{**right[0], "key": key, "run": {"x": wrong}}]
+        return held_against(claim, judge(claim, right), right, others, False).discriminates
+
+    assert held(0.5, wrong=0.4) is True
+    assert held(0.5, wrong=0.6) is False
+    assert held(0.5, wrong=1.0) is False, "the same figure, of another run"
+    assert held(0.5, wrong=1.0, key="right") is None, "it has nothing to do with the scheme"
+    assert held(0.5, wrong=None) is None, "not tried"
+    assert held(2.0, wrong=3.0) is None, "it does not hold"

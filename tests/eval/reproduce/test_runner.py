@@ -72,6 +72,28 @@ def test_a_quick_run_says_so_and_keeps_the_full_one(
     assert full < set(keys(folder)) and len(keys(folder)) == 8 + 4
 
 
+def test_claims_that_hold_with_cubic_as_well_are_marked(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a suite of somebody's own CUBIC takes the place of every other scheme."""
+    path = write(
+        {
+            "scheme: [cubic, reno]": "scheme: [reno, vegas]",
+            "  links:": "  record: {packets: true}\n  links:",
+            "utilisation, along: scheme": "utilisation, where: {scheme: reno}",
+            "figure:": "  - claim: Vegas keeps the queue short\n    paper: short\n"
+            "    measured: {value: queueing_mean_ms, where: {scheme: vegas, rate_mbps: 16}}\n"
+            "    holds: {at_most: 18}\nfigure:",
+        }
+    )
+    out = tmp_path / "out"
+    assert cli.main(["reproduce", str(path), "--out", str(out), "--jobs", "1", "--discriminate", "--json"]) == 0
+    (digest,) = json.loads(capsys.readouterr().out)
+    assert [claim["state"] for claim in digest["claims"]] == ["holds"] * 3, digest["claims"]
+    assert [claim.get("discriminates") for claim in digest["claims"]] == [False, False, True]
+    assert (out / "own" / "mine" / "claims.md").read_text("utf-8").count("does not discriminate") == 2
+
+
 def test_a_killed_suite_goes_on_where_it_was(write: Write, tmp_path: Path) -> None:
     path = write({"rate_mbps: [8, 16]": "rate_mbps: [50, 60, 70, 80, 90]", "{duration_s: 2}": "{duration_s: 20}"})
     out = tmp_path / "out"

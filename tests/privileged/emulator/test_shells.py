@@ -44,15 +44,46 @@ def test_shells_nest(shell: Shell, program: str, trace: Path, probe: list[str]) 
     # The outermost's, one of the /17 blocks' first addresses: the blocks inside have other ones.
     assert re.fullmatch(r"100\.\d+\.(0|128)\.1 \[delay 10 ms\] \[delay 20 ms\] \[link\] ", head), head
     assert 60 <= float(figures) < 75
-    assert done.stderr.count("valid") == 3
+    # One process carries the packets through all of them.
+    assert re.search(r"^\[delay 10 ms\] \[delay 20 ms\] \[link\] \d+ packets", done.stderr, re.M), done.stderr
+    assert done.stderr.count("valid") == 1
+
+
+def test_what_wants_something_of_its_own_nests(
+    shell: Shell, program: str, trace: Path, probe: list[str], tmp_path: Path
+) -> None:
+    own = ["--summary=inner.json", trace, trace, "--", *probe]
+    done = shell("delay", 10, program, "loss", "uplink", 0, program, "link", *own)
+    assert done.returncode == 0, done.stderr
+    assert 20 <= float(done.stdout) < 40
+    assert re.search(r"^\[delay 10 ms\] \[loss up=0\] \d+ packets", done.stderr, re.M), done.stderr
+    assert re.search(r"^\[link\] \d+ packets", done.stderr, re.M), done.stderr
+    assert [link["name"] for link in json.loads((tmp_path / "inner.json").read_text())["links"]] == [
+        "Uplink",
+        "Downlink",
+    ]
+
+
+def test_links_on_one_line_have_their_logs_and_their_order(
+    shell: Shell, program: str, trace: Path, probe: list[str], tmp_path: Path
+) -> None:
+    logged = ["--uplink-log=up.log", trace, trace, program, "delay", 7, *probe]
+    done = shell("delay", 10, "--summary=all.json", program, "loss", "downlink", 0, program, "link", *logged)
+    assert done.returncode == 0, done.stderr
+    assert 34 <= float(done.stdout) < 50
+    lines = (tmp_path / "up.log").read_text().splitlines()
+    assert "# mahimahi config: [delay 10 ms] [loss down=0] " in lines
+    assert sum(" - " in line for line in lines) >= 3
+    names = [link["name"] for link in json.loads((tmp_path / "all.json").read_text())["links"]]
+    assert names == ["link Uplink", "loss Downlink", "link Downlink"]
 
 
 def test_six_levels_nest_and_the_seventh_is_refused(shell: Shell, program: str, probe: list[str]) -> None:
     words: list[object] = []
     for _ in range(6):
-        words += [program, "delay", 1]
+        words += [program, "delay", "--lateness-bound=2", 1]
     assert 12 <= float(shell(*words[1:], *probe).stdout) < 40
-    done = shell(*words[1:], program, "delay", 1, "true")
+    done = shell(*words[1:], program, "delay", "--lateness-bound=2", 1, "true")
     assert done.returncode == 4
     assert "nested too deep" in done.stderr
 

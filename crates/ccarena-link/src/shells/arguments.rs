@@ -4,11 +4,14 @@
 //! command too. Ours reads a line so if mahimahi would; if that fails on a word of the command, the command begins at the
 //! third word that is no option, and keeps all that follows (`cca-link UP DOWN ls -l`, which mahimahi refuses). `mm-delay`,
 //! `mm-loss` and `mm-onoff` take their words by position; ours take the options of [`COMMON`] before the command.
+//!
+//! A command that is itself one of our shells is not run but joined (`cca-delay 20 cca-link UP DOWN ls`): one process then
+//! carries packets through all of them, where mahimahi has one for each.
 
 mod line;
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ccarena_cc::registry::nearest;
 use ccarena_cc::types::Dur;
@@ -22,9 +25,9 @@ use line::{Form, Line, Spec, number};
 /// What a command line asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// What is between the two ends.
-    pub shell: Shell,
-    /// What runs behind it; the user's shell if empty.
+    /// What is between the two ends, the outermost first.
+    pub shells: Vec<Shell>,
+    /// What runs behind them; the user's shell if empty.
     pub command: Vec<OsString>,
     /// How.
     pub options: Options,
@@ -107,6 +110,21 @@ pub struct Options {
     pub verbose: bool,
     /// Run mahimahi's own shell instead, with these arguments.
     pub mahimahi: Option<Vec<OsString>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            far_command: None,
+            lateness_bound: Dur::from_millis(1),
+            summary: None,
+            seed: None,
+            wakes: false,
+            emulator: Emulator::default(),
+            verbose: false,
+            mahimahi: None,
+        }
+    }
 }
 
 /// A command line that cannot be followed.
@@ -196,11 +214,43 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     FORMS.iter().map(|form| form.name)
 }
 
-/// Reads the line of shell `name`, called as `program`.
+/// Reads the line of shell `name`, called as `program`, with the shells that its command begins with.
 ///
 /// # Errors
 /// If the line is wrong or asks for help.
 pub fn read(name: &str, program: &str, words: &[OsString]) -> Result<Request, ArgumentError> {
+    let mut request = read_one(name, program, words)?;
+    while let Some(inner) = inner(&request) {
+        request.shells.extend(inner.shells);
+        request.command = inner.command;
+    }
+    Ok(request)
+}
+
+/// The shell that the command of `request` is, if one process can be both: it must want nothing of its own for its command
+/// or its report. A line that is wrong is left to the process that it would be.
+fn inner(request: &Request) -> Option<Request> {
+    let (program, rest) = request.command.split_first()?;
+    let program = Path::new(program).file_name()?.to_str()?;
+    let (name, words) = match program.strip_prefix("cca-") {
+        Some(name) => (name, rest),
+        None if ["ccarena", "ccarena-link"].contains(&program) => {
+            let (name, words) = rest.split_first()?;
+            (name.to_str()?, words)
+        }
+        None => return None,
+    };
+    if !names().any(|known| known == name) {
+        return None;
+    }
+    let inner = read_one(name, program, words).ok()?;
+    let whole = |shells: &[Shell]| shells.iter().any(|shell| matches!(shell, Shell::Emulate(_)));
+    let plain = inner.options == Options { wakes: request.options.wakes, ..Options::default() };
+    let one = plain && request.options.mahimahi.is_none() && !whole(&request.shells) && !whole(&inner.shells);
+    one.then_some(inner)
+}
+
+fn read_one(name: &str, program: &str, words: &[OsString]) -> Result<Request, ArgumentError> {
     let Some(form) = FORMS.iter().find(|form| form.name == name) else {
         if name.is_empty() || name == "--help" || name == "-h" {
             let lines = FORMS.iter().map(|f| format!("  {:8} {}\n", f.name, f.summary));
@@ -262,7 +312,7 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
     if options.seed.is_some() && !shell.is_random() {
         return Err("--seed has no effect: nothing here is drawn at random; leave it out".into());
     }
-    Ok(Request { shell, command: line.command, options })
+    Ok(Request { shells: vec![shell], command: line.command, options })
 }
 
 /// Whether option `name` asks for mahimahi's, and not for `ours`.

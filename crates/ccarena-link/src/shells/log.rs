@@ -55,6 +55,8 @@ pub struct Head<'a> {
     pub command_line: &'a str,
     /// The queue, as mahimahi calls it.
     pub queue: &'a str,
+    /// The shells around this one, as before the prompt.
+    pub enclosing: &'a str,
 }
 
 impl Log {
@@ -76,8 +78,8 @@ impl Log {
     }
 
     /// Who puts down what happens.
-    pub fn observer(&self) -> Box<dyn Observer> {
-        Box::new(Recorder { events: self.events.clone(), mahimahi: self.mahimahi })
+    fn recorder(&self) -> Recorder {
+        Recorder { events: self.events.clone(), mahimahi: self.mahimahi }
     }
 
     /// Writes from now on; the run began at `zero`, in ms since 1970. `now` tells how long ago.
@@ -100,8 +102,8 @@ impl Log {
         comments.iter_mut().for_each(|c| *c = c.replace(['\n', '\r'], " "));
         let log = LinkLog { comments, ..LinkLog::default() };
         self.out.attempt(|out| out.write_all(&log.write()));
-        if let Some(config) = std::env::var_os(super::PREFIX) {
-            let config = config.to_string_lossy().replace(['\n', '\r'], " ");
+        if !head.enclosing.is_empty() {
+            let config = head.enclosing.replace(['\n', '\r'], " ");
             self.out.attempt(|out| writeln!(out, "# mahimahi config: {config}"));
         }
         let (stop, stopped) = mpsc::channel();
@@ -128,6 +130,41 @@ impl Writing {
     pub fn finish(self) -> bool {
         drop(self.stop);
         matches!(self.thread.join(), Ok(false))
+    }
+}
+
+/// Tells the log of each link of a chain, if it has one, what happens at it; none if no link has.
+pub fn observers<'a>(logs: impl Iterator<Item = Option<&'a Log>>) -> Option<Box<dyn Observer>> {
+    let all: Vec<_> = logs.map(|log| log.map(Log::recorder)).collect();
+    all.iter().any(Option::is_some).then(|| Box::new(Recorders(all)) as Box<dyn Observer>)
+}
+
+/// By link.
+struct Recorders(Vec<Option<Recorder>>);
+
+impl Recorders {
+    fn of(&mut self, link: usize) -> Option<&mut Recorder> {
+        self.0.get_mut(link)?.as_mut()
+    }
+}
+
+impl Observer for Recorders {
+    fn arrival(&mut self, link: usize, at: Time, packet: &Datagram) {
+        if let Some(log) = self.of(link) {
+            log.arrival(link, at, packet);
+        }
+    }
+
+    fn departure(&mut self, link: usize, at: Time, packet: &Datagram) {
+        if let Some(log) = self.of(link) {
+            log.departure(link, at, packet);
+        }
+    }
+
+    fn dropped(&mut self, link: usize, at: Time, packets: u64, bytes: u64, late: bool) {
+        if let Some(log) = self.of(link) {
+            log.dropped(link, at, packets, bytes, late);
+        }
     }
 }
 

@@ -30,18 +30,18 @@ pub enum Devices {
 }
 
 impl Place {
-    /// Sets up namespaces and devices for `shell`, which has so many `flows` if it runs a scenario.
+    /// Sets up namespaces and devices for `shells`, the outermost first, which have so many `flows` if they run a scenario.
     ///
     /// # Errors
     /// If the machine does not allow it.
-    pub fn new(shell: &Shell, flows: usize, verbose: bool) -> Result<Self, ShellError> {
-        let prefix = prefix(shell);
-        if let Shell::Emulate(_) = shell {
+    pub fn new(shells: &[Shell], flows: usize, verbose: bool) -> Result<Self, ShellError> {
+        let prefix: String = shells.iter().map(prefix).collect();
+        if let [Shell::Emulate(_), ..] = shells {
             namespace::become_root_in_user_namespace()?;
             let devices = Devices::Network(Network::new(flows)?);
             return Ok(Self { prefix, variables: flow_variables(flows), devices, _translation: None });
         }
-        let ends = Ends::new(device_name(shell))?;
+        let ends = Ends::new(shells.first().map_or("link", device_name))?;
         let alone = ends.nested || ends.private;
         let translation = (!alone).then(|| Translation::begin(&ends.outer, ends.block, ends.far.name()));
         if verbose {
@@ -116,7 +116,7 @@ fn flow_variables(flows: usize) -> Vec<(String, OsString)> {
 }
 
 /// What mahimahi's shell puts before the prompt.
-fn prefix(shell: &Shell) -> String {
+pub fn prefix(shell: &Shell) -> String {
     let arrow = |direction: &Direction| if *direction == Direction::Uplink { "up" } else { "down" };
     match shell {
         Shell::Link(..) => "[link] ".into(),

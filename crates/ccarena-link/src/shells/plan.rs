@@ -1,5 +1,6 @@
 //! What a shell is to run, checked, and its links, running.
 
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::Path;
 
@@ -9,9 +10,9 @@ use ccarena_net::{Link, QueueSpec, Scenario, ServiceSpec, Trace, trace};
 
 use super::arguments::{Direction, LinkWay, OnOff, Shell};
 use super::ends::Ends;
-use super::log::{Head, Log, Writing};
-use super::place::{Devices, Place};
-use super::{ShellError, queue};
+use super::log::{self, Head, Log, Writing};
+use super::place::{self, Devices, Place};
+use super::{PREFIX, ShellError, queue};
 use crate::clock;
 use crate::emulator::{Chain, Emulator, Running};
 use crate::error::LinkError;
@@ -26,10 +27,38 @@ const WAKES_LATE: Dur = Dur::from_micros(20);
 
 /// What is to run. Everything that can be wrong with the arguments has been looked at.
 pub struct Plan<'a> {
-    shell: &'a Shell,
     scenario: Scenario,
-    traces: Vec<Trace>,
-    logs: Vec<Option<Log>>,
+    /// What packets to the world cross, and those from it.
+    ways: [Way; 2],
+    traced: Vec<Traced<'a>>,
+}
+
+/// Where packets go in one direction: a delay, and then links of the scenario, each of which delays after it has served.
+#[derive(Default)]
+struct Way {
+    delay: Dur,
+    links: Range<usize>,
+}
+
+/// A link that serves by a trace.
+struct Traced<'a> {
+    /// Its number in the scenario.
+    link: usize,
+    name: &'static str,
+    way: &'a LinkWay,
+    trace: Trace,
+    once: bool,
+    log: Option<Log>,
+    /// The shells around its own, as before the prompt.
+    enclosing: String,
+}
+
+/// What a shell is to packets of one direction.
+enum Hop<'a> {
+    Nothing,
+    Delay(Dur),
+    Link(Box<LinkSpec>),
+    Traced { way: &'a LinkWay, once: bool, wakes: bool },
 }
 
 /// Links that run.
@@ -45,38 +74,62 @@ pub struct Links {
 }
 
 impl<'a> Plan<'a> {
-    /// Reads what `shell` names; random losses come from `seed`, those of a scenario from its own. `wakes`: packets pass as
-    /// mahimahi's shell lets them.
+    /// Reads what `shells`, the outermost first, name; random losses come from `seed`, those of a scenario from its own.
+    /// `wakes`: packets pass as mahimahi's shells let them.
     ///
     /// # Errors
     /// If a file cannot be used.
-    pub fn new(shell: &'a Shell, seed: u64, wakes: bool) -> Result<Self, ShellError> {
-        let (mut traces, mut logs) = (Vec::new(), Vec::new());
-        let mut scenario = match shell {
-            Shell::Emulate(path) => read_scenario(path)?,
-            Shell::Link(ways, once) => {
-                for way in ways.iter() {
-                    let trace = trace::load(&way.trace)?;
-                    let create = |path: &Path| Log::create(path, &trace, *once, way.queue.mahimahi);
-                    logs.push(way.log.as_deref().map(create).transpose()?);
-                    traces.push(trace);
-                }
-                between(seed, ways.each_ref().map(of_trace))
-            }
-            Shell::Delay(delay) => between(seed, [at_once(), at_once()].map(|link| LinkSpec { delay: *delay, ..link })),
-            Shell::Loss(direction, rate) => one_way(seed, *direction, |link| link.loss = *rate),
-            Shell::OnOff(direction, on_off) => one_way(seed, *direction, |link| match on_off {
-                OnOff::Always => {}
-                OnOff::Never => link.loss = 1.0,
-                OnOff::Turns(outages) => link.outages = Some(*outages),
-            }),
-        };
-        if wakes && matches!(shell, Shell::Link(..) | Shell::Delay(_)) {
-            for link in &mut scenario.links {
-                (link.wakes, link.jitter) = (WAKES, WAKES_LATE);
-            }
+    pub fn new(shells: &'a [Shell], seed: u64, wakes: bool) -> Result<Self, ShellError> {
+        if let [Shell::Emulate(path), ..] = shells {
+            let scenario = read_scenario(path)?;
+            return Ok(Self { scenario, ways: Default::default(), traced: Vec::new() });
         }
-        Ok(Self { shell, scenario, traces, logs })
+        let scenario = Scenario { seed, links: Vec::new(), ..Scenario::default() };
+        let mut plan = Self { scenario, ways: Default::default(), traced: Vec::new() };
+        let inward: Vec<_> = shells.iter().enumerate().collect();
+        let outward = inward.iter().rev().copied().collect();
+        for (index, on_the_way) in [outward, inward].into_iter().enumerate() {
+            let first = plan.scenario.links.len();
+            for (at, shell) in on_the_way {
+                plan.add(&shells[..=at], hop(shell, index, wakes, shells.len() == 1), index, first)?;
+            }
+            plan.ways[index].links = first..plan.scenario.links.len();
+        }
+        let [path, return_path] = plan.ways.each_ref().map(|way| way.links.clone().collect());
+        plan.scenario.flows = vec![Flow { path, return_path, ..Flow::default() }];
+        Ok(plan)
+    }
+
+    /// Adds a hop of the last of `shells` to a way whose links begin with number `first`.
+    fn add(&mut self, shells: &'a [Shell], hop: Hop<'a>, way: usize, first: usize) -> Result<(), ShellError> {
+        const NAMES: [&str; 2] = ["Uplink", "Downlink"];
+        let link = self.scenario.links.len();
+        let spec = match hop {
+            Hop::Nothing => return Ok(()),
+            Hop::Delay(delay) => {
+                let before = match self.scenario.links[first..].last_mut() {
+                    Some(link) => &mut link.delay,
+                    None => &mut self.ways[way].delay,
+                };
+                *before += delay;
+                return Ok(());
+            }
+            Hop::Link(spec) => *spec,
+            Hop::Traced { way: spec, once, wakes } => {
+                let trace = trace::load(&spec.trace)?;
+                let create = |path: &Path| Log::create(path, &trace, once, spec.queue.mahimahi);
+                let log = spec.log.as_deref().map(create).transpose()?;
+                let around = shells.split_last().map_or(&shells[..0], |(_, around)| around);
+                let outside = std::env::var_os(PREFIX).unwrap_or_default().to_string_lossy().into_owned();
+                let enclosing = around.iter().fold(outside, |all, shell| all + &place::prefix(shell));
+                self.traced.push(Traced { link, name: NAMES[way], way: spec, trace, once, log, enclosing });
+                of_trace(spec, wakes)
+            }
+        };
+        let kind = shells.last().map_or("", place::device_name);
+        let name = if shells.len() == 1 { NAMES[way].into() } else { format!("{kind} {}", NAMES[way]) };
+        self.scenario.links.push(LinkSpec { name, ..spec });
+        Ok(())
     }
 
     /// Starts the links between the devices of `place`. `line` is how the shell was called.
@@ -93,36 +146,40 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn start_between(self, ends: &Ends, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
+    fn start_between(mut self, ends: &Ends, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
         let mut chains = [Chain::default(), Chain::default()];
-        for (index, chain) in chains.iter_mut().enumerate() {
-            let spec = &self.scenario.links[index];
-            if let (Shell::Delay(delay), Dur::ZERO) = (self.shell, spec.wakes) {
-                chain.delay = *delay;
-                continue;
+        for (chain, way) in chains.iter_mut().zip(&self.ways) {
+            chain.delay = way.delay;
+            for index in way.links.clone() {
+                let traced = self.traced.iter().find(|t| t.link == index);
+                let load = |file: &Path| traced.map_or_else(|| trace::load(file), |t| Ok(t.trace.clone()));
+                let link = Link::of(&self.scenario, index, load);
+                chain.links.push(link.map_err(|source| LinkError::Service { index, source })?);
             }
-            let load = |_: &Path| Ok(self.traces[index].clone());
-            let link = Link::of(&self.scenario, index, load).map_err(|source| LinkError::Service { index, source })?;
-            chain.links.push(link);
-            chain.observer = self.logs.get(index).and_then(Option::as_ref).map(Log::observer);
+            chain.observer = log::observers(way.links.clone().map(|index| {
+                let traced = self.traced.iter().find(|t| t.link == index)?;
+                traced.log.as_ref()
+            }));
         }
         let [up, down] = chains;
-        let names = if up.links.is_empty() { vec![] } else { names(&self.scenario) };
         let running = emulator.over(up, down, &ends.near, &ends.far)?;
-        let Shell::Link(ways, once) = self.shell else {
-            return Ok(Links { running, names, logs: Vec::new(), ends_ns: None });
-        };
         let zero_ns = running.zero();
         let mut logs = Vec::new();
-        for (way, (log, name)) in ways.iter().zip(self.logs.into_iter().zip(&names)) {
-            let Some(log) = log else { continue };
-            let head = Head { name, trace: &way.trace, command_line: line, queue: &queue::label(&way.queue) };
+        for traced in &mut self.traced {
+            let Some(log) = traced.log.take() else { continue };
+            let head = Head {
+                name: traced.name,
+                trace: &traced.way.trace,
+                command_line: line,
+                queue: &queue::label(&traced.way.queue),
+                enclosing: &traced.enclosing,
+            };
             let now = move || Dur(clock::now_ns().saturating_sub(zero_ns));
             logs.push(log.write(&head, clock::since_1970_ms(zero_ns), now)?);
         }
-        let passes = self.traces.iter().map(|t| zero_ns + u64::from(t.duration_ms()) * 1_000_000);
-        let ends_ns = passes.min().filter(|_| *once);
-        Ok(Links { running, names, logs, ends_ns })
+        let passes = self.traced.iter().filter(|t| t.once).map(|t| u64::from(t.trace.duration_ms()) * 1_000_000);
+        let ends_ns = passes.min().map(|ns| zero_ns + ns);
+        Ok(Links { running, names: names(&self.scenario), logs, ends_ns })
     }
 
     /// How many flows there are.
@@ -140,20 +197,24 @@ fn names(scenario: &Scenario) -> Vec<String> {
     scenario.links.iter().map(|link| link.name.clone()).collect()
 }
 
-/// One flow's links there and back.
-fn between(seed: u64, links: [LinkSpec; 2]) -> Scenario {
-    let mut links = Vec::from(links);
-    for (link, name) in links.iter_mut().zip(["Uplink", "Downlink"]) {
-        link.name = name.into();
+/// What `shell` is to packets of way number `way`. If it stands `alone`, each way has a link to be told of.
+fn hop(shell: &Shell, way: usize, wakes: bool, alone: bool) -> Hop<'_> {
+    let changed = |direction: &Direction| (*direction == Direction::Downlink) == (way == 1);
+    let link = |spec| Hop::Link(Box::new(spec));
+    let unchanged = if alone { link(at_once()) } else { Hop::Nothing };
+    match shell {
+        Shell::Link(ways, once) => Hop::Traced { way: &ways[way], once: *once, wakes },
+        Shell::Delay(delay) if wakes => link(LinkSpec { delay: *delay, wakes: WAKES, jitter: WAKES_LATE, ..at_once() }),
+        Shell::Delay(delay) => Hop::Delay(*delay),
+        Shell::Loss(direction, rate) if changed(direction) => link(LinkSpec { loss: *rate, ..at_once() }),
+        Shell::OnOff(direction, on_off) if changed(direction) => link(match on_off {
+            OnOff::Always => at_once(),
+            OnOff::Never => LinkSpec { loss: 1.0, ..at_once() },
+            OnOff::Turns(outages) => LinkSpec { outages: Some(*outages), ..at_once() },
+        }),
+        Shell::Loss(..) | Shell::OnOff(..) => unchanged,
+        Shell::Emulate(_) => Hop::Nothing,
     }
-    let flow = Flow { path: vec![0], return_path: vec![1], ..Flow::default() };
-    Scenario { seed, links, flows: vec![flow], ..Scenario::default() }
-}
-
-fn one_way(seed: u64, direction: Direction, change: impl FnOnce(&mut LinkSpec)) -> Scenario {
-    let mut links = [at_once(), at_once()];
-    change(&mut links[usize::from(direction == Direction::Downlink)]);
-    between(seed, links)
 }
 
 fn at_once() -> LinkSpec {
@@ -161,10 +222,11 @@ fn at_once() -> LinkSpec {
     LinkSpec { service, queue: QueueSpec::infinite(), delay: Dur::ZERO, ..LinkSpec::default() }
 }
 
-fn of_trace(way: &LinkWay) -> LinkSpec {
+fn of_trace(way: &LinkWay, wakes: bool) -> LinkSpec {
     let file = way.trace.to_string_lossy().into_owned();
     let service = ServiceSpec::Trace { file, offset: Dur::ZERO, reshape: None };
-    LinkSpec { service, queue: way.queue.clone(), delay: Dur::ZERO, ..LinkSpec::default() }
+    let (wakes, jitter) = if wakes { (WAKES, WAKES_LATE) } else { (Dur::ZERO, Dur::ZERO) };
+    LinkSpec { service, queue: way.queue.clone(), delay: Dur::ZERO, wakes, jitter, ..LinkSpec::default() }
 }
 
 fn read_scenario(path: &Path) -> Result<Scenario, ShellError> {

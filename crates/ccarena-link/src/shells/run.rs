@@ -38,15 +38,15 @@ const LONG: Duration = Duration::from_secs(3600);
 /// If the command did not run.
 pub fn run(request: &Request, line: &[OsString]) -> Result<u8, ShellError> {
     if let Some(words) = &request.options.mahimahi {
-        return Err(mahimahi(&request.shell, words));
+        return Err(mahimahi(&request.shells[0], words));
     }
     let held: Vec<i32> = POLITE.into_iter().chain([libc::SIGCHLD]).collect();
     let signals = Signals::hold(&held);
     let command = if request.command.is_empty() { vec![users_shell()] } else { request.command.clone() };
     let seed = request.options.seed.map_or_else(random, Ok)?;
-    let plan = Plan::new(&request.shell, seed, request.options.wakes)?;
+    let plan = Plan::new(&request.shells, seed, request.options.wakes)?;
     let seed = plan.seed();
-    let place = Place::new(&request.shell, plan.flows(), request.options.verbose)?;
+    let place = Place::new(&request.shells, plan.flows(), request.options.verbose)?;
     let far = request.options.far_command.as_ref().map(|text| start_far(&place, text)).transpose()?;
     // The clock of a trace starts with the command, or as nearly as can be.
     let links = plan.start(&place, &quoted(line), request.options.emulator)?;

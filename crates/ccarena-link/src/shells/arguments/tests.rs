@@ -20,8 +20,13 @@ fn bad(name: &str, line: &str) -> String {
 
 fn link(line: &str) -> ([LinkWay; 2], bool, Vec<OsString>) {
     let request = good("link", line);
-    let Shell::Link(ways, once) = request.shell else { panic!("{line}") };
+    let Shell::Link(ways, once) = only(request.shells) else { panic!("{line}") };
     (*ways, once, request.command)
+}
+
+fn only(shells: Vec<Shell>) -> Shell {
+    let [shell] = shells.try_into().unwrap();
+    shell
 }
 
 #[test]
@@ -76,9 +81,9 @@ fn what_is_wrong_with_a_link_is_said() {
 #[test]
 fn delays() {
     let request = good("delay", "20 ping -c 3 10.0.0.1");
-    assert_eq!(request.shell, Shell::Delay(Dur::from_millis(20)));
+    assert_eq!(only(request.shells), Shell::Delay(Dur::from_millis(20)));
     assert_eq!(request.command, words("ping -c 3 10.0.0.1"));
-    assert_eq!(good("delay", "0.5").shell, Shell::Delay(Dur::from_micros(500)));
+    assert_eq!(only(good("delay", "0.5").shells), Shell::Delay(Dur::from_micros(500)));
     assert_eq!(good("delay", "1 -- -x").command, words("-x"));
     for wrong in ["x", "-5", "1e9", "nan"] {
         assert!(bad("delay", wrong).contains("MS is"), "{wrong}");
@@ -87,7 +92,7 @@ fn delays() {
 
 #[test]
 fn losses() {
-    assert_eq!(good("loss", "uplink 0.25").shell, Shell::Loss(Direction::Uplink, 0.25));
+    assert_eq!(only(good("loss", "uplink 0.25").shells), Shell::Loss(Direction::Uplink, 0.25));
     assert!(bad("loss", "sideways 0.1").contains("expected uplink or downlink"));
     assert!(bad("loss", "uplink 1.5").contains("from 0 to 1"));
     assert!(bad("loss", "uplink x").contains("from 0 to 1"));
@@ -95,7 +100,7 @@ fn losses() {
 
 #[test]
 fn on_and_off() {
-    let shell = |line| good("onoff", line).shell;
+    let shell = |line| only(good("onoff", line).shells);
     let turns = OnOff::Turns(Outages { on: Dur::from_millis(1500), off: Dur::from_millis(500) });
     assert_eq!(shell("downlink 1.5 0.5"), Shell::OnOff(Direction::Downlink, turns));
     assert_eq!(shell("uplink 1 0"), Shell::OnOff(Direction::Uplink, OnOff::Always));
@@ -191,4 +196,30 @@ fn a_seed_of_nothing_random_is_refused() {
     }
     assert!(bad("delay", "--seed 7 5").contains("unknown option --seed"));
     assert_eq!(good("link", "--seed 7 --uplink-queue red --uplink-queue-args packets=50 A B").options.seed, Some(7));
+}
+
+#[test]
+fn shells_on_one_line_are_joined_unless_one_wants_something_of_its_own() {
+    let joined = good("delay", "20 ccarena-link link a b /usr/bin/cca-loss uplink 0.1 ccarena delay 5 ls -l");
+    assert_eq!(joined.shells.len(), 4);
+    assert_eq!(joined.shells[0], Shell::Delay(Dur::from_millis(20)));
+    assert_eq!(joined.shells[2], Shell::Loss(Direction::Uplink, 0.1));
+    assert_eq!(joined.shells[3], Shell::Delay(Dur::from_millis(5)));
+    assert_eq!(joined.command, ["ls", "-l"]);
+    for (line, command) in [
+        ("20 mm-delay 5 ls", "mm-delay 5 ls"),
+        ("20 cca-delay ls", "cca-delay ls"),
+        ("20 cca-delay --lateness-bound 3 5 ls", "cca-delay --lateness-bound 3 5 ls"),
+        ("20 cca-delay --timing mahimahi 5 ls", "cca-delay --timing mahimahi 5 ls"),
+        ("20 cca-loss --seed 3 uplink 0.5 ls", "cca-loss --seed 3 uplink 0.5 ls"),
+        ("20 ccarena emulate s.json ls", "ccarena emulate s.json ls"),
+        ("20 ccarena eval", "ccarena eval"),
+    ] {
+        let request = good("delay", line);
+        assert_eq!(
+            (request.shells.len(), request.command.join(std::ffi::OsStr::new(" "))),
+            (1, command.into()),
+            "{line}"
+        );
+    }
 }

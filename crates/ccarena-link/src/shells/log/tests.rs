@@ -42,7 +42,7 @@ fn log(room: usize, trace_ms: &[u32], once: bool) -> (Log, Written) {
 
 fn head() -> Head<'static> {
     let (trace, queue) = (Path::new("x.up"), "droptail [packets=2]");
-    Head { name: "Uplink", trace, command_line: "'mm-link' 'x.up'", queue }
+    Head { name: "Uplink", trace, command_line: "'mm-link' 'x.up'", queue, enclosing: "" }
 }
 
 fn at(ms: u64) -> Time {
@@ -58,7 +58,7 @@ fn packet(bytes: usize, arrival_ms: u64) -> Datagram {
 #[test]
 fn a_log_reads_as_mahimahis() {
     let (log, written) = log(usize::MAX, &[2, 4, 4, 6], false);
-    let mut observer = log.observer();
+    let mut observer = observers([Some(&log)].into_iter()).unwrap();
     observer.arrival(0, at(3), &packet(1500, 3));
     observer.arrival(0, at(3), &packet(1000, 3));
     observer.dropped(0, at(3), 1, 1500, false);
@@ -102,7 +102,7 @@ fn one_pass_has_one_pass_of_opportunities() {
 #[test]
 fn a_full_disk_ends_the_log_alone() {
     let (log, written) = log(300, &[1], false);
-    let mut observer = log.observer();
+    let mut observer = observers([Some(&log)].into_iter()).unwrap();
     for ms in 0..1000 {
         observer.arrival(0, at(ms), &packet(100, ms));
     }

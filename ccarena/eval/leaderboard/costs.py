@@ -1,0 +1,64 @@
+"""What a decision costs: CPU time of the native code, on the machine that measures.
+
+A scheme decides with every acknowledgement. Its controller is driven through a long flow in its steady state
+(crates/ccarena-cc/src/steady_state.rs), and what `fixed`, which does nothing, takes for the same is taken off. A
+policy decides once per its clock's interval, and its decision is one run of its network in float32.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ccarena import _core
+from ccarena.errors import CcarenaError
+from ccarena.eval.leaderboard.entrants import Entrant
+from ccarena.policies import artifact
+from ccarena.scenario import scenario_json
+
+__all__ = ["cpu_ns"]
+
+ACKS, INFERENCES, ROUNDS = 40_000, 2000, 5
+"""Of a batch; and batches, of which the quickest counts, because others may be disturbed."""
+
+
+def cpu_ns(entrant: Entrant) -> float | None:
+    """What a decision of an entrant costs, ns of CPU; None of one that is computed from each link's capacity."""
+    if entrant.computed:
+        return None
+    if entrant.kind == "policy":
+        return _inference_ns(Path(str(entrant.sender.policy)))
+    fields = {key: value for key, value in entrant.sender.fields.items() if key in ("params", "weight", "requirement")}
+    scheme = _document({"scheme": entrant.sender.scheme, **fields})
+    nothing = _document({"scheme": "fixed"})
+    try:
+        # In turns, so that both meet the same machine.
+        pairs = [(_acks_ns(scheme), _acks_ns(nothing)) for _ in range(ROUNDS)]
+    except CcarenaError:
+        return None
+    own, empty = (min(each) for each in zip(*pairs, strict=True))
+    return max(own - empty, 0.0)
+
+
+def _document(flow: dict[str, object]) -> str:
+    link = {"service": {"type": "constant", "rate_mbps": 100}, "delay_ms": 12}
+    return scenario_json({"duration_s": 1, "links": [link], "flows": [flow]})
+
+
+def _acks_ns(document: str) -> float:
+    return _cpu_ns(lambda: _core.drive(document, ACKS)) / ACKS
+
+
+def _inference_ns(file: Path) -> float:
+    policy = _core.Policy(file)
+    observations = np.zeros((INFERENCES, artifact.load(file).contract.normalisation.offset.size), np.float32)
+    return min(_cpu_ns(lambda: policy.act(observations)) for _ in range(ROUNDS)) / INFERENCES
+
+
+def _cpu_ns(work: Callable[[], object]) -> float:
+    begun = time.thread_time_ns()
+    work()
+    return float(time.thread_time_ns() - begun)

@@ -1,0 +1,27 @@
+"""What suites/papers.yaml says of each paper, by the name of its folder of suites."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from ccarena import _core
+
+__all__ = ["about", "schemes"]
+
+
+@functools.cache
+def about() -> Mapping[str, Mapping[str, Any]]:
+    """`title`, `summary` and `schemes` of each."""
+    file = resources.files("ccarena.eval").joinpath("suites").joinpath("papers.yaml")
+    return dict(yaml.safe_load(file.read_text("utf-8")))
+
+
+def schemes(suite: str) -> Collection[str]:
+    """The schemes that the paper of the suite `PAPER/NAME` is about; of a suite of somebody's own, all but CUBIC."""
+    paper = about().get(suite.partition("/")[0])
+    return paper["schemes"] if paper else [entry["name"] for entry in _core.schemes() if entry["name"] != "cubic"]
