@@ -63,15 +63,19 @@ def run_scenario(
     *,
     traffic: str = "own",
     bridge: bool = False,
+    in_kernel: bool = False,
     lateness_bound_ms: float = 1.0,
 ) -> dict[str, Any]:
     """Run a scenario document in real time. The result has the layout of `ccarena._core.simulate`'s.
 
     Its key `machine` says how the run went: `valid` is False if the emulator's p99 lateness was above
     `lateness_bound_ms`. `traffic` is who sends, `bridge` makes even CUBIC, BBR and Reno those of this package, driven
-    from user space. Raises ScenarioError, TraceError, PolicyError, MachineError or RunnerError.
+    from user space; `in_kernel` lets learned flows with a policy think in the kernel instead. Raises ScenarioError,
+    TraceError, PolicyError, MachineError or RunnerError.
     """
-    with Runner(document, traffic=traffic, bridge=bridge, lateness_bound_ms=lateness_bound_ms) as runner:
+    with Runner(
+        document, traffic=traffic, bridge=bridge, in_kernel=in_kernel, lateness_bound_ms=lateness_bound_ms
+    ) as runner:
         while runner.wait() is not None:
             pass
         return runner.result
@@ -96,6 +100,7 @@ class Runner:
         environment: bool = False,
         traffic: str = "own",
         bridge: bool = False,
+        in_kernel: bool = False,
         lateness_bound_ms: float = 1.0,
         program: str = KERNEL_BRIDGE,
     ) -> None:
@@ -121,7 +126,7 @@ class Runner:
         self._deadline_s = time.monotonic() + START_S
         request = {"scenario": scenario, "lateness_bound_ms": lateness_bound_ms}
         if program == KERNEL_BRIDGE:
-            request |= {"environment": environment, "traffic": traffic, "bridge": bridge}
+            request |= {"environment": environment, "traffic": traffic, "bridge": bridge, "in_kernel": in_kernel}
         try:
             self._write(json.dumps(request).encode() + b"\n")
             started = self._next()

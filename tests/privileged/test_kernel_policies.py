@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +109,35 @@ def test_iperf3_runs_a_policy() -> None:
         server.wait()
     assert told["end"]["sender_tcp_congestion"] == "hyvar"
     assert policies.stats("hyvar")[0].periods > 0
+
+
+def unified_cgroup() -> Path:
+    """The root of the cgroups of version 2."""
+    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    found = [Path(path) for _, path, kind, *_ in mounts if kind == "cgroup2"]
+    if not found:
+        pytest.skip("SKIPPED, ACCT's TCP option under a policy is not tested: no cgroup2 file system is mounted")
+    return found[0]
+
+
+def test_sockets_of_a_cgroup_carry_the_tcp_option() -> None:
+    loaded = policies.load("acct", option=unified_cgroup(), desired_mbps=50)
+    assert loaded.option and policies.stats("acct")[0].option
+    everything = 3  # ETH_P_ALL
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(everything))
+    with wire, socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
+        wire.bind(("lo", 0))
+        wire.settimeout(5)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"acct")
+        sock.connect(server.getsockname())
+        ports = struct.pack("!HH", sock.getsockname()[1], server.getsockname()[1])
+        sock.sendall(b"advertised")
+        # Ethernet's header is 14 bytes, IPv4's 20: then ports, and options after 20 bytes.
+        while not ((packet := wire.recv(1 << 16))[34:38] == ports and packet.endswith(b"advertised")):
+            pass
+    assert struct.pack("!BBHI", 254, 8, 0xACC7, 50_000) in packet[54:]
+    with pytest.raises(MachineError, match="unload"):
+        policies.load("acct", option=unified_cgroup())
 
 
 NGINX = """

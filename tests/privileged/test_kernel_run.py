@@ -22,6 +22,8 @@ from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
 from ccarena.eval import metrics
 from ccarena.eval.scenarios.run import run
 from ccarena.eval.scenarios.tables import flow_rows
+from ccarena.policies import artifact
+from ccarena.run_folder import find_policy, shipped
 from tests.envs.acct import REPORT_FIELDS
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -37,6 +39,20 @@ def scenario(*schemes: str, seconds: float = 2.0, **flow: Any) -> dict[str, Any]
     }
     flows = [{"scheme": scheme, **flow} for scheme in schemes]
     return {"duration_s": seconds, "links": [link], "flows": flows, "record": {"packets": True, "reports": True}}
+
+
+@pytest.mark.parametrize("scheme", shipped())
+def test_a_policy_thinks_in_the_kernel_as_it_does_in_user_space(scheme: str) -> None:
+    policy = find_policy(scheme)
+    flow = {"policy": str(policy), "params": artifact.load(policy).params}
+    document = {**scenario(scheme, seconds=3.0, **flow), "record": {"packets": True}}
+    there, here = (run_scenario(document, in_kernel=in_kernel) for in_kernel in (True, False))
+    assert there["machine"]["reports"] == 0 and here["machine"]["reports"] > 0
+    decisions = [result["flows"][0]["decisions"] for result in (there, here)]
+    assert min(decisions) > 10 and max(decisions) < 2 * min(decisions)
+    assert there["flows"][0]["delivered_bytes"] == pytest.approx(here["flows"][0]["delivered_bytes"], rel=0.25)
+    with pytest.raises(ScenarioError, match="keeps no reports"):
+        run_scenario({**document, "record": {"reports": True}}, in_kernel=True)
 
 
 def congestion_controls() -> set[str]:

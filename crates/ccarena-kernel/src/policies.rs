@@ -3,6 +3,7 @@
 //!
 //! They live in a BPF file system at [`PINS`], a folder each; unloading removes it with everything in it.
 
+mod private;
 mod program;
 pub mod replay;
 mod stats;
@@ -15,6 +16,7 @@ use ccarena_cc::policy::kernel::{self, About};
 use ccarena_link::clock;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+pub use self::private::Private;
 use self::program::Program;
 pub use self::stats::{CASES, Stats, ZONES};
 use crate::attach::defaults;
@@ -218,15 +220,17 @@ fn loaded(folder: &Path) -> Result<Loaded, KernelError> {
     }
     let images = open(folder, IMAGES)?;
     let made = fs::metadata(folder).and_then(|m| m.modified()).map_err(file("look at", folder))?;
-    let per_cpu = open(folder, STATISTICS)?
-        .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
-        .map_err(|e| map_error("read", STATISTICS, &e))?
-        .unwrap_or_default();
     Ok(Loaded {
         name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         about: kernel::about(&program::image_of(&images)?),
         option: folder.join(OPTION).exists(),
         age: made.elapsed().unwrap_or_default(),
-        stats: Stats::sum(per_cpu.iter().map(Vec::as_slice)),
+        stats: stats_of(&open(folder, STATISTICS)?)?,
     })
+}
+
+fn stats_of(statistics: &MapHandle) -> Result<Stats, KernelError> {
+    let per_cpu = statistics.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+    let per_cpu = per_cpu.map_err(|e| map_error("read", STATISTICS, &e))?.unwrap_or_default();
+    Ok(Stats::sum(per_cpu.iter().map(Vec::as_slice)))
 }

@@ -18,11 +18,13 @@ use ccarena_net::{Scenario, trace};
 use serde_json::{Value, json};
 
 pub use self::error::RunError;
+use self::plan::Homes;
 pub use self::plan::{Home, Plan};
 
 use crate::daemon::{Daemon, Driver, Reply};
 use crate::datapath::{Datapath, Key, Options, TcpOption};
 use crate::intf::{EVENT_CLOSED, Event};
+use crate::policies::Private;
 use crate::sampled::Sampled;
 use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
 use crate::wire::Request;
@@ -46,8 +48,10 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     ccarena_link::resources::check(scenario)?;
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let available: Vec<&str> = available.split_whitespace().collect();
-    let plans = plan::plan(scenario, request.bridge, request.traffic, request.environment, &available)?;
+    let homes = Homes { bridge: request.bridge, in_kernel: request.in_kernel };
+    let plans = plan::plan(scenario, homes, request.traffic, request.environment, &available)?;
     let datapath = load(&plans)?;
+    let thinking = load_policies(scenario, &plans)?;
     // Counting costs something per run of a program, so runs of the kernel's own schemes alone are spared it.
     let bridged = plans.iter().any(|p| p.home == Home::Bridge);
     let cost = datapath.as_ref().filter(|_| bridged).and_then(Datapath::count_cost);
@@ -56,15 +60,18 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
         .flows
         .iter()
         .zip(&plans)
-        .map(|(flow, plan)| match &datapath {
-            Some(datapath) if plan.home != Home::Kernel => datapath.congestion_control(&flow.scheme).to_owned(),
+        .zip(&thinking)
+        .map(|((flow, plan), thinking)| match (&datapath, thinking) {
+            (_, Some(policy)) => policy.name().to_owned(),
+            (Some(datapath), None) if plan.home != Home::Kernel => datapath.congestion_control(&flow.scheme).to_owned(),
             _ => flow.scheme.clone(),
         })
         .collect();
     let traffic = Traffic::new(scenario, &network, &names, request.traffic)?;
-    if let Some(datapath) = datapath.as_ref().filter(|_| plans.iter().any(|p| p.signals)) {
+    if plans.iter().any(|p| p.signals) {
         for cookie in traffic.namespace_cookies()? {
-            datapath.add_namespace(cookie)?;
+            datapath.iter().try_for_each(|datapath| datapath.add_namespace(cookie))?;
+            thinking.iter().flatten().try_for_each(|policy| policy.add_namespace(cookie))?;
         }
     }
     let emulator = Emulator::default().start(scenario, trace::load, &network)?;
@@ -75,6 +82,11 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     control.run(inbox, frames, &traffic)?;
     let (sent, received) = traffic.stop()?;
     control.finish()?;
+    for (index, policy) in thinking.iter().enumerate() {
+        if let (Some(policy), Some(totals)) = (policy, control.daemon.flows.get_mut(index)) {
+            totals.decisions = policy.stats()?.decisions;
+        }
+    }
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
     let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
@@ -96,14 +108,43 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     frames.result(record).map_err(|_| RunError::Stopped)
 }
 
+/// Most policies that think in the kernel in one run: each takes the verifier seconds.
+const MOST_THINKING: usize = 16;
+
+/// The programs of policies that think in the kernel, by flow: each has one of its own, which counts its decisions.
+fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Private>>, RunError> {
+    let count = plans.iter().filter(|plan| plan.home == Home::Policy).count();
+    if count > MOST_THINKING {
+        let problem = format!(
+            "got {count} with policies that think in the kernel; expected at most {MOST_THINKING}. Leave `in_kernel` out"
+        );
+        return Err(RunError::Unsupported { path: "flows".into(), problem });
+    }
+    let policies = Policies::default();
+    let mut loaded = Vec::with_capacity(plans.len());
+    for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
+        let name = format!("cca.p{:x}.{}", loaded.iter().flatten().count(), std::process::id());
+        let image = plan.image(index, flow, &policies)?;
+        loaded.push(image.map(|image| Private::load(&image, name, plan.signals)).transpose()?);
+    }
+    Ok(loaded)
+}
+
 /// Loads BPF programs if some flow needs them; else sees to it that namespaces can be made without root.
 fn load(plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
     if plans.iter().all(|p| p.home == Home::Kernel) {
         namespace::become_root_in_user_namespace()?;
         return Ok(None);
     }
+    if !plans.iter().any(|p| matches!(p.home, Home::Bridge | Home::Weighted)) {
+        return Ok(None);
+    }
     let options = Options {
-        option: if plans.iter().any(|p| p.signals) { TcpOption::Namespaces } else { TcpOption::Off },
+        option: if plans.iter().any(|p| p.signals && p.home == Home::Bridge) {
+            TcpOption::Namespaces
+        } else {
+            TcpOption::Off
+        },
         // One user has all of the sockets, and all of the machine's attention.
         sockets_per_user: 0,
         changes_per_s: 0,

@@ -25,6 +25,8 @@ pub struct Request {
     pub traffic: Generator,
     /// The kernel's own schemes are replaced by the controllers of the registry.
     pub bridge: bool,
+    /// Learned flows with a policy think in the kernel, not in user space.
+    pub in_kernel: bool,
     /// The run is valid while the p99 of the emulator's lateness is within this.
     pub lateness_bound: Dur,
 }
@@ -49,7 +51,7 @@ impl Request {
         let malformed = |message: String| RequestError::Malformed(message);
         let document: Map<String, Value> =
             serde_json::from_str(line).map_err(|e| malformed(format!("{e}; expected one JSON object on one line")))?;
-        let known = ["scenario", "environment", "traffic", "bridge", "lateness_bound_ms"];
+        let known = ["scenario", "environment", "traffic", "bridge", "in_kernel", "lateness_bound_ms"];
         if let Some(name) = document.keys().find(|k| !known.contains(&k.as_str())) {
             return Err(malformed(format!("unknown field {name:?}; expected {}", known.join(", "))));
         }
@@ -71,6 +73,7 @@ impl Request {
             environment: flag("environment")?,
             traffic,
             bridge: flag("bridge")?,
+            in_kernel: flag("in_kernel")?,
             lateness_bound: Dur::from_secs_f64(bound_ms / 1e3),
         })
     }

@@ -31,7 +31,7 @@ impl Program {
         let config = Config {
             abi: ABI,
             option: (*option != TcpOption::Off).into(),
-            every_namespace: 1,
+            every_namespace: (*option != TcpOption::Namespaces).into(),
             name: terminated(name),
             before: terminated(before.trim()),
             ..Config::default()

@@ -41,6 +41,14 @@ pub enum RunError {
         /// Why.
         source: ccarena_cc::BindError,
     },
+    /// A flow's policy cannot think in the kernel.
+    #[error("flows[{flow}].policy: {source}")]
+    Image {
+        /// The flow.
+        flow: usize,
+        /// Why.
+        source: ccarena_cc::policy::kernel::ImageError,
+    },
     /// An action that cannot be taken.
     #[error("flow {flow}: {message}")]
     Action {
@@ -92,7 +100,7 @@ impl RunError {
             | Self::Scheme { .. }
             | Self::Action { .. } => "scenario",
             Self::Link(LinkError::Service { .. } | LinkError::Flows { .. }) => "scenario",
-            Self::Policy { .. } => "policy",
+            Self::Policy { .. } | Self::Image { .. } => "policy",
             Self::Link(LinkError::Panicked) | Self::Traffic(TrafficError::Panicked) => "internal",
             Self::Kernel(_) | Self::Link(_) | Self::Traffic(_) | Self::System { .. } | Self::Stopped => "machine",
         }

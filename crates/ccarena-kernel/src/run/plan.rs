@@ -1,8 +1,10 @@
 //! Where each flow's congestion control runs, and whether real TCP can do what a scenario says.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, Decider, FlowError, LearnedSpec, Policies, Signal, registry};
+use ccarena_cc::policy::kernel::{self, ImageOptions};
+use ccarena_cc::{Config, Controller, Decider, FlowError, LearnedSpec, Policies, PolicySpec, Signal, registry};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, App, Flow};
 
@@ -25,6 +27,8 @@ pub enum Home {
     Kernel,
     /// In the kernel: our BPF program.
     Weighted,
+    /// In the kernel: a policy that thinks in BPF.
+    Policy,
     /// In this process, over the bridge.
     Bridge,
 }
@@ -61,6 +65,34 @@ impl Plan {
             },
         )
     }
+
+    /// The image of the flow's policy, if it thinks in the kernel.
+    ///
+    /// # Errors
+    /// If a part of its document cannot run there.
+    pub fn image(&self, index: usize, flow: &Flow, policies: &Policies) -> Result<Option<Vec<u8>>, RunError> {
+        let (Home::Policy, Some(PolicySpec::Artifact(file) | PolicySpec::Integer(file))) = (self.home, &flow.policy)
+        else {
+            return Ok(None);
+        };
+        let policy = policies.load(Path::new(file)).map_err(|source| RunError::Policy { flow: index, source })?;
+        let options = ImageOptions {
+            params: self.config.params.clone(),
+            desired_rate: self.config.desired_rate,
+            header_bytes: self.config.header_bytes,
+            label: file.clone(),
+        };
+        kernel::write(&policy, &options).map(Some).map_err(|source| RunError::Image { flow: index, source })
+    }
+}
+
+/// Whose wish it is where a flow's congestion control runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Homes {
+    /// The kernel's own and those of the WCC family run over the bridge, too.
+    pub bridge: bool,
+    /// Learned flows with a policy think in the kernel.
+    pub in_kernel: bool,
 }
 
 /// Plans every flow of `scenario`; `available` are the congestion controls that the kernel has.
@@ -69,7 +101,7 @@ impl Plan {
 /// The first field that cannot be had.
 pub fn plan(
     scenario: &Scenario,
-    bridge: bool,
+    homes: Homes,
     traffic: Generator,
     outside: bool,
     available: &[&str],
@@ -87,15 +119,21 @@ pub fn plan(
     let policies = Policies::default();
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
-        let plan = plan_flow(scenario, index, bridge, available)?;
+        let plan = plan_flow(scenario, index, homes, available)?;
         plan.build(index, flow, &policies, outside)?;
         check(scenario, index, &plan, traffic)?;
         plans.push(plan);
     }
+    let signalled = |plan: &&Plan| plan.signals && plan.home == Home::Policy;
+    if plans.iter().any(|p| signalled(&p)) && plans.iter().filter(|p| p.signals).count() > 1 {
+        let problem = "expected one flow whose packets carry ACCT's option where that flow's policy thinks in the kernel: \
+                       programs would write the option twice. Leave `in_kernel` out";
+        return Err(RunError::Unsupported { path: "flows".into(), problem: problem.into() });
+    }
     Ok(plans)
 }
 
-fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]) -> Result<Plan, RunError> {
+fn plan_flow(scenario: &Scenario, index: usize, homes: Homes, available: &[&str]) -> Result<Plan, RunError> {
     let flow = &scenario.flows[index];
     // A document runs over the bridge, whatever its name.
     let defaults = flow.document.is_none()
@@ -105,6 +143,7 @@ fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]
             .iter()
             .all(|p| flow.params.get(p.name).is_none_or(|v| v.total_cmp(&p.default).is_eq()));
     let is = |names: &[&str]| names.contains(&flow.scheme.as_str());
+    let Homes { bridge, in_kernel } = homes;
     let home = if !bridge && defaults && is(&KERNELS_OWN) && is(available) {
         Home::Kernel
     } else if !bridge && flow.document.is_none() && is(&WEIGHTED) {
@@ -120,6 +159,10 @@ fn plan_flow(scenario: &Scenario, index: usize, bridge: bool, available: &[&str]
     let mut controller = built.map_err(|source| RunError::Scheme { flow: index, source })?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     plan.signals = controller.desired_rate().is_some();
+    let has_policy = matches!(flow.policy, Some(PolicySpec::Artifact(_) | PolicySpec::Integer(_)));
+    if in_kernel && has_policy && plan.learned.is_some() {
+        plan.home = Home::Policy;
+    }
     if !matches!(controller.request(), Signal::None | Signal::Rate(_)) {
         let problem = format!(
             "got {:?}; expected another: what its routers say has no place in packets of real TCP. The simulator has them",
@@ -192,6 +235,15 @@ fn check(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> 
             ),
         );
     }
+    if plan.home == Home::Policy && !flow.changes.is_empty() {
+        let problem = "expected none for a policy that thinks in the kernel. Leave `in_kernel` out";
+        return refuse("changes", problem.into());
+    }
+    if plan.home == Home::Policy && scenario.record.reports {
+        let problem =
+            "got true; expected false: a policy that thinks in the kernel keeps no reports. Leave `in_kernel` out";
+        return Err(RunError::Unsupported { path: "record.reports".into(), problem: problem.into() });
+    }
     if traffic == Generator::Iperf3 {
         return check_iperf3(flow, plan, &refuse);
     }
@@ -234,7 +286,8 @@ mod tests {
 
     fn of(flows: Vec<Flow>, bridge: bool, traffic: Generator) -> Result<Vec<Plan>, String> {
         let scenario = Scenario { flows, ..Scenario::default() };
-        plan(&scenario, bridge, traffic, true, &["cubic", "reno"]).map_err(|e| e.to_string())
+        let homes = Homes { bridge, ..Homes::default() };
+        plan(&scenario, homes, traffic, true, &["cubic", "reno"]).map_err(|e| e.to_string())
     }
 
     fn homes(flows: Vec<Flow>, bridge: bool) -> Vec<Home> {
