@@ -104,7 +104,11 @@ def measure_a3c(sheet: Sheet, seconds: float, workers: int) -> None:
         sheet.add(f"{key}-staleness", f"{what}: staleness then", staleness, "updates", table=TABLE)
         # A worker that sends rollouts does not compute gradients meanwhile.
         worker_ms = alone_ms if exchange == "gradients" else costs["rollout"]
-        sheet.add(f"{key}-full", f"{what}: workers at which it is full", worker_ms / own_ms, "workers", table=TABLE)
+        told = f"{what}: workers at which it is full, by its own time"
+        sheet.add(f"{key}-full", told, worker_ms / own_ms, "workers", table=TABLE)
+        # Here the slowed workers are on the learner's machine, and take of its cores, too.
+        told = f"{what}: workers at which it is full, by what it took beside them on one machine"
+        sheet.add(f"{key}-full-beside", told, taken * worker_ms / 1e3, "workers", table=TABLE)
 
 
 def a3c_context(workers: int, **more: Any) -> Context:

@@ -70,15 +70,21 @@ def connect(address: str | None = None) -> bool:
         return False
     where = address or os.environ.get("RAY_ADDRESS") or "local"
     started: dict[str, Any] = {"include_dashboard": False} if where == "local" else {}
-    try:
-        ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
-    except Exception as error:  # Ray raises whatever it likes, plain Exception among it
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ConfigError(
-            f"Ray at {where}: {reason}; expected the address of a running cluster (`ray start --head` prints it), or "
-            "none, to start Ray on this machine; if its head asks for a token, set RAY_AUTH_MODE=token and have the "
-            "head's ~/.ray/auth_token here, too"
-        ) from error
+    for attempt in range(2):
+        try:
+            ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
+            break
+        except Exception as error:  # Ray raises whatever it likes, plain Exception among it
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            if where == "local" and attempt == 0:  # it gives its processes half a minute, which busy machines exceed
+                log.warning("Ray has not started here (%s); trying once more", reason)
+                ray.shutdown()
+                continue
+            raise ConfigError(
+                f"Ray at {where}: {reason}; expected the address of a running cluster (`ray start --head` prints it), "
+                "or none, to start Ray on this machine; if its head asks for a token, set RAY_AUTH_MODE=token and have "
+                "the head's ~/.ray/auth_token here, too"
+            ) from error
     return True
 
 
