@@ -29,6 +29,8 @@ GROUPS = {
     "training": "Environments and training",
     "realtime": "Real time: the link emulator",
     "bridge": "Kernel bridge",
+    "kernel": "Policies that think in the kernel",
+    "quic": "QUIC",
     "fidelity": "Fidelity",
     "learned": "Learned controllers",
     "papers": "Papers",
