@@ -27,7 +27,7 @@ from ccarena.run_folder import PROGRESS, read_progress
 WORLDS = 64
 
 
-def measure(sheet: Sheet, seconds: float = 10.0, repeats: int = 3) -> None:
+def measure(sheet: Sheet, seconds: float = 6.0, repeats: int = 3) -> None:
     """All of it."""
     measure_rates(sheet, seconds, repeats)
     measure_faults(sheet)
@@ -65,19 +65,21 @@ def learner_workers(config: TrainConfig) -> int:
 
 def measure_rates(sheet: Sheet, seconds: float, repeats: int) -> None:
     """Two workers against one, and Ray against threads: medians of interleaved runs, so that a busy moment hits all."""
-    found: dict[str, list[float]] = {"one": [], "two": [], "local": []}
+    found: dict[str, list[float]] = {"one": [], "two": [], "local one": [], "local": []}
     ray = module()
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         for _ in range(repeats):
             found["one"].append(rate(context_of(1, "ray"), seconds))
             found["two"].append(rate(context_of(2, "ray"), seconds))
+            found["local one"].append(rate(context_of(1, "local"), seconds))
             found["local"].append(rate(context_of(2, "local"), seconds))
     finally:
         ray.shutdown()
-    one, two, local = (statistics.median(found[name]) for name in ("one", "two", "local"))
+    one, two, local_one, local = (statistics.median(rates) for rates in found.values())
     sheet.add("training/ray-rate", "A3C on Ray, 2 workers", two, "decisions/s")
     sheet.add("training/ray-scaling", "two Ray workers over one", two / one, "×", Target(at_least=1.7))
+    sheet.add("training/threads-scaling", "two threads of one process over one: the machine", local / local_one, "×")
     what = "A3C on Ray over threads of one process, 2 workers each"
     sheet.add("training/ray-overhead", what, two / local, "×", Target(at_least=0.85))
 

@@ -50,7 +50,7 @@ WHAT = {
 }
 
 
-def measure(sheet: Sheet, seconds: float = 10.0, workers: int = 64) -> None:
+def measure(sheet: Sheet, seconds: float = 8.0, workers: int = 64) -> None:
     """All algorithms."""
     ray = module()
     torch.set_num_threads(1)

@@ -112,6 +112,42 @@ def test_learns_across_nodes_and_survives_a_death(
     assert len(list(tmp_path.glob("node-*"))) == 2
 
 
+class SlowEnvs(ToyEnvs):
+    """Takes its time in the process that comes first."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._pause_s = 0.0
+        with contextlib.suppress(FileExistsError):
+            (folder / "slow").touch(exist_ok=False)
+            self._pause_s = 0.1
+
+    def step(self, actions: np.ndarray) -> tuple:
+        time.sleep(self._pause_s)
+        return super().step(actions)
+
+
+def slowed(folder: Path, rows: int, threads: int) -> ToyEnvs:
+    return SlowEnvs(folder)
+
+
+@pytest.mark.slow
+def test_a_slow_machine_delays_nobody_and_its_old_gradients_are_thrown_away(cluster: Any, tmp_path: Path) -> None:
+    from ccarena.agents.ray import RayExecutor
+
+    whole = context(functools.partial(slowed, tmp_path), 10**9, **{"executor": "ray", "ray.max_staleness": 2})
+    learner = Learner(whole, CONFIG)
+    executor = RayExecutor(learner, whole, CONFIG)
+    try:
+        deadline_s = time.monotonic() + 120
+        while executor.figures()["stale_gradients"] < 2:
+            assert time.monotonic() < deadline_s
+            executor.step()
+        assert learner.updates > 10 and executor.figures()["staleness_mean"] <= 2
+    finally:
+        executor.close()
+
+
 def test_an_error_in_a_worker_is_reported(cluster: Any) -> None:
     from ccarena.agents.ray import RayExecutor
 
