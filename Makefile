@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-oldest test-cluster check bench soak measurements format docs policies \
-  leaderboard reproduction reproduction-kernel properties wheel fuzz site clean can-build FORCE
+  leaderboard reproduction reproduction-kernel properties proof wheel fuzz site clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -130,7 +130,12 @@ properties: setup  ## Run Rust's property tests ROUNDS times, each time with oth
 test-cluster: setup  ## Kill workers, nodes and drivers of whole trainings and sweeps on a cluster (a few minutes)
 	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[test-cluster]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'slow or not slow' tests/agents/test_ray.py tests/executors \
-	  tests/tune tests/test_remote_folder.py $(ARGS)
+	  tests/tune tests/test_remote_folder.py 'tests/test_tutorials.py::test_it_can_be_followed[tutorial-cluster]' $(ARGS)
+
+proof: OUT = runs/proof-$(shell date +%Y%m%d-%H%M%S)
+proof: setup  ## Train ACCT, Hyvar and pilot, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)
+	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[cluster]'
+	$(BIN)/python -m bench.proof --out $(OUT) $(ARGS)
 
 wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ (docs/cluster.md)
 	$(BIN)/python setup.py --quiet bdist_wheel --dist-dir dist

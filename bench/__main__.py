@@ -13,12 +13,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import api, kernel, leaderboard, quic, realtime, simulator, training
+from bench import api, cluster, kernel, leaderboard, quic, realtime, saturation, simulator, training
 from bench.sheet import Sheet
 from ccarena import __version__, measurements
 from ccarena.errors import CcarenaError
 
-PARTS = ("simulator", "training", "suites", "leaderboard", "realtime", "kernel", "quic")
+PARTS = ("simulator", "training", "suites", "leaderboard", "cluster", "saturation", "realtime", "kernel", "quic")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             training.measure_suites(sheet)
         if "leaderboard" in args.only:
             leaderboard.measure(sheet)
+        if "cluster" in args.only:
+            cluster.measure(sheet)
+        if "saturation" in args.only:
+            saturation.measure(sheet)
         if "realtime" in args.only:
             if os.geteuid() == 0:
                 realtime.measure(sheet, args.run_seconds, args.rounds)

@@ -1,9 +1,7 @@
-"""What training on Ray costs and survives: workers side by side, start-up, deaths, and where one learner is full."""
+"""What training on Ray costs and survives: workers side by side, start-up, and deaths."""
 
 from __future__ import annotations
 
-import argparse
-import functools
 import os
 import signal
 import statistics
@@ -14,23 +12,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from bench.sheet import Sheet
-from ccarena.agents.a3c import Differentiator, Learner, Worker, seeds
 from ccarena.agents.a3c_algorithm import A3C
-from ccarena.agents.algorithm import Context, MakeEnvs
+from ccarena.agents.algorithm import Context
 from ccarena.agents.train import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.envs.spec import spec_of
 from ccarena.errors import CcarenaError
-from ccarena.measurements import Target, source
+from ccarena.executors.ray import module
+from ccarena.measurements import Target
 from ccarena.run_folder import PROGRESS, read_progress
 
 WORLDS = 64
-SLOW_S = 1.0
-"""How long a rollout of a slowed worker takes at least: so that many of them fit on few cores."""
+
+
+def measure(sheet: Sheet, seconds: float = 6.0, repeats: int = 3) -> None:
+    """All of it."""
+    measure_rates(sheet, seconds, repeats)
+    measure_faults(sheet)
 
 
 def context_of(workers: int, executor: str, **more: Any) -> Context:
@@ -46,8 +46,9 @@ def rate(context: Context, seconds: float) -> float:
     try:
         executor = algorithm._start()
         learner = algorithm._learner
-        for _ in range(8 * learner_workers(context.config)):
-            executor.step()
+        answered, workers = 0, learner_workers(context.config)
+        while answered < 8 * workers or executor.figures().get("workers", workers) < workers:
+            answered += executor.step() is not None
         began_s, before = time.perf_counter(), learner.decisions
         while time.perf_counter() - began_s < seconds:
             executor.step()
@@ -64,14 +65,21 @@ def learner_workers(config: TrainConfig) -> int:
 
 def measure_rates(sheet: Sheet, seconds: float, repeats: int) -> None:
     """Two workers against one, and Ray against threads: medians of interleaved runs, so that a busy moment hits all."""
-    found: dict[str, list[float]] = {"one": [], "two": [], "local": []}
-    for _ in range(repeats):
-        found["one"].append(rate(context_of(1, "ray"), seconds))
-        found["two"].append(rate(context_of(2, "ray"), seconds))
-        found["local"].append(rate(context_of(2, "local"), seconds))
-    one, two, local = (statistics.median(found[name]) for name in ("one", "two", "local"))
+    found: dict[str, list[float]] = {"one": [], "two": [], "local one": [], "local": []}
+    ray = module()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        for _ in range(repeats):
+            found["one"].append(rate(context_of(1, "ray"), seconds))
+            found["two"].append(rate(context_of(2, "ray"), seconds))
+            found["local one"].append(rate(context_of(1, "local"), seconds))
+            found["local"].append(rate(context_of(2, "local"), seconds))
+    finally:
+        ray.shutdown()
+    one, two, local_one, local = (statistics.median(rates) for rates in found.values())
     sheet.add("training/ray-rate", "A3C on Ray, 2 workers", two, "decisions/s")
     sheet.add("training/ray-scaling", "two Ray workers over one", two / one, "×", Target(at_least=1.7))
+    sheet.add("training/threads-scaling", "two threads of one process over one: the machine", local / local_one, "×")
     what = "A3C on Ray over threads of one process, 2 workers each"
     sheet.add("training/ray-overhead", what, two / local, "×", Target(at_least=0.85))
 
@@ -82,13 +90,13 @@ def measure_faults(sheet: Sheet) -> None:
         out = Path(folder, "run")
         words = ["--config", "acct", "--executor", "ray", "--out", str(out), "--algorithm.workers", "2"]
         words += ["--env.worlds", "64", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
-        words += ["--eval.link_sets", "[]", "--checkpoint-every-s", "2", "--total-decisions", "400_000"]
+        words += ["--eval.link_sets", "[]", "--checkpoint-every-s", "2", "--total-decisions", "2_000_000"]
         began_s = time.perf_counter()
         process = _train(words)
         first_s = _progressed(out, process, 0) - began_s
         sheet.add("training/ray-start", "`train --executor ray` to its first row", first_s, "s", Target(at_most=15))
         _decisions(out, process, 5.0)
-        worker = _children(process, "ray::_RemoteWorker")[0]
+        worker = _children(process, "ray::RemoteWorker")[0]
         died_s, restarts = time.perf_counter(), 0.0
         os.kill(worker, signal.SIGKILL)
         while not restarts:
@@ -111,57 +119,6 @@ def measure_faults(sheet: Sheet) -> None:
         sheet.add("training/ray-driver-death", what, resumed_s, "s", Target(at_most=30))
         process.terminate()
         process.wait()
-
-
-def measure_saturation(sheet: Sheet, seconds: float, workers: int) -> None:
-    """What a gradient costs the learner, and what it manages with many workers whose worlds are slowed."""
-    context = context_of(workers, "ray")
-    config = context.config.algorithm
-    assert isinstance(config, A3CConfig)
-    worker = Worker(context.make_envs(WORLDS, 1), context, config, *seeds(1, 0))
-    learner, differentiator = Learner(context, config), Differentiator(context, config, "cpu")
-    update = worker.run(learner.weights, 0.01)
-    rollout = worker.collect(learner.weights)
-    apply_ms = _each_ms(lambda: learner.apply(update))
-    gradient_ms = _each_ms(lambda: differentiator.update(rollout, 0.01))
-    worker.close()
-    slowed = Context(context.config, context.spec, functools.partial(_slow, context.make_envs))
-    updates = rate(slowed, seconds) / (WORLDS * config.rollout_length)
-    sheet.add("training/learner-apply", "A3C's learner: applying a gradient", apply_ms, "ms")
-    sheet.add("training/learner-gradient", "A3C's learner: a gradient of a rollout", gradient_ms, "ms")
-    sheet.add("training/learner-updates", f"A3C's learner fed by {workers} slowed workers", updates, "updates/s")
-    sheet.add("training/learner-asked", "what those workers would offer at most", workers / SLOW_S, "updates/s")
-
-
-class _Slowed:
-    """Worlds that cost nothing and take their time: the first ones' answers, again and again."""
-
-    def __init__(self, envs: Any, rollout: int) -> None:
-        self._envs, self._pause_s = envs, SLOW_S / rollout
-        self.num_envs = envs.num_envs
-        self._answer: Any = None
-
-    def reset(self, **given: Any) -> Any:
-        return self._envs.reset(**given)
-
-    def step(self, actions: np.ndarray) -> Any:
-        if self._answer is None:
-            self._answer = self._envs.step(actions)
-        time.sleep(self._pause_s)
-        return self._answer
-
-
-def _slow(make_envs: MakeEnvs, rows: int, threads: int) -> Any:
-    return _Slowed(make_envs(rows, threads), 16)
-
-
-def _each_ms(work: Any, times: int = 50) -> float:
-    spent = []
-    for _ in range(times):
-        began_s = time.perf_counter()
-        work()
-        spent.append(1e3 * (time.perf_counter() - began_s))
-    return statistics.median(spent)
 
 
 def _train(words: list[str]) -> subprocess.Popen[bytes]:
@@ -203,33 +160,3 @@ def _children(process: subprocess.Popen[bytes], name: str) -> list[int]:
                 if command.startswith(name):
                     found.append(int(pid))
     return found
-
-
-def main() -> int:
-    """Measures and prints; `--record` keeps the figures."""
-    parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
-    parser.add_argument("--record", type=Path, metavar="FILE", help="merge the figures into this file")
-    parser.add_argument("--date", default=time.strftime("%Y-%m-%d"), help="the day that is recorded (today)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="length of each measurement (10)")
-    parser.add_argument("--repeats", type=int, default=3, help="repetitions of the rates (3)")
-    parser.add_argument("--workers", type=int, default=64, help="slowed workers (64)")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts")
-    args = parser.parse_args()
-    sheet = Sheet(source("python -m bench.cluster", args.date))
-    if "rates" in args.only:
-        measure_rates(sheet, args.seconds, args.repeats)
-    if "faults" in args.only:
-        measure_faults(sheet)
-    if "saturation" in args.only:
-        measure_saturation(sheet, args.seconds, args.workers)
-    if args.record is not None:
-        from ccarena import measurements
-
-        measurements.merge(args.record, sheet.entries)
-    return 0
-
-
-PARTS = ("rates", "faults", "saturation")
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Learned controllers with several seeds, trained by one job on a cluster that loses a node, in one table.
 
-    python -m bench.proof --out runs/proof                       # ACCT, Hyvar and pilot, 5 seeds each, whole trainings
-    python -m bench.proof --out runs/small --seeds 2 --decisions 2000
+    python -m bench.proof --out runs/proof                # ACCT, Hyvar and pilot, 5 seeds each, whole trainings (hours)
+    python -m bench.proof --out runs/proof-quick --quick  # the same with short trainings (minutes)
 
 Three nodes, all on this machine, get one job by `ray job submit`. A piece of the job is a whole training with its
 evaluation. When the first checkpoint is there, a node is killed with everything on it: its trainings go on elsewhere,
@@ -13,29 +13,51 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import os
-import signal
-import subprocess
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import CcarenaError
+from bench import nodes
+from ccarena.configs import parse_overrides
+from ccarena.errors import CcarenaError, MissingDependencyError
 from ccarena.eval.metrics import confidence_interval
-from ccarena.executors.ray import OnRay
+from ccarena.executors.ray import OnRay, module
 from ccarena.files import write_atomically
 from ccarena.run_folder import CONFIG, EVALUATION
 from ccarena.terminal import print_table
 
 CONFIGS = ("acct", "hyvar", "pilot")
 FIGURES = ("utilisation", "throughput_mbps", "signal_delay_p95_ms", "power")
-TABLE = "table.json"
+TABLE, LOG = "table.json", "log.jsonl"
+QUICK: dict[str, Any] = {
+    "checkpoint_every_s": 0.5,
+    "validation.kinds": [],
+    "env.link.kinds.trace": 0,
+    "eval.link_sets": ["constant", "steps"],
+    "eval.seeds": 1,
+    "eval.duration_s": 10,
+    "rules.links": 0,
+    "baselines": [],
+    "controls": [],
+    "expectations": [],
+}
+QUICK_EACH: dict[str, dict[str, Any]] = {
+    "acct": {"total_decisions": 60_000},
+    "hyvar": {"total_decisions": 6_000, "algorithm.learning_starts": 1_000, "algorithm.gradient_steps": 1},
+    "pilot": {"total_decisions": 30_000, "algorithm.links": 2, "env.episode_s": 5},
+}
 Piece = tuple[str, int]
 
 
-def trained(piece: Piece, out: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def overrides_of(name: str, quick: bool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is changed of the configuration `name`."""
+    return {**(QUICK | QUICK_EACH.get(name, {}) if quick else {}), **given, "threads": 1}
+
+
+def trained(piece: Piece, out: str, quick: bool, given: Mapping[str, Any]) -> dict[str, Any]:
     """One training, begun or gone on with; returns its evaluation in short."""
     import ray
 
@@ -45,20 +67,21 @@ def trained(piece: Piece, out: str, overrides: Mapping[str, Any]) -> dict[str, A
     folder = Path(out, f"{name}-{seed}")
     there = (folder / CONFIG).is_file()
     node = ray.get_runtime_context().get_node_id()
-    with open(Path(out, "log.jsonl"), "a", encoding="utf-8") as log:
+    with open(Path(out, LOG), "a", encoding="utf-8") as log:
         log.write(json.dumps({"config": name, "seed": seed, "node": node, "resumed": there, "at": time.time()}) + "\n")
-    ccarena.train(name, {} if there else {**overrides, "seed": seed, "threads": 1}, out=folder, resume=there)
+    ccarena.train(name, {} if there else {**overrides_of(name, quick, given), "seed": seed}, out=folder, resume=there)
     found: dict[str, Any] = json.loads((folder / EVALUATION).read_text("utf-8"))
     return found
 
 
-def job(out: Path, configs: Sequence[str], seeds: int, overrides: Mapping[str, Any]) -> int:
+def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, given: Mapping[str, Any]) -> int:
     """What the cluster runs: all trainings, then the table."""
     pieces = [(name, seed) for seed in range(1, seeds + 1) for name in configs]
     found: dict[Piece, dict[str, Any]] = {}
     failed: dict[Piece, str] = {}
     # No copies: two trainings in one folder would be one too many.
-    for done in OnRay(copies=False).run(functools.partial(trained, out=str(out), overrides=overrides), pieces):
+    work = functools.partial(trained, out=str(out), quick=quick, given=given)
+    for done in OnRay(copies=False).run(work, pieces):
         try:
             found[pieces[done.index]] = done.result()
         except CcarenaError as error:
@@ -85,6 +108,11 @@ def job(out: Path, configs: Sequence[str], seeds: int, overrides: Mapping[str, A
         for row in rows
     ]
     print_table("mean over seeds ± half of the 95 % interval", ["config", "links", "seeds", *FIGURES], cells, left=2)
+    begun = [json.loads(line) for line in (out / LOG).read_text("utf-8").splitlines()]
+    gone_on = sum(each["resumed"] for each in begun)
+    print(
+        f"{gone_on} trainings went on from their checkpoints, on {len({each['node'] for each in begun})} nodes in all"
+    )
     for piece, reason in failed.items():
         print(f"FAILED {piece[0]}, seed {piece[1]}: {reason}")
     return int(bool(failed))
@@ -92,51 +120,46 @@ def job(out: Path, configs: Sequence[str], seeds: int, overrides: Mapping[str, A
 
 def proof(out: Path, words: Sequence[str]) -> int:
     """A cluster of three nodes, the job on it, and a node's death."""
-    from ray.cluster_utils import Cluster
-    from ray.job_submission import JobSubmissionClient
-
-    head = {"num_cpus": 0, "include_dashboard": True, "dashboard_port": 0}
-    noticed = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
-    cluster = Cluster(initialize_head=True, head_node_args={**head, "_system_config": noticed})
+    module("python -m bench.proof")
     try:
-        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        from ray.job_submission import JobSubmissionClient
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("ray[default]", "cluster", "python -m bench.proof") from error
+
+    cluster = nodes.started(include_dashboard=True, dashboard_port=0)
+    try:
+        computing = [nodes.add(cluster) for _ in range(2)]
         client = JobSubmissionClient(f"http://{cluster.webui_url}")
         command = [sys.executable, "-m", "bench.proof", *words, "--job"]
-        name = client.submit_job(entrypoint=" ".join(command), entrypoint_num_cpus=0)
+        there = {"env_vars": {"PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}}
+        name = client.submit_job(entrypoint=shlex.join(command), entrypoint_num_cpus=0, runtime_env=there)
         print(f"job {name}", flush=True)
         killed = False
         while not client.get_job_status(name).is_terminal():
             time.sleep(1.0)
-            if not killed and (node := _with_a_checkpoint(out, [each.node_id for each in nodes])) is not None:
-                lost = next(each for each in nodes if each.node_id == node)
-                _kill(lost)
+            if not killed and (node := _with_a_checkpoint(out, [each.node_id for each in computing])) is not None:
+                nodes.kill(next(each for each in computing if each.node_id == node))
                 print("killed a node and everything on it; another one joins", flush=True)
                 killed = True
-                cluster.add_node(num_cpus=1)
+                nodes.add(cluster)
         print(client.get_job_logs(name))
-        return 0 if str(client.get_job_status(name)) == "SUCCEEDED" and killed else 1
+        if not killed:
+            print("no node was killed: all trainings were over before their second checkpoint; train longer")
+        return 0 if client.get_job_status(name) == "SUCCEEDED" and killed else 1
     finally:
         cluster.shutdown()
 
 
-def _with_a_checkpoint(out: Path, nodes: Sequence[str]) -> str | None:
+def _with_a_checkpoint(out: Path, computing: Sequence[str]) -> str | None:
     """A node with a training that has written a checkpoint and is not over."""
-    log = out / "log.jsonl"
+    log = out / LOG
     for line in log.read_text("utf-8").splitlines() if log.is_file() else []:
         begun = json.loads(line)
         folder = out / f"{begun['config']}-{begun['seed']}"
-        if begun["node"] in nodes and (folder / "checkpoint.previous.safetensors").is_file():
+        if begun["node"] in computing and (folder / "checkpoint.previous.safetensors").is_file():
             if not (folder / EVALUATION).is_file():
                 return str(begun["node"])
     return None
-
-
-def _kill(node: Any) -> None:
-    """Kills a node's raylet and, with it, all processes that it has started."""
-    raylet = node.all_processes["raylet"][0].process.pid
-    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(raylet)], capture_output=True, text=True).stdout
-    for process in [raylet, *(int(each) for each in children.split())]:
-        os.kill(process, signal.SIGKILL)
 
 
 def main() -> int:
@@ -145,21 +168,24 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder of all runs and of the table")
     parser.add_argument("--configs", nargs="+", default=CONFIGS, help="what is trained (acct hyvar pilot)")
     parser.add_argument("--seeds", type=int, default=5, help="trainings of each (5)")
-    parser.add_argument("--decisions", type=int, help="length of each training (the configurations' own)")
+    parser.add_argument(
+        "--quick", action="store_true", help="short trainings and evaluations: minutes, and no policies"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another key of all of them")
     parser.add_argument("--job", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    overrides: dict[str, Any] = {} if args.decisions is None else {"total_decisions": args.decisions}
-    overrides |= {key: json.loads(value) for key, _, value in (each.partition("=") for each in args.set)}
     out = args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    if args.job:
-        return job(out, args.configs, args.seeds, overrides)
-    words = ["--out", str(out), "--configs", *args.configs, "--seeds", str(args.seeds)]
-    words += [] if args.decisions is None else ["--decisions", str(args.decisions)]
-    for each in args.set:
-        words += ["--set", f"'{each}'"]
-    return proof(out, words)
+    try:
+        given = parse_overrides([word for each in args.set for word in (f"--{each}",)])
+        if args.job:
+            return job(out, args.configs, args.seeds, args.quick, given)
+        words = ["--out", str(out), "--configs", *args.configs, "--seeds", str(args.seeds)]
+        words += ["--quick"] if args.quick else []
+        return proof(out, [*words, *(word for each in args.set for word in ("--set", each))])
+    except CcarenaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
 
 
 if __name__ == "__main__":

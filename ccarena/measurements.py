@@ -27,6 +27,7 @@ FILE = Path("docs", "measurements.json")
 GROUPS = {
     "simulator": "Simulator",
     "training": "Environments and training",
+    "leaderboard": "Leaderboard",
     "realtime": "Real time: the link emulator",
     "bridge": "Kernel bridge",
     "kernel": "Policies that think in the kernel",

@@ -26,7 +26,7 @@ _RECENT = 0.95
 """Of the mean staleness, per update."""
 
 
-class _RemoteWorker:
+class RemoteWorker:
     """A worker as a Ray actor."""
 
     def __init__(
@@ -38,9 +38,11 @@ class _RemoteWorker:
         self._worker = Worker(context.make_envs(rows, 1), context, config, env_seed, sampling_seed, device)
 
     def gradient(self, weights: NDArray[np.float32], entropy_weight: float) -> Update:
+        """Of a rollout with `weights`."""
         return self._worker.run(weights, entropy_weight)
 
     def rollout(self, weights: NDArray[np.float32], entropy_weight: float) -> Rollout:
+        """With `weights`, for the learner to differentiate."""
         return self._worker.collect(weights)
 
 
@@ -63,6 +65,8 @@ class RayExecutor:
     for any worker during `ray.patience_s`; until then training waits, and says so.
     """
 
+    worker = RemoteWorker
+
     def __init__(self, learner: Learner, context: Context, config: A3CConfig) -> None:
         settings = context.config.ray
         ray = self._ray = module("executor = ray")
@@ -76,7 +80,7 @@ class RayExecutor:
         # replay the episodes of the run that it continues.
         self._generation = [learner.updates] * config.workers
         gpus = float(device != "cpu") / config.workers
-        remote = ray.remote(num_cpus=1, num_gpus=gpus, scheduling_strategy="SPREAD")(_RemoteWorker)
+        remote = ray.remote(num_cpus=1, num_gpus=gpus, scheduling_strategy="SPREAD")(self.worker)
         create = functools.partial(self._create_actor, remote, context, device)
         self._crew = Crew(create, config.workers, settings.deaths, settings.patience_s)
         self._calls: dict[Any, _Call] = {}

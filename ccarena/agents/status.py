@@ -13,6 +13,7 @@ from typing import Any
 from ccarena.arguments import Unused
 from ccarena.configs import load_config
 from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.executors.ray import module
 from ccarena.remote_folder import LEASE, LEASE_S, RemoteFolder, is_url
 from ccarena.run_folder import CONFIG, POLICY, PROGRESS, RUNS, VALIDATION, read_progress, resume_command
 
@@ -139,6 +140,7 @@ def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:
 
 def _jobs(address: str, job: str | None, lines: int) -> dict[str, Any]:
     """A job of the cluster, or all of them."""
+    module("status of a job on a cluster")
     try:
         from ray.job_submission import JobSubmissionClient
     except ImportError as error:

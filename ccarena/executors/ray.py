@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -48,6 +49,10 @@ def module(purpose: str = "--executor ray") -> ModuleType:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # And it would run workers at the lowest priority, which threads of one process do not have either.
     os.environ.setdefault("RAY_worker_niceness", "0")
+    # A head asks for the user's token where there is one (Ray 2.60, authentication_token_setup.py); who joins it has to
+    # be told so before the package is imported.
+    if (Path.home() / ".ray" / "auth_token").is_file():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         return importlib.import_module("ray")
     except ImportError as error:
@@ -71,7 +76,8 @@ def connect(address: str | None = None) -> bool:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ConfigError(
             f"Ray at {where}: {reason}; expected the address of a running cluster (`ray start --head` prints it), or "
-            "none, to start Ray on this machine"
+            "none, to start Ray on this machine; if its head asks for a token, set RAY_AUTH_MODE=token and have the "
+            "head's ~/.ray/auth_token here, too"
         ) from error
     return True
 

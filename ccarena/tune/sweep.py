@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError, MissingDependencyError
-from ccarena.executors.ray import connect
+from ccarena.executors.ray import connect, module
 from ccarena.files import write_atomically
 from ccarena.tune.space import Space
 from ccarena.tune.trial import follow
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Plan", "read_plan", "sweep"]
 
@@ -57,6 +59,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
     Raises MissingDependencyError without Ray Tune (or Optuna, if it searches), ConfigError for the cluster's address.
     """
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    module("ccarena tune")
     try:
         from ray import tune
     except ImportError as error:
@@ -67,8 +70,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
     connect(address)
     seeds = list(range(1, plan.seeds + 1))
     work = functools.partial(_trial, folder=str(out / TRIALS), config=plan.config, seeds=seeds)
-    # Every seed has a core; all of a trial's are on one machine, where its folder is.
-    trainable = tune.with_resources(work, {"cpu": plan.seeds})
+    trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
     experiment = out / EXPERIMENT
     if resume and tune.Tuner.can_restore(str(experiment)):
         tuner = tune.Tuner.restore(str(experiment), trainable, resume_unfinished=True, resume_errored=True)
@@ -105,6 +107,14 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
             }
         )
     return found
+
+
+def _cores_each(seeds: int) -> int:
+    """Cores of a trial: one per seed, all on one machine, where its folder is; all of the largest, if that has less."""
+    largest = max((int(each["Resources"].get("CPU", 0)) for each in module().nodes() if each["Alive"]), default=0)
+    if 0 < largest < seeds:
+        log.warning("no machine has %d cores: the %d seeds of a trial share %d", seeds, seeds, largest)
+    return min(seeds, largest or seeds)
 
 
 def _trial(setting: Mapping[str, Any], folder: str, config: str, seeds: Sequence[int]) -> None:

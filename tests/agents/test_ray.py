@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import nodes
 from ccarena import cli
 from ccarena.agents import checkpoint
 from ccarena.agents.a3c import Learner
@@ -44,15 +45,9 @@ def context(make_envs: MakeEnvs, total: int = 1000, **more: Any) -> Context:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
-    from ray.cluster_utils import Cluster
-
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
-    os.environ.setdefault("RAY_worker_niceness", "0")  # else others on a busy machine leave them nothing
-    # A lost node is noticed within seconds, not half a minute.
-    noticed = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 3}
-    head = {"num_cpus": 1, "include_dashboard": False, "_system_config": noticed}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=1)
+    cluster = nodes.started(num_cpus=1)
+    nodes.add(cluster)
     ray.init(address=cluster.address, log_to_driver=False)
     yield cluster
     ray.shutdown()
@@ -117,6 +112,42 @@ def test_learns_across_nodes_and_survives_a_death(
     assert len(list(tmp_path.glob("node-*"))) == 2
 
 
+class SlowEnvs(ToyEnvs):
+    """Takes its time in the process that comes first."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._pause_s = 0.0
+        with contextlib.suppress(FileExistsError):
+            (folder / "slow").touch(exist_ok=False)
+            self._pause_s = 0.1
+
+    def step(self, actions: np.ndarray) -> tuple:
+        time.sleep(self._pause_s)
+        return super().step(actions)
+
+
+def slowed(folder: Path, rows: int, threads: int) -> ToyEnvs:
+    return SlowEnvs(folder)
+
+
+@pytest.mark.slow
+def test_a_slow_machine_delays_nobody_and_its_old_gradients_are_thrown_away(cluster: Any, tmp_path: Path) -> None:
+    from ccarena.agents.ray import RayExecutor
+
+    whole = context(functools.partial(slowed, tmp_path), 10**9, **{"executor": "ray", "ray.max_staleness": 2})
+    learner = Learner(whole, CONFIG)
+    executor = RayExecutor(learner, whole, CONFIG)
+    try:
+        deadline_s = time.monotonic() + 120
+        while executor.figures()["stale_gradients"] < 2:
+            assert time.monotonic() < deadline_s
+            executor.step()
+        assert learner.updates > 10 and executor.figures()["staleness_mean"] <= 2
+    finally:
+        executor.close()
+
+
 def test_an_error_in_a_worker_is_reported(cluster: Any) -> None:
     from ccarena.agents.ray import RayExecutor
 
@@ -155,7 +186,7 @@ def test_a_lost_node_takes_answers_and_actors_with_it_and_a_late_one_replaces_th
 
     monkeypatch.setattr(ray_actors, "_LOOK_EVERY_S", 0.1)
     monkeypatch.setattr(ray_actors, "_WAITING_S", 0.5)
-    cluster.add_node(num_cpus=3, resources={"lent": 3})
+    nodes.add(cluster, num_cpus=3, resources={"lent": 3})
     remote = ray.remote(num_cpus=1, resources={"lent": 1})(Answering)
     # Three actors die at once, and none may die twice: deaths of one say nothing about the others.
     crew = ray_actors.Crew(lambda index: remote.remote(), 3, deaths=2, patience_s=600)
@@ -176,7 +207,7 @@ def test_a_lost_node_takes_answers_and_actors_with_it_and_a_late_one_replaces_th
             assert time.monotonic() < deadline_s
             crew.look()
             if not late and "have not started" in caplog.text:
-                cluster.add_node(num_cpus=3, resources={"lent": 3})
+                nodes.add(cluster, num_cpus=3, resources={"lent": 3})
                 late = True
             ready, _ = ray.wait(calls, num_returns=1, timeout=0.1)
             for call in ready:
@@ -249,25 +280,59 @@ def test_worlds_on_a_cluster_are_those_of_one_process_and_survive_a_death(cluste
 SMALL = ["--env.worlds", "8", "--eval.link_sets", "[]", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
 
 
+def training(out: Path, address: str) -> subprocess.Popen[bytes]:
+    """A training that has no end, on the cluster at `address`."""
+    words = [sys.executable, "-m", "ccarena.cli", "train", "--out", str(out), *SMALL, "--algorithm.workers", "2"]
+    words += ["--network.filters", "1", "--network.hidden", "8", "--total-decisions", "100_000_000"]
+    words += ["--executor", "ray", "--ray-address", address, "--checkpoint-every-s", "0.2"]
+    return subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def first_checkpoint(out: Path, process: subprocess.Popen[bytes]) -> int:
+    """Waits for a checkpoint that has learned something, and says how many decisions it has learned from."""
+    deadline_s = time.monotonic() + 180
+    while process.poll() is None and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+        if checkpoint.exists(out) and (learned := checkpoint.load(out).rest["algorithm"]["learner"]["decisions"]):
+            return int(learned)
+    process.kill()
+    pytest.fail(f"no checkpoint was written; the training's exit code is {process.poll()}")
+
+
 @pytest.mark.slow
 def test_a_killed_driver_is_resumed_on_one_machine(cluster: Any, tmp_path: Path) -> None:
     """A checkpoint of a cluster is one of a single machine, and of another number of workers."""
     out = tmp_path / "run"
-    words = [sys.executable, "-m", "ccarena.cli", "train", "--out", str(out), *SMALL, "--algorithm.workers", "2"]
-    words += ["--network.filters", "1", "--network.hidden", "8", "--total-decisions", "100_000_000"]
-    words += ["--executor", "ray", "--ray-address", cluster.address, "--checkpoint-every-s", "0.2"]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"})
-    deadline = time.monotonic() + 120
-    learned = 0
-    while not learned and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-        if checkpoint.exists(out):
-            learned = checkpoint.load(out).rest["algorithm"]["learner"]["decisions"]
+    process = training(out, cluster.address)
+    learned = first_checkpoint(out, process)
     process.kill()
-    assert learned, process.communicate()[1]
-    process.communicate()
+    process.wait()
     again = ["train", "--out", str(out), "--resume", "--executor", "local", "--algorithm.workers", "1"]
     assert cli.main([*again, "--total-decisions", str(learned + 2000)]) == 0
+    assert checkpoint.load(out).rest["algorithm"]["learner"]["decisions"] >= learned + 2000
+
+
+@pytest.mark.slow
+def test_a_lost_head_ends_training_and_another_cluster_goes_on_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
+    first = nodes.started(num_cpus=2)
+    out = tmp_path / "run"
+    try:
+        process = training(out, first.address)
+        learned = first_checkpoint(out, process)
+        nodes.kill(first.head_node)
+        assert process.wait(timeout=120) not in (0, None)
+    finally:
+        first.shutdown()
+    other = nodes.started(num_cpus=2)
+    try:
+        words = ["train", "--out", str(out), "--resume", "--total-decisions", str(learned + 2000)]
+        words += ["--ray-address", other.address]
+        assert subprocess.run([sys.executable, "-m", "ccarena.cli", *words]).returncode == 0
+    finally:
+        other.shutdown()
     assert checkpoint.load(out).rest["algorithm"]["learner"]["decisions"] >= learned + 2000
 
 

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench import nodes
 from ccarena import cli
 from ccarena.errors import ScenarioError, WorkerError
 
 ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
 
-from ccarena.executors.ray import OnRay  # noqa: E402
+from ccarena.executors.ray import OnRay, module  # noqa: E402
 
 # A node that starts beside other work may be given up as dead.
 pytestmark = pytest.mark.alone
@@ -29,15 +30,9 @@ pytestmark = pytest.mark.alone
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    from ray.cluster_utils import Cluster
-
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     # The head keeps the cluster and the driver's objects, and computes nothing: any other node may die.
-    os.environ.setdefault("RAY_worker_niceness", "0")  # else others on a busy machine leave them nothing
-    # A lost node is noticed within seconds, not half a minute.
-    noticed = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 3}
-    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": noticed}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster = nodes.started()
     ray.init(address=cluster.address, log_to_driver=False)
     yield cluster
     ray.shutdown()
@@ -48,7 +43,7 @@ def cluster() -> Iterator[Any]:
 def computing(cluster: Any) -> Any:
     """The cluster with two cores at least."""
     if ray.cluster_resources().get("CPU", 0) < 2:
-        cluster.add_node(num_cpus=2)
+        nodes.add(cluster, num_cpus=2)
     return cluster
 
 
@@ -80,7 +75,7 @@ def test_pieces_survive_workers_and_a_late_node_takes_part(
 
         def emit(self, record: logging.LogRecord) -> None:
             if "of the cluster's 0 cores" in record.getMessage() and len(cluster.list_all_nodes()) == 1:
-                cluster.add_node(num_cpus=2)
+                nodes.add(cluster, num_cpus=2)
 
     executor.log.addHandler(joining := Joining())
     try:
@@ -115,7 +110,7 @@ def test_a_lost_node_costs_no_result(
     from ccarena.executors import ray as executor
 
     monkeypatch.setattr(executor, "_SLOW_AT_LEAST_S", 1000.0)  # so that no second copy comes first
-    node = computing.add_node(num_cpus=1).node_id
+    node = nodes.add(computing, num_cpus=1).node_id
     results = {}
     for done in OnRay().run(functools.partial(stored, tmp_path, node), range(8)):
         assert done.index not in results
@@ -167,3 +162,23 @@ def test_a_suite_on_a_cluster_has_the_same_rows(computing: Any, tmp_path: Path) 
         (journal,) = out.rglob("rows.jsonl")
         rows[executor] = journal.read_bytes()
     assert rows["ray"] == rows["local"]
+
+
+def test_seeds_of_a_trial_share_what_the_largest_machine_has(computing: Any, caplog: pytest.LogCaptureFixture) -> None:
+    from ccarena.tune.sweep import _cores_each
+
+    assert _cores_each(1) == 1 and not caplog.records
+    assert _cores_each(1000) == max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
+    assert "no machine has 1000 cores" in caplog.text
+
+
+def test_who_has_a_token_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    module()
+    assert "RAY_AUTH_MODE" not in os.environ
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("secret")
+    module()
+    assert os.environ["RAY_AUTH_MODE"] == "token"

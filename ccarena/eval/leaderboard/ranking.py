@@ -2,10 +2,10 @@
 
 The score of a run is its normalised power (`figures.DEFINITIONS`); over links and seeds it is the geometric mean. Its
 interval (95 %) is a bootstrap over traces, and over seeds within each trace: all links of a trace are drawn together,
-because they share what the trace does, and all entrants meet the same draws. A is *better* than B if the ratio of their
-scores is above 1 by more than chance gives any pair of their track: all pairs are compared at once, so that the
-probability of a single false "better" among them is 5 % (`better`). What is drawn is traces; of fewer than `FEW_TRACES`
-each trace with each seed, and then it is said of these traces alone. The rank of a scheme is 1 plus the number of those
+because they share what the trace does, and all entrants meet the same draws. A is *better* than B if its scores are
+higher in a test that allows for the comparison of all pairs of their track (`better`): the probability of a single
+false "better" among them is 5 %. Its units are traces; of fewer than `FEW_TRACES` each trace with each seed, and then
+it is said of these traces alone. The rank of a scheme is 1 plus the number of those
 on its track that are better: schemes that nobody is better than share rank 1, and so on. The *win probability* of A
 over B is the share of runs, of the same link and seed, in which A's score is the higher one, ties counting half.
 
@@ -79,20 +79,37 @@ def rank(
     return out
 
 
-def describe(ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]]) -> None:
+def describe(
+    ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]], meetings: Sequence[Mapping[str, Any]] = ()
+) -> None:
     """Adds to each row of a `ranking` the `figures` of its entrant, means over the group's places, and its `mark`.
 
-    A mark is where it stands against delay: the natural logarithm of the mean queueing delay in ms, the utilisation,
-    and the variances and covariance of the two means over traces: `[x, y, xx, xy, yy]`. `means` are the store's.
+    `beside` has means over its meetings with all others on the group's places: its share, Jain's index, and the harm
+    that the others take. A mark is where it stands against delay: the natural logarithm of the mean queueing delay in
+    ms, the utilisation, and the variances and covariance of the two means over traces: `[x, y, xx, xy, yy]`. `means`
+    and `meetings` are the store's.
     """
     of: dict[int, dict[int, Mapping[str, Any]]] = {}
     for mean in means:
         of.setdefault(int(mean["entrant"]), {})[int(mean["place"])] = mean
     for group in ranking["groups"].values():
+        places = set(group["places"])
+        met = [meeting for meeting in meetings if meeting["place"] in places]
         for row in group["rows"]:
             mine = [each for place in group["places"] if (each := of.get(row["entrant"], {}).get(place)) is not None]
             row["figures"] = {name: _mean([each[name] for each in mine]) for name in SOLO if name != SCORE}
+            row["beside"] = _beside(row["entrant"], met)
             row["mark"] = _mark([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
+
+
+def _beside(entrant: int, meetings: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    others = [meeting for meeting in meetings if meeting["entrant"] != meeting["opponent"]]
+    own = [meeting for meeting in others if meeting["entrant"] == entrant]
+    harmed = [meeting for meeting in others if meeting["opponent"] == entrant]
+    return {
+        **{name: _mean([meeting[name] for meeting in own]) for name in ("share", "jain_index")},
+        **{name: _mean([meeting[name] for meeting in harmed]) for name in ("harm_throughput", "harm_delay")},
+    }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -157,7 +174,7 @@ def _rank_group(
     for track in {str(entrant["track"]) for entrant in who}:
         ranked = [k for k, entrant in enumerate(who) if entrant["track"] == track and not why[k]]
         if ranked:
-            ahead = better(_units(table[ranked], columns, traces), seed).sum(axis=0)
+            ahead = better(_units(table[ranked], columns, traces)).sum(axis=0)
             ranks |= {k: 1 + int(count) for k, count in zip(ranked, ahead, strict=True)}
     lows, highs = np.nanquantile(drawn, [0.025, 0.975], axis=0)
     out = [
@@ -178,45 +195,42 @@ def _rank_group(
     return {"places": list(traces), "rows": [row.plain() for row in out], "wins": wins}
 
 
-def better(scores: Floats, seed: int = 0, error: float = 0.05) -> NDArray[np.bool_]:
+def better(scores: Floats, error: float = 0.05) -> NDArray[np.bool_]:
     """Whether each is better than each other, `[n, n]`, from log scores `[units, n]` of independent units.
 
-    All pairs are tested together, step by step: the largest mean difference in units of its standard error is held
-    against the quantile of the largest that chance gives any pair that is still open (Romano and Wolf, "Stepwise
-    Multiple Testing as Formalized Data Snooping", Econometrica 73(4), 2005, algorithm 4.2, two-sided, with a bootstrap
-    of units in which each resample has its own standard error, as few units need). So the probability of one false
-    finding or more is at most `error`. What never differs cannot be told apart, nor what was seen once.
+    Each pair has a paired t-test over units, and Holm's procedure allows for their number: the probability of one false
+    finding or more is at most `error` (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
+    Journal of Statistics 6(2), 1979). What never differs cannot be told apart, nor what was seen once.
     """
     units, count = scores.shape
+    out = np.zeros((count, count), bool)
     if units < 2:
-        return np.zeros((count, count), bool)
+        return out
     one, other = np.triu_indices(count, 1)
     difference = scores[:, one] - scores[:, other]
-    mean = difference.mean(axis=0)
-    weights = np.random.Generator(np.random.PCG64(seed)).multinomial(units, [1 / units] * units, RESAMPLES) / units
-    drawn = weights @ difference
-    spread = weights @ (difference - mean) ** 2 - (drawn - mean) ** 2
-    size = _over(np.abs(mean), difference.var(axis=0))
-    largest = _over(np.abs(drawn - mean), spread)
-    found = np.zeros(len(one), bool)
-    still = np.abs(mean) > _NOTHING
-    while still.any():
-        bound = np.quantile(largest[:, still].max(axis=1), 1.0 - error, method="higher")
-        new = still & (size > bound)
-        if not new.any():
-            break
-        found, still = found | new, still & ~new
-    out = np.zeros((count, count), bool)
-    ahead = mean > 0
-    out[one[found & ahead], other[found & ahead]] = True
-    out[other[found & ~ahead], one[found & ~ahead]] = True
+    mean, deviation = difference.mean(axis=0), difference.std(axis=0, ddof=1)
+    size = np.abs(mean) * math.sqrt(units) / np.maximum(deviation, _NOTHING)
+    chance = np.where(np.abs(mean) > _NOTHING, _two_sided(size, units - 1), 1.0)
+    order = np.argsort(chance, kind="stable")
+    kept = chance[order] > error / np.arange(len(order), 0, -1)
+    found = order[: int(np.argmax(kept)) if kept.any() else len(order)]
+    for pair in found.tolist():
+        first, second = (one[pair], other[pair]) if mean[pair] > 0 else (other[pair], one[pair])
+        out[first, second] = True
     return out
 
 
-def _over(size: Floats, variance: Floats) -> Floats:
-    """Sizes in standard deviations: infinite without any, 0 of what is 0."""
-    some = variance > _NOTHING**2
-    return np.where(some, size / np.sqrt(np.where(some, variance, 1.0)), np.where(size > _NOTHING, np.inf, 0.0))
+def _two_sided(t: Floats, freedom: int) -> Floats:
+    """The probability that Student's t of so many degrees of freedom is further from 0 (Abramowitz and Stegun 26.7)."""
+    angle = np.arctan(t / math.sqrt(freedom))
+    sine, cosine = np.sin(angle), np.cos(angle)
+    odd = freedom % 2
+    term = cosine if odd else np.ones_like(cosine)
+    total = np.zeros_like(cosine) if freedom == 1 else term.copy()
+    for k in range(3 if odd else 2, freedom - 1, 2):
+        term = term * cosine**2 * (k - 1) / k
+        total += term
+    return 1.0 - (2 / math.pi * (angle + sine * total) if odd else sine * total)
 
 
 def _units(table: Floats, columns: NDArray[Any], traces: Mapping[int, str]) -> Floats:

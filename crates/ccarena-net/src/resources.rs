@@ -159,6 +159,13 @@ impl Demand {
         Self::with(scenario, &capacity)
     }
 
+    /// Of `count` that are held at the same time: memory adds up, and work is that of each by itself.
+    #[must_use]
+    pub fn times(mut self, count: usize) -> Self {
+        self.parts.iter_mut().for_each(|part| part.bytes *= count as f64);
+        self
+    }
+
     /// Bytes of memory.
     #[must_use]
     pub fn memory_bytes(&self) -> f64 {

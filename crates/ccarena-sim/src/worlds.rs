@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use ccarena_cc::{ActionError, Dur, LearnedSpec, Time};
-use ccarena_net::Scenario;
 use ccarena_net::rng::{Purpose, derive};
+use ccarena_net::{Demand, ResourceError, Scenario};
 use rayon::prelude::*;
 
 use crate::build::SimError;
@@ -70,6 +70,14 @@ pub enum WorldError {
         first: String,
         /// Another one's.
         other: String,
+    },
+    /// Each is within the limit, and all together are not.
+    #[error("{worlds} worlds: {source}")]
+    Resources {
+        /// How many.
+        worlds: usize,
+        /// What they ask for.
+        source: ResourceError,
     },
     /// A saved state that does not fit.
     #[error("saved environment state: {0}")]
@@ -284,6 +292,11 @@ impl Worlds {
             .build()
             .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
         let (source, files) = (Arc::new(source), Files::default());
+        if count > 1 {
+            let demand = Demand::of(&source.scenario(seed, 0, 0)).times(count);
+            let checked = files.limits.clone().and_then(|limits| demand.check(&limits));
+            checked.map_err(|source| WorldError::Resources { worlds: count, source })?;
+        }
         let worlds: Vec<World> = pool.install(|| {
             (0..count.max(1))
                 .into_par_iter()

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
 use ccarena_net::{Limits, Scenario};
-use ccarena_sim::{Files, Sim, SimError};
+use ccarena_sim::{Files, Sim, SimError, Source, Worlds};
 use serde_json::{Value, json};
 
 fn new(document: &Value, limits: Limits) -> Result<Sim, SimError> {
@@ -48,4 +48,18 @@ fn a_window_that_grows_for_ever_ends_at_what_memory_holds() {
     sim.run_until(ccarena_cc::Time::from_secs_f64(20.0));
     let bound = Limits { memory_bytes: 64e6, ..Limits::default() }.window_packets(1);
     assert_eq!(sim.flows()[0].sender.in_flight(), bound, "slow start over an infinite queue loses nothing");
+}
+
+#[test]
+fn many_worlds_are_counted_together() {
+    let document = json!({
+        "duration_s": 1000,
+        "links": [{"service": {"type": "constant", "rate_mbps": 1}, "agent": true}],
+        "flows": [{"scheme": "acct"}],
+        "record": {"series": true, "bin_ms": 0.1},
+    });
+    let source = || Source::Scenario(Box::new(Scenario::from_json(&document).unwrap()));
+    assert!(Worlds::new(source(), 1, 0, 1, 1).is_ok());
+    let error = Worlds::new(source(), 2000, 0, 1, 1).err().unwrap().to_string();
+    assert!(error.starts_with("2000 worlds: record.bin_ms: the run asks for about 2.2 TB of memory"), "{error}");
 }

@@ -12,6 +12,7 @@ from ccarena.eval.leaderboard.cells import scenario_digest
 from ccarena.eval.leaderboard.figures import score_of
 from ccarena.eval.leaderboard.links import Place, class_of, traces_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, better, rank, seen_by
+from ccarena.eval.leaderboard.ranking import _two_sided as two_sided
 
 
 def place(number: int, trace: str, moves: str = "driving") -> dict:
@@ -69,6 +70,18 @@ def test_ranks_allow_for_many_comparisons(units: int) -> None:
         found += bool(apart[0, 1:].all())
         assert not (apart & apart.T).any()
     assert false <= 6 and by_itself > 20 and found > 30, (false, by_itself, found)
+
+
+def test_the_t_test_is_that_of_tables() -> None:
+    """Critical values of Student's t at 5 % and 1 %, two-sided, from any table."""
+    for freedom, five, one in (
+        (1, 12.706, 63.657),
+        (2, 4.303, 9.925),
+        (3, 3.182, 5.841),
+        (11, 2.201, 3.106),
+        (30, 2.042, 2.75),
+    ):
+        assert two_sided(np.array([five, one, 0.0]), freedom) == pytest.approx([0.05, 0.01, 1.0], rel=2e-3)
 
 
 def test_what_never_differs_cannot_be_told_apart() -> None:
