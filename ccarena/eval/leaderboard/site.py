@@ -133,7 +133,7 @@ class Site:
         sections = [
             Section(
                 "Ranks",
-                "Those on one track who share a rank cannot be told apart from the same ones. The score is the "
+                "A rank is 1 plus the number of those on the same track that are surely better. The score is the "
                 "geometric mean over links and seeds; low and high end its 95 % interval. A heading sorts, arrow keys "
                 "move from row to row, and Enter opens one.",
                 [Grid("ranking", "ranks")],
