@@ -130,7 +130,7 @@ properties: setup  ## Run Rust's property tests ROUNDS times, each time with oth
 test-cluster: setup  ## Kill workers, nodes and drivers of whole trainings and sweeps on a cluster (a few minutes)
 	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[test-cluster]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'slow or not slow' tests/agents/test_ray.py tests/executors \
-	  tests/tune tests/test_remote_folder.py $(ARGS)
+	  tests/tune tests/test_remote_folder.py 'tests/test_tutorials.py::test_it_can_be_followed[tutorial-cluster]' $(ARGS)
 
 proof: OUT = runs/proof-$(shell date +%Y%m%d-%H%M%S)
 proof: setup  ## Train ACCT, Hyvar and pilot, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import api, cluster, leaderboard, realtime, saturation, simulator, training
+from bench import api, cluster, kernel, leaderboard, quic, realtime, saturation, simulator, training
 from bench.sheet import Sheet
 from ccarena import __version__, measurements
 from ccarena.errors import CcarenaError
 
-PARTS = ("simulator", "training", "suites", "leaderboard", "cluster", "saturation", "realtime")
+PARTS = ("simulator", "training", "suites", "leaderboard", "cluster", "saturation", "realtime", "kernel", "quic")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +59,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 realtime.measure(sheet, args.run_seconds, args.rounds)
             else:
                 print("NOT MEASURED without root: the emulator and the kernel bridge (python -m bench --only realtime)")
+        if "kernel" in args.only:
+            if os.geteuid() == 0:
+                kernel.measure(sheet)
+            else:
+                print("NOT MEASURED without root: policies in the kernel (python -m bench --only kernel)")
+        if "quic" in args.only:
+            quic.measure(sheet)
         measurements.merge(args.record, sheet.entries)
     except CcarenaError as error:
         print(f"error: {error}", file=sys.stderr)

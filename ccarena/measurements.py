@@ -30,6 +30,8 @@ GROUPS = {
     "leaderboard": "Leaderboard",
     "realtime": "Real time: the link emulator",
     "bridge": "Kernel bridge",
+    "kernel": "Policies that think in the kernel",
+    "quic": "QUIC",
     "fidelity": "Fidelity",
     "learned": "Learned controllers",
     "papers": "Papers",

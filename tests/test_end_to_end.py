@@ -19,6 +19,7 @@ import pytest
 from ccarena import cli
 from ccarena.agents import checkpoint
 from ccarena.policies import artifact, tensorfile
+from ccarena.policies.curve import POINTS
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: nothing tested end to end (run make)")
 torch = pytest.importorskip("torch", reason="PYTORCH IS NOT INSTALLED: training not tested end to end (ccarena[train])")
@@ -77,6 +78,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     trained = artifact.load(run / "policy.safetensors")
     observations = np.random.default_rng(1).uniform(0, 3, (512, trained.contract.observation_len)).astype(np.float32)
     assert trained.evaluation["means"]["constant"]["reno"] and trained.training["total_decisions"] == 4096
+    assert trained.curve["decisions"][-1] == 4096 and len(trained.curve["reward_mean"]) <= POINTS
     logits = trained.outputs(observations)
     actions, native = _core.Policy(run / "policy.safetensors").act(observations)
     np.testing.assert_allclose(native, logits, rtol=0, atol=1e-5)

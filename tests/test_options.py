@@ -144,6 +144,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "leaderboard serve": {
         "--port": more("leaderboard serve", "--port 0"),
         "--store": more("leaderboard serve", "--store other.db"),
+        "--submissions": more("leaderboard serve", "--submissions inbox"),
     },
     "leaderboard export": {
         "out": Case(f"{EXPORTED} a.csv", f"{EXPORTED} b.csv", whole=True),

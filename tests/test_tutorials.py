@@ -41,7 +41,13 @@ def steps(page: Path) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def pages() -> list[object]:
+    """Each page by its name; that of the cluster starts one, which `make test-cluster` does."""
+    slow = (pytest.mark.slow, pytest.mark.alone)
+    return [pytest.param(page, id=page.stem, marks=slow if page.stem == "tutorial-cluster" else ()) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", pages())
 def test_it_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -35,6 +35,8 @@ class Drawn:
 
     charts: list[dict[str, Any]] = field(default_factory=list)
     named: int = 0
+    tables: int = 0
+    """How many there are so far; each region of a page has a name of its own."""
     grids: list[str] = field(default_factory=list)
     """The grids of the page."""
 
@@ -154,7 +156,9 @@ class Table:
         body = "".join(self._row(at) for at in range(len(self.rows)))
         prose = ' class="prose"' if self._prose else ""
         table = f"<table{prose}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        return f'<div class="scroll" tabindex="0" role="region" aria-label="table">{table}</div>'
+        drawn.tables += 1
+        label = escape(f"table {drawn.tables}: {', '.join(filter(None, self.head))}")
+        return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table}</div>'
 
     @property
     def _prose(self) -> bool:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 
 from ccarena.pages.browser import Browser
 
 LOOK = Path(__file__).with_name("look.js").read_text("utf-8")
+CHECK = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.map(each =>
+  `accessibility: ${each.help}: ${each.nodes.map(node => node.html.slice(0, 100)).join(' ')}`))"""
+
+
+def inaccessible(browser: Browser) -> list[str]:
+    """What axe-core, the accessibility checker, has against the page as it is shown now (WCAG 2.1 A, AA and more)."""
+    browser.evaluate(resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8") + ";0")
+    return list(browser.evaluate(CHECK))
 
 
 def faults(browser: Browser, page: Path, charts: int) -> list[str]:

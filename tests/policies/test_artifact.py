@@ -33,7 +33,9 @@ core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: 
 def artifact() -> Artifact:
     torch.manual_seed(0)
     made = to_artifact(network(), training={"gamma": 0.99}, seed=7, evaluation={"reward": 90.5})
-    return replace(made, params={"budget_ms": 20.0}, trained_on=[{"kind": "trace", "name": "lte", "digest": "0f"}])
+    curve = {"decisions": [1.0, 2.0], "reward_mean": [0.5, None]}
+    on = [{"kind": "trace", "name": "lte", "digest": "0f"}]
+    return replace(made, params={"budget_ms": 20.0}, trained_on=on, curve=curve)
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def saved(artifact: Artifact, tmp_path: Path) -> Path:
 def test_round_trip(artifact: Artifact, saved: Path) -> None:
     back = load(saved)
     assert (back.training, back.seed, back.evaluation) == ({"gamma": 0.99}, 7, {"reward": 90.5})
-    assert (back.params, back.trained_on) == (artifact.params, artifact.trained_on)
+    assert (back.params, back.trained_on, back.curve) == (artifact.params, artifact.trained_on, artifact.curve)
     assert back.versions["torch"] and back.contract.digest == SPEC.digest
     raw = torch.rand(16, SPEC.size).numpy()
     assert np.array_equal(artifact.outputs(raw), back.outputs(raw))

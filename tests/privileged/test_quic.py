@@ -13,6 +13,7 @@ import ccarena
 from ccarena import backends
 from ccarena.errors import PolicyError, ScenarioError
 from ccarena.quic.run import run_scenario
+from tests.envs.acct import REPORT
 
 pytestmark = pytest.mark.usefixtures("quic")
 
@@ -54,6 +55,18 @@ def test_requirements_change_while_a_connection_runs() -> None:
     bytes_per_bin = result["flows"][0]["series"]["payload_bytes"].reshape(6, -1).sum(axis=1)
     before, after = bytes_per_bin[1], bytes_per_bin[5]
     assert before * 8 > 8e6 and after * 8 < 5e6
+
+
+def test_routers_tell_acct_their_rate() -> None:
+    # Two flows from 1 s on; a router offers each its share.
+    flow = {"scheme": "acct", "policy": {"constant": 0}}
+    document = scenario(flow, {"scheme": "cubic", "start_s": 1.0}, seconds=2.5)
+    document["links"][0]["agent"] = True
+    result = run_scenario({**document, "record": {"reports": True}})
+    reports = result["flows"][0]["reports"]
+    advertised = reports[:, REPORT.advertised_mbps]
+    assert set(np.round(advertised[5:], 1)) <= {12.0, 24.0}
+    assert advertised[len(advertised) // 5] == pytest.approx(24) and advertised[-1] == pytest.approx(12)
 
 
 def test_what_quic_does_not_do_is_refused() -> None:

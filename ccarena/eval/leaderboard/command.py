@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ccarena.eval.leaderboard import exchange
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, ranking_of
 from ccarena.eval.leaderboard.run import run as run_board
-from ccarena.eval.leaderboard.serve import serve
+from ccarena.eval.leaderboard.serve import SUBMISSIONS, TOKEN, Inbox, serve
 from ccarena.eval.leaderboard.site import write_site
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.files import check_writable
@@ -72,8 +73,12 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub = action("page", "write the leaderboard as pages that need no network")
     sub.add_argument("out", type=Path, metavar="DIR", help="folder; open its index.html")
 
-    sub = action("serve", "show the leaderboard's pages over the store, as they are now; nothing can be changed")
+    sub = action("serve", "show the leaderboard's pages over the store, as they are now; it reads only")
     sub.add_argument("--port", type=int, default=8311, help="on this machine alone (8311; 0 for any free one)")
+    sub.add_argument(
+        "--submissions", type=Path, metavar="FOLDER",
+        help=f"take submissions into this folder, from whoever has the token ({TOKEN}, else a new one that is printed)",
+    )  # fmt: skip
 
     sub = action("export", "write every run as a table: .csv or .parquet, and .json beside it for what the rows name")
     sub.add_argument("out", type=Path, metavar="FILE", help="such as results.csv")
@@ -176,7 +181,15 @@ def _page(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    serve(args.store, args.port, lambda url: print(f"serving {args.store} at {url} (Ctrl-C ends it)", flush=True))
+    inbox = Inbox.of(args.submissions) if args.submissions is not None else None
+
+    def started(url: str) -> None:
+        print(f"serving {args.store} at {url} (Ctrl-C ends it)", flush=True)
+        if inbox is not None:
+            token = f"${TOKEN}" if os.environ.get(TOKEN) else inbox.token
+            print(f"submissions to {url}{SUBMISSIONS} go to {inbox.folder}; the token is {token}", flush=True)
+
+    serve(args.store, args.port, started, inbox)
     return 0
 
 

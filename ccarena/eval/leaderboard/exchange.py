@@ -31,6 +31,12 @@ __all__ = ["Taken", "again", "export", "export_means", "take"]
 DIGITS = 6
 TOLERANCE = 1e-4
 """Relative: figures are exported with `DIGITS` digits."""
+_PLACE = ("digest", "name", "trace", "moves", "origin", "trace_digest", "delay_ms", "buffer_packets", "duration_s",
+          "uplink")  # fmt: skip
+_ENTRANT = ("digest", "label", "kind", "track", "policy_digest", "beside", "trained_on", "rules", "card", "cpu_ns")
+"""What the .json beside a table says of each; an entrant may have a `curve`, too."""
+_OTHER = ("delay_ms", "buffer_packets", "duration_s", "uplink", "trained_on", "rules", "cpu_ns")
+"""Of these, what is no text."""
 _TEXT = ("key", "scenario", "backend", "version", "machine", "origin", "place", "entrant", "opponent")
 
 
@@ -195,12 +201,35 @@ def _read(file: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         ) from error
     except ValueError as error:
         raise ConfigError(f"{file}: not a table of `ccarena leaderboard export`: {error}") from error
-    lacking = [name for name in (*_TEXT, "seed", "valid", *STORED) if rows and name not in rows[0]]
-    if not rows or lacking or not isinstance(named, dict) or not {"places", "entrants"} <= named.keys():
+    columns = (*_TEXT, "seed", "valid", "attempts", "lateness_p99_ms", *STORED)
+    lacking = [name for name in columns if not rows or name not in rows[0]]
+    if lacking:
         raise ConfigError(
             f"{file}: expected the columns of `ccarena leaderboard export`, found no {', '.join(lacking)}"
         )
-    return rows, named
+    if not isinstance(named, dict):
+        raise ConfigError(f"{beside}: expected an object with `places` and `entrants`")
+    places = _described(named.get("places"), _PLACE, (), f"{beside}: places")
+    entrants = _described(named.get("entrants"), _ENTRANT, ("curve",), f"{beside}: entrants")
+    known = {row["digest"] for row in places}, {row["digest"] for row in entrants}
+    for number, row in enumerate(rows, start=1):
+        who = {row["entrant"], row["opponent"] or row["entrant"]}
+        if row["place"] not in known[0] or not who <= known[1]:
+            raise ConfigError(f"{file}: run {number} names a place or an entrant that {beside.name} does not describe")
+    return [{name: row[name] for name in columns} for row in rows], {"places": places, "entrants": entrants}
+
+
+def _described(given: Any, keys: Sequence[str], more: Sequence[str], at: str) -> list[dict[str, Any]]:
+    """What is said of places or entrants, and nothing else. Raises ConfigError."""
+    if not isinstance(given, list):
+        raise ConfigError(f"{at}: expected a list")
+    for number, row in enumerate(given):
+        if not isinstance(row, dict) or not set(keys) <= row.keys():
+            raise ConfigError(f"{at}[{number}]: expected an object with {', '.join(keys)}")
+        wrong = next((key for key in keys if key not in _OTHER and not isinstance(row[key], str)), None)
+        if wrong is not None:
+            raise ConfigError(f"{at}[{number}].{wrong}: got {str(row[wrong])[:60]!r}; expected a text")
+    return [{key: row[key] for key in (*keys, *more) if key in row} for row in given]
 
 
 def _csv(file: Path) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ccarena.eval.metrics import FIGURES, Figure
 
-__all__ = ["DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "TERMS", "heading", "score_of"]
+__all__ = ["BESIDE", "DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "TERMS", "heading", "score_of"]
 
 SCORE = "score"
 """By which ranks are."""
@@ -49,6 +49,13 @@ _OWN = {
 }
 DEFINITIONS: Mapping[str, Figure] = {name: _OWN.get(name) or FIGURES[name] for name in (*STORED, "cpu_ns")}
 """Title, unit, digits and definition of each."""
+BESIDE: Mapping[str, str] = {
+    "Share beside others": "Mean over meetings with each other, where pairs met: 0.5 is fair.",
+    "Fairness beside others": "Jain's index, mean over the same meetings: 1 is two equal flows, 0.5 one that has all.",
+    "Harm to others' throughput": "What the others lose beside it, of what they have alone; over the same meetings.",
+    "Harm to others' delay": "What is added to the others' round trips: mean over the same meetings.",
+}
+"""Figures of ranks that are of meetings, as the table of ranks calls them."""
 TERMS: Mapping[str, str] = {
     "Interval (low, high)": "95 %, a bootstrap over traces, and over seeds within each trace.",
     "Better": "A is better than B if its scores are, on average over traces, higher in a paired t-test of their "

@@ -79,20 +79,37 @@ def rank(
     return out
 
 
-def describe(ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]]) -> None:
+def describe(
+    ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]], meetings: Sequence[Mapping[str, Any]] = ()
+) -> None:
     """Adds to each row of a `ranking` the `figures` of its entrant, means over the group's places, and its `mark`.
 
-    A mark is where it stands against delay: the natural logarithm of the mean queueing delay in ms, the utilisation,
-    and the variances and covariance of the two means over traces: `[x, y, xx, xy, yy]`. `means` are the store's.
+    `beside` has means over its meetings with all others on the group's places: its share, Jain's index, and the harm
+    that the others take. A mark is where it stands against delay: the natural logarithm of the mean queueing delay in
+    ms, the utilisation, and the variances and covariance of the two means over traces: `[x, y, xx, xy, yy]`. `means`
+    and `meetings` are the store's.
     """
     of: dict[int, dict[int, Mapping[str, Any]]] = {}
     for mean in means:
         of.setdefault(int(mean["entrant"]), {})[int(mean["place"])] = mean
     for group in ranking["groups"].values():
+        places = set(group["places"])
+        met = [meeting for meeting in meetings if meeting["place"] in places]
         for row in group["rows"]:
             mine = [each for place in group["places"] if (each := of.get(row["entrant"], {}).get(place)) is not None]
             row["figures"] = {name: _mean([each[name] for each in mine]) for name in SOLO if name != SCORE}
+            row["beside"] = _beside(row["entrant"], met)
             row["mark"] = _mark([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
+
+
+def _beside(entrant: int, meetings: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    others = [meeting for meeting in meetings if meeting["entrant"] != meeting["opponent"]]
+    own = [meeting for meeting in others if meeting["entrant"] == entrant]
+    harmed = [meeting for meeting in others if meeting["opponent"] == entrant]
+    return {
+        **{name: _mean([meeting[name] for meeting in own]) for name in ("share", "jain_index")},
+        **{name: _mean([meeting[name] for meeting in harmed]) for name in ("harm_throughput", "harm_delay")},
+    }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -147,7 +147,7 @@ def run(
 def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:
     """The ranking of everything in a store that was run on a backend."""
     ranking = {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
-    describe(ranking, store.means(backend=backend))
+    describe(ranking, store.means(backend=backend), store.means(alone=False, backend=backend))
     return ranking
 
 

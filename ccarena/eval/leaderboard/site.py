@@ -22,7 +22,7 @@ from ccarena.backends import TITLES
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
-from ccarena.eval.leaderboard.figures import DEFINITIONS, SOLO, TERMS, heading
+from ccarena.eval.leaderboard.figures import BESIDE, DEFINITIONS, SOLO, TERMS, heading
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
 from ccarena.eval.leaderboard.store import Store
 from ccarena.files import write_atomically
@@ -133,7 +133,7 @@ class Site:
         sections = [
             Section(
                 "Ranks",
-                "Those on one track who share a rank cannot be told apart from the same ones. The score is the "
+                "A rank is 1 plus the number of those on the same track that are surely better. The score is the "
                 "geometric mean over links and seeds; low and high end its 95 % interval. A heading sorts, arrow keys "
                 "move from row to row, and Enter opens one.",
                 [Grid("ranking", "ranks")],
@@ -225,6 +225,10 @@ class Site:
             Numbers("Low", [row["low"] for _, row in table], 3),
             Numbers("High", [row["high"] for _, row in table], 3),
             *(_numbers(name, [row["figures"][name] for _, row in table]) for name in SHOWN),
+            *(
+                Numbers(title, [row.get("beside", {}).get(name) for _, row in table], 2, BESIDE[title])
+                for title, name in zip(BESIDE, ("share", "jain_index", "harm_throughput", "harm_delay"), strict=True)
+            ),
             _numbers("cpu_ns", [entrant["cpu_ns"] for entrant in who]),
             Words("Traces", [name for name, _ in table], choose=True, first=OVERALL),
             Words("Track", [entrant["track"] for entrant in who], choose=True),
@@ -417,7 +421,7 @@ def _training(curve: Curve) -> Section:
 
 def _definitions() -> Section:
     rows = [[f"{figure.title} ({figure.unit})", figure.definition] for figure in DEFINITIONS.values()]
-    rows += [[term, definition] for term, definition in TERMS.items()]
+    rows += [[term, definition] for term, definition in (*BESIDE.items(), *TERMS.items())]
     return Section(
         "What the figures mean",
         "",

@@ -5,7 +5,7 @@ use std::io;
 use std::net::Ipv4Addr;
 
 use ccarena_cc::types::{Rate, Time};
-use ccarena_net::{Carried, Item, rng, tcp_option};
+use ccarena_net::{Carried, Item, rate_datagram, rng, tcp_option};
 
 use crate::tun::{MTU, Tun};
 
@@ -173,7 +173,10 @@ impl Carried for Datagram {
     }
 
     fn offer(&mut self, rate: Rate) {
-        tcp_option::lower(self.packet_mut(), rate);
+        let packet = self.packet_mut();
+        if !tcp_option::lower(packet, rate) {
+            rate_datagram::lower(packet, rate);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod cellular;
 pub mod link;
 pub mod log;
 pub mod queues;
+pub mod rate_datagram;
 pub mod record;
 pub mod reshape;
 pub mod resources;

@@ -297,10 +297,7 @@ impl<T: Carried> Link<T> {
     pub fn arrive(&mut self, mut packet: T, now: Time) {
         self.stats.arrived_packets += 1;
         if self.router.is_some() {
-            let backlog_bytes = self.backlog_bytes();
-            if let Some(router) = &mut self.router {
-                router.on_arrival(&packet, now, backlog_bytes);
-            }
+            packet = self.routed_in(packet, now);
         }
         let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
         if out || (self.loss > 0.0 && self.loss_stream.chance(self.loss)) {
@@ -315,6 +312,26 @@ impl<T: Carried> Link<T> {
         if self.departs == Time::NEVER && self.transmitting.is_none() {
             self.begin(now, false);
         }
+    }
+
+    // The two for routers take and return the packet, so that without a router it stays where the compiler has it.
+
+    #[cold]
+    fn routed_in(&mut self, packet: T, now: Time) -> T {
+        let backlog_bytes = self.backlog_bytes();
+        if let Some(router) = &mut self.router {
+            router.on_arrival(&packet, now, backlog_bytes);
+        }
+        packet
+    }
+
+    #[cold]
+    fn routed_out(&mut self, mut packet: T, now: Time) -> T {
+        let backlog_bytes = self.backlog_bytes();
+        if let Some(router) = &mut self.router {
+            router.on_departure(&mut packet, &mut Sight { now, service: &mut self.service, backlog_bytes });
+        }
+        packet
     }
 
     #[cold]
@@ -366,10 +383,7 @@ impl<T: Carried> Link<T> {
         self.stats.delivered_packets += 1;
         self.stats.delivered_bytes += u64::from(packet.bytes());
         if self.router.is_some() {
-            let backlog_bytes = self.backlog_bytes();
-            if let Some(router) = &mut self.router {
-                router.on_departure(&mut packet, &mut Sight { now, service: &mut self.service, backlog_bytes });
-            }
+            packet = self.routed_out(packet, now);
         }
         if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
             bin.delivered_bytes += u64::from(packet.bytes());

@@ -212,11 +212,11 @@ fn checksum(addresses: &[u8], tcp: &[u8]) -> u16 {
 }
 
 /// The one's complement sum of big-endian words (RFC 1071), an odd byte padded with zero.
-fn sum(bytes: &[u8]) -> u16 {
+pub(crate) fn sum(bytes: &[u8]) -> u16 {
     fold(bytes.chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |&b| u32::from(b))).sum())
 }
 
-fn fold(sum: u32) -> u16 {
+pub(crate) fn fold(sum: u32) -> u16 {
     let folded = (sum & 0xffff) + (sum >> 16);
     ((folded & 0xffff) + (folded >> 16)) as u16
 }

@@ -10,6 +10,8 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use ccarena_cc::{Dur, Time};
 use ccarena_link::clock;
+use ccarena_net::rate_datagram;
+use ccarena_net::tcp_option::Experiment;
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
 use noq_proto::{
@@ -94,6 +96,14 @@ impl<P: Peer> Held<P> {
             }
             if matches!(event, Event::Connected) {
                 steering.begin(now);
+            }
+            if matches!(event, Event::DatagramReceived) {
+                while let Some(frame) = stack.datagrams().recv() {
+                    if let Some(kbps) = rate_datagram::read(Experiment::Echo, &frame) {
+                        steering.on_echo(kbps);
+                    }
+                }
+                continue;
             }
             peer.on_event(&mut Link { stack, steering, now, instant }, event);
         }
@@ -226,6 +236,10 @@ impl<P: Peer> Host<P> {
         let Self { udp, endpoint, connections, clock, buffer, accept, handshaking, .. } = self;
         let (now, mut fresh) = (clock.time(instant), Vec::new());
         let came = udp.receive(buffers, |arrival| {
+            if let Some(kbps) = rate_datagram::read(Experiment::Advertisement, arrival.bytes) {
+                echo(connections, arrival.from, kbps);
+                return;
+            }
             let path = FourTuple::new(arrival.from, arrival.to);
             buffer.clear();
             match endpoint.handle(instant, path, arrival.ecn, BytesMut::from(arrival.bytes), buffer) {
@@ -343,6 +357,11 @@ impl<P: Peer> Host<P> {
             buffer.clear();
             let Some(transmit) = stack.poll_transmit(instant, udp.most(), buffer) else { break };
             peer.on_sent();
+            if let Some(kbps) = steering.advertise(now) {
+                let datagram = rate_datagram::write(Experiment::Advertisement, kbps);
+                let (size, ecn, segment_size) = (datagram.len(), None, None);
+                udp.send(&Transmit { size, ecn, segment_size, ..transmit }, &datagram);
+            }
             if !udp.send(&transmit, buffer) {
                 *stuck = Some((transmit, buffer.clone()));
             }
@@ -354,6 +373,19 @@ impl<P: Peer> Host<P> {
             }
         }
         more
+    }
+}
+
+/// Returns an advertised rate that has arrived `from` there. Connections that share addresses and ports are one flow to
+/// routers.
+fn echo<P>(connections: &mut HashMap<ConnectionHandle, Held<P>>, from: SocketAddr, kbps: u32) {
+    let frame = rate_datagram::write(Experiment::Echo, kbps);
+    for held in connections.values_mut() {
+        if held.stack.network_path(PathId::ZERO).is_ok_and(|path| path.remote() == from) {
+            // A newer one takes the place of those that have not left; a peer that takes none has not asked.
+            let _ = held.stack.datagrams().send(Bytes::copy_from_slice(&frame), true);
+            held.dirty = true;
+        }
     }
 }
 

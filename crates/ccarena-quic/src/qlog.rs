@@ -47,7 +47,6 @@ impl Qlog {
         let data = json!({
             "header": {"packet_type": "1RTT", "packet_number": number},
             "raw": {"length": bytes},
-            "frames": [{"frame_type": "stream"}],
         });
         self.event(now, "transport:packet_sent", &data);
     }
@@ -142,6 +141,75 @@ mod tests {
         }
     }
 
+    /// Fields by their path, as draft-ietf-quic-qlog-main-schema-04 (§3, §6.2) and draft-ietf-quic-qlog-quic-events-03 (§5, §6)
+    /// define them: those that a record has to have, and the others that it may have.
+    const SCHEMA: [(&str, &[&str], &[&str]); 5] = [
+        ("", &["qlog_version", "qlog_format", "trace"], &["title", "description", "summary"]),
+        ("transport:packet_sent", &["header"], &["frames", "raw", "datagram_id", "trigger", "is_coalesced"]),
+        ("transport:packet_received", &["header"], &["frames", "raw", "datagram_id", "trigger", "is_coalesced"]),
+        ("recovery:packet_lost", &[], &["header", "frames", "is_mtu_probe_packet", "trigger"]),
+        (
+            "recovery:metrics_updated",
+            &[],
+            &[
+                "min_rtt",
+                "smoothed_rtt",
+                "latest_rtt",
+                "rtt_variance",
+                "pto_count",
+                "congestion_window",
+                "bytes_in_flight",
+                "ssthresh",
+                "packets_in_flight",
+                "pacing_rate",
+            ],
+        ),
+    ];
+
+    fn has_fields(value: &Value, required: &[&str], optional: &[&str]) {
+        let fields: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        assert!(required.iter().all(|field| fields.contains(field)), "{value}");
+        assert!(fields.iter().all(|field| required.contains(field) || optional.contains(field)), "{value}");
+    }
+
+    /// That a record is one of the schema's, with what qvis needs of it (its `CongestionGraphD3Renderer.ts`).
+    fn conforms(record: &Value) {
+        let name = record["name"].as_str().unwrap_or_default();
+        let (_, required, optional) = SCHEMA.iter().find(|(known, ..)| *known == name).unwrap();
+        if name.is_empty() {
+            has_fields(record, required, optional);
+            assert_eq!((&record["qlog_version"], &record["qlog_format"]), (&json!("0.3"), &json!("JSON-SEQ")));
+            let trace = &record["trace"];
+            has_fields(trace, &["vantage_point"], &["common_fields", "configuration", "title", "description"]);
+            has_fields(&trace["vantage_point"], &["type"], &["name", "flow"]);
+            let fields = ["time_format", "reference_time", "protocol_type", "group_id"];
+            has_fields(&trace["common_fields"], &[], &fields);
+            assert_eq!(trace["common_fields"]["time_format"], "relative");
+            return;
+        }
+        let time = ["time_format", "protocol_type", "group_id"];
+        has_fields(record, &["time", "name", "data"], &time);
+        assert!(record["time"].is_f64());
+        let data = &record["data"];
+        has_fields(data, required, optional);
+        if let Some(header) = data.get("header") {
+            has_fields(
+                header,
+                &["packet_type"],
+                &["packet_number", "flags", "token", "length", "version", "scil", "dcil"],
+            );
+            assert_eq!(header["packet_type"], "1RTT");
+        }
+        if name == "transport:packet_sent" {
+            assert!(data["raw"]["length"].as_u64() > Some(0) && data["header"]["packet_number"].is_u64());
+        }
+        for frame in data["frames"].as_array().into_iter().flatten() {
+            has_fields(frame, &["frame_type", "acked_ranges"], &["ack_delay", "ect1", "ect0", "ce"]);
+            let ranges = frame["acked_ranges"].as_array().unwrap();
+            assert!(ranges.iter().all(|range| range[0].as_u64() <= range[1].as_u64() && range[0].is_u64()));
+        }
+    }
+
     #[test]
     fn every_record_is_a_json_text_of_a_sequence() {
         let out = Shared::default();
@@ -156,7 +224,7 @@ mod tests {
             .skip(1)
             .map(|record| serde_json::from_str(record.strip_suffix('\n').unwrap()).unwrap())
             .collect();
-        assert_eq!(records[0]["qlog_version"], "0.3");
+        records.iter().for_each(conforms);
         let names: Vec<_> = records[1..].iter().map(|r| r["name"].as_str().unwrap()).collect();
         assert_eq!(
             names,

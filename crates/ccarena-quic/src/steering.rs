@@ -22,6 +22,7 @@ use ccarena_cc::{
     AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Rate, SentInfo, Signal, Time, registry,
 };
 use ccarena_net::scenario::Want;
+use ccarena_net::tcp_option;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller as StackController, ControllerFactory, ControllerMetrics};
 
@@ -30,6 +31,9 @@ use crate::pacer::Pacer;
 use crate::packets::{Packet, Packets};
 use crate::qlog::Qlog;
 
+/// Advertisements to routers per smoothed RTT, and the least time between two.
+const ADVERTISEMENTS: u64 = 4;
+const SHORTEST_PAUSE: Dur = Dur::from_millis(1);
 /// The stack's own pacer is kept from interfering: it may send so much faster than ours.
 const STACK_MARGIN: f64 = 1.25;
 
@@ -110,6 +114,14 @@ struct News {
     prior_in_flight: Option<u64>,
 }
 
+/// What a scheme that routers help asks of them, and hears.
+#[derive(Clone, Copy, Debug)]
+struct Advertised {
+    kbps: u32,
+    at: Time,
+    heard: Option<Rate>,
+}
+
 struct State {
     driver: Driver,
     clock: Clock,
@@ -135,6 +147,7 @@ struct State {
     rtt_min: Dur,
     srtt: Dur,
     rtt_latest: Dur,
+    advertised: Option<Advertised>,
     observation: Vec<f32>,
     report: Vec<f32>,
     totals: Totals,
@@ -166,6 +179,7 @@ impl Steering {
             rtt_min: Dur::MAX,
             srtt: Dur::ZERO,
             rtt_latest: Dur::ZERO,
+            advertised: None,
             observation: Vec::new(),
             report: Vec::new(),
             totals: Totals::default(),
@@ -211,6 +225,39 @@ impl Steering {
     /// The stack has dealt with a datagram or a timer at `now`; its smoothed RTT is `srtt`.
     pub fn settle(&self, now: Time, srtt: Option<Dur>) {
         self.state().settle(now, srtt.unwrap_or(Dur::ZERO));
+    }
+
+    /// Packet `number` of `bytes` leaves at `now`.
+    pub fn on_sent(&self, now: Time, bytes: u64, number: u64) {
+        self.state().send(now, bytes, number);
+    }
+
+    /// Packet `number` is acknowledged at `now`, which the controller hears when it is [settled](Self::settle).
+    pub fn on_acked(&self, now: Time, number: u64) {
+        self.state().on_acked(now, number);
+    }
+
+    /// The rate in kbit/s that is to be advertised to routers now, ahead of the packets that leave at `now`
+    /// ([`ccarena_net::rate_datagram`]); none if the scheme takes no advertised rate, or it is too soon for another.
+    #[must_use]
+    pub fn advertise(&self, now: Time) -> Option<u32> {
+        let mut state = self.state();
+        let kbps = tcp_option::kbps(state.driver.controller.desired_rate()?);
+        let pause = (state.srtt / ADVERTISEMENTS).max(SHORTEST_PAUSE);
+        if !state.began || state.advertised.is_some_and(|before| now < before.at + pause) {
+            return None;
+        }
+        let heard = state.advertised.and_then(|before| before.heard);
+        state.advertised = Some(Advertised { kbps, at: now, heard });
+        Some(kbps)
+    }
+
+    /// The receiver returns the rate that arrived there. One above what is asked for is not believed.
+    pub fn on_echo(&self, kbps: u32) {
+        let mut state = self.state();
+        if let Some(advertised) = state.advertised.as_mut().filter(|advertised| kbps <= advertised.kbps) {
+            advertised.heard = tcp_option::rate(kbps);
+        }
     }
 
     /// When [`advance`](Self::advance) is due, the stack to be asked for packets after it.
@@ -392,7 +439,7 @@ impl State {
             cwnd_limited: newest.offset < self.limited_until,
             recovery: self.recovery.map_or(RecoveryState::Open, |(_, state)| state),
             ecn_ce: u32::from(news.ecn),
-            signal: Signal::None,
+            signal: self.advertised.as_ref().and_then(|a| a.heard).map_or(Signal::None, Signal::Rate),
         });
     }
 
@@ -636,11 +683,11 @@ mod tests {
                     match what {
                         0..=3 => {
                             next += 1;
-                            steering.state().send(now, u64::from(MTU), next);
+                            steering.on_sent(now, u64::from(MTU), next);
                         }
                         4 | 5 => {
                             // Acknowledged once more, never sent, or twice: the stack may not filter it.
-                            (0..number).for_each(|n| steering.state().on_acked(now, next.saturating_sub(n) + n % 2));
+                            (0..number).for_each(|n| steering.on_acked(now, next.saturating_sub(n) + n % 2));
                             // A smoothed RTT that an absurd delay of acknowledgements has made.
                             steering.settle(now, Some(Dur(long * number)));
                         }
@@ -667,13 +714,13 @@ mod tests {
     fn losses_of_one_round_trip_are_one_episode() {
         let steering = steering("reno");
         steering.begin(Time(1));
-        (0..10).for_each(|n| steering.state().send(Time(1), u64::from(MTU), n));
+        (0..10).for_each(|n| steering.on_sent(Time(1), u64::from(MTU), n));
         let before = steering.standing().window;
         for lost in [0, 2, 4] {
             let now = Time(50_000_000 + lost);
             steering.state().on_lost(lost);
             steering.state().on_congestion(Time(1), false, false);
-            steering.state().on_acked(now, lost + 1);
+            steering.on_acked(now, lost + 1);
             steering.settle(now, Some(Dur::from_millis(50)));
         }
         assert_eq!(steering.standing().window, before / 2);
@@ -683,13 +730,14 @@ mod tests {
     #[test]
     fn the_peers_delay_is_taken_off_an_rtt() {
         let steering = steering("cubic");
+        assert_eq!(steering.advertise(Time(2)), None, "no router helps it");
         steering.begin(Time(1));
         let ms = |ms: u64| Time(ms * 1_000_000);
-        (0..2).for_each(|n| steering.state().send(ms(10), u64::from(MTU), n));
-        steering.state().on_acked(ms(30), 0);
+        (0..2).for_each(|n| steering.on_sent(ms(10), u64::from(MTU), n));
+        steering.on_acked(ms(30), 0);
         steering.settle(ms(30), Some(Dur::from_millis(20)));
         // 30 ms later, of which the peer waited for 8: the stack smooths 22.
-        steering.state().on_acked(ms(40), 1);
+        steering.on_acked(ms(40), 1);
         steering.settle(ms(40), Some(Dur((7 * 20_000_000 + 22_000_000) / 8)));
         let latest = steering.standing().rtt_latest;
         assert!(latest.0.abs_diff(22_000_000) <= 8, "{latest}");

@@ -15,6 +15,8 @@ pub const SMALLEST_MTU: u16 = 1200;
 const SEND_WINDOW: u64 = 64 << 20;
 /// A connection that hears nothing for so long is over.
 const IDLE: Duration = Duration::from_secs(30);
+/// Frames with rates that wait to be read or sent, in bytes (`ccarena_net::rate_datagram`).
+const DATAGRAMS: usize = 1 << 10;
 /// Finite transfers that may be open at once.
 const STREAMS: u32 = 1024;
 
@@ -60,7 +62,8 @@ pub fn config(settings: &Settings, steering: Arc<dyn ControllerFactory + Send + 
         .send_window(SEND_WINDOW)
         .max_concurrent_uni_streams(VarInt::from_u32(STREAMS))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
-        .datagram_receive_buffer_size(None)
+        .datagram_receive_buffer_size(Some(DATAGRAMS))
+        .datagram_send_buffer_size(DATAGRAMS)
         .max_idle_timeout(settings.times_out.then(|| IDLE.try_into().ok()).flatten())
         .congestion_controller_factory(steering);
     if let Some(acks) = settings.acks {

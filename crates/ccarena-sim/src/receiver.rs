@@ -190,7 +190,7 @@ impl Receiver {
     /// True if it is to be acknowledged now.
     #[inline]
     fn book(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> bool {
-        if packet.signal != Signal::None {
+        if !matches!(packet.signal, Signal::None) {
             self.signal.heard(packet.signal);
         }
         if packet.ecn == Ecn::Marked || packet.reduced {

@@ -154,6 +154,16 @@ def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:
         take(other, tmp_path / "lie.csv", 12)
     with Store(str(tmp_path / "lie.db")) as other:
         assert list(other.all_runs()) == []
+    named = json.loads((tmp_path / "out.json").read_text())
+    for change, said in (
+        ({"places": []}, "run 1 names a place or an entrant that lie.json does not describe"),
+        ({"entrants": [{"digest": "x"}]}, r"lie.json: entrants\[0\]: expected an object with"),
+        ({"entrants": [{**named["entrants"][0], "card": ["x"]}]}, r"entrants\[0\].card: got .* expected a text"),
+        ({"places": "x"}, "lie.json: places: expected a list"),
+    ):
+        (tmp_path / "lie.json").write_text(json.dumps({**named, **change}))
+        with Store(str(tmp_path / "lie.db")) as other, pytest.raises(ConfigError, match=said):
+            take(other, tmp_path / "lie.csv", 0)
 
 
 def test_tasks_travel_to_other_processes() -> None:

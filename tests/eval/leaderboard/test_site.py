@@ -21,7 +21,7 @@ from ccarena.policies.curve import of_progress
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "pages"))
 
-from looked_at import faults
+from looked_at import faults, inaccessible
 
 ROWS = "[...document.querySelectorAll('%s .grid-rows .grid-row')].map(r => [...r.children].map(c => c.textContent))"
 
@@ -45,6 +45,10 @@ def test_every_page_is_in_order(browser: Browser, site: Path) -> None:
     pages = {"index.html": 1, "entrant/2.html": 1, "trace/1.html": 3}
     for page, charts in pages.items():
         assert faults(browser, site / page, charts) == [], page
+        for theme in ("light", "dark"):
+            browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+            browser.open(site / page)
+            assert inaccessible(browser) == [], (page, theme)
     # Whatever is linked is there.
     for page in map(site.joinpath, pages):
         browser.open(page)
@@ -74,6 +78,7 @@ def test_from_a_rank_to_a_cell(browser: Browser, site: Path) -> None:
         "'#runs-of-cell td') ? done() : setTimeout(look, 20); look(); })"
     )
     assert cells[0][0] in browser.evaluate("document.querySelector('h1').textContent")
+    assert inaccessible(browser) == []
     assert browser.evaluate("document.querySelectorAll('#runs-of-cell tbody tr').length") == 2
     pressed = "[...document.querySelectorAll('.legend [aria-pressed=true]')].map(b => b.textContent.trim())"
     assert len(browser.evaluate(pressed)) == 2, "the capacity and the entrant; the others wait for a click"

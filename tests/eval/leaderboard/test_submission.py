@@ -6,6 +6,9 @@ import base64
 import io
 import json
 import re
+import threading
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +26,7 @@ from ccarena.cli import main
 from ccarena.envs.spec import Spec
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard import submitting
+from ccarena.eval.leaderboard.serve import TOKEN, Inbox, make_server
 from ccarena.eval.leaderboard.submission import LARGEST_BYTES, SubmissionError, check, read
 from ccarena.eval.leaderboard.trial import Limits, figures_of
 from ccarena.policies import artifact, tensorfile
@@ -204,6 +208,43 @@ def test_what_is_no_number_or_name_is_refused_by_the_command(
     assert main(["leaderboard", "submit", "acct", "--name", "A B", "--out", str(tmp_path / "x"), *SHORT]) == 2
     assert "name: got 'A B'" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def post(base: str, data: bytes, token: str = "", path: str = "submissions") -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(base + path, data, headers)) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def test_a_server_takes_them_from_whoever_has_the_token(
+    honest: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN, "short")
+    with pytest.raises(CcarenaError, match="at least 16"):
+        Inbox.of(tmp_path)
+    monkeypatch.delenv(TOKEN)
+    inbox, data = Inbox.of(tmp_path / "inbox"), honest.read_bytes()
+    with make_server(str(small), 0, inbox) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        base = f"http://127.0.0.1:{server.server_address[1]}/"
+        assert post(base, data)[0] == 401 and post(base, data, "x" * 43)[0] == 401
+        assert post(base, data, inbox.token, "elsewhere")[0] == 404
+        assert post(base, b"PK\x03\x04\xff", inbox.token)[0] == 422
+        refused = post(base, changed(honest, lambda d: d.update(name="../x")).encode(), inbox.token)
+        assert refused[0] == 422 and "name: got" in refused[1]
+        assert list(inbox.folder.iterdir()) == []
+        assert post(base, data, inbox.token)[0] == 201
+        assert post(base, data, inbox.token)[0] == 409
+        large = urllib.request.Request(base + "submissions", b"x", {"Authorization": f"Bearer {inbox.token}"})
+        large.add_header("Content-Length", str(LARGEST_BYTES + 1))
+        with pytest.raises(urllib.error.HTTPError, match="413"):
+            urllib.request.urlopen(large)
+        server.shutdown()
+    (file,) = inbox.folder.iterdir()
+    assert file.name == "acct-1.submission.json" and read(file).name == "acct-1"
 
 
 def test_claims_are_of_links_that_there_are() -> None:

@@ -18,6 +18,8 @@ const volatile struct config config SEC(".rodata.config");
 #define FIXED_NONNULL __arg_nonnull
 #define CCARENA_FUNCTION __noinline
 #define CCARENA_FOR(i, n) bpf_for(i, 0, n)
+#define CCARENA_LOCAL static __noinline
+#define CCARENA_IN_TURN(sum) asm volatile("" : "+r"(sum)::"memory")
 #define CCARENA_AT(i, length) ((i) & ((length) - 1))
 #include "policy.h"
 

@@ -109,11 +109,13 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
         Plan { settings: Settings { mtu, acks, receive_window: None, times_out: false }, config, learned: None };
     let (mut controller, _) = plan.build(index, flow, policies)?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
-    let agents = flow.path.iter().any(|&link| scenario.links[link].agent.is_some());
+    let agents = flow.path.iter().filter_map(|&link| scenario.links[link].agent.as_ref());
+    let speechless = agents.into_iter().any(|agent| !agent.kind.description().on_the_wire);
     let request = controller.request();
-    if request != Signal::None && (agents || !matches!(request, Signal::Rate(_))) {
+    if request != Signal::None && (speechless || !matches!(request, Signal::Rate(_))) {
         let problem = format!(
-            "got {:?}, which routers help; expected another scheme: QUIC encrypts what they would have to read",
+            "got {:?}, which routers help; expected another scheme: QUIC encrypts what they would have to read, and has a \
+             datagram of its own for advertised rates alone",
             flow.scheme
         );
         return Err(RunError::Unsupported { path: format!("flows[{index}].scheme"), problem });
@@ -146,6 +148,7 @@ fn check(flow: &Flow, index: usize) -> Result<u16, RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ccarena_net::routers::{Kind, RouterSpec};
     use ccarena_net::scenario::QuicAcks;
 
     fn of(change: impl FnOnce(&mut Scenario)) -> Result<Plan, String> {
@@ -178,14 +181,16 @@ mod tests {
         refused(|s| s.flows[0].burst_bytes = Some(9000), "flows[0].burst_bytes: got 9000; expected null");
         refused(|s| s.flows[0].mss_bytes = 8948, "flows[0].mss_bytes: got 8948 and headers of 52");
         refused(|s| s.flows[0].scheme = "acct".into(), "flows[0].policy: missing");
-        refused(
-            |s| {
+        let acct = |kind: Kind| {
+            of(|s| {
                 s.flows[0].scheme = "acct".into();
                 s.flows[0].policy = Some(ccarena_cc::PolicySpec::Constant(0.0));
-                s.links[0].agent = Some(Default::default());
-            },
-            "flows[0].scheme: got \"acct\", which routers help",
-        );
+                s.links[0].agent = Some(RouterSpec::new(kind, &Default::default()));
+            })
+        };
+        assert!(acct(Kind::NetworkAgent).is_ok() && acct(Kind::Any).is_ok());
+        let error = acct(Kind::Marker).unwrap_err();
+        assert!(error.starts_with("flows[0].scheme: got \"acct\", which routers help"), "{error}");
     }
 
     #[test]

@@ -9,8 +9,9 @@
  *   CCARENA_FOR(i, n)      a loop that its verifier accepts, such as bpf_for(i, 0, n) of libbpf;
  *   CCARENA_FUNCTION       how a function is declared that its verifier looks at once, such as __noinline of libbpf;
  *   CCARENA_AT(i, length)  i held within an array, where the length is a power of two: ((i) & ((length) - 1));
+ *   CCARENA_IN_TURN(sum)   a barrier, such as asm volatile("" : "+r"(sum)::"memory"): it has 512 bytes of stack;
  *   CCARENA_STEPS, CCARENA_VALUES, CCARENA_WEIGHTS, CCARENA_CONSTANTS  these lengths. Values and weights are also read in
- *       groups of 8 of which only the first is held within the array, so that these two need 7 numbers more.
+ *       groups of 16 of which only the first is held within the array, so that these two need 15 numbers more.
  */
 #ifndef CCARENA_POLICY_H
 #define CCARENA_POLICY_H
@@ -32,11 +33,20 @@ typedef __UINT64_TYPE__ ccarena_u64;
 #ifndef CCARENA_FOR
 #define CCARENA_FOR(i, n) for (i = 0; i < (n); i++)
 #endif
+/* What keeps a compiler with few registers from loading everything first, as a barrier of a BPF program. */
+#ifndef CCARENA_IN_TURN
+#define CCARENA_IN_TURN(sum) ((void)0)
+#endif
 #ifndef CCARENA_AT
 #define CCARENA_AT(i, length) (i)
 #endif
 #ifndef CCARENA_INLINE
 #define CCARENA_INLINE static inline __attribute__((always_inline, unused))
+#endif
+
+/* Of pointers, too: a function with a stack frame of its own, such as static __noinline in a BPF program. */
+#ifndef CCARENA_LOCAL
+#define CCARENA_LOCAL CCARENA_INLINE
 #endif
 
 /* Of numbers alone: a function that a BPF verifier may look at once. */
@@ -112,37 +122,92 @@ CCARENA_FUNCTION ccarena_u32 ccarena_excess(ccarena_s64 x)
 #define CCARENA_Y(i) values[CCARENA_AT(step->output + (i), CCARENA_VALUES)]
 #define CCARENA_C(i) policy->constants[CCARENA_AT(step->constants + (i), CCARENA_CONSTANTS)]
 
+/* Adds the products of 1, 2, 4, 8 and 16 inputs from k on with their weights. */
+#define CCARENA_1(k) (sum += (ccarena_s64)w[k] * x[k])
+#define CCARENA_2(k) (CCARENA_1(k), CCARENA_1((k) + 1))
+#define CCARENA_4(k) (CCARENA_2(k), CCARENA_2((k) + 2))
+#define CCARENA_8(k)                 \
+	do {                         \
+		CCARENA_4(k);        \
+		CCARENA_IN_TURN(sum); \
+		CCARENA_4((k) + 4);  \
+		CCARENA_IN_TURN(sum); \
+	} while (0)
+#define CCARENA_16(k)                \
+	do {                         \
+		CCARENA_8(k);        \
+		CCARENA_8((k) + 8);  \
+	} while (0)
+/* From input k on. */
+#define CCARENA_MOVE(k)                                                \
+	do {                                                           \
+		w = weights + CCARENA_AT(first + (k), CCARENA_WEIGHTS); \
+		x = values + CCARENA_AT(from + (k), CCARENA_VALUES);    \
+	} while (0)
+/* The part of the sum that bit n of the number of inputs stands for; those of higher bits come before it. */
+#define CCARENA_REST(n)                           \
+	do {                                      \
+		if (inputs & (n)) {               \
+			CCARENA_MOVE(inputs & -2u * (n)); \
+			CCARENA_##n(0);           \
+		}                                 \
+	} while (0)
+
+/* The sum of weights from `first` on times values from `from` on. A turn of a BPF program's loop costs as much as many
+ * products, so there are few. */
+CCARENA_LOCAL ccarena_s64 ccarena_dot(const ccarena_u16 *weights, const ccarena_s32 *values, ccarena_u32 first,
+				       ccarena_u32 from, ccarena_u32 inputs)
+{
+	const ccarena_u16 *w;
+	const ccarena_s32 *x;
+	ccarena_s64 sum = 0;
+	ccarena_u32 i;
+
+	if (inputs >= 64) {
+		CCARENA_FOR(i, inputs / 64) {
+			CCARENA_MOVE(64 * i);
+			CCARENA_16(0);
+			CCARENA_MOVE(64 * i + 16);
+			CCARENA_16(0);
+			CCARENA_MOVE(64 * i + 32);
+			CCARENA_16(0);
+			CCARENA_MOVE(64 * i + 48);
+			CCARENA_16(0);
+		}
+	}
+	if (inputs & 32) {
+		CCARENA_MOVE(inputs & ~63u);
+		CCARENA_16(0);
+		CCARENA_MOVE((inputs & ~63u) + 16);
+		CCARENA_16(0);
+	}
+	CCARENA_REST(16);
+	CCARENA_REST(8);
+	CCARENA_REST(4);
+	CCARENA_REST(2);
+	CCARENA_REST(1);
+	return sum;
+}
+
 CCARENA_INLINE void ccarena_linear(const struct ccarena_policy *policy, const struct ccarena_step *step,
 				   ccarena_s32 *values)
 {
-	/* In locals, so that the inner loop loads nothing but what it multiplies. */
-	const ccarena_u16 *weights = policy->weights;
 	ccarena_u32 inputs = step->inputs, row, o, i;
 
 	CCARENA_FOR(row, step->rows) {
 		ccarena_u32 from = step->input + row * inputs;
 		ccarena_s64 offset = 0;
 
-		CCARENA_FOR(i, inputs)
-			offset += values[CCARENA_AT(from + i, CCARENA_VALUES)];
+		CCARENA_FOR(i, inputs / 8) {
+			const ccarena_s32 *x = values + CCARENA_AT(from + 8 * i, CCARENA_VALUES);
+
+			offset += (ccarena_s64)x[0] + x[1] + x[2] + x[3] + x[4] + x[5] + x[6] + x[7];
+		}
+		CCARENA_FOR(i, inputs % 8)
+			offset += values[CCARENA_AT(from + inputs / 8 * 8 + i, CCARENA_VALUES)];
 		CCARENA_FOR(o, step->outputs) {
-			ccarena_u32 first = step->weights + o * inputs;
-			ccarena_s64 sum = 0;
+			ccarena_s64 sum = ccarena_dot(policy->weights, values, step->weights + o * inputs, from, inputs);
 
-			CCARENA_FOR(i, inputs / 8) {
-				const ccarena_u16 *w = weights + CCARENA_AT(first + 8 * i, CCARENA_WEIGHTS);
-				const ccarena_s32 *x = values + CCARENA_AT(from + 8 * i, CCARENA_VALUES);
-
-				sum += (ccarena_s64)w[0] * x[0] + (ccarena_s64)w[1] * x[1] + (ccarena_s64)w[2] * x[2] +
-				       (ccarena_s64)w[3] * x[3] + (ccarena_s64)w[4] * x[4] + (ccarena_s64)w[5] * x[5] +
-				       (ccarena_s64)w[6] * x[6] + (ccarena_s64)w[7] * x[7];
-			}
-			CCARENA_FOR(i, inputs % 8) {
-				ccarena_u32 k = inputs / 8 * 8 + i;
-
-				sum += (ccarena_s64)weights[CCARENA_AT(first + k, CCARENA_WEIGHTS)] *
-				       values[CCARENA_AT(from + k, CCARENA_VALUES)];
-			}
 			sum -= offset * 32768;
 			CCARENA_Y(row * step->outputs + o) =
 				(ccarena_s32)ccarena_shift(sum + CCARENA_C(2 * o), (ccarena_u32)CCARENA_C(2 * o + 1));

@@ -1,0 +1,223 @@
+"""Policies that think in the kernel, beside user space and the kernel's own congestion controls. Needs root."""
+
+from __future__ import annotations
+
+import os
+import resource
+import selectors
+import socket
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.sheet import Sheet
+from ccarena.cc_kernel_bridge import policies
+from ccarena.cc_kernel_bridge.run import Runner, run_scenario
+from ccarena.eval import metrics
+from ccarena.eval.parity.observations import record
+from ccarena.measurements import Target
+from ccarena.policies import artifact
+from ccarena.policies.bpf_home import BpfHome
+from ccarena.policies.integer import IntegerPolicy
+from ccarena.run_folder import find_policy
+
+NS_GOALS = {"acct": 10_000, "hyvar": 25_000}
+"""The shipped policies, and what a decision of each may take in BPF."""
+CONNECTIONS = 1000
+CONNECTION_BYTES = 1 << 18
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+WARM_UP_S = 1.5
+LOSS_WEIGHT = 5.0
+"""Of Hyvar's reward (ccarena/hyvar/rewards.py)."""
+
+
+def measure(sheet: Sheet) -> None:
+    """All of it: some two minutes."""
+    for name, most in NS_GOALS.items():
+        decisions(sheet, name, most)
+    cpu(sheet)
+    connections(sheet)
+    daemon(sheet)
+    for name in NS_GOALS:
+        returns(sheet, name)
+
+
+def flow(name: str) -> dict[str, Any]:
+    """A flow under the shipped policy `name`, with what it was trained with."""
+    policy = artifact.load(find_policy(name))
+    return {"scheme": name, "policy": str(find_policy(name)), "params": dict(policy.params)}
+
+
+def scenario(rate_mbps: float, seconds: float, flow: dict[str, Any], delay_ms: float = 10) -> dict[str, Any]:
+    """One flow over one link with one BDP of buffer, whose router knows ACCT."""
+    queue = {"type": "droptail", "packets": round(rate_mbps * 2 * delay_ms / 12)}
+    link = {
+        "service": {"type": "constant", "rate_mbps": rate_mbps},
+        "delay_ms": delay_ms,
+        "agent": True,
+        "queue": queue,
+    }
+    return {"duration_s": seconds, "links": [link], "flows": [flow]}
+
+
+def decisions(sheet: Sheet, name: str, most_ns: float) -> None:
+    """Time of a decision on recorded observations, network and normalisation alone: the best of a few rounds."""
+    policy = artifact.load(find_policy(name))
+    home, integer = BpfHome(policy), IntegerPolicy.of(policy)
+    raw = integer.raw(record(policy, 512).rows)
+    spent_ns = []
+    for _ in range(5):
+        home(raw, np.zeros((len(raw), integer.state), np.int32))
+        spent_ns.append(home.spent_ns / len(raw))
+    what = f"a decision of the shipped policy `{name}` in BPF"
+    sheet.add(f"kernel/decision-{name}", what, min(spent_ns) / 1e3, "µs", Target(at_most=most_ns / 1e3))
+
+
+def run_cpu_s(document: dict[str, Any], in_kernel: bool, from_s: float) -> tuple[float, float]:
+    """Bytes that the flow delivers from `from_s` on, and the CPU that the run's process takes for them."""
+    before_s = children_s()
+    with Runner(document | {"record": {"series": True}}, in_kernel=in_kernel) as runner:
+        time.sleep(from_s)
+        fields = Path(f"/proc/{runner.pid}/stat").read_text().rpartition(")")[2].split()
+        begun_s = (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        while runner.wait() is not None:
+            pass
+        payload = runner.result["flows"][0]["series"]["payload_bytes"]
+    delivered = payload[round(len(payload) * from_s / document["duration_s"]) :].sum()
+    return float(delivered), children_s() - before_s - begun_s
+
+
+def children_s() -> float:
+    """CPU of the processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def cpu(sheet: Sheet, seconds: float = 6.0, from_s: float = 4.0, rounds: int = 3) -> None:
+    """CPU per byte of a flow at 1 Gbit/s, once it has got there, over that of the kernel's CUBIC; whole processes."""
+    flows = {"cubic": {"scheme": "cubic"}} | {name: flow(name) for name in NS_GOALS}
+    spent: dict[str, list[float]] = {name: [] for name in flows}
+    rates: dict[str, list[float]] = {name: [] for name in flows}
+    for _ in range(rounds):
+        for name, one in flows.items():
+            delivered, cpu_s = run_cpu_s(scenario(1000.0, seconds, one), name != "cubic", from_s)
+            spent[name].append(cpu_s / delivered)
+            rates[name].append(delivered * 8e-6 / (seconds - from_s))
+    for name in flows:
+        where = "the kernel's CUBIC" if name == "cubic" else f"`{name}` in the kernel"
+        rate = statistics.median(rates[name])
+        sheet.add(f"kernel/goodput-{name}", f"{where} at 1 Gbit/s, 10 ms each way: goodput", rate, "Mbit/s")
+    for name in NS_GOALS:
+        ratios = [ours / cubics for ours, cubics in zip(spent[name], spent["cubic"], strict=True)]
+        what = f"`{name}` in the kernel at 1 Gbit/s: CPU per byte over the kernel's CUBIC's, emulator included"
+        sheet.add(f"kernel/cpu-{name}", what, statistics.median(ratios), "×", Target(at_most=1.1))
+
+
+def connections(sheet: Sheet) -> None:
+    """Many connections at once over a loaded policy, on the loopback: all finish, and nothing is left."""
+    name = f"bench_{os.getpid()}"
+    policies.load("acct", name)
+    try:
+        before_s = time.monotonic()
+        finished = transfer(name)
+        spent_s = time.monotonic() - before_s
+        deadline_s = time.monotonic() + 5
+        while (left := policies.stats(name)[0].sockets) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        (stats,) = policies.stats(name)
+    finally:
+        policies.unload(name)
+    what = f"of {CONNECTIONS} connections at once under `acct` in the kernel, those that finish"
+    sheet.add("kernel/connections", what, finished, target=Target(at_least=CONNECTIONS))
+    sheet.add("kernel/connections-left", "of these, left in the kernel afterwards", left, target=Target(at_most=0))
+    each = f"time per connection of {CONNECTION_BYTES >> 10} kB, handshake included"
+    sheet.add("kernel/connections-time", each, 1e3 * spent_s / CONNECTIONS, "ms")
+    sheet.add("kernel/connections-decisions", "decisions that they took", stats.decisions)
+
+
+def transfer(name: str) -> int:
+    """Opens all connections, then sends over all of them; how many delivered everything."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 3 * CONNECTIONS)), hard))
+    selector, chunk, finished = selectors.DefaultSelector(), bytes(1 << 16), 0
+    open_sockets: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0), backlog=CONNECTIONS) as server:
+        for _ in range(CONNECTIONS):
+            sender = socket.socket()
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+            sender.connect(server.getsockname())
+            receiver, _ = server.accept()
+            for end, event in ((sender, selectors.EVENT_WRITE), (receiver, selectors.EVENT_READ)):
+                end.setblocking(False)
+                selector.register(end, event, [CONNECTION_BYTES])
+                open_sockets.append(end)
+    deadline_s = time.monotonic() + 60
+    while selector.get_map() and time.monotonic() < deadline_s:
+        for key, event in selector.select(1.0):
+            connection = key.fileobj
+            assert isinstance(connection, socket.socket)
+            if event == selectors.EVENT_WRITE:
+                key.data[0] -= connection.send(chunk[: key.data[0]])
+                over = key.data[0] == 0
+            else:
+                got = len(connection.recv(1 << 18))
+                key.data[0] -= got
+                over = not got
+                finished += over and key.data[0] == 0
+            if over:
+                selector.unregister(connection)
+                connection.close()
+    for end in open_sockets:
+        end.close()
+    return finished
+
+
+def daemon(sheet: Sheet, seconds: float = 4.0) -> None:
+    """The bridge daemon's CPU for Hyvar over that for Orca, at an RTT of 20 ms."""
+    spent = {}
+    orca = {"scheme": "orca", "policy": {"constant": 0}}
+    for key, one, in_kernel in (
+        ("orca", orca, False),
+        ("bridge", flow("hyvar"), False),
+        ("kernel", flow("hyvar"), True),
+    ):
+        machine = run_scenario(scenario(24.0, seconds, one), in_kernel=in_kernel)["machine"]
+        spent[key] = machine["agent_cpu_s"]
+    what = "CPU of the bridge daemon for Hyvar over Orca's at 20 ms"
+    sheet.add("kernel/daemon-bridge", f"{what}, over the bridge", spent["bridge"] / spent["orca"], "×")
+    target = Target(at_most=0.2)
+    sheet.add("kernel/daemon-kernel", f"{what}, thinking in the kernel", spent["kernel"] / spent["orca"], "×", target)
+
+
+def returns(sheet: Sheet, name: str, seconds: float = 6.0, repeats: int = 2) -> None:
+    """The return in the kernel over that in user space, on the same links: Hyvar's reward of the whole run."""
+    one, links = flow(name), ((12.0, 20.0), (24.0, 10.0), (48.0, 5.0))
+    jobs = [(link, in_kernel) for _ in range(repeats) for link in links for in_kernel in (False, True)]
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda job: run_return(job[0], seconds, one, job[1]), jobs))
+    quotients = [kernel / bridge for bridge, kernel in zip(results[::2], results[1::2], strict=True)]
+    interval = metrics.confidence_interval(quotients)
+    what = f"`{name}` thinking in the kernel: return over that in user space, {len(quotients)} pairs of runs"
+    sheet.add(f"kernel/return-{name}", what, interval.mean, "×", Target(at_least=0.98))
+    sheet.add(f"kernel/return-{name}-low", "lower end of its 95 % interval", interval.low, "×")
+    sheet.add(f"kernel/return-{name}-high", "upper end", interval.high, "×")
+
+
+def run_return(link_of: tuple[float, float], seconds: float, one: dict[str, Any], in_kernel: bool) -> float:
+    """((throughput - 5 loss) / RTT) / (capacity / smallest RTT) after the first 1.5 s, all as the link saw it.
+
+    `link_of`: its rate in Mbit/s and its delay in ms.
+    """
+    rate_mbps, delay_ms = link_of
+    document = scenario(rate_mbps, seconds, one, delay_ms) | {"record": {"packets": True}}
+    (link,) = run_scenario(document, in_kernel=in_kernel)["links"]
+    log = metrics.PacketLog.from_arrays(link["log"])
+    log = log.where(log.departure_ns > WARM_UP_S * 1e9)
+    throughput = metrics.throughput_mbps(log, WARM_UP_S, seconds)
+    loss = throughput * link["dropped_packets"] / max(link["delivered_packets"], 1)
+    rtt_ms = 2 * delay_ms + float(np.mean(metrics.queueing_delay_ms(log)))
+    return (throughput - LOSS_WEIGHT * loss) / rtt_ms / (rate_mbps / (2 * delay_ms))

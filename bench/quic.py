@@ -1,0 +1,49 @@
+"""QUIC under our controllers: beside the stack's own CUBIC, per acknowledgement, and many connections at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from bench.sheet import Sheet
+from ccarena.errors import CcarenaError
+from ccarena.eval import metrics
+from ccarena.measurements import Target
+from ccarena.quic.run import run_scenario
+
+CONNECTIONS = 100
+
+
+def measure(sheet: Sheet) -> None:
+    """Builds and runs `crates/ccarena-quic/examples/bench.rs`; as root the emulator, too. Raises CcarenaError."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines = Path(folder, "figures.jsonl")
+        # With the profile of `make setup`, which has built the libraries.
+        example = ["--profile", "extension", "-p", "ccarena-quic", "--example", "bench"]
+        command = ["cargo", "run", *example, "--", "--json", str(lines)]
+        done = subprocess.run(command, check=False, cwd=Path(__file__).parents[1], stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise CcarenaError(f"QUIC's benchmark failed with status {done.returncode}; run {' '.join(command[:-2])}")
+        for line in lines.read_text("utf-8").splitlines():
+            figure = json.loads(line)
+            bounds = figure.get("at_least"), figure.get("at_most")
+            target = None if bounds == (None, None) else Target(*bounds)
+            sheet.add(f"quic/{figure['name']}", figure["what"], figure["value"], figure["unit"], target)
+    if os.geteuid() == 0:
+        fairness(sheet)
+    else:
+        print("NOT MEASURED without root: QUIC over the emulated link (python -m bench --only quic)")
+
+
+def fairness(sheet: Sheet, seconds: float = 15.0) -> None:
+    """How many connections share a link under CUBIC."""
+    queue = {"type": "droptail", "packets": 1000}
+    link = {"service": {"type": "constant", "rate_mbps": 200}, "queue": queue, "delay_ms": 10}
+    flow = {"name": "flow", "scheme": "cubic", "count": CONNECTIONS}
+    result = run_scenario({"duration_s": seconds, "links": [link], "flows": [flow]})
+    rates = [flow["delivered_bytes"] for flow in result["flows"]]
+    what = f"{CONNECTIONS} connections at once under CUBIC, 200 Mbit/s, 20 ms: Jain's index of their goodput"
+    sheet.add("quic/fairness", what, metrics.jain_index(rates), target=Target(at_least=0.95))
