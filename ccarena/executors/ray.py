@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
@@ -49,9 +50,9 @@ def module(purpose: str = "--executor ray") -> ModuleType:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # And it would run workers at the lowest priority, which threads of one process do not have either.
     os.environ.setdefault("RAY_worker_niceness", "0")
-    # A head asks for the user's token where there is one (Ray 2.60, authentication_token_setup.py); who joins it has to
-    # be told so before the package is imported.
-    if (Path.home() / ".ray" / "auth_token").is_file():
+    # A head asks for the user's token where there is one (Ray 2.60, authentication_token_setup.py). Who joins it has to
+    # be told so before the package is imported, which reads this once; later it would only mislead child processes.
+    if "ray" not in sys.modules and (Path.home() / ".ray" / "auth_token").is_file():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         return importlib.import_module("ray")

@@ -22,7 +22,7 @@ from ccarena.errors import ScenarioError, WorkerError
 
 ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
 
-from ccarena.executors.ray import OnRay, module  # noqa: E402
+from ccarena.executors.ray import OnRay  # noqa: E402
 
 # A node that starts beside other work may be given up as dead.
 pytestmark = pytest.mark.alone
@@ -170,15 +170,3 @@ def test_seeds_of_a_trial_share_what_the_largest_machine_has(computing: Any, cap
     assert _cores_each(1) == 1 and not caplog.records
     assert _cores_each(1000) == max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
     assert "no machine has 1000 cores" in caplog.text
-
-
-def test_who_has_a_token_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.delenv("RAY_AUTH_MODE")
-    module()
-    assert "RAY_AUTH_MODE" not in os.environ
-    (tmp_path / ".ray").mkdir()
-    (tmp_path / ".ray" / "auth_token").write_text("secret")
-    module()
-    assert os.environ["RAY_AUTH_MODE"] == "token"
