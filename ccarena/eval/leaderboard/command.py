@@ -181,15 +181,13 @@ def _page(args: argparse.Namespace) -> int:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    inbox = Inbox.of(args.submissions) if args.submissions is not None else None
-
-    def started(url: str) -> None:
+    def started(url: str, inbox: Inbox | None) -> None:
         print(f"serving {args.store} at {url} (Ctrl-C ends it)", flush=True)
         if inbox is not None:
             token = f"${TOKEN}" if os.environ.get(TOKEN) else inbox.token
             print(f"submissions to {url}{SUBMISSIONS} go to {inbox.folder}; the token is {token}", flush=True)
 
-    serve(args.store, args.port, started, inbox)
+    serve(args.store, args.port, started, args.submissions)
     return 0
 
 

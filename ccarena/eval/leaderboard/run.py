@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccarena import _core, backends
-from ccarena.backends import QUIC, REAL_TIME, SIM
+from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
 from ccarena.eval.leaderboard.costs import cpu_ns
-from ccarena.eval.leaderboard.entrants import ASSISTED, Entrant, default_schemes, line_up, policy_files
+from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.ranking import describe, rank
@@ -60,19 +60,7 @@ class Board:
         backends.about(self.backend)
         if real_time:
             entrants = [entrant for entrant in entrants if not entrant.computed]
-        if self.backend == QUIC:
-            entrants = self._unassisted(entrants)
         return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), meeting_seeds)
-
-    def _unassisted(self, entrants: Sequence[Entrant]) -> list[Entrant]:
-        """Those that need no word of routers. Raises ConfigError for one that was named and does."""
-        named = next((e for e in entrants if e.track == ASSISTED and e.kind == "policy"), None)
-        if named is not None and self.policies is not None:
-            raise ConfigError(
-                f"--policies: {named.label} needs what routers say, and --backend {QUIC} encrypts what they would "
-                f"read; leave it out, or run it with --backend {SIM}"
-            )
-        return [entrant for entrant in entrants if entrant.track != ASSISTED]
 
     def entries(self) -> list[str]:
         """The schemes that take part. Raises ConfigError for one that the backend cannot have."""

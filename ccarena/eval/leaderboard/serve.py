@@ -75,10 +75,14 @@ class Inbox:
             return HTTPStatus.CREATED, f"{submission.name}: {len(submission.claims)} claims, to be verified"
 
 
-def serve(where: str, port: int, started: Callable[[str], None], inbox: Inbox | None = None) -> None:
-    """Serve the store `where` until Ctrl-C; `started` is called with the address. Raises ConfigError."""
+def serve(where: str, port: int, started: Callable[[str, Inbox | None], None], submissions: Path | None = None) -> None:
+    """Serve the store `where` until Ctrl-C, and take `submissions` into that folder if it is given.
+
+    `started` is called with the address, and with what takes them. Raises ConfigError.
+    """
+    inbox = Inbox.of(submissions) if submissions is not None else None
     with make_server(where, port, inbox) as server:
-        started(f"http://127.0.0.1:{server.server_address[1]}/")
+        started(f"http://127.0.0.1:{server.server_address[1]}/", inbox)
         server.serve_forever()
 
 

@@ -111,11 +111,6 @@ def test_what_has_no_place_in_real_packets_is_refused(tmp_path: Path, capsys: py
         everyone = Board(backend=backend).entries()
         assert "cubic" in everyone and not {"abc", "xcp"} & set(everyone)
     assert not Path(store).exists() and {"abc", "xcp"} <= set(Board().entries())
-    where, entrants = SMALL.places(), line_up(["cubic"], {"acct": shipped()["acct"]}, KNOWN, 1)
-    quic = Board(["lte-bus"], ["cubic"], backend="quic")
-    assert {cell.entrant.label for cell in quic.cells(where, entrants)} == {"cubic"}
-    with pytest.raises(ConfigError, match="--policies: acct needs what routers say"):
-        dataclasses.replace(quic, policies=["acct"]).cells(where, entrants)
 
 
 def test_what_a_decision_costs(small: Path) -> None:
