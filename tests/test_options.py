@@ -367,7 +367,6 @@ REFUSED: dict[str, str] = {
     "eval --scenario scenario.yaml --schemes reno": "--schemes has no effect beside --scenario",
     "leaderboard run --ray-address head:6379": "--ray-address has no effect without --executor ray",
     "leaderboard run --executor ray --threads 2": "--threads has no effect beside --executor ray",
-    "leaderboard run --backend kernel --meeting-seeds 3": "--meeting-seeds has no effect with --backend kernel",
     "compete reno cubic --pairs": "--pairs has no effect without --traces",
     "fidelity CASES.json --repeats 3": "--repeats has no effect without --live",
     "fidelity CASES.json --policy policy.safetensors": "--policy has no effect without --live",
