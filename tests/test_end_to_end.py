@@ -78,7 +78,8 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     trained = artifact.load(run / "policy.safetensors")
     observations = np.random.default_rng(1).uniform(0, 3, (512, trained.contract.observation_len)).astype(np.float32)
     assert trained.evaluation["means"]["constant"]["reno"] and trained.training["total_decisions"] == 4096
-    assert trained.curve["decisions"][-1] == 4096 and len(trained.curve["reward_mean"]) <= POINTS
+    # Workers finish the rollouts that they have begun.
+    assert 4096 <= trained.curve["decisions"][-1] < 5000 and len(trained.curve["reward_mean"]) <= POINTS
     logits = trained.outputs(observations)
     actions, native = _core.Policy(run / "policy.safetensors").act(observations)
     np.testing.assert_allclose(native, logits, rtol=0, atol=1e-5)

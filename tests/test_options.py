@@ -202,6 +202,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--list": more("reproduce", "--list"),
         "--backend": more("reproduce hyvar/cellular-1", "--backend kernel"),
         "--quick": more("reproduce hercules/capacity", "--quick"),
+        "--discriminate": more("reproduce hercules/capacity", "--discriminate"),
         "--seeds": more("reproduce hercules/capacity", "--seeds 3"),
         "--out": more("reproduce hercules/capacity", "--out elsewhere"),
         "--policy": more("reproduce hercules/capacity", "--policy absent"),

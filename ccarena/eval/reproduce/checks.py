@@ -242,8 +242,8 @@ def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper
         hint = did_you_mean(str(unknown[0]), _TESTS) if unknown else ""
         raise ConfigError(f"{path}: expected one of {', '.join(_TESTS)}{hint}; got {', '.join(map(str, node))}")
     form = forms[0]
-    if (by is not None) != (form == "order"):
-        raise ConfigError(f"{path}.by: `order`, and nothing else, says by how much, such as `by: 5 %`")
+    if by is not None and form != "order":
+        raise ConfigError(f"{path}.by: only `order` says by how much")
     given, at = node[form], f"{path}.{form}"
     if form in ("all", "any"):
         if not isinstance(given, list) or not given:
@@ -269,6 +269,8 @@ def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper
     if form == "order":
         if given not in ("increasing", "decreasing"):
             raise ConfigError(f"{at}: {given!r}: expected increasing or decreasing")
+        if by is None:
+            raise ConfigError(f"{path}: expected `by`, the least step from one to the next, such as `by: 5 %`")
         return _order(1.0 if given == "increasing" else -1.0, _share(by, f"{path}.by"))
     return _near(form, _share(given, at), at)
 

@@ -182,13 +182,13 @@ def _reproduce(
     with runner.progress([run for of_suite in [*expanded, *wrong] for run in of_suite]) as progress:
         for one, of_suite, of_wrong in zip(loaded, expanded, wrong, strict=True):
             folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
+            others = _rows_of_wrong(folder / "with-cubic", of_wrong, executor, progress) if of_wrong else []
             with Journal(folder) as journal:
                 failed = runner.execute(of_suite, journal, folder, executor, progress)
                 failures += failed
                 rows = [journal.rows[run.key] for run in of_suite if run.key in journal.rows]
                 judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
-                if of_wrong:
-                    others = _rows_of_wrong(folder / "with-cubic", of_wrong, executor, progress)
+                if others:
                     judged = [
                         checks.held_against(claim, verdict, rows, others, args.quick)
                         for claim, verdict in zip(one.claims, judged, strict=True)

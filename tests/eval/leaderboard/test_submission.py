@@ -174,8 +174,8 @@ def test_damage_never_breaks_the_check(honest: Path, cut: int, byte: int, text: 
             pass
 
 
-def flood(folder: Path) -> Path:
-    """A policy that multiplies its window 65,536-fold every millisecond."""
+def flood(folder: Path, power: float = 1.0) -> Path:
+    """A policy that multiplies its window 65,536-fold every millisecond, or by a power of that."""
     document = {
         "learned": 1,
         "name": "flood",
@@ -185,8 +185,11 @@ def flood(folder: Path) -> Path:
         "base": "none",
     }
     spec = Spec.of(_core.learned(json.dumps(document)))
-    network = torch.nn.Linear(spec.size, 1)
-    torch.nn.init.constant_(network.bias, 100.0)
+    last = torch.nn.Linear(300, 1)
+    torch.nn.init.zeros_(last.weight)
+    torch.nn.init.constant_(last.bias, power)
+    hidden = torch.nn.Linear(spec.size, 300), torch.nn.ReLU(), torch.nn.Linear(300, 300)
+    network = torch.nn.Sequential(*hidden, torch.nn.ReLU(), last)
     path = folder / "flood.safetensors"
     artifact.Artifact.of(to_graph(network, spec.size), spec.contract).save(path)
     return path
@@ -195,7 +198,7 @@ def flood(folder: Path) -> Path:
 def test_a_run_may_take_so_much_and_no_more(honest: Path, tmp_path: Path) -> None:
     claim = read(honest).claims[0]
     with pytest.raises(SubmissionError, match="of CPU; a policy has to decide faster"):
-        figures_of(shipped()["acct"], replace(claim, duration_s=600.0), Limits(cpu_s=1))
+        figures_of(flood(tmp_path, power=0.0), replace(claim, duration_s=1200.0), Limits(cpu_s=1))
     with pytest.raises(SubmissionError, match=r"more than 1 MB of memory|ended with code"):
         figures_of(shipped()["acct"], replace(claim, duration_s=60.0), Limits(memory_mb=1))
     figures = figures_of(flood(tmp_path), replace(claim, duration_s=1.0), Limits(cpu_s=30))
