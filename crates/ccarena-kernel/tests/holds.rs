@@ -188,9 +188,9 @@ fn reports_leave_room_in_the_ring_for_what_is_told_once() {
     let name = path.congestion_control("vegas");
     in_namespace(|| {
         let mut first = connection(name);
-        // At a report in each millisecond, far more than fit.
+        // At a report in each millisecond, far more than fit, however slow the machine is.
         let begun = clock();
-        while clock() - begun < Duration::from_millis(100) {
+        while path.untold().unwrap() <= 10 && clock() - begun < Duration::from_secs(20) {
             pass(&mut first, 16_384);
         }
         let second = connection(name);
