@@ -28,7 +28,7 @@ def test_an_evaluation_is_a_row_per_expectation_and_a_column_per_seed(tmp_path: 
 def case(name: str, within: bool, **fields: Any) -> dict[str, Any]:
     errors = {"throughput_rel_error": 0.02, "qdelay_mean_error_ms": 1.0, "qdelay_p95_error_ms": 2.0}
     about = {"up": "24mbps", "queue": "droptail", "queue_args": "packets=40", "cc": "cubic"}
-    return {"name": name, **errors, "within": within, "chaotic": False, **about, **fields}
+    return {"name": name, **errors, "within": within, "chaotic": False, "strict_misses": [], **about, **fields}
 
 
 def test_a_comparison_is_its_medians_and_a_row_per_kind_of_case() -> None:
@@ -45,6 +45,7 @@ def test_a_comparison_is_its_medians_and_a_row_per_kind_of_case() -> None:
     assert entries["fidelity/recorded/throughput"].value == 2.0 and entries["fidelity/recorded/throughput"].unit == "%"
     assert entries["fidelity/recorded/within"].value == 5
     assert entries["fidelity/recorded/within"].target == Target(at_least=6)
+    assert entries["fidelity/recorded/strict"].value == 6
     rows = {entry.what: entry.value for entry in entries.values() if entry.case == "within"}
     assert rows == {
         "constant, shallow buffer, cubic": "1 of 2",

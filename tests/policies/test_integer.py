@@ -221,6 +221,7 @@ def test_the_header_compiles_for_bpf(tmp_path: Path) -> None:
     (tmp_path / "ccarena_policy.h").write_text(core.POLICY_HEADER)
     (tmp_path / "policy.bpf.c").write_text(
         """#define CCARENA_AT(i, length) ((i) & ((length) - 1))
+#define CCARENA_IN_TURN(sum) asm volatile("" : "+r"(sum)::"memory")
 #define CCARENA_STEPS 64
 #define CCARENA_VALUES 1024
 #define CCARENA_WEIGHTS 16384
