@@ -64,7 +64,11 @@ def run(args: argparse.Namespace) -> int:
     if args.resume and "out" in overrides and "config" in args.given:
         raise ConfigError("--config has no effect beside --resume and --out: the run has its own configuration")
     config = load_config(args.config, overrides)
-    refuse_unused_keys(config, overrides)
+    if not args.resume or args.help:
+        refuse_unused_keys(config, overrides)
+    elif "://" not in (config.out or ""):
+        # A run goes on as it is configured itself.
+        refuse_unused_keys(resumed(config, overrides), overrides)
     if args.help:
         args.train_parser.epilog = _key_help(args.config, config)
         args.train_parser.print_help()
