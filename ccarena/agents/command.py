@@ -14,6 +14,7 @@ from ccarena.configs.keys import keys_of, plain
 from ccarena.configs.load import shipped
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import INTERRUPTED, ConfigError
+from ccarena.remote_folder import is_url
 from ccarena.traces.held_out import CARRIERS
 
 HELP_COLUMNS = 80
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(args.config, overrides)
     if not args.resume or args.help:
         refuse_unused_keys(config, overrides)
-    elif "://" not in (config.out or ""):
+    elif not is_url(config.out or ""):
         # A run goes on as it is configured itself.
         refuse_unused_keys(resumed(config, overrides), overrides)
     if args.help:
