@@ -95,6 +95,9 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--executor": more("eval", "--executor ray"),
         "--ray-address": more("eval --executor ray", "--ray-address head:6379"),
         "--out": more("eval", "--out elsewhere"),
+        "--record": more(
+            "eval policy.safetensors --link-sets slides --seeds 1 --duration-s 1", "--record figures.json", whole=True
+        ),
         "--json": more(EVAL, "--json", whole=True),
     },
     "compete": {

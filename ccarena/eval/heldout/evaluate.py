@@ -158,6 +158,7 @@ class _Judged:
         """What `Evaluation.meta` says of it."""
         return {
             "scheme": self.sender.label,
+            "record": self.record.name,
             "policy": self.policy.name,
             "policy_seed": self.trained.seed,
             "policy_versions": self.trained.versions,

@@ -7,10 +7,19 @@ from ccarena.measurements import Entry, Source
 
 __all__ = ["entries"]
 
+WORTH = "Learned policies beside the best rule without learning, on links that neither saw"
+
 
 def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[Entry]:
-    """Each expectation as a row; `scheme` trained with `seed`, CUBIC, no learning and a late oracle as columns."""
+    """Each expectation as a row; `scheme` trained with `seed`, CUBIC, no learning and a late oracle as columns.
+
+    The comparison with the best rule without learning is a row of a table of its own, with all schemes' beside it.
+    """
     out = []
+    if verdict.worth is not None and verdict.worth.best is not None:
+        worth = f"{verdict.worth.line} ({verdict.worth.links} links, {verdict.worth.seeds} seeds each)"
+        name = f"learned/{scheme}/worth/seed-{seed}"
+        out.append(Entry(name, "learned", f"{scheme}, training seed {seed}", worth, source, table=WORTH))
     for number, one in enumerate(verdict.expectations, start=1):
         if one.state == "not tested":
             continue
