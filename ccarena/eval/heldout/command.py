@@ -118,6 +118,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"tables: {out / ROWS}, {out / SUMMARY}")
     for label, verdict in outcome.verdicts.items():
         print(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line)
+    for several in outcome.trainings:
+        print(f"{several.record}: {several.line}")
     return 0
 
 
@@ -129,6 +131,7 @@ def _record(args: argparse.Namespace, outcome: Outcome) -> None:
     for policy in about if outcome.verdicts else ():
         verdict = outcome.verdicts[policy["scheme"]]
         measurements.merge(args.record, figures.entries(policy["record"], policy["policy_seed"], verdict, source))
+    measurements.merge(args.record, [figures.of_trainings(each, source) for each in outcome.trainings])
 
 
 def _folder(entries: Sequence[str], backend: str) -> Path:

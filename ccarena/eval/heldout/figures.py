@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.heldout.worth import Trainings
 from ccarena.measurements import Entry, Source
 
-__all__ = ["entries"]
+__all__ = ["entries", "of_trainings"]
 
 WORTH = "Learned policies beside the best rule without learning, on links that neither saw"
 
@@ -37,3 +38,9 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
                 )
                 out.append(Entry(name, "learned", one.claim, text, source, target=one.target, table=table, case=case))
     return out
+
+
+def of_trainings(trainings: Trainings, source: Source) -> Entry:
+    """Several trainings of a record together beside the best rule without learning."""
+    what = f"{trainings.record}, training seeds {', '.join(map(str, sorted(trainings.seeds)))}"
+    return Entry(f"learned/{trainings.record}/worth", "learned", what, trainings.line, source, table=WORTH)
