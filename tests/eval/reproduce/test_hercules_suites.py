@@ -52,7 +52,7 @@ def flows_of(run: runs.Run) -> list[dict[str, Any]]:
 
 
 def test_suites_share_the_conditions_that_they_say() -> None:
-    """Packets and acknowledgements of QUIC, one column of constants, and the same lateness where it is not what is swept."""
+    """Packets and acknowledgements of QUIC, one column of constants, one lateness where it is not swept."""
     for name in suite.find(["hercules"]):
         scenario = suite.load(name).suite.scenario
         if scenario is None:
@@ -62,7 +62,8 @@ def test_suites_share_the_conditions_that_they_say() -> None:
         swept = name in ("hercules/jitter", "hercules/conditions")
         if name != "hercules/conditions":
             assert {f["ack_policy"]["type"] for f in scenario["flows"]} == {"quic"}, name
-            by_scheme = {flow["scheme"]: flow for run in runs.expand(suite.load(name), True, 1) for flow in flows_of(run)}
+            expanded = runs.expand(suite.load(name), True, 1)
+            by_scheme = {flow["scheme"]: flow for run in expanded for flow in flows_of(run)}
             assert by_scheme["hercules"]["params"]["loss_scaled_by_h"] == 1, name
             assert all(not flow.get("params") for scheme, flow in by_scheme.items() if scheme != "hercules"), name
         assert scenario["links"][0]["jitter_ms"] == ("${jitter_ms}" if swept else 1), name
