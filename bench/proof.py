@@ -56,12 +56,15 @@ QUICK_EACH: dict[str, dict[str, Any]] = {
 Piece = tuple[str, int]
 
 
-def overrides_of(name: str, quick: bool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is changed of the configuration `name`."""
-    return {**(QUICK | QUICK_EACH.get(name, {}) if quick else {}), **given, "threads": 1}
+def overrides_of(name: str, quick: bool, longer: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is changed of the configuration `name`; short trainings are `longer` times as long."""
+    short = QUICK | QUICK_EACH.get(name, {}) if quick else {}
+    if "total_decisions" in short:
+        short["total_decisions"] *= longer
+    return {**short, **given, "threads": 1}
 
 
-def trained(piece: Piece, out: str, quick: bool, given: Mapping[str, Any]) -> dict[str, Any]:
+def trained(piece: Piece, out: str, quick: bool, longer: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """One training, begun or gone on with; returns its evaluation in short."""
     import ray
 
@@ -73,18 +76,20 @@ def trained(piece: Piece, out: str, quick: bool, given: Mapping[str, Any]) -> di
     node = ray.get_runtime_context().get_node_id()
     with open(Path(out, LOG), "a", encoding="utf-8") as log:
         log.write(json.dumps({"config": name, "seed": seed, "node": node, "resumed": there, "at": time.time()}) + "\n")
-    ccarena.train(name, {} if there else {**overrides_of(name, quick, given), "seed": seed}, out=folder, resume=there)
+    ccarena.train(
+        name, {} if there else {**overrides_of(name, quick, longer, given), "seed": seed}, out=folder, resume=there
+    )
     found: dict[str, Any] = json.loads((folder / EVALUATION).read_text("utf-8"))
     return found
 
 
-def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, given: Mapping[str, Any]) -> int:
+def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, longer: int, given: Mapping[str, Any]) -> int:
     """What the cluster runs: all trainings, then the table."""
     pieces = [(name, seed) for seed in range(1, seeds + 1) for name in configs]
     found: dict[Piece, dict[str, Any]] = {}
     failed: dict[Piece, str] = {}
     # No copies: two trainings in one folder would be one too many.
-    work = functools.partial(trained, out=str(out), quick=quick, given=given)
+    work = functools.partial(trained, out=str(out), quick=quick, longer=longer, given=given)
     for done in OnRay(copies=False).run(work, pieces):
         try:
             found[pieces[done.index]] = done.result()
@@ -196,6 +201,7 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="short trainings and evaluations: minutes, and no policies"
     )
+    parser.add_argument("--longer", type=int, default=1, metavar="N", help="of --quick: N times as long a training (1)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another key of all of them")
     parser.add_argument(
         "--record", type=Path, metavar="FILE", help="merge the table into FILE (docs/measurements.json)"
@@ -207,9 +213,9 @@ def main() -> int:
     try:
         given = parse_overrides([word for each in args.set for word in (f"--{each}",)])
         if args.job:
-            return job(out, args.configs, args.seeds, args.quick, given)
+            return job(out, args.configs, args.seeds, args.quick, args.longer, given)
         words = ["--out", str(out), "--configs", *args.configs, "--seeds", str(args.seeds)]
-        words += ["--quick"] if args.quick else []
+        words += ["--quick", "--longer", str(args.longer)] if args.quick else []
         words += [word for each in args.set for word in ("--set", each)]
         began_s = time.monotonic()
         code = proof(out, words)

@@ -79,7 +79,7 @@ def connect(address: str | None = None) -> bool:
             ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
             break
         except Exception as error:  # Ray raises whatever it likes, plain Exception among it
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else _line(error)
             if where == "local" and attempt == 0:  # it gives its processes half a minute, which busy machines exceed
                 log.warning("Ray has not started here (%s); trying once more", reason)
                 ray.shutdown()

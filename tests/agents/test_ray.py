@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,35 @@ def test_a_terminated_training_ends_with_a_checkpoint(cluster: Any, tmp_path: Pa
     process.terminate()
     assert process.wait(60) == INTERRUPTED
     assert checkpoint.load(out).rest["algorithm"]["learner"]["decisions"] >= rows[-1]["decisions"]
+
+
+@pytest.mark.slow
+def test_prometheus_finds_what_a_training_does(cluster: Any, tmp_path: Path) -> None:
+    import ray
+
+    parser = pytest.importorskip(
+        "prometheus_client.parser", reason="RAY'S METRICS ARE NOT INSTALLED: they are not fetched (ccarena[cluster])"
+    )
+    out = tmp_path / "run"
+    process = training(out, cluster.address)
+    pages = [f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics" for node in ray.nodes()]
+    fetch = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+    wanted = {"decisions", "decisions_per_second", "staleness_mean", "stale_gradients", "queued_gradients", "restarts"}
+    found: dict[str, float] = {}
+    deadline_s = time.monotonic() + 180
+    while not wanted <= found.keys() or not found["decisions"]:
+        assert process.poll() is None and time.monotonic() < deadline_s, found
+        time.sleep(1.0)
+        for page in pages:
+            with contextlib.suppress(OSError):  # of a node that is lost
+                for family in parser.text_string_to_metric_families(fetch(page, timeout=10).read().decode()):
+                    for sample in family.samples:
+                        if sample.labels.get("run") == str(out):
+                            found[sample.name.removeprefix("ray_ccarena_")] = sample.value
+    process.terminate()
+    assert process.wait(60) == INTERRUPTED
+    assert found["decisions_per_second"] > 0 and found["restarts"] == found["stale_gradients"] == 0
+    assert 0 <= found["staleness_mean"] <= 8 and 0 <= found["queued_gradients"] <= 2 and 1 <= found["workers"] <= 2
 
 
 @pytest.mark.slow

@@ -18,11 +18,11 @@ import pytest
 
 from bench import nodes
 from ccarena import cli
-from ccarena.errors import ScenarioError, WorkerError
+from ccarena.errors import ConfigError, ScenarioError, WorkerError
 
 ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
 
-from ccarena.executors.ray import OnRay  # noqa: E402
+from ccarena.executors.ray import OnRay, connect  # noqa: E402
 
 # A node that starts beside other work may be given up as dead.
 pytestmark = pytest.mark.alone
@@ -45,6 +45,19 @@ def computing(cluster: Any) -> Any:
     if ray.cluster_resources().get("CPU", 0) < 2:
         nodes.add(cluster, num_cpus=2)
     return cluster
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"), [("127.0.0.1:1", "Connection refused"), ("head.invalid:6379", "not known")]
+)
+def test_an_address_where_nobody_listens_is_refused_at_once(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    began_s = time.monotonic()
+    with pytest.raises(ConfigError, match=f"Ray at {address}: .*{reason}; expected the address of a running cluster"):
+        connect(address)
+    assert time.monotonic() - began_s < 60
 
 
 def work(folder: Path, x: int) -> np.ndarray:
