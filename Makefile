@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-oldest test-cluster check bench soak measurements format docs policies \
-  leaderboard reproduction reproduction-kernel properties proof wheel fuzz site clean can-build FORCE
+  leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel fuzz site clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -123,6 +123,9 @@ reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real t
 	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
 	done
 	$(BIN)/ccarena reproduce --all --backend kernel --write-docs docs/reproduction.md $(ARGS)
+
+reproduction-quic: setup  ## The suites that also run over QUIC, in real time and as root (about 55 minutes)
+	$(BIN)/ccarena reproduce --all --backend quic --write-docs docs/reproduction.md $(ARGS)
 
 properties: setup  ## Run Rust's property tests ROUNDS times, each time with other cases
 	for round in $$(seq $(ROUNDS)); do cargo test $(CRATES) --profile checked --quiet; done

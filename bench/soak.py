@@ -33,7 +33,10 @@ from ccarena import programs
 
 PINS = Path("/run/ccarena/bpf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-SCHEMES = ("vegas", "cubic", "hercules", "copa", "wcc-ai")
+DRIVERS = (
+    *(("--scheme", name) for name in ("vegas", "cubic", "hercules", "copa", "wcc-ai")),
+    ("--scheme", "hyvar", "--action", "-0.5"),
+)
 CLIENTS = 4
 CHUNK_BYTES = 4096
 PERIOD_S = 0.005
@@ -253,8 +256,8 @@ def a_round(bridge: Bridge, sink: Sink, dice: random.Random, outcome: Outcome) -
         outcome.loaders_killed += 1
     if not (PINS / "attached").exists():
         bridge.run("attach")
-    scheme = dice.choice(SCHEMES)
-    daemon = bridge.start("daemon", "--scheme", scheme)
+    driver = dice.choice(DRIVERS)
+    daemon = bridge.start("daemon", *driver)
     clients = Clients(sink.address)
     for _ in range(CLIENTS):
         clients.start()
@@ -265,7 +268,7 @@ def a_round(bridge: Bridge, sink: Sink, dice: random.Random, outcome: Outcome) -
         kill(daemon)
         outcome.daemons_killed += 1
         if dice.random() < 0.7:
-            daemon = bridge.start("daemon", "--scheme", scheme)
+            daemon = bridge.start("daemon", *driver)
 
     def kill_clients() -> None:
         for pid in dice.sample(clients.pids, CLIENTS // 2):
@@ -293,7 +296,7 @@ def a_round(bridge: Bridge, sink: Sink, dice: random.Random, outcome: Outcome) -
         outcome.longest_stall_ms = max(outcome.longest_stall_ms, report["stall_ms"])
         # A machine that left the client itself waiting may have left the kernel's timers waiting too.
         if report["excess_ms"] > 10 + report["late_ms"]:
-            raise Broken(f"a flow under {scheme} was stuck beyond its retransmission timeout: {report}")
+            raise Broken(f"a flow under {' '.join(driver)} was stuck beyond its retransmission timeout: {report}")
     kill(daemon)
     # A loader that was killed late has attached after all, or in part, or not at all.
     subprocess.run([bridge.program, "detach"], check=False, capture_output=True)
@@ -324,7 +327,7 @@ def churn(connections: int, seed: int) -> tuple[int, int]:
     bridge, sink = Bridge(programs.find("ccarena-kernel")), Sink()
     with detached(bridge):
         bridge.run("attach")
-        daemon = bridge.start("daemon", "--scheme", random.Random(seed).choice(SCHEMES))
+        daemon = bridge.start("daemon", *random.Random(seed).choice(DRIVERS))
         time.sleep(0.3)
         after_a_third = 0
         for number in range(connections):

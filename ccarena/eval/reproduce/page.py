@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ccarena.backends import KERNEL, QUIC, SIM
 from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.figures import beside_the_paper, figures
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.eval.reproduce.tables import HEAD, beside_state, name_of, remarks, technical
+from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, technical
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
 
@@ -19,6 +20,7 @@ __all__ = ["PAGE", "SHADES", "write_page"]
 PAGE = "page.html"
 SHADES: Mapping[str, State] = {"holds": "good", "does not hold": "bad"}
 """Every other state of a claim is neither."""
+WHERE = {SIM: "simulator", KERNEL: "Linux TCP, emulated link", QUIC: "QUIC, emulated link"}
 
 
 def write_page(
@@ -57,7 +59,7 @@ def write_page(
         kind="reproduction",
         lead=f"{digest['paper']}. {digest['summary']}",
         facts={
-            "Backend": "Linux TCP, emulated link" if digest.get("machine") else "simulator",
+            "Backend": WHERE[backend_of(digest)],
             "Runs": str(digest["runs"]),
             "Seeds per cell": str(seeds),
             "Software": str(digest["software"]),

@@ -60,9 +60,9 @@ def summary(digests: Sequence[Digest], names: Sequence[str], folder: str) -> str
         MARK,
         "",
         "Every claim of the papers is checked by a command, `ccarena reproduce SUITE`: in the simulator, and for some",
-        "suites also on kernel TCP in real time (`--backend kernel`). A suite's file fixes the conditions before",
-        "anything is measured ([how](suites.md)). The page behind each suite's name has its conditions, every claim",
-        "with the paper's and the measured value, and the reason wherever they differ.",
+        "suites also in real time, on kernel TCP (`--backend kernel`) or over QUIC (`--backend quic`). A suite's file",
+        "fixes the conditions before anything is measured ([how](suites.md)). The page behind each suite's name has",
+        "its conditions, every claim with the paper's and the measured value, and the reason wherever they differ.",
         "",
         *_totals(digests),
     ]

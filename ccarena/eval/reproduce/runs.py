@@ -153,8 +153,9 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
 
 def _with_cubic(document: dict[str, Any], schemes: Collection[str]) -> dict[str, Any]:
     """The scenario with CUBIC in the place of `schemes`. What only they understand goes with them."""
+    theirs = ("policy", "environment", "params")
     flows = [
-        {key: value for key, value in flow.items() if key not in ("policy", "environment")} | {"scheme": "cubic"}
+        {key: value for key, value in flow.items() if key not in theirs} | {"scheme": "cubic"}
         if flow.get("scheme") in schemes
         else flow
         for flow in document.get("flows") or []

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 pub use crate::action::{Action, ActionError};
 use crate::learned::LearnedSpec;
+use crate::learned::clocks::{Reasoning, Verdict};
 pub use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Rate, Requirement, Time};
 
@@ -138,6 +139,9 @@ pub struct Extrapolation {
     /// None of these: the datapath's own CUBIC moves the window for so long, at most [`Extrapolation::LONGEST`], and then
     /// reports. It is told how the controller has scaled the window, not where to.
     pub cubic: Option<Dur>,
+    /// With `cubic`: the options of clock `reasoner`, by which the datapath may judge periods itself. It then reports each
+    /// and says what it found ([`LearnedController::adopt_verdict`]), but waits for an answer only where the decider is asked.
+    pub reasoner: Option<Reasoning>,
     /// Reports are wanted at least so often, for decisions that wait for none.
     pub report: Option<Dur>,
 }
@@ -147,7 +151,8 @@ impl Extrapolation {
     pub const LONGEST: Dur = Dur::from_millis(10_000);
 
     /// The window stays.
-    pub const HOLD: Self = Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None, report: None };
+    pub const HOLD: Self =
+        Self { increase: 0.0, decrease: 1.0, per_window: false, cubic: None, reasoner: None, report: None };
 }
 
 /// Turns acknowledgements, losses and time into a window and a pacing rate.
@@ -272,6 +277,10 @@ pub trait LearnedController {
 
     /// True once after each decision interval: an action is due.
     fn take_decision(&mut self) -> bool;
+
+    /// A datapath judges periods for the controller ([`Extrapolation::reasoner`]): if it gives a verdict, the present one
+    /// ends with the next acknowledgement. From the first call on no period ends in another way.
+    fn adopt_verdict(&mut self, _verdict: Option<Verdict>) {}
 
     /// Ends the interval at `now` with what it has measured so far: for an episode that is cut off.
     fn end_interval(&mut self, now: Time);

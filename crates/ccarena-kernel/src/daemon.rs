@@ -16,7 +16,7 @@ use ccarena_net::scenario::Want;
 
 pub use self::feed::Feed;
 pub use self::socket::{Socket, Totals};
-use crate::intf::{Answer, EVENT_CLOSED, EVENT_OPENED, Event, FLAG_FALLBACK};
+use crate::intf::{Answer, EVENT_CLOSED, EVENT_OPENED, Event, FLAG_FALLBACK, FLAG_QUIET};
 use crate::sampled::Sampled;
 
 /// A decision is due, and a program outside of the run makes it.
@@ -132,7 +132,8 @@ impl<'a> Daemon<'a> {
             self.sockets.remove(&cookie);
             return None;
         }
-        Some((cookie, socket.answer(event.now_ns)))
+        // Nothing has changed: the decider was not asked.
+        (event.flags & FLAG_QUIET == 0).then(|| (cookie, socket.answer(event.now_ns)))
     }
 
     /// An event of a socket that nobody drives. It may not be its first: that may have been lost, or another daemon's.

@@ -13,7 +13,7 @@ pub const EVENT_CLOSED: u32 = 3;
 pub const EVENT_LISTED: u32 = 4;
 
 /// Of everything here and of the maps' names and keys: raised by whoever changes any of it.
-pub const ABI: u64 = 1;
+pub const ABI: u64 = 2;
 
 /// [`Event::flags`]: the first loss or mark of an episode, which multiplicative decrease answers.
 pub const FLAG_EPISODE: u32 = 1 << 0;
@@ -37,6 +37,12 @@ pub const FLAG_APP_LIMITED: u32 = 1 << 8;
 pub const FLAG_RATE_APP_LIMITED: u32 = 1 << 9;
 /// [`Event::flags`]: no answer came in time, and the kernel's CUBIC runs the socket.
 pub const FLAG_FALLBACK: u32 = 1 << 10;
+/// [`Event::flags`]: a period ends that the program has judged itself ([`Answer::reasoner`]).
+pub const FLAG_PERIOD: u32 = 1 << 11;
+/// [`Event::flags`]: of that period, the decider is to be asked.
+pub const FLAG_ASKED: u32 = 1 << 12;
+/// [`Event::flags`]: it wakes nobody and needs no answer.
+pub const FLAG_QUIET: u32 = 1 << 13;
 
 /// [`Answer::base`]: the window stays as answered, but for [`Answer::alpha`] and [`Answer::beta`].
 pub const BASE_HOLD: u32 = 0;
@@ -48,6 +54,8 @@ pub const ANSWER_OWNS_RECOVERY: u32 = 1 << 0;
 
 /// [`Answer::interval_us`]: report once per window of data.
 pub const INTERVAL_WINDOW: u32 = u32::MAX;
+/// Of [`Answer::reasoner`].
+pub const REASONER_OPTIONS: usize = 11;
 /// A rate in kbit/s that limits nothing.
 pub const RATE_UNLIMITED: u32 = u32::MAX;
 
@@ -126,6 +134,8 @@ pub struct Event {
     pub answered_ns: u64,
     /// When it was put in force.
     pub enforced_ns: u64,
+    /// With [`FLAG_PERIOD`]: the length of the next period.
+    pub period_ns: u64,
     /// One of the `EVENT_` constants.
     pub kind: u32,
     /// Of the `FLAG_` constants.
@@ -177,8 +187,8 @@ pub struct Event {
     pub remote_port: u16,
     /// `AF_INET` or `AF_INET6`.
     pub family: u16,
-    /// Nothing.
-    pub unused: u16,
+    /// With [`FLAG_PERIOD`]: which case the period was.
+    pub situation: u16,
 }
 
 /// What a socket is to do until the next answer.
@@ -197,6 +207,10 @@ pub struct Answer {
     pub pacing_bytes_per_s: u64,
     /// When it was given.
     pub answered_ns: u64,
+    /// [`BASE_CUBIC`]: options of the registry's clock `reasoner`, in its order and as
+    /// [`raw`](ccarena_cc::policy::kernel::raw) numbers. The program then judges periods itself, and asks where the
+    /// reasoner does; all 0: it reports once per interval.
+    pub reasoner: [i64; REASONER_OPTIONS],
     /// [`BASE_HOLD`]: congestion window; 0 leaves it.
     pub window_packets: u32,
     /// Slow-start threshold; 0 leaves it.
@@ -228,6 +242,7 @@ impl Default for Answer {
             report: 0,
             pacing_bytes_per_s: 0,
             answered_ns: 0,
+            reasoner: [0; REASONER_OPTIONS],
             window_packets: 0,
             ssthresh_packets: 0,
             alpha: 0,

@@ -9,13 +9,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use ccarena_cc::{Dur, Policies, Time};
-use ccarena_link::live::{Frames, Inbox};
+use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
 use ccarena_net::scenario::Want;
 use ccarena_net::{Scenario, trace};
-use serde_json::{Value, json};
 
 pub use self::error::RunError;
 use self::plan::Homes;
@@ -77,7 +76,8 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let emulator = Emulator::default().start(scenario, trace::load, &network)?;
     let zero_ns = emulator.zero();
     let mut control = Control::new(&request, &plans, datapath, traffic.cookies(), zero_ns)?;
-    frames.start(&started(scenario, &plans, &names, zero_ns)).map_err(|_| RunError::Stopped)?;
+    let told = names.iter().zip(&plans).map(|(name, plan)| (name.as_str(), plan.learned.as_deref()));
+    frames.start(&live::started(scenario, told, zero_ns)).map_err(|_| RunError::Stopped)?;
     let traffic = traffic.start(zero_ns)?;
     control.run(inbox, frames, &traffic)?;
     let (sent, received) = traffic.stop()?;
@@ -90,20 +90,11 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
     let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
+    let machine = live::machine(&outcome, request.lateness_bound, overruns);
+    let machine = MachineRecord { bridge: Some(control.record(datapath_cpu_s)), ..machine };
     let mut links = outcome.links;
-    let lateness = outcome.lateness.judged(request.lateness_bound);
     let flows = flows(scenario, &plans, sent, received, &mut control);
     let links = links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link)).collect();
-    let machine = MachineRecord {
-        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
-        lateness: result::lateness(&lateness),
-        valid: lateness.valid && overruns == 0,
-        emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
-        emulator_packets: outcome.counts.written,
-        emulator_refused_packets: outcome.counts.refused,
-        emulator_overrun_packets: overruns,
-        bridge: Some(control.record(datapath_cpu_s)),
-    };
     let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
     frames.result(record).map_err(|_| RunError::Stopped)
 }
@@ -190,29 +181,6 @@ fn network(scenario: &Scenario) -> Result<Network, RunError> {
     Ok(network)
 }
 
-fn started(scenario: &Scenario, plans: &[Plan], names: &[String], zero_ns: u64) -> Value {
-    let flows: Vec<Value> = scenario
-        .flows
-        .iter()
-        .zip(plans)
-        .zip(names)
-        .map(|((flow, plan), name)| {
-            let learned = plan.learned.as_ref().map(|spec| {
-                json!({
-                    "observation": spec.digest,
-                    "observation_len": spec.observation_len,
-                    "observation_entries": spec.labels(),
-                    "actions": spec.actions,
-                    "bounds": [spec.bounds.0, spec.bounds.1],
-                    "report": spec.report,
-                })
-            });
-            json!({"name": flow.name, "scheme": flow.scheme, "congestion_control": name, "learned": learned})
-        })
-        .collect();
-    json!({"flows": flows, "zero_ns": zero_ns})
-}
-
 fn flows(
     scenario: &Scenario,
     plans: &[Plan],
@@ -240,6 +208,7 @@ struct Control<'a> {
     /// Changes of weights in the kernel: time, flow, weight; the next one last.
     weights: Vec<(Time, usize, f64)>,
     events: Vec<Event>,
+    wakeups: u64,
     /// From each report to its answer.
     latency_us: Sampled,
     cpu_s: f64,
@@ -274,6 +243,7 @@ impl<'a> Control<'a> {
             cookies: cookies.to_vec(),
             weights: Vec::new(),
             events: Vec::new(),
+            wakeups: 0,
             latency_us: Sampled::default(),
             cpu_s: 0.0,
         };
@@ -344,6 +314,7 @@ impl<'a> Control<'a> {
         let Some(datapath) = &mut self.datapath else { return Ok(()) };
         let events = &mut self.events;
         datapath.poll(Duration::ZERO, |event| events.push(*event))?;
+        self.wakeups += u64::from(!self.events.is_empty());
         for event in &self.events {
             let mut heard = Ok(());
             let reply = self.daemon.on_event(event, &mut |due| {
@@ -411,6 +382,7 @@ impl<'a> Control<'a> {
             daemon_cpu_s: self.cpu_s,
             datapath_cpu_s,
             reports: self.daemon.reports,
+            wakeups: self.wakeups,
             fallback_reports: self.daemon.fallbacks,
             dropped_reports: self.daemon.dropped,
             answer_latency_us: Quantiles::of(self.latency_us.values()),

@@ -34,17 +34,17 @@ fn c_and_rust_agree() {
     let mut c = String::from("#include <stddef.h>\n#include \"intf.h\"\n");
     assert_struct!(c, "event" = Event: cookie sequence now_ns interval_ns acked_bytes lost_bytes rtt_sum_us rate_bytes
         delivered_bytes sent_bytes retransmitted_bytes snd_una snd_nxt delivered_packets prior_delivered_packets dropped
-        pacing_bytes_per_s idle_ns answer_sequence answered_ns enforced_ns kind flags acked_packets lost_packets
+        pacing_bytes_per_s idle_ns answer_sequence answered_ns enforced_ns period_ns kind flags acked_packets lost_packets
         ce_packets rtt_count rtt_min_us rtt_last_us rate_interval_us srtt_us min_rtt_us rto_us mss window_packets
         ssthresh_packets in_flight_packets prior_in_flight_packets ca_state advertised_kbps desired_kbps local_address
-        remote_address local_port remote_port family unused);
-    assert_struct!(c, "answer" = Answer: flow sequence report pacing_bytes_per_s answered_ns window_packets ssthresh_packets
-        alpha beta multiplier base flags interval_us desired_kbps min_burst);
+        remote_address local_port remote_port family situation);
+    assert_struct!(c, "answer" = Answer: flow sequence report pacing_bytes_per_s answered_ns reasoner window_packets
+        ssthresh_packets alpha beta multiplier base flags interval_us desired_kbps min_burst);
     assert_struct!(c, "config" = Config: abi deadline_ns option every_namespace sockets_per_user changes_per_s
         name before);
     assert_constants!(c: ABI EVENT_OPENED EVENT_REPORT EVENT_CLOSED EVENT_LISTED FLAG_EPISODE FLAG_RECOVERY FLAG_TIMEOUT FLAG_ECN
         FLAG_LEFT FLAG_SPURIOUS FLAG_RESTART FLAG_CWND_LIMITED FLAG_APP_LIMITED FLAG_RATE_APP_LIMITED FLAG_FALLBACK
-        BASE_HOLD BASE_CUBIC ANSWER_OWNS_RECOVERY INTERVAL_WINDOW RATE_UNLIMITED);
+        FLAG_PERIOD FLAG_ASKED FLAG_QUIET BASE_HOLD BASE_CUBIC ANSWER_OWNS_RECOVERY INTERVAL_WINDOW RATE_UNLIMITED);
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let mut child = Command::new(clang)
         .args(["-x", "c", "-fsyntax-only", "-I"])

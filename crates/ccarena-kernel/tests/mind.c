@@ -22,7 +22,7 @@ static void decide(const struct measured *m, s64 action)
 {
 	u32 c, k;
 
-	printf("%u", mind.situation);
+	printf("%u", mind.reasoner.situation);
 	for (c = 0; c < image.columns_length; c++)
 		for (k = 0; k < image.columns[c].length; k++) {
 			const struct image_column *column = &image.columns[c];

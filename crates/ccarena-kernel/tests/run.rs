@@ -208,7 +208,25 @@ fn hyvar_leaves_cubic_to_the_kernel_and_hears_of_it_once_per_period() {
         let (decisions, reports) =
             (flow["decisions"].as_f64().unwrap(), result["machine"]["reports"].as_f64().unwrap());
         assert!(decisions > 5.0 && decisions < reports / 2.0, "{decisions} of {reports} reports");
+        // Besides a question, the socket's beginning and its end wake the daemon.
+        between(result["machine"]["wakeups"].as_f64().unwrap(), decisions / 2.0, decisions + 3.0);
         assert_eq!(flow["reports"]["shape"], json!([decisions as u64, 19]));
+    });
+}
+
+#[test]
+fn reports_that_wake_nobody_delay_no_others() {
+    real_time(|| {
+        let _alone = alone();
+        // With its queue Vegas keeps Hyvar, which is never asked, reporting.
+        let never = json!({"learn_3": 0, "learn_4": 0});
+        let quiet = json!({"scheme": "hyvar", "params": never, "policy": {"constant": 0.0}});
+        let flows = json!([{"scheme": "vegas"}, quiet.clone(), quiet]);
+        let Some(result) = result(&scenario(&flows, 2.0, &json!({})), &json!({})) else { return };
+        let machine = &result["machine"];
+        assert_eq!(result["flows"][1]["decisions"], 0);
+        assert_eq!((&machine["dropped_reports"], &machine["fallback_reports"]), (&json!(0), &json!(0)));
+        assert!(machine["answer_latency_us"]["p99"].as_f64().unwrap() < 20_000.0, "{machine}");
     });
 }
 

@@ -141,7 +141,9 @@ pub struct BridgeRecord {
     pub datapath_cpu_s: Option<f64>,
     /// Reports of sockets.
     pub reports: u64,
-    /// Of these, those made under the kernel's fallback.
+    /// How often reports, of one socket or several, woke the daemon.
+    pub wakeups: u64,
+    /// Of the reports, those made under the kernel's fallback.
     pub fallback_reports: u64,
     /// Reports that the ring buffer had no room for.
     pub dropped_reports: u64,

@@ -8,7 +8,6 @@ mod plan;
 mod receiver;
 mod sender;
 
-use std::fs;
 use std::io::Write;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,11 +16,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use ccarena_cc::{Policies, Time};
-use ccarena_link::live::{Frames, Inbox};
-use ccarena_link::{Emulator, End, Lateness, Network, clock as link_clock, namespace};
-use ccarena_net::record::{FlowRecord, LatenessRecord, LinkRecord, MachineRecord, Rows, RunRecord};
+use ccarena_link::live::{self, Frames, Inbox};
+use ccarena_link::{Emulator, End, Network, clock as link_clock, namespace};
+use ccarena_net::record::{FlowRecord, LinkRecord, Rows, RunRecord};
 use ccarena_net::{Scenario, trace};
-use serde_json::json;
 
 pub use self::error::RunError;
 pub use self::plan::{Plan, Request, plan};
@@ -64,7 +62,8 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
         receivers(scenario, &plans, &network, clock, &identity)?,
         senders(scenario, &plans, &network, clock, &policies)?,
     );
-    frames.start(&started(scenario, &plans, zero_ns)).map_err(|_| RunError::Stopped)?;
+    let flows = scenario.flows.iter().zip(&plans).map(|(flow, plan)| (flow.scheme.as_str(), plan.learned.as_deref()));
+    frames.start(&live::started(scenario, flows, zero_ns)).map_err(|_| RunError::Stopped)?;
     let running = Traffic::start(Time(scenario.duration.0), senders, receivers)?;
     while !running.is_finished() {
         // Nobody decides outside of the run, so that all that may come is its end.
@@ -75,45 +74,13 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let (sent, received) = running.stop()?;
     let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
-    let lateness = outcome.lateness.judged(request.lateness_bound);
+    let machine = live::machine(&outcome, request.lateness_bound, overruns);
     let ends = sent.into_iter().zip(received).enumerate();
     let flows = ends.map(|(index, (sent, received))| record(scenario, index, &plans[index], sent, received)).collect();
     let mut links = outcome.links;
     let links = links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link)).collect();
-    let machine = MachineRecord {
-        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
-        valid: lateness.valid && overruns == 0,
-        lateness: lateness_record(&lateness),
-        emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
-        emulator_packets: outcome.counts.written,
-        emulator_refused_packets: outcome.counts.refused,
-        emulator_overrun_packets: overruns,
-        bridge: None,
-    };
     let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
     frames.result(record).map_err(|_| RunError::Stopped)
-}
-
-fn started(scenario: &Scenario, plans: &[Plan], zero_ns: u64) -> serde_json::Value {
-    let flows: Vec<_> = scenario
-        .flows
-        .iter()
-        .zip(plans)
-        .map(|(flow, plan)| {
-            let learned = plan.learned.as_ref().map(|spec| {
-                json!({
-                    "observation": spec.digest,
-                    "observation_len": spec.observation_len,
-                    "observation_entries": spec.labels(),
-                    "actions": spec.actions,
-                    "bounds": [spec.bounds.0, spec.bounds.1],
-                    "report": spec.report,
-                })
-            });
-            json!({"name": flow.name, "scheme": flow.scheme, "congestion_control": flow.scheme, "learned": learned})
-        })
-        .collect();
-    json!({"flows": flows, "zero_ns": zero_ns})
 }
 
 fn bind(network: &Network, end: End, flow: usize, port: u16, ecn: bool) -> Result<Udp, RunError> {
@@ -288,15 +255,5 @@ fn record(
             .filter(|_| scenario.record.reports)
             .map(|learned| Rows { values: totals.reports, width: learned.report.len() }),
         ..FlowRecord::new(scenario, index)
-    }
-}
-
-fn lateness_record(lateness: &Lateness) -> LatenessRecord {
-    LatenessRecord {
-        count: lateness.count,
-        p50_ms: lateness.p50.as_millis_f64(),
-        p99_ms: lateness.p99.as_millis_f64(),
-        max_ms: lateness.max.as_millis_f64(),
-        bound_ms: lateness.bound.as_millis_f64(),
     }
 }

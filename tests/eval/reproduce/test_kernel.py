@@ -1,4 +1,4 @@
-"""Suites on kernel TCP: their conditions, what a late run costs, and where results stand.
+"""Suites on kernel TCP and over QUIC: their conditions, what a late run costs, and where results stand.
 
 The links' lateness is made up here; the runs themselves are the simulator's, which gives the same dict.
 """
@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from ccarena import backends, cli
-from ccarena.backends import KERNEL
+from ccarena.backends import KERNEL, QUIC
 from ccarena.cc_kernel_bridge.run import check_rates
 from ccarena.errors import ConfigError, RunnerError
-from ccarena.eval.reproduce import checks, kernel, pages, runs, suite, tables
+from ccarena.eval.reproduce import checks, kernel, page, pages, runs, suite, tables
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -51,7 +51,7 @@ def late(monkeypatch: pytest.MonkeyPatch, *lateness_ms: float) -> list[bool]:
     asked: list[bool] = []
     left = list(lateness_ms)
 
-    def run_scenario(document: Mapping[str, Any], bridge: bool, lateness_bound_ms: float) -> dict[str, Any]:
+    def run_scenario(document: Mapping[str, Any], *, lateness_bound_ms: float, bridge: bool = False) -> dict[str, Any]:
         asked.append(bridge)
         ms = left.pop(0)
         machine = {
@@ -64,6 +64,7 @@ def late(monkeypatch: pytest.MonkeyPatch, *lateness_ms: float) -> list[bool]:
         return {**backends.simulate(document), "machine": machine}
 
     monkeypatch.setattr(kernel.bridge, "run_scenario", run_scenario)
+    monkeypatch.setattr(kernel.quic, "run_scenario", run_scenario)
     return asked
 
 
@@ -180,13 +181,37 @@ def test_results_stand_beside_those_of_the_simulator(
     in_user_space = {**digest, "machine": {**digest["machine"], "answer_p99_us": 250, "fallback_reports": 3}}
     text = tables.claims_markdown(in_user_space)
     assert "User space answered within 0.25 ms (p99 of a run). 3 reports came from flows that had waited" in text
-    summary, page = written(out, tmp_path)
+    summary, of_suite = written(out, tmp_path)
     assert "| [own/mine](all/own-mine.md) |" in summary and "| [own/mine on kernel TCP](all/own-mine.md) |" in summary
     assert (
         "| state of a claim | in the simulator | on kernel TCP | meaning |" in summary
         and "| holds | 1 | 1 |" in summary
     )
-    assert page.startswith(before) and "\n## own/mine on kernel TCP: Two schemes\n" in page[len(before) :]
+    assert of_suite.startswith(before) and "\n## own/mine on kernel TCP: Two schemes\n" in of_suite[len(before) :]
+
+
+def test_results_over_quic_have_a_column_and_a_section(
+    on_kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_kernel.write_text(on_kernel.read_text("utf-8").replace("kernel:", "quic:"), "utf-8")
+    loaded = suite.load(str(on_kernel), QUIC)
+    late(monkeypatch, 0.25, 0.5)
+    rows = [runs.perform(run) for run in runs.expand(loaded)]
+    judged = [checks.judge(claim, rows) for claim in loaded.claims]
+    about = {"quick": False, "seeds": 2, "runs": 2, "failed": [], "software": "1", "machine": kernel.about(rows, QUIC)}
+    folder = tables.folder_of(tmp_path, "own/mine", QUIC)
+    digest = tables.write_suite(folder, loaded, judged, rows, about)
+    assert "QUIC, emulated link" in page.write_page(folder, loaded, judged, rows, digest).read_text("utf-8")
+    summary, of_suite = written(tmp_path, tmp_path)
+    assert "| state of a claim | over QUIC | meaning |" in summary
+    assert "| [own/mine over QUIC](all/own-mine.md) |" in summary and of_suite.startswith("# own/mine over QUIC: Two")
+
+
+def test_the_papers_quic_suites_fit_the_time_that_the_makefile_says() -> None:
+    names = suite.find(["hercules"], QUIC)
+    assert names == suite.shipped(QUIC) == ["hercules/friendliness", "hercules/loss"]
+    work_s = [sum(run.work for run in runs.expand(suite.load(name, QUIC))) for name in names]
+    assert 45 * 60 < sum(work_s) < 55 * 60
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bases::base::{Base, initial_rtt};
-use super::clocks::Length;
+use super::clocks::{Length, Verdict};
 use super::monitor::{Measured, Monitor};
 use super::plan::{Column, Plan};
 use super::signals::View;
@@ -26,12 +26,15 @@ enum Alarm {
     RoundTrips { start: Time, count: f64 },
     /// When this byte is acknowledged; none is marked yet if it is zero.
     Window { mark: u64 },
+    /// A datapath judges periods: with the next acknowledgement, if it has.
+    Judged(Option<Verdict>),
 }
 
 impl Alarm {
     /// A period of `length` begins at `now`; one of a window where it already stands.
     fn begin(self, length: Length, now: Time) -> Self {
         match length {
+            _ if matches!(self, Self::Judged(_)) => Self::Judged(None),
             Length::Acked(length) => Self::Acked(now + length),
             Length::Timed(length) => Self::Timed(now + length.max(Dur(1))),
             Length::RoundTrips(count) => Self::RoundTrips { start: now, count },
@@ -46,13 +49,15 @@ impl Alarm {
             Self::Acked(end) => ack.now >= end,
             Self::Window { mark } => ack.snd_una >= mark,
             Self::RoundTrips { start, count } => ack.now >= start + round_trips(ack.srtt, count),
+            Self::Judged(verdict) => verdict.is_some(),
             Self::Waiting(_) | Self::Timed(_) => false,
         }
     }
 
-    /// How much of the period is left.
-    fn left(&self, now: Time, srtt: Dur) -> Dur {
+    /// How much is left of the period, of which the clock has chosen `length`.
+    fn left(&self, length: Length, now: Time, srtt: Dur) -> Dur {
         match *self {
+            Self::Judged(_) => chosen(length),
             Self::Waiting(length) => chosen(length),
             Self::Acked(end) | Self::Timed(end) => end.since(now),
             Self::RoundTrips { start, count } => (start + round_trips(srtt, count)).since(now),
@@ -172,7 +177,10 @@ impl<B: Base + 'static> Composed<B> {
         let ended = self.monitor.end_period(now, chosen(self.length));
         self.now = now;
         self.remember(&ended);
-        let verdict = self.plan.clock.judge(&ended);
+        let verdict = match self.alarm {
+            Alarm::Judged(Some(verdict)) => verdict,
+            _ => self.plan.clock.judge(&ended),
+        };
         self.case = verdict.case;
         self.length = verdict.next;
         self.alarm = self.alarm.begin(verdict.next, next);
@@ -277,10 +285,15 @@ impl<B: Base + 'static> Controller for Composed<B> {
 
     fn extrapolation(&self, now: Time) -> Extrapolation {
         let per_window = matches!(self.alarm, Alarm::Window { .. });
-        let steps = self.base.extrapolation(self.alarm.left(now, self.monitor.srtt), per_window);
+        let steps = self.base.extrapolation(self.alarm.left(self.length, now, self.monitor.srtt), per_window);
         // A timer's decision is to rest on what has just been measured.
         let timed = matches!(self.alarm, Alarm::Timed(_));
-        Extrapolation { report: timed.then(|| chosen(self.length) / 4), ..steps }
+        let alone = steps.cubic.is_some() && !self.base.paces();
+        Extrapolation {
+            reasoner: if alone { self.plan.clock.reasoning() } else { None },
+            report: timed.then(|| chosen(self.length) / 4),
+            ..steps
+        }
     }
 
     fn adopt_window(&mut self, window: Bytes) {
@@ -315,6 +328,13 @@ impl<B: Base + 'static> LearnedController for Composed<B> {
 
     fn take_decision(&mut self) -> bool {
         std::mem::take(&mut self.decision_due)
+    }
+
+    fn adopt_verdict(&mut self, verdict: Option<Verdict>) {
+        // Nothing is measured before the first packet.
+        if !matches!(self.alarm, Alarm::Waiting(_)) {
+            self.alarm = Alarm::Judged(verdict);
+        }
     }
 
     fn end_interval(&mut self, now: Time) {

@@ -248,7 +248,7 @@ impl Writer {
 }
 
 /// As a multiple of 2^-20, rounded.
-fn raw(x: f64) -> i64 {
+pub fn raw(x: f64) -> i64 {
     (x * RAW + 0.5).floor().clamp(-RAW_MOST, RAW_MOST) as i64
 }
 

@@ -2,24 +2,16 @@
 /* A congestion control that measures, tells user space, and does what it answers; without an answer in time, the
  * kernel's CUBIC. intf.h says what passes.
  *
- * Through cong_control Linux leaves all of the window to us (window.h);
- * tools/testing/selftests/bpf/progs/bpf_cc_cubic.c drives CUBIC the same way.
+ * Through cong_control Linux leaves all of the window to us (window.h).
  */
+#define FIXED_FUNCTION __noinline
+#define FIXED_NONNULL __arg_nonnull
 #include "flow.h"
+#include "cubic.h"
 #include "option.h"
 #include "skipped.h"
-#include "window.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* CUBIC, its state in icsk_ca_priv (net/ipv4/tcp_cubic.c). */
-extern void cubictcp_init(struct sock *sk) __ksym;
-extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym;
-extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
-extern void cubictcp_state(struct sock *sk, u8 new_state) __ksym;
-extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
-extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym;
-extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 
 /* Numbers flows whose socket has no cookie yet. */
 u64 opened;
@@ -49,21 +41,14 @@ static __always_inline void begin_cubic(struct sock *sk, struct flow *flow)
 		tp->snd_ssthresh = tp->snd_cwnd > 2 ? tp->snd_cwnd : 2;
 }
 
-/* In recovery, what proportional rate reduction leads to. CUBIC begins a new epoch there, lest its curve lead back;
- * nor may slow start. As crates/ccarena-cc/src/schemes/{cubic,cwnd}.rs. */
 static __always_inline void multiply(struct sock *sk, struct flow *flow, u32 multiplier)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct bictcp *ca = (struct bictcp *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
 	u64 window = flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd;
 
 	window = (window * multiplier + 500) / 1000;
 	window = window < 2 ? 2 : window < TCP_INFINITE_SSTHRESH ? window : TCP_INFINITE_SSTHRESH;
-	if (!flow->reduces)
-		set_window(tp, window);
-	if (flow->reduces || (multiplier < 1000 && tp->snd_ssthresh > window))
-		tp->snd_ssthresh = window;
-	ca->epoch_start = 0;
+	cubic_move(sk, window, flow->reduces, multiplier < 1000);
 }
 
 static __always_inline void put_in_force(struct sock *sk, struct flow *flow, struct answer *new, u64 now)
@@ -75,6 +60,10 @@ static __always_inline void put_in_force(struct sock *sk, struct flow *flow, str
 	flow->enforced_ns = now;
 	flow->asked_ns = 0;
 	flow->fallback = 0;
+	if (reasons(flow))
+		quietly = 1;
+	else
+		flow->ends_ns = 0;
 	if (cubic(flow)) {
 		if (!was_cubic)
 			begin_cubic(sk, flow);
@@ -166,9 +155,8 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool reduces = reducing(ca_state(sk));
 
-	/* CUBIC's beta is 717/1024. */
 	if (is_made_up(tp))
-		mend(tp, cubic(flow) ? (u64)tp->prior_cwnd * 717 / 1024 : (u64)tp->prior_cwnd * flow->answer.beta / 1000);
+		mend(tp, cubic(flow) ? cubic_reduced(tp->prior_cwnd) : (u64)tp->prior_cwnd * flow->answer.beta / 1000);
 	/* tcp_end_cwnd_reduction, which leaves this to cong_control. */
 	if (flow->reduces && !reduces && !flow->undone && !owns_recovery(flow) &&
 	    tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
@@ -185,26 +173,9 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 		extrapolate(tp, flow, rs->acked_sacked);
 }
 
-/* As answered, but a segment per second at the least: whatever made the rate, the flow moves. */
 static __always_inline void pace(struct sock *sk, struct flow *flow)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate = flow->fallback ? 0 : flow->answer.pacing_bytes_per_s, most = sk->sk_max_pacing_rate;
-
-	if (rate) {
-		rate = rate > tp->mss_cache ? rate : tp->mss_cache;
-		if (sk->sk_pacing_status == SK_PACING_NONE) {
-			sk->sk_pacing_status = SK_PACING_NEEDED;
-			flow->paces = 1;
-		}
-	} else {
-		rate = unpaced_rate(tp);
-		if (flow->paces) {
-			sk->sk_pacing_status = SK_PACING_NONE;
-			flow->paces = 0;
-		}
-	}
-	sk->sk_pacing_rate = rate < most ? rate : most;
+	pace_at(sk, flow->fallback ? 0 : flow->answer.pacing_bytes_per_s, &flow->paces);
 }
 
 static __always_inline bool is_due(struct flow *flow, struct tcp_sock *tp, u64 now)
@@ -214,7 +185,7 @@ static __always_inline bool is_due(struct flow *flow, struct tcp_sock *tp, u64 n
 	if (flow->pending)
 		return true;
 	/* ACKs without news, as a receiver gets with data, make no report. */
-	if (!flow->sums.acked)
+	if (!flow->sums.acked || reasons(flow))
 		return false;
 	if (interval_us == INTERVAL_WINDOW)
 		return tp->bytes_acked - flow->first_acked >= flow->end;
@@ -231,11 +202,7 @@ void BPF_PROG(bridge_cong_control, struct sock *sk, u32 ack, int flag, const str
 	u64 now;
 
 	if (!flow) {
-		/* No memory for it at init: CUBIC, falling to the threshold at once. */
-		if (!reducing(ca_state(sk)))
-			cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
-		else if (tp->snd_cwnd > tp->snd_ssthresh)
-			tp->snd_cwnd = tp->snd_ssthresh;
+		cubic_alone(sk, ack, rs);
 		return;
 	}
 	now = bpf_ktime_get_ns();
@@ -247,6 +214,8 @@ void BPF_PROG(bridge_cong_control, struct sock *sk, u32 ack, int flag, const str
 	fall_back_if_late(sk, flow, now);
 	steer(sk, flow, ack, flag, rs);
 	pace(sk, flow);
+	if (reasons(flow))
+		end_period(flow, tp, now);
 	if (is_due(flow, tp, now))
 		tell(sk, flow, EVENT_REPORT, ca_state(sk), now);
 }
@@ -321,22 +290,25 @@ void BPF_PROG(bridge_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct flow *flow;
-	u64 now, idle_ns, rto_ns;
+	u64 now, halvings;
 
 	cubictcp_cwnd_event(sk, event);
 	if (event != CA_EVENT_TX_START)
 		return;
 	flow = flow_of(sk);
-	if (!flow || !flow->acked_ns)
+	if (!flow)
 		return;
 	now = bpf_ktime_get_ns();
-	/* Since the last ACK; Linux counts from the last segment. */
-	idle_ns = now - flow->acked_ns;
-	rto_ns = rto_us(tp) * NSEC_PER_USEC;
-	if (idle_ns <= rto_ns || !rto_ns)
+	if (!flow->acked_ns) {
+		if (reasons(flow))
+			end_period(flow, tp, now);
+		return;
+	}
+	halvings = idle_halvings(tp, now - flow->acked_ns);
+	if (!halvings)
 		return;
 	if (cubic(flow))
-		restart(tp, (idle_ns - 1) / rto_ns);
+		restart(tp, halvings);
 	flow->pending |= FLAG_RESTART;
 	tell(sk, flow, EVENT_REPORT, ca_state(sk), now);
 	flow->acked_ns = now;

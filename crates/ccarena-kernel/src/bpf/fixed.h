@@ -24,6 +24,16 @@ static FIXED_INLINE s64 clamped(s64 x, s64 low, s64 high)
 	return x < low ? low : x > high ? high : x;
 }
 
+static FIXED_INLINE u64 max64(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+static FIXED_INLINE u64 min64(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
 /* Bits of x without leading zeros. */
 static FIXED_INLINE u32 bits_of(u64 x)
 {
@@ -72,6 +82,12 @@ FIXED_FUNCTION u64 scaled(u64 x, u64 y, u64 z)
 			return (u64)RAW_MOST;
 	}
 	return x * y / z;
+}
+
+/* ms and fractions of them as ns. */
+static FIXED_INLINE u64 ns_of(s64 ms)
+{
+	return ms > 0 ? scaled(ms, 1000000, RAW_ONE) : 0;
 }
 
 /* x / y; 0 for a y of zero. */

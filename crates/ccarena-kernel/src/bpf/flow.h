@@ -5,6 +5,7 @@
 
 #include "kernel.h"
 #include "intf.h"
+#include "reasoner.h"
 #include "signal.h"
 
 /* What an interval adds up. */
@@ -32,6 +33,13 @@ struct flow {
 	u64 asked_ns;  /* the first report that no answer followed; 0: none */
 	u64 acked_ns;  /* the last ACK */
 	u64 enforced_ns;
+
+	/* The period that the reasoner will judge, if the answer has one. */
+	u64 ends_ns;		 /* 0: none has begun */
+	u64 delivered_before;	 /* bytes */
+	u32 lost_before;	 /* packets */
+	u32 unused;
+	struct reasoner reasoner;
 
 	/* Totals in 64 bits, and the kernel's counters that they follow. */
 	u64 first_acked; /* bytes_acked when the flow began */
@@ -84,6 +92,9 @@ struct {
 } answers SEC(".maps");
 
 const volatile struct config config SEC(".rodata.config");
+
+/* Some flow's reports may wait unread, behind which a ring buffer by itself wakes nobody. */
+u32 quietly SEC(".data.quietly") = 0;
 
 /* Events that were not told, of all flows. User space compares it with what it has seen, and reads the list of flows. */
 u64 untold SEC(".data.untold") = 0;
@@ -149,6 +160,54 @@ static __always_inline bool has_room(u32 kind)
 	return kind != EVENT_REPORT || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < size - size / 4;
 }
 
+/* The program judges periods itself. */
+static __always_inline bool reasons(const struct flow *flow)
+{
+	return flow->answer.base == BASE_CUBIC && flow->answer.reasoner[REASONER_ALPHA] > 0;
+}
+
+static __always_inline const struct reasoner_options *reasoner_of(const struct flow *flow)
+{
+	_Static_assert(sizeof(struct reasoner_options) == sizeof(flow->answer.reasoner), "options");
+	return (const struct reasoner_options *)flow->answer.reasoner;
+}
+
+static __always_inline void begin_period(struct flow *flow, struct tcp_sock *tp, u64 now)
+{
+	flow->ends_ns = now + flow->reasoner.length_ns;
+	flow->delivered_before = flow->delivered_bytes;
+	flow->lost_before = tp->lost;
+}
+
+/* A period ends with the first ACK with news at or after its end. */
+static __always_inline void end_period(struct flow *flow, struct tcp_sock *tp, u64 now)
+{
+	u64 acked = flow->delivered_bytes - flow->delivered_before, least_ns = flow->min_rtt_us * NSEC_PER_USEC;
+	u64 lost = (u64)(tp->lost - flow->lost_before) * tp->mss_cache, srtt_ns = (u64)tp->srtt_us * 125;
+	s64 rtt_ratio = srtt_ns && least_ns ? ratio(srtt_ns, least_ns) : RAW_ONE;
+
+	if (!flow->ends_ns) {
+		reasoner_begin(&flow->reasoner, reasoner_of(flow));
+	} else {
+		if (now < flow->ends_ns || !flow->sums.acked)
+			return;
+		flow->pending |= FLAG_PERIOD;
+		if (reasoner_judge(&flow->reasoner, reasoner_of(flow), rtt_ratio, ratio(lost, lost + acked)))
+			flow->pending |= FLAG_ASKED;
+	}
+	begin_period(flow, tp, now);
+}
+
+/* Whether an event that has been written wakes the reader: BPF_RB_*. What waits unread is not to fill the buffer. */
+static __always_inline u64 wakes(bool quiet)
+{
+	u64 size = bpf_ringbuf_query(&events, BPF_RB_RING_SIZE);
+
+	if (quiet && bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < size / 4)
+		return BPF_RB_NO_WAKEUP;
+	return quietly ? BPF_RB_FORCE_WAKEUP : 0;
+}
+
 /* Everything but what the interval has measured. */
 static __always_inline void describe(struct event *e, struct tcp_sock *tp, struct flow *flow, u32 kind, u32 state, u64 now)
 {
@@ -205,10 +264,11 @@ static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 sta
 	struct sums *sums = &flow->sums;
 	struct signal *signal;
 	struct event *e = NULL;
+	bool quiet = kind == EVENT_REPORT && reasons(flow) && !(flow->pending & FLAG_ASKED);
 
 	if (flow->silent)
 		return 0;
-	if (kind == EVENT_REPORT && !flow->asked_ns)
+	if (kind == EVENT_REPORT && !quiet && !flow->asked_ns)
 		flow->asked_ns = now;
 	if (has_room(kind) && (kind == EVENT_REPORT || may_change(flow->uid, now)))
 		e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
@@ -224,7 +284,9 @@ static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 sta
 	e->idle_ns = flow->pending & FLAG_RESTART ? now - flow->acked_ns : 0;
 	e->flags |= flow->pending | (tcp_is_cwnd_limited(tp) ? FLAG_CWND_LIMITED : 0) |
 		    (tp->app_limited ? FLAG_APP_LIMITED : 0) |
-		    (sums->rate_app_limited ? FLAG_RATE_APP_LIMITED : 0);
+		    (sums->rate_app_limited ? FLAG_RATE_APP_LIMITED : 0) | (quiet ? FLAG_QUIET : 0);
+	e->period_ns = flow->reasoner.length_ns;
+	e->situation = flow->reasoner.situation;
 	e->acked_bytes = sums->acked_bytes;
 	e->lost_bytes = (u64)sums->lost * tp->mss_cache;
 	e->rtt_sum_us = sums->rtt_us;
@@ -243,7 +305,7 @@ static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 sta
 			e->desired_kbps = signal->desired_kbps;
 		}
 	}
-	bpf_ringbuf_submit(e, 0);
+	bpf_ringbuf_submit(e, wakes(quiet));
 
 	__builtin_memset(sums, 0, sizeof(*sums));
 	flow->pending = 0;

@@ -8,6 +8,7 @@
 typedef uint16_t __u16;
 typedef uint32_t __u32;
 typedef uint64_t __u64;
+typedef int64_t __s64;
 #endif
 
 /* event.kind */
@@ -31,6 +32,9 @@ enum {
 	FLAG_APP_LIMITED = 1 << 8,  /* the application is (tcp_sock.app_limited) */
 	FLAG_RATE_APP_LIMITED = 1 << 9, /* so it was when the sampled packet was sent */
 	FLAG_FALLBACK = 1 << 10,    /* no answer in time: the kernel's CUBIC runs the socket */
+	FLAG_PERIOD = 1 << 11,	    /* a period ends that the program has judged itself (answer.reasoner) */
+	FLAG_ASKED = 1 << 12,	    /* of it: the decider is to be asked */
+	FLAG_QUIET = 1 << 13,	    /* it wakes nobody and needs no answer */
 };
 
 /* answer.base: what the window does until the next answer */
@@ -48,7 +52,9 @@ enum {
 #define RATE_UNLIMITED 0xffffffffu  /* a rate in kbit/s: no limit */
 
 /* Of all that this file says, and of the maps' names and keys: raised by whoever changes any of it. */
-#define ABI 1
+#define ABI 2
+
+#define REASONER_OPTIONS 11
 
 struct event {
 	__u64 cookie;	   /* SO_COOKIE; if none was made by then, a number of ours with the highest bit set */
@@ -78,6 +84,7 @@ struct event {
 	__u64 answer_sequence; /* the answer in force; 0 if none has come */
 	__u64 answered_ns;     /* its answered_ns */
 	__u64 enforced_ns;     /* when it was put in force */
+	__u64 period_ns;       /* with FLAG_PERIOD: the length of the next period */
 
 	__u32 kind;
 	__u32 flags;
@@ -105,7 +112,7 @@ struct event {
 	__u16 local_port; /* host order */
 	__u16 remote_port;
 	__u16 family; /* AF_INET or AF_INET6 */
-	__u16 unused;
+	__u16 situation; /* with FLAG_PERIOD: which case the period was */
 };
 
 /* By cookie in map `answers`. */
@@ -115,6 +122,9 @@ struct answer {
 	__u64 report;		  /* event.sequence of the last event taken into account */
 	__u64 pacing_bytes_per_s; /* 0: the window alone paces */
 	__u64 answered_ns;
+	/* BASE_CUBIC: options of the registry's clock `reasoner`, in its order and in units of 2^-20. The program then judges
+	 * periods itself, and asks where the reasoner does; all 0: it reports once per interval. */
+	__s64 reasoner[REASONER_OPTIONS];
 	__u32 window_packets;	/* BASE_HOLD; 0 leaves it */
 	__u32 ssthresh_packets; /* 0 leaves it */
 	__u32 alpha;	  /* BASE_HOLD: thousandths of a segment that the window grows by per window of acknowledged data */

@@ -10,6 +10,7 @@
 
 #include "ccarena_image.h"
 #include "fixed.h"
+#include "reasoner.h"
 
 #define WINDOW_BITS 24
 #define WINDOW_ONE (1ull << WINDOW_BITS)
@@ -17,7 +18,6 @@
 #define LARGEST_WINDOW (1u << 24)
 #define INITIAL_RTT_NS 100000000ull
 
-enum { CASE_NONE, CASE_FALLING, CASE_RISING, CASE_LOSSY, CASE_QUEUED, CASES };
 enum { ZONE_GREEN, ZONE_YELLOW, ZONE_RED, ZONE_BLUE, ZONES };
 
 /* Sums of the present period. */
@@ -68,8 +68,7 @@ struct mind {
 	u64 rtt_min_ns;
 	u64 advertised_kbps;
 	u32 mss;
-
-	u32 situation;
+	u32 over_budget; /* periods in a row, of ACCT's rules */
 	u64 rtt_ns;
 	u64 rtt_before_ns;
 	u64 throughput_max;
@@ -77,14 +76,11 @@ struct mind {
 	/* The clock. A period ends with an ACK: of the byte `mark`, or at or after `ends_ns`. */
 	u64 mark;
 	u64 ends_ns;
-	u64 length_ns;
-	s64 ratio;
-	u8 has_ratio;
+	struct reasoner reasoner; /* CLOCK_FIXED has its length in it */
 	u8 begun;
-	u8 unused[2];
+	u8 unused[7];
 
 	/* The base. */
-	u32 over_budget;
 	u64 window;
 	s64 action;
 	s64 action_before;
@@ -96,22 +92,6 @@ struct mind {
 	struct mind_state state;
 };
 
-static FIXED_INLINE u64 max64(u64 a, u64 b)
-{
-	return a > b ? a : b;
-}
-
-static FIXED_INLINE u64 min64(u64 a, u64 b)
-{
-	return a < b ? a : b;
-}
-
-/* ms and fractions of them as ns. */
-static FIXED_INLINE u64 ns_of(s64 ms)
-{
-	return ms > 0 ? scaled(ms, 1000000, RAW_ONE) : 0;
-}
-
 /* An RTT before there is a sample is 100 ms. */
 static FIXED_INLINE u64 round_trips(const struct mind *mind, s64 count)
 {
@@ -122,15 +102,18 @@ static FIXED_INLINE u64 round_trips(const struct mind *mind, s64 count)
 static FIXED_INLINE void mind_begin_period(struct mind *mind, const struct image *image, u64 now)
 {
 	if (image->clock == CLOCK_FIXED)
-		mind->length_ns = ns_of(image->clock_options[0]);
-	mind->ends_ns = now + mind->length_ns;
+		mind->reasoner.length_ns = ns_of(image->clock_options[0]);
+	mind->ends_ns = now + mind->reasoner.length_ns;
+}
+
+static FIXED_INLINE const struct reasoner_options *reasoner_of(const struct image *image)
+{
+	return (const struct reasoner_options *)image->clock_options;
 }
 
 /* A flow begins, or another policy takes it over: `window` in segments. */
 static FIXED_INLINE void mind_take(struct mind *mind, const struct image *image, u32 window)
 {
-	s64 least = image->clock_options[3], most = image->clock_options[4];
-
 	mind->generation = image->generation;
 	mind->clock = image->clock;
 	mind->base = image->base;
@@ -140,16 +123,14 @@ static FIXED_INLINE void mind_take(struct mind *mind, const struct image *image,
 	mind->round_trips = image->clock_options[0];
 	mind->window = (u64)window << WINDOW_BITS;
 	mind->action = mind->action_before = image->first_action;
-	if (image->clock == CLOCK_REASONER) {
-		most = most > least ? most : least;
-		mind->length_ns = ns_of(clamped(image->clock_options[2], least, most));
-	}
+	if (image->clock == CLOCK_REASONER)
+		reasoner_begin(&mind->reasoner, reasoner_of(image));
 }
 
 /* Another policy takes a living flow over, which begins its history anew. */
 FIXED_FUNCTION u32 mind_follow(struct mind *mind FIXED_NONNULL, const struct image *image FIXED_NONNULL)
 {
-	u64 window = mind->window, length_ns = mind->length_ns;
+	u64 window = mind->window, length_ns = mind->reasoner.length_ns;
 	u32 i;
 
 	CCARENA_FOR(i, IMAGE_OBSERVATION)
@@ -159,7 +140,7 @@ FIXED_FUNCTION u32 mind_follow(struct mind *mind FIXED_NONNULL, const struct ima
 	mind_take(mind, image, 0);
 	mind->window = window;
 	if (length_ns)
-		mind->length_ns = length_ns;
+		mind->reasoner.length_ns = length_ns;
 	mind->remembered = 0;
 	mind->over_budget = 0;
 	return 0;
@@ -246,37 +227,6 @@ static FIXED_INLINE u32 zone_of(const struct mind *mind, const struct measured *
 	bool below = mind->window < m->target, within = m->delay_ns < budget_ns;
 
 	return within ? (below ? ZONE_GREEN : ZONE_YELLOW) : (below ? ZONE_BLUE : ZONE_RED);
-}
-
-/* Hyvar's reasoner: whether the policy is asked; clocks/reasoner.rs has the table. */
-FIXED_FUNCTION u32 judge(struct mind *mind FIXED_NONNULL, const struct image *image FIXED_NONNULL,
-			 const struct measured *m FIXED_NONNULL)
-{
-	const ccarena_s64 *o = image->clock_options;
-	s64 now = srtt_ratio(mind), gradient = mind->has_ratio ? now - mind->ratio : 0, alpha = o[0] > 0 ? o[0] : RAW_ONE;
-	s64 most = o[4] > o[3] ? o[4] : o[3], exponent = 0;
-	bool printed = o[6] >= RAW_ONE / 2;
-
-	mind->ratio = now;
-	mind->has_ratio = 1;
-	if (now > o[0]) {
-		mind->situation = CASE_QUEUED;
-		exponent = -log2_of_exp(quotient(now, alpha));
-	} else if (loss_ratio(m) >= o[1]) {
-		mind->situation = printed ? CASE_NONE : CASE_LOSSY;
-	} else if (gradient < 0) {
-		/* 2^S(-gradient), S(x) = 1/(1 + e^(-kx)). */
-		mind->situation = CASE_FALLING;
-		exponent = ratio(1ull << EXP_BITS, (1ull << EXP_BITS) + exp2_of(log2_of_exp(product(o[5], gradient))));
-	} else {
-		mind->situation = CASE_RISING;
-		exponent = -log2_of_exp(quotient(gradient, alpha));
-	}
-	mind->length_ns = scaled(mind->length_ns, exp2_of(exponent), 1ull << EXP_BITS);
-	mind->length_ns = max64(min64(mind->length_ns, ns_of(most)), ns_of(o[3]));
-	if (printed && o[9] >= RAW_ONE / 2 && (mind->situation == CASE_FALLING || mind->situation == CASE_RISING))
-		return true;
-	return mind->situation && o[6 + (mind->situation & 7)] >= RAW_ONE / 2;
 }
 
 /* ACCT's periodic window reduction; bases/acct.rs has the reasons. */
@@ -380,7 +330,7 @@ FIXED_FUNCTION s64 signal_value(const struct mind *mind FIXED_NONNULL, const str
 	case SIGNAL_INTERVAL_RATIO:
 		return ratio(m->interval_ns, mind->rtt_min_ns);
 	case SIGNAL_CASE:
-		return (s64)mind->situation << RAW_BITS;
+		return (s64)mind->reasoner.situation << RAW_BITS;
 	}
 	return 0;
 }
@@ -416,7 +366,7 @@ FIXED_FUNCTION u32 mind_end(struct mind *mind FIXED_NONNULL, const struct image 
 	mind_measure(mind, m, now);
 	remember(mind, image, m);
 	if (image->clock == CLOCK_REASONER)
-		asked = judge(mind, image, m);
+		asked = reasoner_judge(&mind->reasoner, reasoner_of(image), srtt_ratio(mind), loss_ratio(m));
 	mind_begin_period(mind, image, now);
 	if (asked)
 		mind->action_before = mind->action;

@@ -10,9 +10,9 @@
 
 const volatile struct config config SEC(".rodata.config");
 
+#include "cubic.h"
 #include "option.h"
 #include "skipped.h"
-#include "window.h"
 
 #define FIXED_FUNCTION __noinline
 #define FIXED_NONNULL __arg_nonnull
@@ -24,15 +24,6 @@ const volatile struct config config SEC(".rodata.config");
 #include "policy.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-/* CUBIC, its state in icsk_ca_priv (net/ipv4/tcp_cubic.c). */
-extern void cubictcp_init(struct sock *sk) __ksym;
-extern u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym;
-extern void cubictcp_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
-extern void cubictcp_state(struct sock *sk, u8 new_state) __ksym;
-extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
-extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym;
-extern u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
 
 struct flow {
 	u64 first_acked; /* bytes_acked when the flow began */
@@ -195,22 +186,6 @@ static __always_inline void decide(struct mind *mind, struct image *image, struc
 		__sync_fetch_and_add(&stats->held, 1);
 }
 
-/* Carries out what the action wishes of CUBIC's window, as bridge.bpf.c's multiply does. */
-static __always_inline void move_cubic(struct sock *sk, struct flow *flow, u32 before)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct bictcp *ca = (struct bictcp *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
-	u32 window = segments(flow);
-
-	if (window == before)
-		return;
-	if (!flow->reduces)
-		set_window(tp, window);
-	if (flow->reduces || (window < before && tp->snd_ssthresh > window))
-		tp->snd_ssthresh = window < 2 ? 2 : window;
-	ca->epoch_start = 0;
-}
-
 /* The present period ends, and the policy decides if the clock asks it. */
 static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 {
@@ -221,7 +196,7 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	u64 begun = bpf_ktime_get_ns(), spent;
 	struct signal *signal;
 	struct measured m;
-	u32 before = tp->snd_cwnd;
+	u32 before = tp->snd_cwnd, window;
 
 	if (!image || !stats)
 		return 0;
@@ -239,10 +214,10 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 		mind->window = (u64)before << WINDOW_BITS;
 	__sync_fetch_and_add(&stats->periods, 1);
 	if (!mind_end(mind, image, &m, now)) {
-		__sync_fetch_and_add(&stats->cases[mind->situation & 7], 1);
+		__sync_fetch_and_add(&stats->cases[mind->reasoner.situation & 7], 1);
 		return 0;
 	}
-	__sync_fetch_and_add(&stats->cases[mind->situation & 7], 1);
+	__sync_fetch_and_add(&stats->cases[mind->reasoner.situation & 7], 1);
 	if (over_cubic(flow)) {
 		if (flow->reduces) {
 			before = tp->snd_ssthresh;
@@ -252,12 +227,15 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 		__sync_fetch_and_add(&stats->zones[zone_of(mind, &m, ns_of(image->base_options[0])) & 3], 1);
 	}
 	decide(mind, image, &m, stats);
-	if (over_cubic(flow))
-		move_cubic(sk, flow, before);
-	else if (flow->reduces)
-		tp->snd_ssthresh = segments(flow) < 2 ? 2 : segments(flow);
-	else
-		set_window(tp, segments(flow));
+	window = segments(flow);
+	if (over_cubic(flow)) {
+		if (window != before)
+			cubic_move(sk, window, flow->reduces, window < before);
+	} else if (flow->reduces) {
+		tp->snd_ssthresh = window < 2 ? 2 : window;
+	} else {
+		set_window(tp, window);
+	}
 	spent = bpf_ktime_get_ns() - begun;
 	__sync_fetch_and_add(&stats->decisions, 1);
 	__sync_fetch_and_add(&stats->ns, spent);
@@ -299,9 +277,8 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool reduces = reducing(ca_state(sk));
 
-	/* CUBIC's beta is 717/1024. */
 	if (is_made_up(tp))
-		mend(tp, over_cubic(flow) ? (u64)tp->prior_cwnd * 717 / 1024 : segments(flow));
+		mend(tp, over_cubic(flow) ? cubic_reduced(tp->prior_cwnd) : segments(flow));
 	/* tcp_end_cwnd_reduction, which leaves this to cong_control. */
 	if (over_cubic(flow) && flow->reduces && !reduces && !flow->undone && tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
 		set_window(tp, tp->snd_ssthresh);
@@ -319,31 +296,16 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	}
 }
 
-/* As the base wants, but a segment per second at the least: whatever made the rate, the flow moves. */
+/* As the base wants. */
 static __always_inline void pace(struct sock *sk, struct flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate, most = sk->sk_max_pacing_rate;
 
 	flow->mind.srtt_ns = (u64)tp->srtt_us * 125;
 	flow->mind.mss = tp->mss_cache;
 	if (over_cubic(flow))
 		flow->mind.window = (u64)tp->snd_cwnd << WINDOW_BITS;
-	rate = mind_pacing(&flow->mind);
-	if (rate) {
-		rate = rate > tp->mss_cache ? rate : tp->mss_cache;
-		if (sk->sk_pacing_status == SK_PACING_NONE) {
-			sk->sk_pacing_status = SK_PACING_NEEDED;
-			flow->paces = 1;
-		}
-	} else {
-		rate = unpaced_rate(tp);
-		if (flow->paces) {
-			sk->sk_pacing_status = SK_PACING_NONE;
-			flow->paces = 0;
-		}
-	}
-	sk->sk_pacing_rate = rate < most ? rate : most;
+	pace_at(sk, mind_pacing(&flow->mind), &flow->paces);
 }
 
 static __always_inline void start(struct flow *flow, u64 now)
@@ -362,11 +324,7 @@ void BPF_PROG(policy_cong_control, struct sock *sk, u32 ack, int flag, const str
 	u64 now, snd_una, snd_nxt;
 
 	if (!flow) {
-		/* No memory for it at init: CUBIC, falling to the threshold at once. */
-		if (!reducing(ca_state(sk)))
-			cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
-		else if (tp->snd_cwnd > tp->snd_ssthresh)
-			tp->snd_cwnd = tp->snd_ssthresh;
+		cubic_alone(sk, ack, rs);
 		return;
 	}
 	/* Of this ACK, and of the same clock as bpf_ktime_get_ns. */
@@ -435,7 +393,7 @@ void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct flow *flow;
-	u64 now, idle_ns, rto_ns;
+	u64 now, halvings;
 
 	cubictcp_cwnd_event(sk, event);
 	if (event != CA_EVENT_TX_START)
@@ -448,12 +406,10 @@ void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		start(flow, now);
 	if (!flow->acked_ns || !over_cubic(flow))
 		return;
-	/* Since the last ACK; Linux counts from the last segment. */
-	idle_ns = now - flow->acked_ns;
-	rto_ns = rto_us(tp) * NSEC_PER_USEC;
-	if (idle_ns <= rto_ns || !rto_ns)
+	halvings = idle_halvings(tp, now - flow->acked_ns);
+	if (!halvings)
 		return;
-	restart(tp, (idle_ns - 1) / rto_ns);
+	restart(tp, halvings);
 	flow->acked_ns = now;
 }
 

@@ -59,6 +59,15 @@ static __always_inline void restart(struct tcp_sock *tp, u64 halvings)
 	set_window(tp, kept > floor ? kept : floor);
 }
 
+/* How often an idleness that ends now halves the window: once per timeout since the last ACK (Linux counts from the last
+ * segment); 0 if it was too short. */
+static __always_inline u64 idle_halvings(struct tcp_sock *tp, u64 idle_ns)
+{
+	u64 rto_ns = rto_us(tp) * NSEC_PER_USEC;
+
+	return rto_ns && idle_ns > rto_ns ? (idle_ns - 1) / rto_ns : 0;
+}
+
 /* tcp_update_pacing_rate, by which the kernel sizes bursts. */
 static __always_inline u64 unpaced_rate(struct tcp_sock *tp)
 {
@@ -67,6 +76,29 @@ static __always_inline u64 unpaced_rate(struct tcp_sock *tp)
 
 	rate *= window > tp->packets_out ? window : tp->packets_out;
 	return srtt ? rate / srtt : rate;
+}
+
+/* Paces at `rate`, but at a segment per second at the least: whatever made the rate, the flow moves. 0 does not pace.
+ * `paces`: it is for us that the socket does. */
+static __always_inline void pace_at(struct sock *sk, u64 rate, u8 *paces)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 most = sk->sk_max_pacing_rate;
+
+	if (rate) {
+		rate = rate > tp->mss_cache ? rate : tp->mss_cache;
+		if (sk->sk_pacing_status == SK_PACING_NONE) {
+			sk->sk_pacing_status = SK_PACING_NEEDED;
+			*paces = 1;
+		}
+	} else {
+		rate = unpaced_rate(tp);
+		if (*paces) {
+			sk->sk_pacing_status = SK_PACING_NONE;
+			*paces = 0;
+		}
+	}
+	sk->sk_pacing_rate = rate < most ? rate : most;
 }
 
 #endif

@@ -12,11 +12,13 @@
 
 use std::collections::VecDeque;
 
+use ccarena_cc::learned::clocks::{Length, Verdict};
 use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, RecoveryState, SentInfo, Signal, Time};
 
 use crate::intf::{
-    CA_CWR, CA_LOSS, CA_RECOVERY, Event, FLAG_APP_LIMITED, FLAG_CWND_LIMITED, FLAG_ECN, FLAG_EPISODE, FLAG_LEFT,
-    FLAG_RATE_APP_LIMITED, FLAG_RECOVERY, FLAG_RESTART, FLAG_SPURIOUS, FLAG_TIMEOUT, RATE_UNLIMITED,
+    CA_CWR, CA_LOSS, CA_RECOVERY, Event, FLAG_APP_LIMITED, FLAG_ASKED, FLAG_CWND_LIMITED, FLAG_ECN, FLAG_EPISODE,
+    FLAG_LEFT, FLAG_PERIOD, FLAG_QUIET, FLAG_RATE_APP_LIMITED, FLAG_RECOVERY, FLAG_RESTART, FLAG_SPURIOUS,
+    FLAG_TIMEOUT, RATE_UNLIMITED,
 };
 
 /// Most acknowledgements that an interval is divided into.
@@ -108,6 +110,11 @@ impl Feed {
             controller.on_idle_restart(self.at, Dur(event.idle_ns), rto);
         }
         self.tell_sent(event, now, controller);
+        if flagged(FLAG_QUIET | FLAG_PERIOD) {
+            if let Some(learned) = controller.learned() {
+                learned.adopt_verdict(flagged(FLAG_PERIOD).then(|| verdict(event)));
+            }
+        }
         if flagged(FLAG_SPURIOUS) {
             controller.on_spurious_loss(now);
         }
@@ -244,6 +251,15 @@ impl Feed {
 /// `k` of `count` parts of `total`, rounded down.
 fn part(total: u64, k: u64, count: u64) -> u64 {
     (u128::from(total) * u128::from(k) / u128::from(count.max(1))) as u64
+}
+
+/// What the program found of the period that ends with `event`.
+fn verdict(event: &Event) -> Verdict {
+    Verdict {
+        case: u8::try_from(event.situation).unwrap_or(u8::MAX),
+        ask: event.flags & FLAG_ASKED != 0,
+        next: Length::Acked(Dur(event.period_ns)),
+    }
 }
 
 fn micros(us: u32) -> Dur {

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use ccarena_cc::policy::kernel::raw;
 use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Rate, Time};
 
 use super::feed::Feed;
 use super::{Decision, Driver};
 use crate::intf::{
     ANSWER_OWNS_RECOVERY, Answer, BASE_CUBIC, BASE_HOLD, CA_CWR, CA_RECOVERY, Event, FLAG_ECN, FLAG_TIMEOUT,
-    INTERVAL_WINDOW, RATE_UNLIMITED,
+    INTERVAL_WINDOW, RATE_UNLIMITED, REASONER_OPTIONS,
 };
 
 /// What a flow's sockets have reported.
@@ -241,6 +242,7 @@ impl Socket {
             report: self.heard,
             pacing_bytes_per_s: controller.pacing_rate().map_or(0, |rate| (rate.0 / 8).max(1)),
             answered_ns: now_ns,
+            reasoner: steps.reasoner.map_or([0; REASONER_OPTIONS], |options| options.map(raw)),
             window_packets: window,
             ssthresh_packets: if cubic {
                 0

@@ -4,7 +4,10 @@ use ccarena_cc::{Config, all_schemes, build};
 use proptest::prelude::*;
 
 use super::*;
-use crate::intf::{BASE_CUBIC, BASE_HOLD, CA_RECOVERY, EVENT_LISTED, EVENT_REPORT, FLAG_EPISODE, FLAG_RECOVERY};
+use crate::intf::{
+    BASE_CUBIC, BASE_HOLD, CA_RECOVERY, EVENT_LISTED, EVENT_REPORT, FLAG_ASKED, FLAG_EPISODE, FLAG_PERIOD,
+    FLAG_RECOVERY,
+};
 
 const MSS: u32 = 1448;
 
@@ -17,7 +20,7 @@ fn driver(scheme: &'static str, flow: usize) -> Driver {
 prop_compose! {
     fn report()(
         wait_ns in 0_u64..500_000_000,
-        flags in 0_u32..1 << 11,
+        (flags, situation) in (0_u32..1 << 14, any::<u16>()),
         (acked, lost, sent) in (0_u32..5000, 0_u32..200, 0_u32..5000),
         (rtt_count, rtt_us, spread) in (0_u32..500, 0_u32..5_000_000, 0_u32..1_000_000),
         (rate_bytes, rate_us, ca_state) in (any::<u64>(), any::<u32>(), 0_u32..6),
@@ -28,6 +31,8 @@ prop_compose! {
             now_ns: if backwards { 0 } else { wait_ns },
             kind: EVENT_REPORT,
             flags,
+            situation,
+            period_ns: wait_ns / 2,
             acked_packets: acked,
             acked_bytes: u64::from(acked) * u64::from(MSS),
             lost_packets: lost,
@@ -96,13 +101,16 @@ proptest! {
                     assert!(d.observation.iter().chain(d.report).all(|x| x.is_finite()));
                     decided.push(d.now);
                 });
-                let Some((cookie, answer)) = reply else { panic!("{}: no answer", scheme.name) };
-                sequence += 1;
-                prop_assert_eq!((cookie, answer.sequence, answer.report), (7, sequence, event.sequence));
-                let hybrid = ["hyvar", "orca"].contains(&scheme.name);
-                prop_assert_eq!(answer.base, if hybrid { BASE_CUBIC } else { BASE_HOLD }, "{}", scheme.name);
-                prop_assert!(answer.window_packets >= 1 && answer.beta <= 1000, "{}: {:?}", scheme.name, answer);
-                prop_assert_eq!((answer.multiplier, answer.interval_us >= 100 || !hybrid), (1000, true));
+                prop_assert_eq!(reply.is_none(), event.flags & FLAG_QUIET != 0, "{}", scheme.name);
+                if let Some((cookie, answer)) = reply {
+                    sequence += 1;
+                    prop_assert_eq!((cookie, answer.sequence, answer.report), (7, sequence, event.sequence));
+                    let hybrid = ["hyvar", "orca"].contains(&scheme.name);
+                    prop_assert_eq!(answer.base, if hybrid { BASE_CUBIC } else { BASE_HOLD }, "{}", scheme.name);
+                    prop_assert_eq!(answer.reasoner[0] > 0, scheme.name == "hyvar", "{}", scheme.name);
+                    prop_assert!(answer.window_packets >= 1 && answer.beta <= 1000, "{}: {:?}", scheme.name, answer);
+                    prop_assert_eq!((answer.multiplier, answer.interval_us >= 100 || !hybrid), (1000, true));
+                }
                 prop_assert!(decided.is_empty() || scheme.learned);
                 // A timer that is due runs, and is over.
                 let now = Time(event.now_ns.saturating_sub(1_000_000_000));
@@ -111,6 +119,47 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_period_that_the_datapath_judged_is_decided_on_as_it_says() {
+    let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
+    daemon.take_over(7, driver("hyvar", 0), 0);
+    let mut tell = |now_ns: u64, flags: u32, rtt_us: u32| {
+        let packets = now_ns / 1_000_000;
+        let event = Event {
+            cookie: 7,
+            kind: EVENT_REPORT,
+            sequence: now_ns / 1_000_000,
+            now_ns,
+            flags,
+            situation: 4,
+            period_ns: 15_000_000,
+            acked_packets: 10,
+            acked_bytes: 10 * u64::from(MSS),
+            delivered_packets: packets,
+            sent_bytes: (packets + 10) * u64::from(MSS),
+            snd_una: packets * u64::from(MSS),
+            snd_nxt: (packets + 10) * u64::from(MSS),
+            rtt_count: 1,
+            rtt_sum_us: rtt_us.into(),
+            rtt_min_us: rtt_us,
+            srtt_us: rtt_us,
+            min_rtt_us: 20_000,
+            mss: MSS,
+            window_packets: 20,
+            ..Event::default()
+        };
+        let mut decided = 0;
+        let reply = daemon.on_event(&event, &mut |_| decided += 1);
+        (decided, reply.map(|(_, answer)| answer.interval_us))
+    };
+    // A queue, in which the controller's own clock would ask.
+    assert_eq!(tell(30_000_000, FLAG_QUIET, 60_000), (0, None), "recovery has begun, say");
+    assert_eq!(tell(90_000_000, FLAG_QUIET | FLAG_PERIOD, 60_000), (0, None));
+    // None, in which it would not.
+    assert_eq!(tell(95_000_000, FLAG_PERIOD | FLAG_ASKED, 20_000), (1, Some(15_000)));
+    assert_eq!(tell(200_000_000, FLAG_QUIET, 60_000), (0, None));
 }
 
 #[test]

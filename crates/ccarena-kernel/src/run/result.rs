@@ -1,9 +1,8 @@
 //! What a run on kernel TCP contributes to its record.
 
 use ccarena_cc::Dur;
-use ccarena_link::Lateness;
 use ccarena_net::Scenario;
-use ccarena_net::record::{FlowRecord, LatenessRecord, Rows};
+use ccarena_net::record::{FlowRecord, Rows};
 
 use super::plan::{Home, Plan};
 use crate::daemon::Totals;
@@ -57,16 +56,5 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
             .filter(|_| scenario.record.reports)
             .map(|learned| Rows { values: totals.reports, width: learned.report.len() }),
         ..FlowRecord::new(scenario, index)
-    }
-}
-
-/// The emulator's check of itself.
-pub fn lateness(lateness: &Lateness) -> LatenessRecord {
-    LatenessRecord {
-        count: lateness.count,
-        p50_ms: lateness.p50.as_millis_f64(),
-        p99_ms: lateness.p99.as_millis_f64(),
-        max_ms: lateness.max.as_millis_f64(),
-        bound_ms: lateness.bound.as_millis_f64(),
     }
 }

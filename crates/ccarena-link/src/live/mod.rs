@@ -3,7 +3,9 @@
 pub mod app;
 pub mod frames;
 pub mod inbox;
+pub mod records;
 
 pub use app::App;
 pub use frames::{Act, Acts, Frames};
 pub use inbox::{Inbox, InboxError};
+pub use records::{machine, started};

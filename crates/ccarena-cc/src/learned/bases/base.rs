@@ -50,6 +50,11 @@ pub trait Base: Send + Sync {
     /// See [`Controller::pacing_rate`].
     fn pacing_rate(&self) -> Option<Rate>;
 
+    /// Each acknowledgement changes the pacing rate.
+    fn paces(&self) -> bool {
+        true
+    }
+
     /// The rate in bit/s: that of pacing, or the window per smoothed RTT; zero before there is one.
     fn rate_bps(&self) -> f64;
 

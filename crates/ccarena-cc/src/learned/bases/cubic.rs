@@ -112,6 +112,10 @@ impl Base for OverCubic {
         paced(self.pacing_gain, f64::from(self.cubic.segments()), self.mss, self.srtt)
     }
 
+    fn paces(&self) -> bool {
+        self.pacing_gain > 0.0
+    }
+
     fn rate_bps(&self) -> f64 {
         per_rtt(self.segments(), self.mss, self.srtt) * if self.pacing_gain > 0.0 { self.pacing_gain } else { 1.0 }
     }

@@ -5,6 +5,7 @@ mod reasoner;
 mod round_trip;
 mod window;
 
+pub use self::reasoner::Reasoning;
 use super::monitor::Measured;
 use crate::scheme::Param;
 use crate::types::Dur;
@@ -41,6 +42,11 @@ pub trait Clock: Send + Sync {
     /// Judges the period that has just ended.
     fn judge(&mut self, _ended: &Measured) -> Verdict {
         Verdict { case: 0, ask: true, next: self.first() }
+    }
+
+    /// The options of a clock that a datapath can be in the place of.
+    fn reasoning(&self) -> Option<Reasoning> {
+        None
     }
 }
 

@@ -55,8 +55,12 @@ const RISING: u8 = 2;
 const LOSSY: u8 = 3;
 const QUEUED: u8 = 4;
 
+/// Values of the options, in their order.
+pub type Reasoning = [f64; 11];
+
 #[derive(Clone, Debug)]
 struct Reasoner {
+    options: Reasoning,
     alpha: f64,
     delta: f64,
     steepness: f64,
@@ -75,6 +79,7 @@ impl Reasoner {
         let least_s = options[3] / 1e3;
         let most_s = (options[4] / 1e3).max(least_s);
         Self {
+            options: std::array::from_fn(|k| options[k]),
             alpha: options[0],
             delta: options[1],
             steepness: options[5],
@@ -127,6 +132,10 @@ impl Clock for Reasoner {
 
     fn judge(&mut self, ended: &Measured) -> Verdict {
         self.judge_ratios(ended.srtt_ratio(), ended.loss_ratio())
+    }
+
+    fn reasoning(&self) -> Option<Reasoning> {
+        Some(self.options)
     }
 }
 

@@ -1,0 +1,62 @@
+//! What every run over the emulator tells of itself.
+
+use std::fs;
+
+use ccarena_cc::{Dur, LearnedSpec};
+use ccarena_net::Scenario;
+use ccarena_net::record::{LatenessRecord, MachineRecord};
+use serde_json::{Value, json};
+
+use crate::{Lateness, Outcome};
+
+/// What [`Frames::start`](super::Frames::start) writes: of each flow of `scenario` the name of its congestion control, and
+/// what it observes and takes if it is learned.
+#[must_use]
+pub fn started<'a>(
+    scenario: &Scenario,
+    flows: impl IntoIterator<Item = (&'a str, Option<&'a LearnedSpec>)>,
+    zero_ns: u64,
+) -> Value {
+    let flow = |(flow, (control, learned)): (&ccarena_net::scenario::Flow, (&str, Option<&LearnedSpec>))| {
+        let learned = learned.map(|spec| {
+            json!({
+                "observation": spec.digest,
+                "observation_len": spec.observation_len,
+                "observation_entries": spec.labels(),
+                "actions": spec.actions,
+                "bounds": [spec.bounds.0, spec.bounds.1],
+                "report": spec.report,
+            })
+        });
+        json!({"name": flow.name, "scheme": flow.scheme, "congestion_control": control, "learned": learned})
+    };
+    let flows: Vec<Value> = scenario.flows.iter().zip(flows).map(flow).collect();
+    json!({"flows": flows, "zero_ns": zero_ns})
+}
+
+/// The emulator's part of a run's record: the run is valid if packets were late by no more than `bound` (p99) and devices
+/// dropped none, of which there were `overruns`.
+#[must_use]
+pub fn machine(outcome: &Outcome, bound: Dur, overruns: u64) -> MachineRecord {
+    let lateness = outcome.lateness.judged(bound);
+    MachineRecord {
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
+        valid: lateness.valid && overruns == 0,
+        lateness: record(&lateness),
+        emulator_cpu_s: outcome.counts.cpu.as_secs_f64(),
+        emulator_packets: outcome.counts.written,
+        emulator_refused_packets: outcome.counts.refused,
+        emulator_overrun_packets: overruns,
+        bridge: None,
+    }
+}
+
+fn record(lateness: &Lateness) -> LatenessRecord {
+    LatenessRecord {
+        count: lateness.count,
+        p50_ms: lateness.p50.as_millis_f64(),
+        p99_ms: lateness.p99.as_millis_f64(),
+        max_ms: lateness.max.as_millis_f64(),
+        bound_ms: lateness.bound.as_millis_f64(),
+    }
+}
