@@ -53,8 +53,10 @@ def write_plan(out: Path, plan: Plan) -> None:
     write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
 
 
-def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool) -> list[dict[str, Any]]:
+def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool) -> tuple[list[dict[str, Any]], int]:
     """Runs the trials that are not over, and returns a row per trial: `trial`, `setting`, `error` and figures.
+
+    Also returns how many of them are not over, as Ctrl-C has ended the sweep.
 
     Raises MissingDependencyError without Ray Tune (or Optuna, if it searches), ConfigError for the cluster's address.
     """
@@ -108,7 +110,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
                 **figures,
             }
         )
-    return found
+    return found, len(results) - results.num_terminated - results.num_errors
 
 
 def _cores_each(seeds: int) -> int:

@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,6 +177,25 @@ def test_a_suite_on_a_cluster_has_the_same_rows(computing: Any, tmp_path: Path) 
         (journal,) = out.rglob("rows.jsonl")
         rows[executor] = journal.read_bytes()
     assert rows["ray"] == rows["local"]
+
+
+@pytest.mark.slow
+def test_a_suite_whose_driver_is_killed_has_each_row_once(computing: Any, tmp_path: Path) -> None:
+    suite = ["reproduce", "hercules/capacity", "--quick", "--seeds", "3"]
+    assert cli.main([*suite, "--out", str(tmp_path / "local")]) == 0
+    (whole,) = (tmp_path / "local").rglob("rows.jsonl")
+    out = tmp_path / "ray"
+    command = [sys.executable, "-m", "ccarena.cli", *suite, "--executor", "ray", "--ray-address", computing.address]
+    process = subprocess.Popen([*command, "--out", str(out)])
+    while not any(path.read_bytes() for path in out.rglob("rows.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    (journal,) = out.rglob("rows.jsonl")
+    assert len(journal.read_bytes().splitlines()) < len(whole.read_bytes().splitlines())
+    assert subprocess.run([*command, "--out", str(out)]).returncode == 0
+    assert sorted(journal.read_bytes().splitlines()) == sorted(whole.read_bytes().splitlines())
 
 
 def test_seeds_of_a_trial_share_what_the_largest_machine_has(computing: Any, caplog: pytest.LogCaptureFixture) -> None:
