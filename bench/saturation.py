@@ -26,7 +26,7 @@ from ccarena.agents.evolution import Genome
 from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.agents.ray import RayExecutor
 from ccarena.agents.ray_envs import RayVectorEnv
-from ccarena.agents.train import environments
+from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import A3CConfig, EvolutionConfig
 from ccarena.envs.spec import spec_of

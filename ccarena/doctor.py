@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -117,7 +118,22 @@ def training() -> Finding:
     text = ", ".join(f"{name} {version}" for name, version in found.items()) or "none of its packages"
     if lacking:
         return Finding("training", state, f"{text}; lacks {', '.join(lacking)}", 'pip install "ccarena[train]"')
+    if (packages_at := _compiled_anew("torch")) is not None:
+        slow = f"{text}; torch has no bytecode, and processes may not write it: each compiles it anew, for seconds"
+        return Finding("training", "limited", slow, f"once: python -m compileall -q -j0 {packages_at}")
     return Finding("training", state, text)
+
+
+def _compiled_anew(package: str) -> Path | None:
+    """Where the package is installed, if every process that imports it has to compile it again."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ValueError:
+        return None
+    if found is None or not found.origin or not found.cached or Path(found.cached).exists():
+        return None
+    folder = Path(found.origin).parent
+    return folder.parent if sys.dont_write_bytecode or not os.access(folder, os.W_OK) else None
 
 
 def ray() -> Finding:
