@@ -165,9 +165,11 @@ $(BIN)/python: | can-build
 	  echo "error: $(PYTHON) cannot create virtual environments: apt install python3-venv" >&2; exit 1; }; \
 	  $(BIN)/python -m pip install --quiet uv; fi
 
+# uv leaves bytecode out. Where Python may not write it either (PYTHONDONTWRITEBYTECODE, a read-only environment), every
+# process would compile PyTorch and Ray anew.
 $(INSTALLED): pyproject.toml setup.py | $(BIN)/python can-build
 	@$(UV) pip install --python $(BIN)/python --quiet 'setuptools>=77' 'setuptools-rust>=1.10'
-	@$(UV) pip install --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[all,dev]'
+	@$(UV) pip install --python $(BIN)/python $(PIP_ARGS) --compile-bytecode --no-build-isolation -e '.[all,dev]'
 	@touch $@
 
 # Changes when the kernel bridge's packages come or go, or a program is gone, so that what is built follows.

@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench import api, cluster, kernel, leaderboard, quic, realtime, saturation, simulator, training
-from bench.sheet import Sheet
-from ccarena import __version__, measurements
+from bench.sheet import Sheet, version
+from ccarena import measurements
 from ccarena.errors import CcarenaError
 
 PARTS = ("simulator", "training", "suites", "leaderboard", "cluster", "saturation", "realtime", "kernel", "quic")
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run-seconds", type=float, default=10.0, help="length of a run in real time (10)")
     parser.add_argument("--rounds", type=int, default=100, help="rounds of attaching and killing the bridge (100)")
     args = parser.parse_args(arguments)
-    sheet = Sheet(measurements.source("make bench", args.date, _version()))
+    sheet = Sheet(measurements.source("make bench", args.date, version()))
     try:
         if "simulator" in args.only:
             simulator.measure(sheet)
@@ -72,18 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     print(f"merged {len(sheet.entries)} figures into {args.record}; `make measurements` writes the page")
     return 0
-
-
-def _version() -> str:
-    """The version and, in a checkout, the commit."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parent,
-    )
-    return f"{__version__}+{described.stdout.strip()}" if described.returncode == 0 else __version__
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 from bench.sheet import Sheet
 from ccarena.agents.a3c_algorithm import A3C
 from ccarena.agents.algorithm import Context
-from ccarena.agents.train import environments
+from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.envs.spec import spec_of

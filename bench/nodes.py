@@ -1,4 +1,7 @@
-"""A Ray cluster of several nodes on this machine, each of which can be killed with everything on it."""
+"""A Ray cluster of several nodes on this machine, each of which can be killed with everything on it.
+
+`python -m bench.nodes CORES` is a head in a process of its own, which says its address and lasts until its input ends.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ import os
 import signal
 import socket
 import subprocess
-from contextlib import ExitStack, suppress
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+from ccarena.errors import CcarenaError
 from ccarena.executors.ray import module
 
-__all__ = ["add", "kill", "started"]
+__all__ = ["add", "apart", "kill", "started"]
 
 NOTICED = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
 """A lost node is noticed within seconds, not half a minute."""
@@ -40,6 +47,27 @@ def kill(node: Any) -> None:
                 os.kill(process, signal.SIGKILL)
 
 
+@contextmanager
+def apart(num_cpus: int, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of another cluster, and the process of its head: killed, it takes all of it along.
+
+    Only so does the death of a head leave other clusters of this process alone: Ray has one client of its key-value
+    store per process, which is of the head that was started last, and ends the process when that does not answer.
+    """
+    there = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])} | environment
+    command = [sys.executable, "-m", "bench.nodes", str(num_cpus)]
+    with subprocess.Popen(command, env=there, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            if not (address := process.stdout.readline().strip()):
+                raise CcarenaError(f"the head did not start: `{' '.join(command)}` ended with {process.wait()}")
+            yield address, process
+        finally:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            process.wait(60)
+
+
 def _ports() -> dict[str, int]:
     """Free ports for a node's agents. Without them it waits fifteen seconds for its agents to say theirs, and dies if
     they do not (`NodeManager::WaitForDashboardAgentPorts`), as on a busy machine."""
@@ -49,3 +77,16 @@ def _ports() -> dict[str, int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return {name: int(each.getsockname()[1]) for name, each in zip(names, sockets, strict=True)}
+
+
+def _head() -> None:
+    cluster = started(int(sys.argv[1]))
+    try:
+        print(cluster.address, flush=True)
+        sys.stdin.read()
+    finally:
+        cluster.shutdown()
+
+
+if __name__ == "__main__":
+    _head()

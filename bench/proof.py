@@ -17,21 +17,25 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from bench import nodes
+from bench.sheet import version
 from ccarena.configs import parse_overrides
 from ccarena.errors import CcarenaError, MissingDependencyError
 from ccarena.eval.metrics import confidence_interval
 from ccarena.executors.ray import OnRay, module
 from ccarena.files import write_atomically
+from ccarena.measurements import Entry, merge, source
 from ccarena.run_folder import CONFIG, EVALUATION
 from ccarena.terminal import print_table
 
 CONFIGS = ("acct", "hyvar", "pilot")
 FIGURES = ("utilisation", "throughput_mbps", "signal_delay_p95_ms", "power")
 TABLE, LOG = "table.json", "log.jsonl"
+HEADING = "Trained by one job that lost a node: mean over seeds, and half of the 95 % interval"
 QUICK: dict[str, Any] = {
     "checkpoint_every_s": 0.5,
     "validation.kinds": [],
@@ -52,12 +56,15 @@ QUICK_EACH: dict[str, dict[str, Any]] = {
 Piece = tuple[str, int]
 
 
-def overrides_of(name: str, quick: bool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is changed of the configuration `name`."""
-    return {**(QUICK | QUICK_EACH.get(name, {}) if quick else {}), **given, "threads": 1}
+def overrides_of(name: str, quick: bool, longer: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is changed of the configuration `name`; short trainings are `longer` times as long."""
+    short = QUICK | QUICK_EACH.get(name, {}) if quick else {}
+    if "total_decisions" in short:
+        short["total_decisions"] *= longer
+    return {**short, **given, "threads": 1}
 
 
-def trained(piece: Piece, out: str, quick: bool, given: Mapping[str, Any]) -> dict[str, Any]:
+def trained(piece: Piece, out: str, quick: bool, longer: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """One training, begun or gone on with; returns its evaluation in short."""
     import ray
 
@@ -69,25 +76,27 @@ def trained(piece: Piece, out: str, quick: bool, given: Mapping[str, Any]) -> di
     node = ray.get_runtime_context().get_node_id()
     with open(Path(out, LOG), "a", encoding="utf-8") as log:
         log.write(json.dumps({"config": name, "seed": seed, "node": node, "resumed": there, "at": time.time()}) + "\n")
-    ccarena.train(name, {} if there else {**overrides_of(name, quick, given), "seed": seed}, out=folder, resume=there)
+    ccarena.train(
+        name, {} if there else {**overrides_of(name, quick, longer, given), "seed": seed}, out=folder, resume=there
+    )
     found: dict[str, Any] = json.loads((folder / EVALUATION).read_text("utf-8"))
     return found
 
 
-def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, given: Mapping[str, Any]) -> int:
+def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, longer: int, given: Mapping[str, Any]) -> int:
     """What the cluster runs: all trainings, then the table."""
     pieces = [(name, seed) for seed in range(1, seeds + 1) for name in configs]
     found: dict[Piece, dict[str, Any]] = {}
     failed: dict[Piece, str] = {}
     # No copies: two trainings in one folder would be one too many.
-    work = functools.partial(trained, out=str(out), quick=quick, given=given)
+    work = functools.partial(trained, out=str(out), quick=quick, longer=longer, given=given)
     for done in OnRay(copies=False).run(work, pieces):
         try:
             found[pieces[done.index]] = done.result()
         except CcarenaError as error:
             failed[pieces[done.index]] = str(error)
         print(f"{len(found)} of {len(pieces)} trainings are over", flush=True)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in configs:
         runs = [found[piece] for piece in pieces if piece[0] == name and piece in found]
         for group in dict.fromkeys(group for run in runs for group in run["means"]):
@@ -97,7 +106,6 @@ def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, given: Mappi
                 interval = confidence_interval([float("nan") if value is None else value for value in values])
                 row[figure] = [interval.mean, interval.high - interval.mean]
             rows.append(row)
-    write_atomically(out / TABLE, json.dumps({"rows": rows, "failed": {str(k): v for k, v in failed.items()}}) + "\n")
     cells = [
         [
             row["config"],
@@ -109,10 +117,10 @@ def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, given: Mappi
     ]
     print_table("mean over seeds ± half of the 95 % interval", ["config", "links", "seeds", *FIGURES], cells, left=2)
     begun = [json.loads(line) for line in (out / LOG).read_text("utf-8").splitlines()]
-    gone_on = sum(each["resumed"] for each in begun)
-    print(
-        f"{gone_on} trainings went on from their checkpoints, on {len({each['node'] for each in begun})} nodes in all"
-    )
+    gone_on, where = sum(each["resumed"] for each in begun), len({each["node"] for each in begun})
+    print(f"{gone_on} trainings went on from their checkpoints, on {where} nodes in all")
+    table = {"rows": rows, "gone_on": gone_on, "failed": {str(k): v for k, v in failed.items()}}
+    write_atomically(out / TABLE, json.dumps(table) + "\n")
     for piece, reason in failed.items():
         print(f"FAILED {piece[0]}, seed {piece[1]}: {reason}")
     return int(bool(failed))
@@ -150,6 +158,28 @@ def proof(out: Path, words: Sequence[str]) -> int:
         cluster.shutdown()
 
 
+def record(path: Path, out: Path, command: str, took_s: float) -> None:
+    """Merges the table into the file of measurements. Raises ConfigError."""
+    table = json.loads((out / TABLE).read_text("utf-8"))
+    origin = source(command, date.today().isoformat(), version())
+
+    def entry(name: str, what: str, value: float | str, unit: str = "", table: str = "", case: str = "") -> Entry:
+        return Entry(f"proof/{name}", "training", what, value, origin, unit, table=table, case=case)
+
+    entries = [
+        entry("time", "one job on three nodes, one of them killed: from the job to its table", took_s / 60, unit="min"),
+        entry("gone-on", "trainings of that job that went on from their checkpoint elsewhere", table["gone_on"]),
+    ]
+    for row in table["rows"]:
+        what = f"{row['config']}, {row['links']} links, {row['seeds']} seeds"
+        for figure in FIGURES:
+            mean, half = row[figure]
+            case = figure.replace("_", " ")
+            name = f"{row['config']}-{row['links']}-{figure}"
+            entries.append(entry(name, what, f"{mean:.3g} ± {half:.2g}", table=HEADING, case=case))
+    merge(path, entries)
+
+
 def _with_a_checkpoint(out: Path, computing: Sequence[str]) -> str | None:
     """A node with a training that has written a checkpoint and is not over."""
     log = out / LOG
@@ -171,7 +201,11 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="short trainings and evaluations: minutes, and no policies"
     )
+    parser.add_argument("--longer", type=int, default=1, metavar="N", help="of --quick: N times as long a training (1)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another key of all of them")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="merge the table into FILE (docs/measurements.json)"
+    )
     parser.add_argument("--job", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     out = args.out.resolve()
@@ -179,10 +213,18 @@ def main() -> int:
     try:
         given = parse_overrides([word for each in args.set for word in (f"--{each}",)])
         if args.job:
-            return job(out, args.configs, args.seeds, args.quick, given)
+            return job(out, args.configs, args.seeds, args.quick, args.longer, given)
         words = ["--out", str(out), "--configs", *args.configs, "--seeds", str(args.seeds)]
-        words += ["--quick"] if args.quick else []
-        return proof(out, [*words, *(word for each in args.set for word in ("--set", each))])
+        words += ["--quick", "--longer", str(args.longer)] if args.quick else []
+        words += [word for each in args.set for word in ("--set", each)]
+        began_s = time.monotonic()
+        code = proof(out, words)
+        if code == 0 and args.record is not None:
+            # The folder says nothing to a reader.
+            record(
+                args.record, out, shlex.join(["python", "-m", "bench.proof", *words[2:]]), time.monotonic() - began_s
+            )
+        return code
     except CcarenaError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

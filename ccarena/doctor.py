@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ccarena import programs
-from ccarena.errors import MachineError
+from ccarena.errors import CcarenaError, MachineError
 from ccarena.traces.files import available, search_path
 
 State = Literal["ok", "limited", "missing"]
@@ -37,6 +38,8 @@ TINY_SCENARIO = {
     ],
     "flows": [{"scheme": "cubic"}],
 }
+RATES_MBPS = (50, 100, 200, 500, 1000)
+"""Rates at which `--link-speed` tries the emulated link, one after the other; it refuses faster ones."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,19 @@ class Finding:
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command."""
     parser = subparsers.add_parser("doctor", **kwargs)
+    parser.add_argument(
+        "--link-speed",
+        action="store_true",
+        help="also try, as root and in a minute or two, up to which rate the emulated link keeps its schedule here",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as a JSON list")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the findings; returns 0 if the simulator works, else 1."""
     findings = examine()
+    if args.link_speed:
+        findings.append(link_speed(RATES_MBPS))
     if args.json:
         print(json.dumps([asdict(f) for f in findings], indent=2))
     else:
@@ -108,7 +118,22 @@ def training() -> Finding:
     text = ", ".join(f"{name} {version}" for name, version in found.items()) or "none of its packages"
     if lacking:
         return Finding("training", state, f"{text}; lacks {', '.join(lacking)}", 'pip install "ccarena[train]"')
+    if (packages_at := _compiled_anew("torch")) is not None:
+        slow = f"{text}; torch has no bytecode, and processes may not write it: each compiles it anew, for seconds"
+        return Finding("training", "limited", slow, f"once: python -m compileall -q -j0 {packages_at}")
     return Finding("training", state, text)
+
+
+def _compiled_anew(package: str) -> Path | None:
+    """Where the package is installed, if every process that imports it has to compile it again."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ValueError:
+        return None
+    if found is None or not found.origin or not found.cached or Path(found.cached).exists():
+        return None
+    folder = Path(found.origin).parent
+    return folder.parent if sys.dont_write_bytecode or not os.access(folder, os.W_OK) else None
 
 
 def ray() -> Finding:
@@ -165,6 +190,41 @@ def emulator() -> Finding:
         lacking.append(("neither CAP_NET_ADMIN nor user namespaces", "root, or sysctl user.max_user_namespaces=10000"))
     rights = "root" if _capable("CAP_NET_ADMIN") else "user namespaces"
     return _lacking("emulator", f"TUN, network namespaces, {rights}; {program}", lacking)
+
+
+def link_speed(rates_mbps: Sequence[int]) -> Finding:
+    """Up to which of the rising rates the kernel's own CUBIC runs over a valid emulated link on this machine."""
+    from ccarena.backends import ATTEMPTS, KERNEL, execute
+
+    title, fastest = "emulated link", 0
+    for rate in rates_mbps:
+        try:
+            runs = (execute(_link_of(rate), KERNEL)["machine"] for _ in range(ATTEMPTS))
+            off = {} if any((machine := each)["valid"] for each in runs) else machine
+        except CcarenaError as error:
+            found, advice = _parted(str(error))
+            return Finding(title, "missing", found, advice)
+        if off:
+            lost, late = off["emulator_overrun_packets"], off["lateness"]["p99_ms"]
+            why = (
+                f"{lost} packets were lost before the link"
+                if lost
+                else f"1 % of packets was {late:.2f} ms late or more"
+            )
+            found = f"valid up to {fastest} Mbit/s; at {rate} Mbit/s {why}"
+            return Finding(title, "ok" if fastest else "limited", found, "more cores, or an idle machine")
+        fastest = rate
+    return Finding(title, "ok", f"valid up to {fastest} Mbit/s, the fastest that was tried")
+
+
+def _link_of(rate_mbps: int) -> dict[str, Any]:
+    """One flow of the kernel's CUBIC for three seconds."""
+    link = {
+        "service": {"type": "constant", "rate_mbps": rate_mbps},
+        "queue": {"type": "droptail", "bdp": 1},
+        "delay_ms": 5,
+    }
+    return {"duration_s": 3, "links": [link], "flows": [{"scheme": "cubic"}]}
 
 
 def mahimahi() -> Finding:

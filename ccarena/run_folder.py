@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shlex
 from pathlib import Path
@@ -15,6 +16,7 @@ __all__ = [
     "CONFIG",
     "EVALUATION",
     "LAST",
+    "LOCK",
     "PAGE",
     "POLICY",
     "PROGRESS",
@@ -25,6 +27,7 @@ __all__ = [
     "VALIDATION",
     "find_policy",
     "free_folder",
+    "is_in_use",
     "newest_run",
     "read_progress",
     "resume_command",
@@ -42,6 +45,8 @@ ROWS, SUMMARY = "rows.csv", "summary.csv"
 
 RUNS = Path("runs")
 """Where runs go that are not told another folder."""
+LOCK = ".lock"
+"""Held by the training that is in the folder, as long as its process lives (flock(2))."""
 
 
 SHIPPED = Path(__file__).with_name("policies") / "shipped"
@@ -96,6 +101,18 @@ def read_progress(path: Path) -> list[dict[str, Any]]:
                 break
             raise ConfigError(f"{path}:{number}: not a line of JSON: {error}; delete the line") from error
     return out
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether a training of this machine is in the folder."""
+    try:
+        with open(folder / LOCK, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def newest_run(name: str) -> Path:

@@ -119,6 +119,19 @@ def test_missing_packages_say_which_extra(monkeypatch) -> None:
     assert findings["GPU"].state == "missing"
 
 
+def test_packages_without_bytecode_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(doctor, "_version", lambda name: "1.0")
+    finding = doctor.training()
+    assert finding.state == "limited" and f"compileall -q -j0 {tmp_path}" in finding.advice
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert doctor.training().state == "ok"
+
+
 def test_traces_are_counted(monkeypatch, tmp_path) -> None:
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "good.down").write_text("1\n2\n")

@@ -95,6 +95,9 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--executor": more("eval", "--executor ray"),
         "--ray-address": more("eval --executor ray", "--ray-address head:6379"),
         "--out": more("eval", "--out elsewhere"),
+        "--record": more(
+            "eval policy.safetensors --link-sets slides --seeds 1 --duration-s 1", "--record figures.json", whole=True
+        ),
         "--json": more(EVAL, "--json", whole=True),
     },
     "compete": {
@@ -352,7 +355,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--json": more("traces fetch", "--json"),
     },
     "completion": {"shell": Case("completion bash", "completion fish")},
-    "doctor": {"--json": more("doctor", "--json", whole=True)},
+    "doctor": {"--link-speed": more("doctor", "--link-speed"), "--json": more("doctor", "--json", whole=True)},
 }
 
 REFUSED: dict[str, str] = {
@@ -448,6 +451,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name: print(f"stats of {name}") or [])
     monkeypatch.setattr("ccarena.cc_kernel_bridge.command.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.quic.command.find", lambda name: Path(name))
+    monkeypatch.setattr("ccarena.doctor.RATES_MBPS", (10,))
 
     def change() -> None:
         folder = tmp_path / str(next(made))

@@ -86,15 +86,18 @@ def train(
         chosen = chosen.model_copy(update={"out": str(folder), "env": name_traces(chosen.env)})
         if chosen.env.link.kinds.trace > 0 and chosen.env.link.traces == "auto":
             print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
+    from ccarena.agents.ray_start import on_its_cluster
+
     # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
     os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("torch", "train", "training") from error
-    from ccarena.agents.train import train as learn
+    with on_its_cluster(chosen):
+        try:
+            import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
+        except ImportError as error:
+            raise MissingDependencyError.for_extra("torch", "train", "training") from error
+        from ccarena.agents.train import train as learn
 
-    code = learn(chosen, resume=resume)
+        code = learn(chosen, resume=resume)
     return Training(Path(str(chosen.out)), chosen, finished=code == 0)
 
 

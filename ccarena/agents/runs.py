@@ -16,9 +16,8 @@ import torch
 from ccarena.agents import checkpoint
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CheckpointError, ConfigError
-from ccarena.run_folder import CONFIG
+from ccarena.run_folder import CONFIG, LOCK
 
-LOCK = ".lock"
 MAY_CHANGE = (
     *("total_decisions", "out", "threads", "checkpoint_every_s", "checkpoints_kept", "track", "executor", "ray"),
     *("eval", "baselines", "expectations", "rules"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
 import time
 from collections.abc import Mapping
@@ -15,11 +14,10 @@ from ccarena.configs import load_config
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.executors.ray import module
 from ccarena.remote_folder import LEASE, LEASE_S, RemoteFolder, is_url
-from ccarena.run_folder import CONFIG, POLICY, PROGRESS, RUNS, VALIDATION, read_progress, resume_command
+from ccarena.run_folder import CONFIG, POLICY, PROGRESS, RUNS, VALIDATION, is_in_use, read_progress, resume_command
 
 __all__ = ["add_parser", "run", "status"]
 
-_LOCK = ".lock"
 _RECENT_ROWS = 20
 """Of the learning curve, over which the rate is measured."""
 _CLUSTER = ("workers", "restarts", "staleness_mean", "stale_gradients", "queued_gradients", "step_ms")
@@ -81,7 +79,7 @@ def status(name: str) -> dict[str, Any]:
     folder = next((path for path in (Path(name), RUNS / name) if (path / CONFIG).is_file()), None)
     if folder is None:
         raise ConfigError(f"{name}: no run is there (no {CONFIG}); give the folder or URL of one")
-    return _of_files(resume_command(folder), folder, _locked(folder))
+    return _of_files(resume_command(folder), folder, is_in_use(folder))
 
 
 def _fetched(url: str) -> tuple[Path, bool]:
@@ -97,18 +95,6 @@ def _fetched(url: str) -> tuple[Path, bool]:
             (here / name).write_bytes(folder.read(name))
     renewed = json.loads(folder.read(LEASE))["renewed"] if folder.has(LEASE) else 0.0
     return here, abs(time.time() - renewed) < LEASE_S
-
-
-def _locked(folder: Path) -> bool:
-    """Whether a training of this machine is in the folder."""
-    try:
-        with open(folder / _LOCK, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import json
 import logging
@@ -15,7 +14,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import torch
 
@@ -26,8 +24,8 @@ from ccarena.agents.progress import Display, Recorder
 from ccarena.agents.runs import check_device, fixed, locked, resumable, signals
 from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator
+from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, save_config
-from ccarena.configs.schema import A3CConfig, EvolutionConfig
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
@@ -40,7 +38,7 @@ from ccarena.remote_folder import remote_of, shown
 from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, PROGRESS, read_progress, resume_command
 from ccarena.terminal import progress_bar
 
-__all__ = ["artifact_of", "check", "environments", "train"]
+__all__ = ["artifact_of", "check", "train"]
 
 log = logging.getLogger(__name__)
 
@@ -82,23 +80,6 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
     return 0
 
 
-def environments(config: TrainConfig) -> MakeEnvs:
-    """The configured distribution, in as many rows as are asked for, on a cluster where the algorithm steps them."""
-    made = functools.partial(_make_envs, config)
-    if config.executor == "local" or isinstance(config.algorithm, (A3CConfig, EvolutionConfig)):
-        return made
-    from ccarena.agents.ray_envs import on_cluster
-
-    return on_cluster(made, config)
-
-
-def _make_envs(config: TrainConfig, rows: int, threads: int, privileged: bool = False) -> gym.vector.VectorEnv:
-    from ccarena.envs import LearnedVectorEnv
-
-    # Without copies: an algorithm puts what it keeps into its own buffers.
-    return LearnedVectorEnv(config, rows, threads=threads, copy=False, privileged=privileged)
-
-
 def check(context: Context) -> None:
     """Raises ConfigError or MissingDependencyError for what the record asks in vain, before anything is written."""
     config = context.config
@@ -134,8 +115,7 @@ class _Run:
         self._has_checkpoint = checkpoint.exists(out)
         self._best = best
         self._remote = remote_of(out)
-        self._decisions = algorithm.decisions
-        self._gauges = Gauges(self._config.name) if self._config.executor == "ray" else None
+        self._gauges = Gauges(shown(out)) if self._config.executor == "ray" else None
         self._validator = Validator(context) if self._config.validation.kinds else None
 
     def record(self, stats: Stats, *, updates: int = 0, **now: float) -> None:
@@ -143,8 +123,7 @@ class _Run:
         elapsed_s = round(self._elapsed_s + time.monotonic() - self._began_s, 3)
         row = self._recorder.add(stats, decisions=decisions, updates=updates, elapsed_s=elapsed_s, **now)
         if self._gauges is not None:
-            rate = (decisions - self._decisions) / max(time.monotonic() - self._began_s, 1e-9)
-            self._gauges.set({"decisions": decisions, "decisions_per_second": rate, **now, **(row or {})})
+            self._gauges.set(decisions, {**now, **(row or {})})
         self._display.update(decisions, stats)
 
     def rest(self) -> bool:

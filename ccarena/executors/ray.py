@@ -11,6 +11,7 @@ import importlib
 import logging
 import math
 import os
+import socket
 import statistics
 import sys
 import time
@@ -33,6 +34,7 @@ Result = TypeVar("Result")
 
 DEATHS = 3
 """Workers that a piece may kill, or machines that may run short of memory under it, before it is given up."""
+_ANSWERS_WITHIN_S = 10.0
 _AHEAD = 2  # pieces handed out per core of the cluster
 _LOOK_EVERY_S = 0.5
 _RESOURCES_EVERY_S = 1.0
@@ -73,10 +75,11 @@ def connect(address: str | None = None) -> bool:
     started: dict[str, Any] = {"include_dashboard": False} if where == "local" else {}
     for attempt in range(2):
         try:
+            _answers(where)
             ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
             break
         except Exception as error:  # Ray raises whatever it likes, plain Exception among it
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else _line(error)
             if where == "local" and attempt == 0:  # it gives its processes half a minute, which busy machines exceed
                 log.warning("Ray has not started here (%s); trying once more", reason)
                 ray.shutdown()
@@ -87,6 +90,13 @@ def connect(address: str | None = None) -> bool:
                 "the head's ~/.ray/auth_token here, too"
             ) from error
     return True
+
+
+def _answers(address: str) -> None:
+    """Raises OSError if nobody listens at HOST:PORT. Ray itself would try for more than ten minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S).close()
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,21 @@ class Gauges:
 
         self._make, self._run = Gauge, run
         self._known: dict[str, Any] = {}
-        self._set_s = -_EVERY_S
+        self._set_s, self._decisions = time.monotonic(), 0
 
-    def set(self, figures: Mapping[str, float | None]) -> None:
+    def set(self, decisions: int, figures: Mapping[str, float | None]) -> None:
         """Takes the figures of now, at most once a second; None is left as it was."""
         now_s = time.monotonic()
         if now_s - self._set_s < _EVERY_S:
             return
-        self._set_s = now_s
-        for name, value in figures.items():
-            if value is None:
-                continue
-            if name not in self._known:
-                self._known[name] = self._make(f"ccarena_{name}", f"{name} of a ccarena run", tag_keys=("run",))
-            self._known[name].set(float(value), tags={"run": self._run})
+        if self._decisions:
+            self._gauge("decisions_per_second", (decisions - self._decisions) / (now_s - self._set_s))
+        self._set_s, self._decisions = now_s, decisions
+        for name, value in {"decisions": decisions, **figures}.items():
+            if value is not None:
+                self._gauge(name, float(value))
+
+    def _gauge(self, name: str, value: float) -> None:
+        if name not in self._known:
+            self._known[name] = self._make(f"ccarena_{name}", f"{name} of a ccarena run", tag_keys=("run",))
+        self._known[name].set(value, tags={"run": self._run})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ccarena.configs import load_config, parse_overrides, save_config
 from ccarena.configs.unused import refuse_unused_keys
-from ccarena.errors import ConfigError
+from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.files import check_writable
 from ccarena.terminal import command_line
 from ccarena.tune import report
@@ -44,7 +47,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the trials and reports. Returns the exit code: 1 if a trial failed."""
+    """Runs the trials and reports. Returns the exit code: 1 if a trial failed, 130 after Ctrl-C."""
     options = (*FIXED, "out", "resume", "ray-address")
     overrides = parse_overrides(args.overrides, options=options)
     if args.resume:
@@ -59,7 +62,12 @@ def run(args: argparse.Namespace) -> int:
         space = Space({key: Dimension(each["kind"], tuple(each["values"])) for key, each in plan.dimensions.items()})
     else:
         out, plan, space = _begin(args, overrides)
-    found = sweep(out, plan, space, args.ray_address, args.resume)
+    again = shlex.join(["ccarena", "tune", "--out", str(args.out or os.path.relpath(out)), "--resume"])
+    print(f"sweep in {out}; if it ends early, go on with: {again}", file=sys.stderr)
+    found, left = sweep(out, plan, space, args.ray_address, args.resume)
+    if left:
+        print(f"interrupted, {left} of {len(found)} trials are not over; go on with: {again}", file=sys.stderr)
+        return INTERRUPTED
     rows = report.rows_of(out / TRIALS, found, plan.seeds, plan.validations)
     facts = {
         "Seeds per trial": str(plan.seeds),

@@ -53,12 +53,16 @@ def write_plan(out: Path, plan: Plan) -> None:
     write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
 
 
-def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool) -> list[dict[str, Any]]:
+def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool) -> tuple[list[dict[str, Any]], int]:
     """Runs the trials that are not over, and returns a row per trial: `trial`, `setting`, `error` and figures.
+
+    Also returns how many of them are not over, as Ctrl-C has ended the sweep.
 
     Raises MissingDependencyError without Ray Tune (or Optuna, if it searches), ConfigError for the cluster's address.
     """
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    # What is not kept when the sweep is killed is drawn anew: by default the trials of the last ten seconds.
+    os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "1")
     module("ccarena tune")
     try:
         from ray import tune
@@ -83,7 +87,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
                 mode="max",
                 num_samples=plan.samples,
                 search_alg=searcher or BasicVariantGenerator(random_state=1),
-                scheduler=_scheduler(plan),
+                scheduler=_scheduler(plan, out / TRIALS),
             ),
             run_config=tune.RunConfig(
                 name=EXPERIMENT,
@@ -106,7 +110,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
                 **figures,
             }
         )
-    return found
+    return found, len(results) - results.num_terminated - results.num_errors
 
 
 def _cores_each(seeds: int) -> int:
@@ -157,10 +161,12 @@ def _searcher(plan: Plan, space: Space) -> Any:
     return OptunaSearch(drawn, metric="reward", mode="max", seed=1)
 
 
-def _scheduler(plan: Plan) -> Any:
-    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+def _scheduler(plan: Plan, trials: Path) -> Any:
+    from ray.tune.schedulers import FIFOScheduler
 
     if plan.scheduler == "none":
         return FIFOScheduler()
+    from ccarena.tune.asha import Asha
+
     # A trial that gets to its last validation ends by itself, with its runs' policies written.
-    return ASHAScheduler(time_attr="validation", max_t=plan.validations + 1, grace_period=1, reduction_factor=3)
+    return Asha(trials, range(1, plan.seeds + 1), plan.validations + 1)

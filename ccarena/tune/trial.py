@@ -20,11 +20,13 @@ from typing import Any
 
 from ccarena.errors import TrainingError
 from ccarena.eval.metrics import confidence_interval
-from ccarena.run_folder import CONFIG, VALIDATION, read_progress
+from ccarena.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
 
 __all__ = ["follow", "seed_folder", "validations"]
 
 _LOOK_EVERY_S = 0.5
+_LEFT_WITHIN_S = 60.0
+"""So long may the trainings of a trial that was killed take to write their last checkpoints."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -51,6 +53,7 @@ def follow(
     Raises TrainingError if a training fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    _wait_for_others(folder, seeds)
     said = len(validations(folder, seeds))
     running = {seed: _start(seed_folder(folder, seed), config, setting, seed) for seed in seeds}
     try:
@@ -76,8 +79,15 @@ def follow(
             process.kill()
 
 
+def _wait_for_others(folder: Path, seeds: Sequence[int]) -> None:
+    """Trainings outlive a trial that is killed by as long as a checkpoint takes."""
+    until_s = time.monotonic() + _LEFT_WITHIN_S
+    while time.monotonic() < until_s and any(is_in_use(seed_folder(folder, seed)) for seed in seeds):
+        time.sleep(_LOOK_EVERY_S)
+
+
 def _row(number: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    interval = confidence_interval([row["reward"] for row in rows])
+    interval = confidence_interval([float(row["reward"]) for row in rows])
     return {
         "validation": number,
         "decisions": max(int(row["decisions"]) for row in rows),

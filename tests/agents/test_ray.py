@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ from ccarena.agents.ray_evolution import RayEvaluator
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.envs.spec import spec_of
-from ccarena.errors import MissingDependencyError, TrainingError
+from ccarena.errors import INTERRUPTED, MissingDependencyError, TrainingError
+from ccarena.run_folder import read_progress
 from tests.agents.toy import SPEC, ToyEnvs, make_toy
 
 # A node that starts beside other work may be given up as dead.
@@ -280,11 +282,11 @@ def test_worlds_on_a_cluster_are_those_of_one_process_and_survive_a_death(cluste
 SMALL = ["--env.worlds", "8", "--eval.link_sets", "[]", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
 
 
-def training(out: Path, address: str) -> subprocess.Popen[bytes]:
+def training(out: Path, address: str, checkpoint_every_s: float = 0.2) -> subprocess.Popen[bytes]:
     """A training that has no end, on the cluster at `address`."""
     words = [sys.executable, "-m", "ccarena.cli", "train", "--out", str(out), *SMALL, "--algorithm.workers", "2"]
     words += ["--network.filters", "1", "--network.hidden", "8", "--total-decisions", "100_000_000"]
-    words += ["--executor", "ray", "--ray-address", address, "--checkpoint-every-s", "0.2"]
+    words += ["--executor", "ray", "--ray-address", address, "--checkpoint-every-s", str(checkpoint_every_s)]
     return subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"})
 
 
@@ -297,6 +299,62 @@ def first_checkpoint(out: Path, process: subprocess.Popen[bytes]) -> int:
             return int(learned)
     process.kill()
     pytest.fail(f"no checkpoint was written; the training's exit code is {process.poll()}")
+
+
+def test_processes_that_only_step_worlds_do_without_pytorch() -> None:
+    """It takes each of them seconds to import."""
+    text = (
+        "import sys\n"
+        "import ccarena.agents.ray_envs, ccarena.agents.ray_evolution\n"
+        "from ccarena.agents.worlds import environments\n"
+        "from ccarena.configs import load_config\n"
+        "environments(load_config('hyvar', {'env.link.kinds.trace': 0}))(2, 1).reset(seed=1)\n"
+        "sys.exit('torch' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", text]).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_terminated_training_ends_with_a_checkpoint(cluster: Any, tmp_path: Path) -> None:
+    """Ray has a handler of its own for the signal."""
+    out = tmp_path / "run"
+    process = training(out, cluster.address, checkpoint_every_s=1000)
+    deadline_s = time.monotonic() + 180
+    while not (rows := read_progress(out / "progress.jsonl")):
+        assert process.poll() is None and time.monotonic() < deadline_s
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(60) == INTERRUPTED
+    assert checkpoint.load(out).rest["algorithm"]["learner"]["decisions"] >= rows[-1]["decisions"]
+
+
+@pytest.mark.slow
+def test_prometheus_finds_what_a_training_does(cluster: Any, tmp_path: Path) -> None:
+    import ray
+
+    parser = pytest.importorskip(
+        "prometheus_client.parser", reason="RAY'S METRICS ARE NOT INSTALLED: they are not fetched (ccarena[cluster])"
+    )
+    out = tmp_path / "run"
+    process = training(out, cluster.address)
+    pages = [f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics" for node in ray.nodes()]
+    fetch = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+    wanted = {"decisions", "decisions_per_second", "staleness_mean", "stale_gradients", "queued_gradients", "restarts"}
+    found: dict[str, float] = {}
+    deadline_s = time.monotonic() + 180
+    while not wanted <= found.keys() or not found["decisions"]:
+        assert process.poll() is None and time.monotonic() < deadline_s, found
+        time.sleep(1.0)
+        for page in pages:
+            with contextlib.suppress(OSError):  # of a node that is lost
+                for family in parser.text_string_to_metric_families(fetch(page, timeout=10).read().decode()):
+                    for sample in family.samples:
+                        if sample.labels.get("run") == str(out):
+                            found[sample.name.removeprefix("ray_ccarena_")] = sample.value
+    process.terminate()
+    assert process.wait(60) == INTERRUPTED
+    assert found["decisions_per_second"] > 0 and found["restarts"] == found["stale_gradients"] == 0
+    assert 0 <= found["staleness_mean"] <= 8 and 0 <= found["queued_gradients"] <= 2 and 1 <= found["workers"] <= 2
 
 
 @pytest.mark.slow
@@ -317,22 +375,16 @@ def test_a_lost_head_ends_training_and_another_cluster_goes_on_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
-    first = nodes.started(num_cpus=2)
     out = tmp_path / "run"
-    try:
-        process = training(out, first.address)
+    with nodes.apart(num_cpus=2) as (address, head):
+        process = training(out, address)
         learned = first_checkpoint(out, process)
-        nodes.kill(first.head_node)
+        head.kill()
         assert process.wait(timeout=120) not in (0, None)
-    finally:
-        first.shutdown()
-    other = nodes.started(num_cpus=2)
-    try:
+    with nodes.apart(num_cpus=2) as (address, _):
         words = ["train", "--out", str(out), "--resume", "--total-decisions", str(learned + 2000)]
-        words += ["--ray-address", other.address]
-        assert subprocess.run([sys.executable, "-m", "ccarena.cli", *words]).returncode == 0
-    finally:
-        other.shutdown()
+        again = subprocess.run([sys.executable, "-m", "ccarena.cli", *words, "--ray-address", address])
+        assert again.returncode == 0
     assert checkpoint.load(out).rest["algorithm"]["learner"]["decisions"] >= learned + 2000
 
 

@@ -22,7 +22,8 @@ from ccarena.agents import sb3_buffers
 from ccarena.agents.algorithm import Context
 from ccarena.agents.sb3 import Sb3
 from ccarena.agents.semi_markov import discounted
-from ccarena.agents.train import artifact_of, environments, train
+from ccarena.agents.train import artifact_of, train
+from ccarena.agents.worlds import environments
 from ccarena.cli import main
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import Sb3Config

@@ -11,8 +11,9 @@ import pytest
 
 from ccarena.agents import train as training
 from ccarena.agents.algorithm import Context
-from ccarena.agents.train import artifact_of, environments
+from ccarena.agents.train import artifact_of
 from ccarena.agents.validation import Best, Validator
+from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.envs.spec import spec_of
 from ccarena.policies.artifact import load

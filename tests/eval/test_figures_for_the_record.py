@@ -8,6 +8,7 @@ from typing import Any
 from ccarena.eval.fidelity import figures as fidelity_figures
 from ccarena.eval.heldout import figures as heldout_figures
 from ccarena.eval.heldout.expectations import Expectation, Verdict
+from ccarena.eval.heldout.worth import Beside, Worth
 from ccarena.measurements import Source, Target, load, merge
 
 SOURCE = Source("a command", "0.1.0", "2026-01-02")
@@ -23,6 +24,14 @@ def test_an_evaluation_is_a_row_per_expectation_and_a_column_per_seed(tmp_path: 
     by_case = {entry.case: entry.value for entry in entries}
     assert by_case == {"seed 1": "99.4 %", "seed 2": "99.5 %", "CUBIC": "1 %", "without learning": "98 %"}
     assert {(entry.what, entry.target) for entry in entries} == {("The delay stays low.", "≥ 99 %")}
+
+
+def test_the_best_rule_without_learning_is_a_row_for_each_training() -> None:
+    rule = Beside("acct α=100", "constant", 0.9, 0.95, 0.07, 0.05, 0.09)
+    verdict = Verdict([], [], [], worth=Worth(Beside("acct", "policy", score=1.0), [rule], "reward", 8, 5))
+    (entry,) = heldout_figures.entries("acct", 2, verdict, SOURCE)
+    assert (entry.name, entry.what) == ("learned/acct/worth/seed-2", "acct, training seed 2")
+    assert entry.value == "+7.0 % [5.0, 9.0] over the best rule (acct α=100) (8 links, 5 seeds each)"
 
 
 def case(name: str, within: bool, **fields: Any) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +20,11 @@ import pytest
 
 from bench import nodes
 from ccarena import cli
-from ccarena.errors import ScenarioError, WorkerError
+from ccarena.errors import ConfigError, ScenarioError, WorkerError
 
 ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
 
-from ccarena.executors.ray import OnRay  # noqa: E402
+from ccarena.executors.ray import OnRay, connect  # noqa: E402
 
 # A node that starts beside other work may be given up as dead.
 pytestmark = pytest.mark.alone
@@ -45,6 +47,19 @@ def computing(cluster: Any) -> Any:
     if ray.cluster_resources().get("CPU", 0) < 2:
         nodes.add(cluster, num_cpus=2)
     return cluster
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"), [("127.0.0.1:1", "Connection refused"), ("head.invalid:6379", "not known")]
+)
+def test_an_address_where_nobody_listens_is_refused_at_once(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    began_s = time.monotonic()
+    with pytest.raises(ConfigError, match=f"Ray at {address}: .*{reason}; expected the address of a running cluster"):
+        connect(address)
+    assert time.monotonic() - began_s < 60
 
 
 def work(folder: Path, x: int) -> np.ndarray:
@@ -162,6 +177,25 @@ def test_a_suite_on_a_cluster_has_the_same_rows(computing: Any, tmp_path: Path) 
         (journal,) = out.rglob("rows.jsonl")
         rows[executor] = journal.read_bytes()
     assert rows["ray"] == rows["local"]
+
+
+@pytest.mark.slow
+def test_a_suite_whose_driver_is_killed_has_each_row_once(computing: Any, tmp_path: Path) -> None:
+    suite = ["reproduce", "hercules/capacity", "--quick", "--seeds", "3"]
+    assert cli.main([*suite, "--out", str(tmp_path / "local")]) == 0
+    (whole,) = (tmp_path / "local").rglob("rows.jsonl")
+    out = tmp_path / "ray"
+    command = [sys.executable, "-m", "ccarena.cli", *suite, "--executor", "ray", "--ray-address", computing.address]
+    process = subprocess.Popen([*command, "--out", str(out)])
+    while not any(path.read_bytes() for path in out.rglob("rows.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    (journal,) = out.rglob("rows.jsonl")
+    assert len(journal.read_bytes().splitlines()) < len(whole.read_bytes().splitlines())
+    assert subprocess.run([*command, "--out", str(out)]).returncode == 0
+    assert sorted(journal.read_bytes().splitlines()) == sorted(whole.read_bytes().splitlines())
 
 
 def test_seeds_of_a_trial_share_what_the_largest_machine_has(computing: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,8 @@ from ccarena.configs import load_config
 from ccarena.configs.schema import LinkKinds
 from ccarena.envs.domain import digest, domain_json, trained_on, without_carrier
 from ccarena.errors import ConfigError
-from ccarena.eval.heldout.evaluate import seen_in_training
-from ccarena.eval.heldout.links import build
+from ccarena.eval.heldout.links import Link, build
+from ccarena.eval.recorded_traces import seen_in_training
 from ccarena.traces.held_out import HELD_OUT, ORIGINS, VALIDATION, carrier_of, derives_from, free
 from ccarena.traces.manifest import manifest
 
@@ -25,6 +26,10 @@ def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CCARENA_TRACE_DIR", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "none"))
     return tmp_path
+
+
+def services(links: list[Link]) -> list[dict[str, Any]]:
+    return [service for link in links for service in link.services]
 
 
 def test_every_preset_that_was_fitted_has_a_public_recording_as_its_origin() -> None:
@@ -41,7 +46,7 @@ def test_training_draws_from_nothing_that_is_tested(recordings: Path) -> None:
     assert {derives_from(name) for name in drawn}.isdisjoint({*HELD_OUT, *VALIDATION})
     assert "lte-bus" in drawn and "trace-3114405-bus" in drawn
     assert free(["lte-driving", "lte-bus", VALIDATION[0]]) == ["lte-bus"]
-    assert seen_in_training(trained_on(config), build(["cellular"], 1, 1.0)) == []
+    assert seen_in_training(trained_on(config), services(build(["cellular"], 1, 1.0))) == []
 
 
 def test_what_was_trained_on_tested_links_is_found_by_name_preset_and_content(recordings: Path) -> None:
@@ -52,7 +57,7 @@ def test_what_was_trained_on_tested_links_is_found_by_name_preset_and_content(re
         {"kind": "trace", "name": "mine", "digest": renamed},
         {"kind": "trace", "name": "trace-3114405-bus", "digest": "1"},
     ]
-    assert seen_in_training(seen, links) == sorted((HELD_OUT[0], HELD_OUT[2]))
+    assert seen_in_training(seen, services(links)) == sorted((HELD_OUT[0], HELD_OUT[2]))
 
 
 def test_one_carrier_is_left_out(recordings: Path) -> None:
@@ -68,6 +73,8 @@ def test_one_carrier_is_left_out(recordings: Path) -> None:
         update={"env": config.env.model_copy(update={"link": link.model_copy(update={"kinds": LinkKinds(trace=1)})})}
     )
     tested = build(["cellular"], 1, 1.0, config.eval.recordings)
-    assert len(tested) == 2 * len(config.eval.recordings) and seen_in_training(trained_on(known), tested) == []
+    assert (
+        len(tested) == 2 * len(config.eval.recordings) and seen_in_training(trained_on(known), services(tested)) == []
+    )
     with pytest.raises(ConfigError, match='unknown carrier "verison"; did you mean "verizon"'):
         without_carrier(load_config("acct"), "verison")

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import subprocess
+import sys
+import time
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +19,7 @@ from ccarena.errors import ConfigError
 from ccarena.tune.report import rows_of, table_of
 from ccarena.tune.space import Dimension, read_space
 
+NO_TUNE = "RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
 SMALL = ["--env.worlds", "4", "--algorithm.workers", "1", "--network.filters", "1", "--network.hidden", "4"]
 SMALL += ["--env.link.kinds.trace", "0", "--validation.links", "1", "--total-decisions", "600"]
 
@@ -52,16 +59,10 @@ def test_a_wrong_space_is_refused(tmp_path: Path, text: str, message: str) -> No
 
 
 def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
-    def validated(trial: str, seed: int, rewards: list[float]) -> None:
-        folder = tmp_path / trial / f"seed-{seed}"
-        folder.mkdir(parents=True)
-        rows = [{"decisions": 100 * n, "reward": reward} for n, reward in enumerate(rewards, start=1)]
-        (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
     # The lucky seed of b does not make it the best; c was ended early while it was ahead; d failed.
     for trial, first, second in (("a", [1.0, 5.0], [1.0, 7.0]), ("b", [1.0, 11.0], [1.0, -1.0]), ("c", [9.0], [9.0])):
-        validated(trial, 1, first)
-        validated(trial, 2, second)
+        validated(tmp_path / trial / "seed-1", first)
+        validated(tmp_path / trial / "seed-2", second)
     found: list[dict[str, Any]] = [{"trial": name, "setting": {"k": name}, "error": None} for name in "cba"]
     found.append({"trial": "d", "setting": {"k": "d"}, "error": "broken"})
     rows = rows_of(tmp_path, found, seeds=2, last=2)
@@ -78,11 +79,62 @@ def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
     assert cells[0] == ["a", "whole", "a", "200", "6.00 ± 12.71", "2"] and cells[3][4] == "–"
 
 
+def validated(folder: Path, rewards: list[float]) -> None:
+    """A run whose validations came to `rewards`."""
+    folder.mkdir(parents=True)
+    rows = [{"decisions": 100 * n, "reward": reward} for n, reward in enumerate(rewards, start=1)]
+    (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_resumed_sweep_compares_with_the_trials_before_it(tmp_path: Path) -> None:
+    pytest.importorskip("ray.tune", exc_type=ImportError, reason=NO_TUNE)
+    from ccarena.tune.asha import Asha
+
+    scheduler = Asha(tmp_path, [1], 9)
+    scheduler.set_search_properties("reward", "max")
+    # Before the sweep was killed: three good ones, of which the last was the best until its third validation.
+    for trial, rewards in (("a", [5.0]), ("b", [6.0]), ("c", [7.0, 8.0, 9.0])):
+        validated(tmp_path / trial / "seed-1", rewards)
+    for trial in "abcde":
+        scheduler.on_trial_add(None, SimpleNamespace(trial_id=trial))
+
+    def answer(trial: str, validation: int, reward: float) -> str:
+        result = {"validation": validation, "reward": reward}
+        return scheduler.on_trial_result(None, SimpleNamespace(trial_id=trial), result)
+
+    assert answer("d", 1, 4.0) == "STOP" and answer("e", 1, 10.0) == "CONTINUE"
+    assert answer("e", 3, 8.0) == "STOP"
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("ray.tune", exc_type=ImportError, reason=NO_TUNE)
+    pytest.importorskip("optuna", reason="OPTUNA IS NOT INSTALLED: its search is not run (ccarena[optuna])")
+    out, command = tmp_path / "sweep", [sys.executable, "-m", "ccarena.cli", "tune", "--out", str(tmp_path / "sweep")]
+    words = ["--space", str(space(tmp_path, "algorithm.gamma: {uniform: [0.5, 0.9]}")), "--samples", "3"]
+    words += ["--seeds", "2", "--validations", "3", "--search", "optuna", "--scheduler", "asha"]
+    process = subprocess.Popen([*command, *words, *SMALL, "--total-decisions", "3000", "--checkpoint-every-s", "0.2"])
+    deadline_s = time.monotonic() + 180
+    while not any(out.glob("trials/*/seed-*/validation.jsonl")):
+        assert process.poll() is None and time.monotonic() < deadline_s
+        time.sleep(0.1)
+    process.kill()
+    process.wait()
+    seen = {path: path.read_text() for path in out.glob("trials/*/seed-*/validation.jsonl")}
+    assert subprocess.run([*command, "--resume"]).returncode == 0
+    with open(out / "trials.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert Counter(row["trial"] for row in rows) == dict.fromkeys((row["trial"] for row in rows), 2)
+    assert len(rows) == 3 * 2 and {row["state"] for row in rows} <= {"whole", "ended early"}
+    assert {path.parents[1].name for path in seen} <= {row["trial"] for row in rows}
+    for path in out.glob("trials/*/seed-*/validation.jsonl"):
+        decisions = [json.loads(line)["decisions"] for line in path.read_text("utf-8").splitlines()]
+        assert decisions == sorted(set(decisions)) and path.read_text("utf-8").startswith(seen.get(path, ""))
+
+
 @pytest.mark.slow
 def test_a_sweep_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip(
-        "ray.tune", exc_type=ImportError, reason="RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
-    )
+    pytest.importorskip("ray.tune", exc_type=ImportError, reason=NO_TUNE)
     out = tmp_path / "sweep"
     words = ["tune", "--space", str(space(tmp_path, "algorithm.gamma: {grid: [0.5, 0.9]}")), "--samples", "1"]
     words += ["--seeds", "2", "--validations", "2", "--scheduler", "none", "--out", str(out), *SMALL]

@@ -49,6 +49,11 @@ class Bottleneck:
     """Named links that acknowledgements cross; without, they take no link."""
 
     @property
+    def services(self) -> list[dict[str, Any]]:
+        """How its links serve, those of acknowledgements too."""
+        return [link["service"] for link in (*self.links, *self.back)]
+
+    @property
     def route(self) -> dict[str, Any]:
         """What the scenario's flows say of their way."""
         if not self.back:

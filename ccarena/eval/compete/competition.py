@@ -183,6 +183,7 @@ def compete(
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f'link "{name}" is given twice; results go by its name')
+    lineup, paired, teams = entrants.marked(lineup, paired, teams, [s for each in where for s in each.services])
     plan = Plan(lineup, where, paired, teams, [tuple(each) for each in rtts_ms], duration_s, stagger_s, seeds)
     plan.check()
     if out is not None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ccarena import _core
 from ccarena.documents import as_json, digest_of, is_file, read_document
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
+from ccarena.eval.recorded_traces import TRAINED_ON_TESTED, seen_in_training
 from ccarena.policies import artifact
 from ccarena.run_folder import POLICY, find_policy
 from ccarena.scenario import scenario_json
 
-__all__ = ["GRAMMAR", "Entrant", "line_up", "number", "parse_entry", "parse_group", "parse_policies"]
+__all__ = ["GRAMMAR", "Entrant", "line_up", "marked", "number", "parse_entry", "parse_group", "parse_policies"]
 
 GRAMMAR = """\
 entries:
@@ -82,6 +83,22 @@ def line_up(
         if scheme not in used:
             raise ConfigError(f"--policy {scheme}=...: no entry is of scheme {scheme}{did_you_mean(scheme, used)}")
     return list(found.values()), paired, named
+
+
+def marked(
+    lineup: Sequence[Entrant],
+    paired: Sequence[str],
+    groups: Sequence[tuple[str, ...]],
+    services: Sequence[Mapping[str, Any]],
+) -> tuple[list[Entrant], list[str], list[tuple[str, ...]]]:
+    """What `line_up` returned, with a label that says so where a policy was trained on what the links serve."""
+    labels = {entrant.label: entrant.label for entrant in lineup}
+    for entrant in lineup:
+        policy = entrant.flow.get("policy")
+        if isinstance(policy, str) and seen_in_training(artifact.load(Path(policy)).trained_on, services):
+            labels[entrant.label] = f"{entrant.label} {TRAINED_ON_TESTED}"
+    named = [replace(entrant, label=labels[entrant.label]) for entrant in lineup]
+    return named, [labels[label] for label in paired], [tuple(labels[label] for label in group) for group in groups]
 
 
 def parse_group(text: str) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ccarena import executors
+from ccarena import executors, measurements
 from ccarena.arguments import Unused
 from ccarena.backends import BACKENDS, REAL_TIME, SIM
 from ccarena.errors import ConfigError
@@ -16,6 +17,10 @@ from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy
 from ccarena.schemes import is_heuristic
+from ccarena.terminal import command_line
+
+if TYPE_CHECKING:
+    from ccarena.eval.heldout.outcome import Outcome
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
@@ -25,6 +30,11 @@ UNUSED = (
     Unused(("threads",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
     Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
     Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
+    Unused(
+        ("record",),
+        lambda args: args.scenario is not None or bool(args.traces) or args.backend != SIM,
+        "beside --scenario, --traces or another backend: figures are those of the held-out links in the simulator",
+    ),
 )
 
 
@@ -67,6 +77,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (2; in real time 1)")
     executors.add_options(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy)")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="merge the verdicts into a file of figures (docs/measurements.json)"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
 
 
@@ -95,6 +108,8 @@ def run(args: argparse.Namespace) -> int:
         out=out,
         executor=executors.of_options(args, executors.Threads(threads)),
     )
+    if args.record is not None:
+        _record(args, outcome)
     if args.json:
         print((out / EVALUATION).read_text("utf-8"), end="")
         return 0
@@ -103,7 +118,20 @@ def run(args: argparse.Namespace) -> int:
     print(f"tables: {out / ROWS}, {out / SUMMARY}")
     for label, verdict in outcome.verdicts.items():
         print(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line)
+    for several in outcome.trainings:
+        print(f"{several.record}: {several.line}")
     return 0
+
+
+def _record(args: argparse.Namespace, outcome: Outcome) -> None:
+    from ccarena.eval.heldout import figures
+
+    source = measurements.source(command_line(args), datetime.date.today().isoformat())
+    about = outcome.evaluation.meta.get("policies", [outcome.evaluation.meta])
+    for policy in about if outcome.verdicts else ():
+        verdict = outcome.verdicts[policy["scheme"]]
+        measurements.merge(args.record, figures.entries(policy["record"], policy["policy_seed"], verdict, source))
+    measurements.merge(args.record, [figures.of_trainings(each, source) for each in outcome.trainings])
 
 
 def _folder(entries: Sequence[str], backend: str) -> Path:

@@ -36,6 +36,7 @@ from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link, Sender
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
+from ccarena.eval.recorded_traces import TRAINED_ON_TESTED, seen_in_training
 from ccarena.executors import Executor, Threads
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
@@ -43,7 +44,7 @@ from ccarena.policies.record import record_of, scheme_of
 from ccarena.run_folder import POLICY
 from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
-from ccarena.traces.held_out import HELD_OUT, derives_from
+from ccarena.traces.held_out import HELD_OUT
 
 __all__ = ["best_window", "evaluate", "run_lineup"]
 
@@ -111,16 +112,6 @@ def evaluate(
     return run_lineup(links, lineup, meta, watched, executor or Threads(threads), progress, backend, scored)
 
 
-def seen_in_training(trained_on: Sequence[Mapping[str, str]], tested: Sequence[Link]) -> list[str]:
-    """Recordings among the `tested` links that a policy was trained on, themselves or by what was fitted to them."""
-    files = {Path(service["file"]) for link in tested for service in link.services if service["type"] == "trace"}
-    digests = {digest(file.read_bytes()): file.name for file in files}
-    names = {file.name for file in files}
-    seen = {digests[each["digest"]] for each in trained_on if each.get("digest") in digests}
-    seen |= {origin for each in trained_on if (origin := derives_from(each.get("name", ""))) in names}
-    return sorted(seen)
-
-
 @dataclass(frozen=True)
 class _Judged:
     """A policy that is evaluated."""
@@ -140,12 +131,11 @@ class _Judged:
 
     def marked(self, links: Sequence[Link]) -> _Judged:
         """With a label that says so in every table, if it was trained on what is tested."""
-        seen = tuple(seen_in_training(self.trained.trained_on, links))
+        services = [service for link in links for service in link.services]
+        seen = tuple(seen_in_training(self.trained.trained_on, services))
         if not seen:
             return self
-        return replace(
-            self, tested=seen, sender=replace(self.sender, label=f"{self.sender.label} (trained on tested links)")
-        )
+        return replace(self, tested=seen, sender=replace(self.sender, label=f"{self.sender.label} {TRAINED_ON_TESTED}"))
 
     @property
     def scored(self) -> _Scored | None:
@@ -168,6 +158,7 @@ class _Judged:
         """What `Evaluation.meta` says of it."""
         return {
             "scheme": self.sender.label,
+            "record": self.record.name,
             "policy": self.policy.name,
             "policy_seed": self.trained.seed,
             "policy_versions": self.trained.versions,

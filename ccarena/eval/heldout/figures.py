@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.heldout.worth import Trainings
 from ccarena.measurements import Entry, Source
 
-__all__ = ["entries"]
+__all__ = ["entries", "of_trainings"]
+
+WORTH = "Learned policies beside the best rule without learning, on links that neither saw"
 
 
 def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[Entry]:
-    """Each expectation as a row; `scheme` trained with `seed`, CUBIC, no learning and a late oracle as columns."""
+    """Each expectation as a row; `scheme` trained with `seed`, CUBIC, no learning and a late oracle as columns.
+
+    The comparison with the best rule without learning is a row of a table of its own, with all schemes' beside it.
+    """
     out = []
+    if verdict.worth is not None and verdict.worth.best is not None:
+        worth = f"{verdict.worth.line} ({verdict.worth.links} links, {verdict.worth.seeds} seeds each)"
+        name = f"learned/{scheme}/worth/seed-{seed}"
+        out.append(Entry(name, "learned", f"{scheme}, training seed {seed}", worth, source, table=WORTH))
     for number, one in enumerate(verdict.expectations, start=1):
         if one.state == "not tested":
             continue
@@ -28,3 +38,9 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
                 )
                 out.append(Entry(name, "learned", one.claim, text, source, target=one.target, table=table, case=case))
     return out
+
+
+def of_trainings(trainings: Trainings, source: Source) -> Entry:
+    """Several trainings of a record together beside the best rule without learning."""
+    what = f"{trainings.record}, training seeds {', '.join(map(str, sorted(trainings.seeds)))}"
+    return Entry(f"learned/{trainings.record}/worth", "learned", what, trainings.line, source, table=WORTH)

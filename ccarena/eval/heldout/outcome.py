@@ -21,6 +21,7 @@ from ccarena.eval.heldout.page import repeat_commands
 from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
+from ccarena.eval.heldout.worth import Trainings, over_trainings
 from ccarena.executors import Executor
 from ccarena.files import check_writable, write_atomically
 from ccarena.pages import Page, Section, images
@@ -59,6 +60,11 @@ class Outcome:
     def verdict(self) -> Verdict:
         """All verdicts as one; without a policy one that says that nothing was tested."""
         return together(self.verdicts) if self.verdicts else judge(self.evaluation)
+
+    @property
+    def trainings(self) -> list[Trainings]:
+        """What several policies of one record, trained with other seeds, gain together over the best rule."""
+        return over_trainings(self.evaluation)
 
     def rows(self) -> pd.DataFrame:
         """A row per link, seed and scheme, with its figures (`ccarena.eval.metrics.FIGURES`)."""

@@ -148,20 +148,30 @@ def _by_category(record: TrainConfig, spec: Spec, score: Score, constant: Rule) 
     spec.column(column, "progress.shares")
     # Climbing ends where no single action improves: from two starts, of which one takes nothing for granted.
     starts = dict.fromkeys((float(constant.policy["constant"]), _actions(spec)[0]))
-    climbed = [_climb(spec, score, column, [start] * len(categories)) for start in starts]
+    occurring = _occurring(spec, score, column, [float(constant.policy["constant"])] * len(categories))
+    climbed = [_climb(spec, score, column, [start] * len(categories), occurring) for start in starts]
     table, value = max(climbed, key=lambda each: each[1])
-    said = ", ".join(f"{name} {_named(spec, action)}" for name, action in zip(categories, table, strict=True))
+    said = ", ".join(f"{categories[at]} {_named(spec, table[at])}" for at in occurring)
     return Rule("by category", f"{spec.name} by {column}: {said}", {"by": column, "actions": table}, score=value)
 
 
-def _climb(spec: Spec, score: Score, column: str, table: list[float]) -> tuple[list[float], float]:
+def _occurring(spec: Spec, score: Score, column: str, table: list[float]) -> list[int]:
+    """Categories whose action matters: in others the largest and the smallest give exactly what `table` does."""
+    low, *_, high = _actions(spec)
+    others = [[*table[:at], action, *table[at + 1 :]] for at in range(len(table)) for action in (low, high)]
+    value, *scores = score([Candidate((column, each)) for each in (table, *others)])
+    return [at for at in range(len(table)) if scores[2 * at : 2 * at + 2] != [value, value]]
+
+
+def _climb(
+    spec: Spec, score: Score, column: str, table: list[float], occurring: Sequence[int]
+) -> tuple[list[float], float]:
     (value,) = score([Candidate((column, table))])
     for _ in range(ROUNDS):
         before = list(table)
-        for category in range(len(table)):
+        for category in occurring:
             tried = [[*table[:category], action, *table[category + 1 :]] for action in _actions(spec)]
             best, found = _best([Candidate((column, each)) for each in tried], score)
-            # An action that changes nothing, as in a category that does not occur, is no better.
             if found > value:
                 table, value = tried[best], found
         if table == before:

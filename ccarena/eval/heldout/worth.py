@@ -5,6 +5,9 @@ The score is the record's `objective` over a whole run. The gain over a rule is 
 and seeds, as a share of the rule's mean score, or as a relative change where the objective is a logarithm. Its interval
 (95 %) is a bootstrap over links, and over seeds within each link. The policy is held against the rule that does best on
 the very links of the test.
+
+One training may be lucky: several policies of one record, trained with other seeds, are also held against the best rule
+together, and the bootstrap then draws trainings, too.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from numpy.typing import NDArray
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.rules import Rule
 
-__all__ = ["Beside", "Worth", "bootstrap", "worth_of"]
+__all__ = ["Beside", "Trainings", "Worth", "bootstrap", "over_trainings", "worth_of"]
 
 RESAMPLES = 2000
 LEAST_SEEDS = 5
@@ -96,6 +99,76 @@ class Worth:
         return {"line": self.line, "better": self.better, "best": self.best and asdict(self.best), **asdict(self)}
 
 
+@dataclass(frozen=True)
+class Trainings:
+    """Several trainings of one record beside the rule that does best on the tested links."""
+
+    record: str
+    seeds: list[int]
+    """Of the trainings."""
+    best: Beside
+
+    @property
+    def line(self) -> str:
+        """The verdict in words."""
+        worth = Worth(self.best, [self.best], "", 0, 0)
+        few = "" if len(self.seeds) >= LEAST_SEEDS else f"; an interval is believed from {LEAST_SEEDS} trainings on"
+        return f"{worth.line}, {len(self.seeds)} trainings{few}"
+
+
+def over_trainings(result: Evaluation) -> list[Trainings]:
+    """For each record of which several policies were evaluated: what they gain together over the best rule."""
+    about = [each for each in result.meta.get("policies", []) if each["rules"]]
+    out = []
+    for record in dict.fromkeys(each["record"] for each in about):
+        policies = [each for each in about if each["record"] == record]
+        if len(policies) < 2:
+            continue
+        labels = [each["scheme"] for each in policies]
+        scores = [_scores(result, label) for label in labels]
+        found = []
+        for rule in (Rule.of(each) for each in policies[0]["rules"]):
+            # Trainings search on the same links and find the same rules, if they have the same parameters.
+            if not rule.found or any(rule.label not in each for each in scores):
+                continue
+            ours, theirs = (
+                np.stack([_table(each[name]) for each, name in zip(scores, names, strict=True)])
+                for names in (labels, [rule.label] * len(labels))
+            )
+            gain, low, high = _bootstrap_trainings(ours, theirs, bool(policies[0]["logarithmic"]))
+            found.append(Beside(rule.label, rule.kind, rule.score, float(theirs.mean()), gain, low, high))
+        if found:
+            best = max(found, key=lambda rule: rule.score)
+            out.append(Trainings(record, [int(each["policy_seed"]) for each in policies], best))
+    return out
+
+
+def _scores(result: Evaluation, policy: str) -> dict[str, dict[str, list[Mapping[str, Any]]]]:
+    """Rows of the policy's and its rules' scores, by scheme and link."""
+    scores: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in (row for row in result.scores if row["policy"] == policy):
+        scores.setdefault(row["scheme"], {}).setdefault(f"{row['link_set']}: {row['link']}", []).append(row)
+    return scores
+
+
+def _table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Floats:
+    """`[links, seeds]` scores; a link of fewer seeds repeats them."""
+    most = max(len(each) for each in rows.values())
+    return np.stack([np.resize([row["score"] for row in each], most) for each in rows.values()])
+
+
+def _bootstrap_trainings(ours: Floats, theirs: Floats, logarithmic: bool) -> tuple[float, float, float]:
+    """(gain, low, high) from scores `[trainings, links, seeds]`, drawing each of the three anew."""
+    rng = np.random.Generator(np.random.PCG64(0))
+    trainings, links, seeds = ours.shape
+    drawn = np.empty((2, RESAMPLES))
+    for at in range(RESAMPLES):
+        chosen = np.ix_(*(rng.integers(0, count, count) for count in (trainings, links, seeds)))
+        drawn[:, at] = ours[chosen].mean(), theirs[chosen].mean()
+    low, high = np.quantile(_gain(drawn[0], drawn[1], logarithmic), [0.025, 0.975])
+    return float(_gain(ours.mean(), theirs.mean(), logarithmic)), float(low), float(high)
+
+
 def bootstrap(
     ours: Sequence[Floats], theirs: Sequence[Floats], logarithmic: bool, seed: int = 0
 ) -> tuple[float, float, float]:
@@ -126,9 +199,7 @@ def worth_of(result: Evaluation) -> Worth | None:
         return None
     meta = result.meta
     rules = [Rule.of(each) for each in meta.get("rules", [])]
-    scores: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row in (row for row in result.scores if row["policy"] == result.policy):
-        scores.setdefault(row["scheme"], {}).setdefault(f"{row['link_set']}: {row['link']}", []).append(row)
+    scores = _scores(result, result.policy)
     if result.policy not in scores:
         return None
     ours = scores[result.policy]

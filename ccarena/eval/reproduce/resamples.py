@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ccarena.eval.reproduce.values import Row
+from ccarena.eval.reproduce.values import Drawn, Row
 
 __all__ = ["CONFIDENCE", "COUNT", "resamples"]
 
@@ -16,7 +17,7 @@ COUNT = 200
 CONFIDENCE = 0.95
 
 
-def resamples(rows: Sequence[Row]) -> list[list[Row]]:
+def resamples(rows: Sequence[Row]) -> list[Drawn]:
     """The bootstrap's samples of `rows`: seeds drawn with replacement, each with all of its rows.
 
     A seed is drawn as a whole because it may be the same chance in every cell. Where there are fewer different samples
@@ -25,8 +26,8 @@ def resamples(rows: Sequence[Row]) -> list[list[Row]]:
     by_seed: dict[int, list[Row]] = {}
     for row in rows:
         by_seed.setdefault(row["seed"], []).append(row)
-    seeds = sorted(by_seed)
-    return [[row for seed in drawn for row in by_seed[seed]] for drawn in _draws(tuple(seeds))]
+    known: dict[Any, Any] = {}
+    return [Drawn(by_seed, drawn, known) for drawn in _draws(tuple(sorted(by_seed)))]
 
 
 @functools.lru_cache(maxsize=64)

@@ -128,6 +128,7 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
             if _matches(cell, override.where):
                 scenario = merge(scenario, override.scenario)
         document, missing = standing_in(template.expand(scenario, names, "scenario"))
+        document = policy.as_trained(document, policies)
         document.setdefault("seed", seed)
         if wrong:
             document = _with_cubic(document, papers.schemes(loaded.name))
@@ -153,8 +154,9 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
 
 def _with_cubic(document: dict[str, Any], schemes: Collection[str]) -> dict[str, Any]:
     """The scenario with CUBIC in the place of `schemes`. What only they understand goes with them."""
+    theirs = ("policy", "environment", "params")
     flows = [
-        {key: value for key, value in flow.items() if key not in ("policy", "environment")} | {"scheme": "cubic"}
+        {key: value for key, value in flow.items() if key not in theirs} | {"scheme": "cubic"}
         if flow.get("scheme") in schemes
         else flow
         for flow in document.get("flows") or []

@@ -32,10 +32,28 @@ import numpy as np
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval import metrics
 
-__all__ = ["Measured", "Names", "Result", "Row", "parse_value"]
+__all__ = ["Drawn", "Measured", "Names", "Result", "Row", "parse_value"]
 
 Row = Mapping[str, Any]
 """`cell` (axis -> label), `seed`, `run` (measure -> number) and `flows` (each with `name`, `scheme` and measures)."""
+
+
+@dataclass(frozen=True)
+class Drawn(Sequence[Row]):
+    """Rows of seeds that were drawn from `by_seed`, some several times: one of many samples of the same rows.
+
+    What a value takes from each seed is found once and kept in `known`, which all samples of these rows share.
+    """
+
+    by_seed: Mapping[int, Sequence[Row]]
+    seeds: Sequence[int]
+    known: dict[Any, Any] = field(repr=False)
+
+    def __len__(self) -> int:
+        return sum(len(self.by_seed[seed]) for seed in self.seeds)
+
+    def __getitem__(self, index: Any) -> Any:
+        return [row for seed in self.seeds for row in self.by_seed[seed]][index]
 
 
 @dataclass(frozen=True)
@@ -193,6 +211,34 @@ class _Select:
         return cls(path, measure, where, flows, along, over, names.axes)
 
     def __call__(self, rows: Sequence[Row], chosen: Mapping[str, str]) -> Result:
+        if isinstance(rows, Drawn):
+            key = (id(self), tuple(sorted(chosen.items())))
+            if key not in rows.known:
+                rows.known[key] = self._of_seeds(rows, chosen)
+            labels, of_seeds = rows.known[key]
+            samples = [[x for seed in rows.seeds for x in of_seed.get(seed, ())] for of_seed in of_seeds]
+            intervals: list[tuple[float, float]] = []
+        else:
+            labels, samples = self._points(rows, chosen)
+            intervals = [_interval(sample, self.over) for sample in samples]
+        values = tuple(_aggregate(sample, self.over) for sample in samples)
+        return Result(values, tuple(labels), tuple(intervals), scalar=not self.along)
+
+    def _of_seeds(self, drawn: Drawn, chosen: Mapping[str, str]) -> tuple[list[str], list[dict[int, list[float]]]]:
+        """The labels of all points, and for each point what every seed has there."""
+        labels: list[str] = []
+        of_seeds: list[dict[int, list[float]]] = []
+        for seed, rows in drawn.by_seed.items():
+            found, samples = self._points(rows, chosen)
+            labels = labels or found
+            of_seeds = of_seeds or [{} for _ in samples]
+            # A seed whose runs failed may have no flows, and so no points along them.
+            for of_seed, sample in zip(of_seeds, samples, strict=False):
+                of_seed[seed] = sample
+        return labels, of_seeds
+
+    def _points(self, rows: Sequence[Row], chosen: Mapping[str, str]) -> tuple[list[str], list[list[float]]]:
+        """The label of each point of `along`, and its sample."""
         fixed = {**{axis: (label,) for axis, label in chosen.items() if axis != "flow"}, **self.where}
         rows = [row for row in rows if all(row["cell"].get(axis) in labels for axis, labels in fixed.items())]
         flows: Sequence[str | int] = (chosen["flow"],) if "flow" in chosen else self.flows or ()
@@ -202,15 +248,13 @@ class _Select:
                 spread.append(flows or (range(len(rows[0]["flows"])) if rows else ()))
             else:
                 spread.append(fixed.get(axis, self.labels[axis]))
-        points = [dict(zip(self.along, point, strict=True)) for point in itertools.product(*spread)]
-        values, labels, intervals = [], [], []
-        for point in points:
+        samples, labels = [], []
+        for values in itertools.product(*spread):
+            point = dict(zip(self.along, values, strict=True))
             of_point = [r for r in rows if all(r["cell"].get(a) == v for a, v in point.items() if a != "flow")]
-            sample = self._sample(of_point, (point["flow"],) if "flow" in point else flows)
-            values.append(_aggregate(sample, self.over))
-            intervals.append(_interval(sample, self.over))
+            samples.append(self._sample(of_point, (point["flow"],) if "flow" in point else flows))
             labels.append(", ".join(_flow_name(rows, v) if a == "flow" else str(v) for a, v in point.items()))
-        return Result(tuple(values), tuple(labels), tuple(intervals), scalar=not self.along)
+        return labels, samples
 
     def _sample(self, rows: Sequence[Row], flows: Sequence[str | int]) -> list[float]:
         out: list[float] = []

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from ccarena import cli
 from ccarena.errors import ConfigError, PolicyError, ScenarioError
+from ccarena.policies import artifact
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: `ccarena compete` not tested")
 from ccarena.eval.compete import competition  # noqa: E402
@@ -209,6 +211,18 @@ def test_a_trained_policy_competes_like_anybody() -> None:
     rows = compete(plan(groups=(f"acct={GOLDEN}+cubic",)))
     assert {row["entrant"] for row in rows} == {"acct=golden", "cubic"}
     assert all(row["throughput_mbps"] > 0.1 and row["solo_throughput_mbps"] > 1 for row in rows)
+
+
+def test_a_policy_that_was_trained_on_the_trace_says_so_in_the_table(tmp_path: Path) -> None:
+    (tmp_path / "walk").write_text("".join(f"{ms}\n" for ms in range(1, 2000, 2)))
+    seen = {"kind": "trace", "name": "walk", "digest": "0"}
+    trained = artifact.load(GOLDEN)
+    replace(trained, trained_on=[*trained.trained_on, seen]).save(tmp_path / "mine.safetensors")
+    result = competition.compete(
+        f"acct={tmp_path / 'mine.safetensors'}", f"acct={GOLDEN}", traces=[tmp_path / "walk"], duration_s=1, seeds=1
+    )
+    entrants = {row["entrant"] for row in result.flows}
+    assert entrants == {"acct=mine (trained on tested links)", "acct=golden"}
 
 
 def test_requirements_are_held_against_what_was_got() -> None:

@@ -39,6 +39,13 @@ def test_every_kind_of_rule_is_found() -> None:
     assert Rule.of(table.as_dict()) == table
 
 
+def test_an_action_is_sought_only_for_cases_in_which_the_learner_is_asked() -> None:
+    config = record("hyvar", env__link__lossy=0, env__link__buffer_bdp=4, rules__law_candidates=4)
+    _, table, *_ = search(config, spec_of(config), 2)
+    assert "queue " in table.label
+    assert "falling" not in table.label and "rising" not in table.label, "the base acts alone in these cases"
+
+
 def test_what_cannot_be_searched_says_why() -> None:
     config = record("aurora")
     constant, table, base, tuned = search(config, spec_of(config), 2)

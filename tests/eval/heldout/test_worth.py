@@ -11,7 +11,7 @@ from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.heldout.summary import worth_table
-from ccarena.eval.heldout.worth import bootstrap, worth_of
+from ccarena.eval.heldout.worth import bootstrap, over_trainings, worth_of
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1}, score=9.0)
 TABLE = Rule("by category", "by zone", {"by": "zone", "actions": [1, 0]}, score=10.0)
@@ -94,3 +94,27 @@ def test_differences_of_logarithms_are_relative_changes() -> None:
     theirs = [np.zeros(3), np.ones(2)]
     gain, low, high = bootstrap([each + np.log(1.07) for each in theirs], theirs, logarithmic=True)
     assert (gain, low, high) == pytest.approx((0.07, 0.07, 0.07))
+
+
+def trainings(*gains: float) -> Evaluation:
+    """An evaluation of a policy per gain over the table, all of one record."""
+    scores, about = [], []
+    for seed, gain in enumerate(gains, start=1):
+        one = evaluation(gain=gain)
+        label = f"mine-{seed}"
+        about.append({**one.meta, "scheme": label, "record": "mine", "policy_seed": seed})
+        names = {"mine": label}
+        scores += [{**row, "policy": label, "scheme": names.get(row["scheme"], row["scheme"])} for row in one.scores]
+    return Evaluation(scores=scores, meta={"policies": about})
+
+
+def test_one_lucky_training_is_no_proof_where_others_fail() -> None:
+    (alike,) = over_trainings(trainings(1.0, 1.1, 0.9, 1.0, 1.0))
+    assert alike.best.low > 0 and alike.best.label == "by zone" and alike.seeds == [1, 2, 3, 4, 5]
+    assert alike.line.endswith("over the best rule (by zone), 5 trainings")
+    (mixed,) = over_trainings(trainings(3.0, -1.0, 0.1, -0.5, 0.0))
+    assert mixed.best.gain > 0 > mixed.best.low, "the mean is above the rule's, the interval is not"
+    assert mixed.line.startswith("not worth its network: +")
+    (few,) = over_trainings(trainings(1.0, 1.0))
+    assert few.line.endswith("2 trainings; an interval is believed from 5 trainings on")
+    assert over_trainings(evaluation(gain=1.0)) == []

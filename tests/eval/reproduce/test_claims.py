@@ -11,6 +11,7 @@ import pytest
 
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce.checks import ClaimModel, Judged, held_against, judge, parse_claim
+from ccarena.eval.reproduce.resamples import resamples
 from ccarena.eval.reproduce.values import Names, Row, parse_value
 
 NAMES = Names(
@@ -31,6 +32,22 @@ def rows(seeds: int = 3) -> list[Row]:
                 cell = {"scheme": scheme, "rate": rate}
                 out.append({"cell": cell, "seed": seed, "run": {"x": x, "late_s": late, "both": 7}, "flows": flows})
     return out
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"value": "x", "where": {"scheme": "a"}, "along": "rate", "over": "mean"},
+        {"value": "y", "along": ["flow", "scheme"], "where": {"rate": 10}},
+        {"value": "times", "flow": "all", "where": {"scheme": "a"}, "pool": "rate", "over": "p90"},
+        {"ratio": [{"value": "late_s", "where": {"scheme": "a", "rate": 20}}, 2]},
+    ],
+)
+def test_a_drawn_sample_has_the_values_of_its_rows(node: Any) -> None:
+    value = parse_value(node, NAMES, "value")
+    for sample in resamples(rows(4)):
+        drawn, listed = value(sample, {}), value(list(sample), {})
+        assert (drawn.values, drawn.labels, drawn.scalar) == (listed.values, listed.labels, listed.scalar)
 
 
 @pytest.mark.parametrize(

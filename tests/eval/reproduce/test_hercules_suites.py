@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ccarena import cli
-from ccarena.eval.reproduce import suite
+from ccarena.eval.reproduce import runs, suite
 from ccarena.eval.reproduce.analytic_hercules import requirement_penalty
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
@@ -46,8 +46,13 @@ def test_every_suite_runs_and_measures_each_claim(tmp_path: Path) -> None:
         assert [claim for claim in digest["claims"] if claim["state"] == "not tested"] == []
 
 
+def flows_of(run: runs.Run) -> list[dict[str, Any]]:
+    """The flows of a run that are not the variant of hercules/loss that has the code's constants."""
+    return [] if run.cell.get("scheme") == "hercules-code" else run.spec["document"]["flows"]
+
+
 def test_suites_share_the_conditions_that_they_say() -> None:
-    """Packets of QUIC, and 100 ms of buffer where the buffer is not what is swept."""
+    """Packets and acknowledgements of QUIC, one column of constants, one lateness where it is not swept."""
     for name in suite.find(["hercules"]):
         scenario = suite.load(name).suite.scenario
         if scenario is None:
@@ -55,6 +60,12 @@ def test_suites_share_the_conditions_that_they_say() -> None:
         packets = {(f["mss_bytes"], f["header_bytes"], f["initial_window"]) for f in scenario["flows"]}
         assert packets == {(1225, 67, 32)}, name
         swept = name in ("hercules/jitter", "hercules/conditions")
+        if name != "hercules/conditions":
+            assert {f["ack_policy"]["type"] for f in scenario["flows"]} == {"quic"}, name
+            expanded = runs.expand(suite.load(name), True, 1)
+            by_scheme = {flow["scheme"]: flow for run in expanded for flow in flows_of(run)}
+            assert by_scheme["hercules"]["params"]["loss_scaled_by_h"] == 1, name
+            assert all(not flow.get("params") for scheme, flow in by_scheme.items() if scheme != "hercules"), name
         assert scenario["links"][0]["jitter_ms"] == ("${jitter_ms}" if swept else 1), name
 
 

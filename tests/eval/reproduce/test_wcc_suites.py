@@ -8,7 +8,7 @@ from ccarena.eval.reproduce import runs, suite
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not tested (run make)")
 
-SIMULATED = ["ack", "buffer", "delay", "dynamic", "flows", "motivation", "testbed"]
+SIMULATED = ["ack", "buffer", "delay", "dynamic", "flows", "motivation", "round-trip", "testbed"]
 
 
 def first_per_scheme(name: str) -> list[runs.Run]:

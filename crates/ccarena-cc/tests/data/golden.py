@@ -10,7 +10,8 @@ import torch
 
 from ccarena.agents.actor_critic import ActorCritic
 from ccarena.agents.algorithm import Context
-from ccarena.agents.train import artifact_of, environments
+from ccarena.agents.train import artifact_of
+from ccarena.agents.worlds import environments
 from ccarena.configs import load_config
 from ccarena.envs.spec import spec_of
 
