@@ -23,7 +23,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use ccarena_kernel::intf::{BASE_HOLD, EVENT_CLOSED, EVENT_OPENED, EVENT_REPORT, FLAG_FALLBACK};
+use ccarena_cc::policy::kernel::raw;
+use ccarena_kernel::intf::{
+    BASE_CUBIC, BASE_HOLD, EVENT_CLOSED, EVENT_OPENED, EVENT_REPORT, FLAG_ASKED, FLAG_FALLBACK, FLAG_PERIOD, FLAG_QUIET,
+};
 use ccarena_kernel::serve::{Served, Service, ServiceError};
 use ccarena_kernel::{Answer, Datapath, Event, KernelError, Key, Options, TcpOption, attach, checks};
 use ccarena_link::namespace::Namespace;
@@ -198,6 +201,60 @@ fn reports_leave_room_in_the_ring_for_what_is_told_once() {
         assert!(all.iter().filter(|e| e.kind == EVENT_REPORT).count() > 3 && path.untold().unwrap() > 10, "{all:?}");
         assert_eq!(all.iter().filter(|e| e.kind == EVENT_OPENED).count(), 2, "{all:?}");
         drop(second);
+    });
+}
+
+#[test]
+fn reports_that_need_no_answer_wake_nobody_until_they_would_fill_the_ring() {
+    let _alone = alone();
+    if !able() {
+        return;
+    }
+    const RING: usize = 1 << 16;
+    let path = load("quiet", |options| options.ring_bytes = RING as u32);
+    let name = path.congestion_control("hyvar");
+    let wakes = || ccarena_link::clock::wait(&[path.ready_fd()], Some(0));
+    // Periods of 1 ms, in all of which the decider is asked, or in none.
+    let judge = |cookie: u64, sequence: u64, ask: f64| {
+        let reasoner = [1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 0.0, ask, ask, ask, ask].map(raw);
+        path.answer(cookie, &Answer { sequence, base: BASE_CUBIC, reasoner, ..Answer::default() }).unwrap();
+    };
+    in_namespace(|| {
+        let mut pair = connection(name);
+        let mut send = || {
+            thread::sleep(Duration::from_millis(2));
+            pass(&mut pair, 16_384);
+        };
+        let cookie = events(&path)[0].cookie;
+        judge(cookie, 1, 0.0);
+        wait("the answer is in force", || {
+            send();
+            path.flows().unwrap()[0].answer_sequence == 1
+        });
+        wait("all is read", || {
+            events(&path);
+            !wakes()
+        });
+        (0..3).for_each(|_| send());
+        assert!(!wakes(), "they are few");
+        let told = events(&path);
+        assert!(told.iter().filter(|e| e.flags & FLAG_PERIOD != 0).count() >= 2, "{told:?}");
+        assert!(told.iter().all(|e| e.flags & FLAG_QUIET != 0 && e.flags & FLAG_ASKED == 0), "{told:?}");
+        wait("the ring fills", || {
+            send();
+            wakes()
+        });
+        let waited = events(&path).len() * size_of::<Event>();
+        assert!((RING / 8..RING * 3 / 4).contains(&waited) && path.untold().unwrap() == 0, "{waited}");
+        judge(cookie, 2, 1.0);
+        wait("it is asked", || {
+            send();
+            wakes()
+        });
+        wait("a question", || {
+            send();
+            events(&path).iter().any(|e| e.flags & FLAG_ASKED != 0 && e.flags & FLAG_QUIET == 0)
+        });
     });
 }
 
