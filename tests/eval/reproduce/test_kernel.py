@@ -95,7 +95,7 @@ def test_the_papers_kernel_suites_are_there() -> None:
 
 @pytest.mark.parametrize("name", ["buffer", "delay", "testbed"])
 def test_times_are_stretched_as_the_rate_is_lowered(name: str) -> None:
-    """Buffers are those of the simulator's cell of the same name; round trips are what totals give for single packets."""
+    """Buffers are those of the simulator's cell of that name, round trips those of hosts that send single packets."""
 
     def facts(document: Mapping[str, Any]) -> tuple[float, Any]:
         on_path = [link for link in document["links"] if link.get("name") in (None, "switch", "host 1")]
