@@ -65,8 +65,10 @@ def scenario(rate_mbps: float, seconds: float, flow: dict[str, Any], delay_ms: f
 
 
 def decisions(sheet: Sheet, name: str, most_ns: float) -> None:
-    """Time of a decision on recorded observations, network and normalisation alone: the best of rounds over some seconds,
-    in which the machine's host leaves it alone for a while."""
+    """Time of a decision on recorded observations, network and normalisation alone: the best round of some seconds.
+
+    The machine's host leaves it alone in some of them.
+    """
     policy = artifact.load(find_policy(name))
     home, integer = BpfHome(policy), IntegerPolicy.of(policy)
     raw = integer.raw(record(policy, 512).rows)
