@@ -118,7 +118,7 @@ reproduction: setup  ## Run every suite of the papers and write docs/reproductio
 	done
 	$(BIN)/ccarena reproduce --all --discriminate --write-docs docs/reproduction.md $(ARGS)
 
-reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real time and as root (about 110 minutes)
+reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real time and as root (about 130 minutes)
 	for config in acct-wired hyvar orca; do \
 	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
 	done

@@ -56,7 +56,7 @@ LAW_TUNED_ON = (
     *(("preset", name) for name in ("lte-stationary", "lte-walking", "lte-bus", "sprout")),
     *(("trace", name) for name in ("trace-2925703-home1", "trace-3114405-bus", "trace-3199718-timessquare")),
 )
-"""What the numbers of `pilot` were searched on (docs/pilot.md, configs/pilot.yaml)."""
+"""What the numbers of `pilot` were searched on (docs/pilot.md, configs/pilot-law.yaml)."""
 SEARCH_LINKS = 16
 """Training links on which a constant action is searched for a policy whose artifact names none."""
 _OF_THE_NETWORK = ("advertised_mbps", "twnd_packets", "target_ratio", "zone", "zone_index")

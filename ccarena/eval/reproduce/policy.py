@@ -16,7 +16,7 @@ from typing import Any
 from ccarena.errors import PolicyError
 from ccarena.run_folder import POLICY, find_policy, newest_run
 
-__all__ = ["ACCT", "CONFIGS", "Policy", "bound", "choose", "combined", "given", "placed", "used"]
+__all__ = ["ACCT", "CONFIGS", "Policy", "as_trained", "bound", "choose", "combined", "given", "placed", "used"]
 
 ACCT = "acct"
 CONFIGS = {ACCT: ("acct-wired", "acct"), "hyvar": ("hyvar",), "orca": ("orca",), "aurora": ("aurora",)}
@@ -75,6 +75,20 @@ def placed(document: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
     for flow in document["flows"]:
         if policy := known.get(str(flow.get("policy"))):
             flow = {**flow, "params": {**policy.params, **(flow.get("params") or {})}, "policy": str(policy.file)}
+        flows.append(flow)
+    return {**document, "flows": flows}
+
+
+def as_trained(document: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
+    """The scenario with the parameters of a scheme's training for flows of it that a constant decides for.
+
+    Such a flow is a control of the trained policy: it differs in who answers, and in what it sets itself.
+    """
+    flows = []
+    for flow in document.get("flows") or []:
+        trained = policies.get(flow.get("scheme"))
+        if trained and isinstance(flow.get("policy"), Mapping) and "constant" in flow["policy"]:
+            flow = {**flow, "params": {**trained.params, **(flow.get("params") or {})}}
         flows.append(flow)
     return {**document, "flows": flows}
 

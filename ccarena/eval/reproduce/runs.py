@@ -128,6 +128,7 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
             if _matches(cell, override.where):
                 scenario = merge(scenario, override.scenario)
         document, missing = standing_in(template.expand(scenario, names, "scenario"))
+        document = policy.as_trained(document, policies)
         document.setdefault("seed", seed)
         if wrong:
             document = _with_cubic(document, papers.schemes(loaded.name))

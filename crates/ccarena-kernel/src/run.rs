@@ -34,8 +34,10 @@ const BUFFERS: &str = "4096 131072 67108864";
 const DEFAULT_MIN_RTO: Dur = Dur::from_millis(200);
 /// From so many segments on the receiver's first window has to be enlarged too.
 const FIRST_RECEIVE_WINDOW: u32 = 40;
-/// The loop looks around at least so often.
-const AT_LEAST_NS: u64 = 200_000_000;
+/// The loop looks so often whether all traffic is over before its time ...
+const LOOK_NS: u64 = 1_000_000_000;
+/// ... and so often where it ends after its time.
+const LATE_LOOK_NS: u64 = 200_000_000;
 
 /// Runs the request on `inbox`'s first line to its end and writes what becomes of it.
 ///
@@ -296,7 +298,7 @@ impl<'a> Control<'a> {
             let weigh = self.weights.last().map_or(Time::NEVER, |w| w.0);
             let end = if traffic.ends_late() { Time::NEVER } else { self.end };
             let next = self.daemon.next_timer().min(weigh).min(end);
-            let wait = next.since(self.now()).0.min(AT_LEAST_NS);
+            let wait = next.since(self.now()).0.min(if traffic.ends_late() { LATE_LOOK_NS } else { LOOK_NS });
             let (events, acts) = inbox.wait(ring, wait);
             if events {
                 self.take_events(frames)?;

@@ -54,15 +54,32 @@ def test_every_suite_runs_and_measures_each_claim(
 def test_each_scheme_has_its_policy_with_its_trainings_parameters(tmp_path: Path, files: list[str]) -> None:
     own = untrained("orca", tmp_path, mtp_ms=30, max_action=0.5)
     chosen = policy.choose(LEARNED, policy.given([files[0], str(own), files[2]]))
-    expanded = runs.expand(suite.load("hyvar/mtp-motivation"), True, 1, {"orca": chosen["orca"]})
+    expanded = runs.expand(suite.load("hyvar/mtp-motivation"), True, 1, chosen)
     for run in expanded:
         (flow,) = run.spec["document"]["flows"]
+        if run.cell["mtp_ms"] == "aurora":
+            assert flow["policy"] == str(chosen["aurora"].file)
+            continue
         assert flow["policy"] == str(own.resolve())
         assert flow["params"] == {"mtp_ms": float(run.cell["mtp_ms"]), "max_action": 0.5}, "the flow's own come first"
     by_scheme = {run.cell["scheme"]: run for run in runs.expand(suite.load("hyvar/wired-2"), True, 1, chosen)}
     for scheme, run in by_scheme.items():
         (flow,) = run.spec["document"]["flows"]
-        assert flow.get("policy") == (str(chosen[scheme].file) if scheme in LEARNED else None)
+        control = {"constant": -0.2} if scheme.startswith("hyvar 2^-0.1") else None
+        assert flow.get("policy") == (str(chosen[scheme].file) if scheme in LEARNED else control)
+
+
+def test_a_control_is_asked_as_the_policy_is(tmp_path: Path) -> None:
+    trained = policy.given([str(untrained("hyvar", tmp_path, alpha=1.07, mtp_min_ms=10, max_action=0.5))])
+    expanded = runs.expand(suite.load("hyvar/wired-2"), True, 1, trained)
+    flows = {run.cell["scheme"]: run.spec["document"]["flows"][0] for run in expanded}
+    assert flows["hyvar 2^-0.1"]["params"] == {"alpha": 1.07, "mtp_min_ms": 10, "max_action": 1}
+    assert flows["hyvar 2^-0.1, α 1.25"]["params"] == {"alpha": 1.25, "mtp_min_ms": 10, "max_action": 1}
+    others = runs.expand(suite.load("hyvar/wired-2"), True, 1, {})
+    keys = {run.cell["scheme"]: run.key for run in expanded}
+    assert {run.cell["scheme"] for run in others if run.key != keys[run.cell["scheme"]]} == {
+        *("hyvar", "hyvar 2^-0.1", "hyvar 2^-0.1, α 1.25")
+    }
 
 
 def test_without_a_policy_its_training_is_named(
