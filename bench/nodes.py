@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ __all__ = ["add", "apart", "kill", "started"]
 
 NOTICED = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
 """A lost node is noticed within seconds, not half a minute."""
+_ATTEMPTS = 4
 
 
 def started(num_cpus: int = 0, **head: Any) -> Any:
@@ -30,12 +31,12 @@ def started(num_cpus: int = 0, **head: Any) -> Any:
     from ray.cluster_utils import Cluster
 
     given = {"num_cpus": num_cpus, "include_dashboard": False, "_system_config": NOTICED, **_ports(), **head}
-    return Cluster(initialize_head=True, head_node_args=given)
+    return _patiently(lambda: Cluster(initialize_head=True, head_node_args=given))
 
 
 def add(cluster: Any, num_cpus: int = 1, **more: Any) -> Any:
     """One more node."""
-    return cluster.add_node(num_cpus=num_cpus, **_ports(), **more)
+    return _patiently(lambda: cluster.add_node(num_cpus=num_cpus, **_ports(), **more))
 
 
 def kill(node: Any) -> None:
@@ -66,6 +67,17 @@ def apart(num_cpus: int, **environment: str) -> Iterator[tuple[str, subprocess.P
             with suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait(60)
+
+
+def _patiently(start: Callable[[], Any]) -> Any:
+    """Ray gives a node half a minute to start, which busy machines exceed."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return start()
+        except Exception as error:  # no subclass of it
+            if "timed out during startup" not in str(error):
+                raise
+    return start()
 
 
 def _ports() -> dict[str, int]:

@@ -90,13 +90,13 @@ def train(
 
     # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
     os.environ["OMP_NUM_THREADS"] = "1"
-    with on_its_cluster(chosen):
-        try:
-            import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
-        except ImportError as error:
-            raise MissingDependencyError.for_extra("torch", "train", "training") from error
-        from ccarena.agents.train import train as learn
+    try:
+        import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("torch", "train", "training") from error
+    from ccarena.agents.train import train as learn
 
+    with on_its_cluster(chosen):
         code = learn(chosen, resume=resume)
     return Training(Path(str(chosen.out)), chosen, finished=code == 0)
 
