@@ -36,8 +36,10 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
     fsspec.filesystem("s3").clear_instance_cache()  # of another server
-    fsspec.filesystem("s3").mkdir("bucket")
-    yield "s3://bucket/runs/acct"
+    # All servers of one process have the same buckets.
+    if not fsspec.filesystem("s3").exists("bucket"):
+        fsspec.filesystem("s3").mkdir("bucket")
+    yield f"s3://bucket/{tmp_path.name}/acct"
     running.stop()
 
 

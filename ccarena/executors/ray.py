@@ -35,6 +35,8 @@ Result = TypeVar("Result")
 DEATHS = 3
 """Workers that a piece may kill, or machines that may run short of memory under it, before it is given up."""
 _ANSWERS_WITHIN_S = 10.0
+_STARTS = 4
+"""So often is Ray started on this machine: it gives its processes half a minute, which busy machines exceed."""
 _AHEAD = 2  # pieces handed out per core of the cluster
 _LOOK_EVERY_S = 0.5
 _RESOURCES_EVERY_S = 1.0
@@ -73,17 +75,22 @@ def connect(address: str | None = None) -> bool:
         return False
     where = address or os.environ.get("RAY_ADDRESS") or "local"
     started: dict[str, Any] = {"include_dashboard": False} if where == "local" else {}
-    for attempt in range(2):
+    for attempt in range(_STARTS):
         try:
             _answers(where)
             ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
             break
         except Exception as error:  # Ray raises whatever it likes, plain Exception among it
             reason = error.strerror if isinstance(error, OSError) and error.strerror else _line(error)
-            if where == "local" and attempt == 0:  # it gives its processes half a minute, which busy machines exceed
+            if where == "local" and attempt < _STARTS - 1:
                 log.warning("Ray has not started here (%s); trying once more", reason)
                 ray.shutdown()
                 continue
+            if where == "local":
+                raise ConfigError(
+                    f"Ray did not start on this machine, {_STARTS} times: {reason}; wait until it is less busy, or "
+                    "name a running cluster (--ray-address)"
+                ) from error
             raise ConfigError(
                 f"Ray at {where}: {reason}; expected the address of a running cluster (`ray start --head` prints it), "
                 "or none, to start Ray on this machine; if its head asks for a token, set RAY_AUTH_MODE=token and have "
