@@ -227,8 +227,13 @@ class _Claim:
         return all(gain >= 0 for gain in gains) and any(g > s for g, s in zip(gains, scales, strict=True))
 
     def _of(self, scheme: str) -> dict[str, float] | None:
-        """The figures of `scheme`: means over runs, or medians over links of ratios to the baseline. None: no run."""
+        """The figures of `scheme`: means over runs, or medians over links of ratios to the baseline. None: no run.
+
+        They are NaN where one of them is not measured of the scheme at all, such as the oracle's signal delay.
+        """
         rows = self._result.of(self.group, scheme)
+        if rows and not all(any(name in row for row in rows) for name in self._signs):
+            return dict.fromkeys(self._signs, math.nan)
         if self._expected.relative_to is None:
             chosen = [row for row in rows if row.get("gain", 1.0) == 1.0]
             return {name: _mean(chosen, name) for name in self._signs} if chosen else None

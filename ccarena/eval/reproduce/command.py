@@ -186,7 +186,7 @@ def _reproduce(
             with Journal(folder) as journal:
                 failed = runner.execute(of_suite, journal, folder, executor, progress)
                 failures += failed
-                rows = [journal.rows[run.key] for run in of_suite if run.key in journal.rows]
+                rows = _rows(of_suite, journal)
                 judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
                 if others:
                     judged = [
@@ -219,14 +219,18 @@ def _reproduce(
     return failures, digests
 
 
+def _rows(expanded: list[runs.Run], journal: Journal) -> list[dict[str, Any]]:
+    """What is there of the runs, in their order. Cells of one scenario are one run, whose row each of them gets."""
+    return [{**journal.rows[run.key], "cell": dict(run.cell)} for run in expanded if run.key in journal.rows]
+
+
 def _rows_of_wrong(
     folder: Path, of_wrong: list[runs.Run], executor: executors.Executor, progress: runner.Progress
 ) -> list[dict[str, Any]]:
     """What came of the runs with a scheme that is not the paper's; those that it cannot do are not there."""
     with Journal(folder) as journal:
         runner.execute(of_wrong, journal, folder, executor, progress)
-        # Cells that differ in the scheme alone are the same run now.
-        rows = [{**journal.rows[run.key], "cell": dict(run.cell)} for run in of_wrong if run.key in journal.rows]
+        rows = _rows(of_wrong, journal)
         journal.settle([run.key for run in of_wrong])
     return rows
 

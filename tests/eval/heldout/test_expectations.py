@@ -74,6 +74,15 @@ def test_a_trace_on_which_cubic_delivered_nothing_compares_nobody() -> None:
     assert item.values == {"queueing_delay_p95_ms_ratio": 0.4, "throughput_mbps_ratio": 0.9}
 
 
+def test_what_is_not_measured_of_the_oracle_is_not_said_of_it() -> None:
+    rows = [cellular(scheme, name, d, 9.0) for name in "abc" for scheme, d in ((ACCT, 20.0), ("cubic", 100.0))]
+    late = [cellular(ORACLE, name, 10.0, 9.0, gain=1.0) for name in "abc"]
+    for each in late:
+        del each["queueing_delay_p95_ms"]
+    (item,) = expectations.judge(Evaluation(rows=rows + late)).expectations
+    assert item.state == "holds" and item.oracle == ""
+
+
 def test_what_was_not_tested_is_neither_learned_nor_failed() -> None:
     rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
     verdict = expectations.judge(Bare(meta=META, rows=rows))

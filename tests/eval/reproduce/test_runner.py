@@ -57,6 +57,19 @@ def test_a_suite_from_the_command_line(write: Write, tmp_path: Path, capsys: pyt
     assert json.loads((folder / "claims.json").read_text("utf-8")) == digest
 
 
+def test_cells_of_the_same_scenario_are_one_run_and_all_judged(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(
+        {"rate_mbps: [8, 16]": "rate_mbps: {low: 8, the same: 8}", "at ${rate_mbps} Mbit/s": "at ${rate_mbps}"}
+    )
+    assert cli.main(["reproduce", str(path), "--out", str(tmp_path / "out"), "--jobs", "1", "--json"]) == 0
+    (digest,) = json.loads(capsys.readouterr().out)
+    assert len(keys(tmp_path / "out" / "own" / "mine")) == 4
+    low, same = digest["claims"]
+    assert low["state"] == same["state"] == "holds" and low["measured"] == same["measured"]
+
+
 def test_a_quick_run_says_so_and_keeps_the_full_one(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
