@@ -62,7 +62,7 @@ def test_a_competition(browser: Browser, tmp_path: Path) -> None:
 
 def test_a_reproduction(browser: Browser, tmp_path: Path) -> None:
     run("reproduce", "wcc/buffer", "--quick", "--out", str(tmp_path))
-    assert faults(browser, tmp_path / "wcc" / "buffer" / "page.html", charts=2) == []
+    assert faults(browser, tmp_path / "wcc" / "buffer" / "page.html", charts=3) == []
     text = browser.evaluate("document.body.textContent")
     assert "not tested" in text and "ccarena reproduce wcc/buffer --quick" in text
     assert faults(browser, tmp_path / "index.html", charts=0) == []

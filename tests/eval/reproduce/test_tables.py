@@ -46,8 +46,8 @@ def test_figures_show_what_was_measured(write: Write) -> None:
 def test_the_papers_points_stand_beside_ours() -> None:
     loaded = suite.load("wcc/buffer")
     rows = [runs.perform(run) for run in runs.expand(loaded, quick=True)]
-    (drawn,) = figures.figures(loaded, rows)
-    paper = [trace for chart in drawn.charts for trace in chart.traces if "(paper)" in trace["name"]]
+    drawn, _ = figures.figures(loaded, rows)
+    paper = [trace for chart in drawn.charts for trace in chart.traces if trace["name"] == "paper"]
     assert paper and set(paper[0]["y"]) == {1.925, 1.52}  # of the quick sweep
     judged = [checks.judge(claim, rows) for claim in loaded.claims]
     beside = figures.beside_the_paper(loaded, judged)
