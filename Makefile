@@ -140,8 +140,11 @@ proof: setup  ## Train ACCT, Hyvar and pilot, 5 seeds each, by a job on a cluste
 	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[cluster]'
 	$(BIN)/python -m bench.proof --out $(OUT) $(ARGS)
 
-wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ (docs/cluster.md)
-	$(BIN)/python setup.py --quiet bdist_wheel --dist-dir dist
+COUNTS := build/guided/counts.profdata
+wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ (docs/cluster.md; GUIDED=1: a faster one)
+	$(if $(GUIDED),$(BIN)/python -m bench.guided record $(COUNTS))
+	$(if $(GUIDED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir dist
+	$(if $(GUIDED),$(BIN)/python -m bench.guided compare "$$(ls -t dist/*.whl | head -n 1)")
 	@ls dist/*.whl
 
 fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)
