@@ -88,6 +88,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
                 num_samples=plan.samples,
                 search_alg=searcher or BasicVariantGenerator(random_state=1),
                 scheduler=_scheduler(plan, out / TRIALS),
+                trial_dirname_creator=_identifier,
             ),
             run_config=tune.RunConfig(
                 name=EXPERIMENT,
@@ -97,14 +98,16 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
             ),
         )
     logging.getLogger("ray.tune").setLevel(logging.WARNING)
+    # It warns of every trial that was killed before its first validation.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     found = []
     results = tuner.fit()
     for result in (results[number] for number in range(len(results))):
         figures = {name: (result.metrics or {}).get(name) for name in ("validation", "decisions", "reward")}
         found.append(
             {
-                # Of `_trial_IDENTIFIER_NUMBER_...`: a trial that failed early has not even reported its identifier.
-                "trial": "_".join(Path(result.path).name.removeprefix("_trial_").split("_")[:2]),
+                # A trial that failed early has not even reported its identifier, but has its folder.
+                "trial": Path(result.path).name,
                 "setting": dict(result.config or {}),
                 "error": None if result.error is None else str(result.error).strip().splitlines()[-1],
                 **figures,
@@ -119,6 +122,11 @@ def _cores_each(seeds: int) -> int:
     if 0 < largest < seeds:
         log.warning("no machine has %d cores: the %d seeds of a trial share %d", seeds, seeds, largest)
     return min(seeds, largest or seeds)
+
+
+def _identifier(trial: Any) -> str:
+    """The name of a trial's folder, Ray Tune's as well as ours."""
+    return str(trial.trial_id)
 
 
 def _trial(setting: Mapping[str, Any], folder: str, config: str, seeds: Sequence[int]) -> None:
@@ -148,6 +156,7 @@ def _searcher(plan: Plan, space: Space) -> Any:
         from ray.tune.search.optuna import OptunaSearch
     except ImportError as error:
         raise MissingDependencyError.for_extra("optuna", "optuna", "--search optuna") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     kinds = optuna.distributions
     makers: dict[str, Callable[..., Any]] = {
         "choice": lambda *values: kinds.CategoricalDistribution(list(values)),
