@@ -75,6 +75,9 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
     seeds = list(range(1, plan.seeds + 1))
     work = functools.partial(_trial, folder=str(out / TRIALS), config=plan.config, seeds=seeds)
     trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
+    logging.getLogger("ray.tune").setLevel(logging.WARNING)
+    # It warns of every trial that was killed before its first validation.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     experiment = out / EXPERIMENT
     if resume and tune.Tuner.can_restore(str(experiment)):
         tuner = tune.Tuner.restore(str(experiment), trainable, resume_unfinished=True, resume_errored=True)
@@ -97,9 +100,6 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
                 verbose=0,
             ),
         )
-    logging.getLogger("ray.tune").setLevel(logging.WARNING)
-    # It warns of every trial that was killed before its first validation.
-    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     found = []
     results = tuner.fit()
     for result in (results[number] for number in range(len(results))):
