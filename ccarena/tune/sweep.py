@@ -38,6 +38,8 @@ class Plan:
     scheduler: str
     validations: int
     dimensions: dict[str, Any]
+    command: str
+    """That started it."""
 
 
 def read_plan(out: Path) -> Plan:
