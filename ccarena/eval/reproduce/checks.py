@@ -184,15 +184,15 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     if not claim.model.under or not (undecided or judged.state == "does not hold"):
         return judged
     other = _judge(claim, _standing_in(rows, claim.model.under), partial)
-    if other.state not in ("holds", "differs") or other.measured == judged.measured:
+    found = "holds or differs" if other.direction else other.state
+    if found not in ("holds", "differs", "holds or differs") or other.measured == judged.measured:
         return judged
     where = [
-        f"{axis} {_label(to)} in the place of {_label(label)}"
+        f"{axis} {_label(others[label])} in the place of {label}"
         for axis, others in claim.model.under.items()
-        for label, to in others.items()
-        if claim.chosen.get(axis, _label(label)) == _label(label)
+        for label in ([claim.chosen[axis]] if claim.chosen.get(axis) in others else others)
     ]
-    under = f"{other.state} with {' and '.join(where)}: {other.measured}"
+    under = f"{found} with {' and '.join(where)}: {other.measured}"
     # Whatever more seeds said of a claim that is undecided, it would differ at least.
     return replace(judged, state="cannot tell" if undecided else "differs", under=under, direction=undecided)
 

@@ -271,6 +271,10 @@ def test_a_claim_differs_if_it_is_so_under_the_condition_that_is_named() -> None
         "",
         "holds with scheme b in the place of a: 20.02",
     ]
+    ratio = {"ratio": [{"value": "x", "where": {"scheme": "a", "rate": 20}}, {"value": "x", "where": {"rate": 20}}]}
+    beside: dict[str, Any] = {"for_each": {"scheme": ["b"]}, "under": {"scheme": {"a": "b"}}}
+    model = ClaimModel(claim="c", paper="t", measured=ratio, holds={"at_least": 0.5}, **beside)
+    assert judge(parse_claim(model, NAMES, "c")[0], rows()).under == "holds with scheme b in the place of a: 1.00"
     with pytest.raises(ConfigError, match=r'c.under.rate: unknown value "30"'):
         judged({"at_least": 1}, under={"rate": {"10": 30}})
     with pytest.raises(ConfigError, match=r'c.under: unknown axis "rates"; did you mean "rate"'):
