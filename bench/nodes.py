@@ -41,11 +41,7 @@ def add(cluster: Any, num_cpus: int = 1, **more: Any) -> Any:
 
 def kill(node: Any) -> None:
     """Kills a node with SIGKILL: its raylet, all processes that this has started, and of a head what it keeps."""
-    for each in [process.process.pid for kind in node.all_processes.values() for process in kind]:
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(each)], capture_output=True, text=True).stdout
-        for process in [each, *map(int, children.split())]:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+    _end({process.process.pid for kind in node.all_processes.values() for process in kind})
 
 
 @contextmanager
@@ -70,14 +66,30 @@ def apart(num_cpus: int, **environment: str) -> Iterator[tuple[str, subprocess.P
 
 
 def _patiently(start: Callable[[], Any]) -> Any:
-    """Ray gives a node half a minute to start, which busy machines exceed."""
+    """Ray gives a node half a minute to start, which busy machines exceed; what it has started by then goes on, and
+    would keep the next attempt from being any faster."""
     for _ in range(_ATTEMPTS - 1):
+        before = _children(os.getpid())
         try:
             return start()
         except Exception as error:  # no subclass of it
             if "timed out during startup" not in str(error):
                 raise
+            _end(_children(os.getpid()) - before)
     return start()
+
+
+def _children(process: int) -> set[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True).stdout
+    return set(map(int, listed.split()))
+
+
+def _end(processes: set[int]) -> None:
+    """Kills them and their children, so that none of them can start another one."""
+    for process in processes:
+        for each in [process, *_children(process)]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
 
 
 def _ports() -> dict[str, int]:

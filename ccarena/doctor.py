@@ -139,6 +139,10 @@ def _compiled_anew(package: str) -> Path | None:
 def ray() -> Finding:
     """Whether `--executor ray` is possible."""
     if version := _version("ray"):
+        if _version("rfc3987-syntax"):
+            # jsonschema, which Ray imports, takes it where it finds it, and it makes its parser when it is imported.
+            slow = f"ray {version}; rfc3987-syntax (of Jupyter's server) delays every process of Ray by seconds"
+            return Finding("Ray", "limited", slow, "pip uninstall rfc3987-syntax, or an environment without Jupyter")
         return Finding("Ray", "ok", f"ray {version}")
     return Finding("Ray", "missing", "not installed; training runs with --executor local", 'pip install "ccarena[ray]"')
 

@@ -132,6 +132,13 @@ def test_packages_without_bytecode_are_said(monkeypatch: pytest.MonkeyPatch, tmp
     assert doctor.training().state == "ok"
 
 
+def test_what_keeps_every_process_of_ray_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_version", lambda name: "1.0")
+    assert doctor.ray().state == "limited" and "uninstall rfc3987-syntax" in doctor.ray().advice
+    monkeypatch.setattr(doctor, "_version", lambda name: "1.0" if name == "ray" else None)
+    assert doctor.ray().state == "ok"
+
+
 def test_traces_are_counted(monkeypatch, tmp_path) -> None:
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "good.down").write_text("1\n2\n")

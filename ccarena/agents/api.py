@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,17 +87,15 @@ def train(
         chosen = chosen.model_copy(update={"out": str(folder), "env": name_traces(chosen.env)})
         if chosen.env.link.kinds.trace > 0 and chosen.env.link.traces == "auto":
             print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
-    from ccarena.agents.ray_start import on_its_cluster
-
+    if find_spec("torch") is None:
+        raise MissingDependencyError.for_extra("torch", "train", "training")
     # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
     os.environ["OMP_NUM_THREADS"] = "1"
-    try:
-        import torch  # noqa: F401  (only to say early, and clearly, that it is missing)
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("torch", "train", "training") from error
-    from ccarena.agents.train import train as learn
+    from ccarena.agents.ray_start import on_its_cluster
 
-    with on_its_cluster(chosen):
+    with on_its_cluster(chosen, meanwhile="ccarena.agents.train"):
+        from ccarena.agents.train import train as learn
+
         code = learn(chosen, resume=resume)
     return Training(Path(str(chosen.out)), chosen, finished=code == 0)
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,22 +72,20 @@ def summarise(stats: Stats) -> dict[str, float | None]:
 
 
 class Recorder:
-    """Collects statistics and writes a row of the learning curve every `total_decisions / ROWS` decisions."""
+    """Collects statistics and writes a row of the learning curve at the first update, which shows that learning has
+    begun, and every `total_decisions / ROWS` decisions."""
 
     def __init__(self, directory: Path, total_decisions: int, shares: Mapping[str, Sequence[str]]) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingDependencyError.for_extra("tensorboard", "train", "logging of training") from error
+        if find_spec("tensorboard") is None:
+            raise MissingDependencyError.for_extra("tensorboard", "train", "logging of training")
         self._every = max(total_decisions // ROWS, 1)
         self._stats: Stats = {}
-        self._row = 0
+        self._row = -1
         self._groups = {f"{name}_{category}": name for name, categories in shares.items() for category in categories}
         self._path, self._validation = directory / PROGRESS, directory / VALIDATION
         self._tracker: Tracker | None = None
         self._hparams: dict[str, Any] = {}
         self._board_directory = directory / "tensorboard"
-        self._writer_class = SummaryWriter
         self._board: Any = None
         self._file: IO[str] | None = None
         self._excepthook = threading.excepthook
@@ -141,7 +140,10 @@ class Recorder:
     def _show(self, figures: Mapping[str, float], decisions: int) -> None:
         """To TensorBoard and the tracker."""
         if self._board is None:
-            self._board = self._writer_class(str(self._board_directory), purge_step=decisions)
+            # Seconds on a busy machine, in which the first row is there already.
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(self._board_directory), purge_step=decisions)
             threading.excepthook = self._on_thread_error
             self._write_hparams()
         for name, value in figures.items():
@@ -182,7 +184,7 @@ class Recorder:
 
     def clear(self) -> None:
         """Drops what a run that was killed before its first checkpoint has written."""
-        self.restore({"stats": {}, "row": 0, "bytes": [0, 0]})
+        self.restore({"stats": {}, "row": -1, "bytes": [0, 0]})
 
     def close(self) -> None:
         """Flushes everything."""

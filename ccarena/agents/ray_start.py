@@ -1,28 +1,54 @@
-"""A training's connection to its cluster, from before it looks after signals until it is over."""
+"""A training's connection to its cluster, from before it looks after signals until it is over.
+
+Most of a start is processes that import PyTorch, seconds each: this one does while Ray starts, workers while this one
+checks and builds what is to be trained.
+"""
 
 from __future__ import annotations
 
+import importlib
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ccarena.configs import TrainConfig
+from ccarena.configs.schema import A3CConfig
 from ccarena.executors.ray import connect, module
 
 __all__ = ["on_its_cluster"]
 
 
 @contextmanager
-def on_its_cluster(config: TrainConfig) -> Iterator[None]:
+def on_its_cluster(config: TrainConfig, meanwhile: str) -> Iterator[None]:
     """Connected to the cluster that `config` names; nothing under another executor. Raises what `connect` does.
 
+    The module `meanwhile` is imported as far as there is time; who needs it imports it, and sees what fails there.
     Ray takes SIGTERM over where it connects: the training's own handler, which saves a checkpoint, has to come after.
     """
     if config.executor != "ray":
         yield
         return
+    module("executor = ray")
+    threading.Thread(target=_import, args=(meanwhile,), daemon=True).start()
     started = connect(config.ray.address)
     try:
+        _warm(config)
         yield
     finally:
         if started:
             module().shutdown()
+
+
+def _warm(config: TrainConfig) -> None:
+    """Has processes on the cluster import what A3C's workers need: Ray takes idle ones when it starts actors."""
+    if isinstance(config.algorithm, A3CConfig):
+        ray = module()
+        task = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(_import)
+        # A task without a core would still wait for one when all are taken.
+        for _ in range(min(config.algorithm.workers, int(ray.available_resources().get("CPU", 0)))):
+            task.remote("ccarena.agents.ray")
+
+
+def _import(name: str) -> None:
+    with suppress(Exception):
+        importlib.import_module(name)

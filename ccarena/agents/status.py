@@ -21,6 +21,7 @@ __all__ = ["add_parser", "run", "status"]
 _RECENT_ROWS = 20
 """Of the learning curve, over which the rate is measured."""
 _CLUSTER = ("workers", "restarts", "staleness_mean", "stale_gradients", "queued_gradients", "step_ms")
+_DASHBOARD = "expected the address of a cluster's dashboard, such as http://head:8265 (`ray start --head` prints it)"
 
 UNUSED = (
     Unused(
@@ -126,6 +127,9 @@ def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:
 
 def _jobs(address: str, job: str | None, lines: int) -> dict[str, Any]:
     """A job of the cluster, or all of them."""
+    # Ray would take HOST:PORT for the address of its store, try for 40 s and leave with an error of its own.
+    if not address.startswith(("http://", "https://")):
+        raise ConfigError(f"--ray-address {address}: {_DASHBOARD}")
     module("status of a job on a cluster")
     try:
         from ray.job_submission import JobSubmissionClient
@@ -139,10 +143,13 @@ def _jobs(address: str, job: str | None, lines: int) -> dict[str, Any]:
         info = client.get_job_info(job)
         log = [line for line in client.get_job_logs(job).splitlines() if line.strip()]
     except (ConnectionError, RuntimeError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"{job or 'jobs'} at {address}: {reason}; expected a dashboard's address and a job's id"
-        ) from error
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        if "ray[default]" in reason:
+            raise MissingDependencyError.for_extra("ray[default]", "cluster", "status of a job on a cluster") from error
+        if job is not None and "status code 404" in reason:
+            listed = f"`ccarena status --ray-address {address}` lists those that are there"
+            raise ConfigError(f"{address} knows no job {job}; {listed}") from error
+        raise ConfigError(f"{job or 'jobs'} at {address}: {reason}; {_DASHBOARD}") from error
     began = info.start_time
     return {
         "job": job,

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         "Drawn by": plan.search,
         "Ended early by": plan.scheduler,
     }
-    report.write(out, rows, plan.name, command_line(args), facts)
+    report.write(out, rows, plan.name, plan.command, facts)
     report.show(rows)
     print(f"wrote {report.ROWS} and {report.PAGE} to {out}")
     return int(any(row["state"] == "failed" for row in rows))
@@ -110,6 +110,7 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, P
         args.scheduler,
         args.validations,
         dimensions,
+        command_line(args),
     )
     write_plan(out, plan)
     return out, plan, space

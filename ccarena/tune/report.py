@@ -12,8 +12,9 @@ from typing import Any
 
 from ccarena.eval.metrics import confidence_interval
 from ccarena.files import write_atomically
-from ccarena.pages import Page, Section, Table
+from ccarena.pages import Axis, Block, Callout, Chart, Figure, Items, Page, Section, Table
 from ccarena.pages import write as write_page
+from ccarena.pages.charts import STYLES, Interval, line
 from ccarena.terminal import print_table
 from ccarena.tune.trial import seed_folder, validations
 
@@ -21,6 +22,9 @@ __all__ = ["PAGE", "ROWS", "rows_of", "show", "write"]
 
 ROWS, PAGE, BEST = "trials.csv", "report.html", "best.json"
 """What a sweep writes: a row per trial and seed; the page; the best setting."""
+
+DRAWN = len(STYLES)
+"""Trials whose validations are drawn: as many as can be told apart."""
 
 LEAD = (
     "Each trial is one setting, trained with the same seeds as every other one. The reward is that of the last "
@@ -30,13 +34,18 @@ LEAD = (
 
 
 def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int) -> list[dict[str, Any]]:
-    """A row per trial, the best first: `trial`, `state`, `setting`, `validation`, `decisions`, `rewards` by seed, and
-    their `mean`, `low` and `high`. `last` is the number of validations of a whole training."""
+    """A row per trial, the best first.
+
+    `trial`, `state`, `setting`, `validation`, `decisions`, `rewards` by seed, their `mean`, `low` and `high`, and its
+    `curve`: (decisions, mean, low, high) of each validation. `last` is the number of validations of a whole training.
+    """
     rows = []
     for each in found:
         reached = validations(out / each["trial"], range(1, seeds + 1))
         rewards = [float(row["reward"]) for row in reached[-1]] if reached else []
         interval = confidence_interval(rewards)
+        intervals = [confidence_interval([float(row["reward"]) for row in rows]) for rows in reached]
+        decisions = [max(int(row["decisions"]) for row in rows) for rows in reached]
         state = "failed" if each["error"] else "whole" if len(reached) >= last else "ended early"
         rows.append(
             {
@@ -45,11 +54,12 @@ def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int
                 "error": each["error"],
                 "setting": dict(each["setting"]),
                 "validation": len(reached),
-                "decisions": max((int(row["decisions"]) for row in reached[-1]), default=0) if reached else 0,
+                "decisions": decisions[-1] if decisions else 0,
                 "rewards": rewards,
                 "mean": interval.mean,
                 "low": interval.low,
                 "high": interval.high,
+                "curve": [(at, each.mean, each.low, each.high) for at, each in zip(decisions, intervals, strict=True)],
             }
         )
     # A trial that was ended early has been beaten at its last validation, whatever its reward was then.
@@ -92,8 +102,36 @@ def write(out: Path, rows: Sequence[Mapping[str, Any]], config: str, repeat: str
         runs = [str(seed_folder(out / "trials" / best["trial"], seed)) for seed in range(1, len(best["rewards"]) + 1)]
         write_atomically(out / BEST, json.dumps({**best, "runs": runs}, indent=1) + "\n")
     head, cells = table_of(rows)
-    trials = Section("Trials", "Whole trainings first, the best first among them.", [Table(head, cells, words=2)])
-    write_page(out / PAGE, Page(config, "sweep", LEAD, facts=facts, repeat=[repeat], sections=[trials]))
+    sections = [Section("Trials", "Whole trainings first, the best first among them.", [Table(head, cells, words=2)])]
+    if any(row["curve"] for row in rows):
+        lead = f"The mean over seeds at each validation, of the first {DRAWN} trials; the best with its interval."
+        sections.append(Section("Validations", lead, [_curves(rows[:DRAWN])]))
+    page = Page(config, "sweep", LEAD, facts=facts, repeat=[repeat], findings=_findings(rows, best), sections=sections)
+    write_page(out / PAGE, page)
+
+
+def _findings(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> list[Block]:
+    found: list[Block] = []
+    if best is None:
+        found.append(Callout("unknown", "No trial was trained to its end."))
+    else:
+        setting = ", ".join(f"{key} = {_short(value)}" for key, value in best["setting"].items())
+        reward = f"validation reward {best['mean']:.2f}"
+        found.append(Callout("good", f"Best of the whole trainings: {setting}; {reward} (trial {best['trial']})."))
+    failed = [f"{row['trial']}: {row['error']}" for row in rows if row["error"]]
+    return (
+        [*found, Callout("bad", f"Failed: {len(failed)} of {len(rows)} trials.", [Items(failed)])] if failed else found
+    )
+
+
+def _curves(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    lines = []
+    for at, (row, look) in enumerate(zip(rows, STYLES, strict=False)):
+        if row["curve"]:
+            decisions, means, low, high = zip(*row["curve"], strict=True)
+            interval = Interval(low, high) if at == 0 else None
+            lines.append(line(row["trial"], decisions, means, look, markers=True, interval=interval))
+    return Figure("validation reward of each trial", [Chart(Axis("decisions"), Axis("validation reward"), lines)])
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:

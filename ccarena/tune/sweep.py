@@ -38,6 +38,8 @@ class Plan:
     scheduler: str
     validations: int
     dimensions: dict[str, Any]
+    command: str
+    """That started it."""
 
 
 def read_plan(out: Path) -> Plan:
@@ -75,6 +77,9 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
     seeds = list(range(1, plan.seeds + 1))
     work = functools.partial(_trial, folder=str(out / TRIALS), config=plan.config, seeds=seeds)
     trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
+    logging.getLogger("ray.tune").setLevel(logging.WARNING)
+    # It warns of every trial that was killed before its first validation.
+    logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     experiment = out / EXPERIMENT
     if resume and tune.Tuner.can_restore(str(experiment)):
         tuner = tune.Tuner.restore(str(experiment), trainable, resume_unfinished=True, resume_errored=True)
@@ -88,6 +93,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
                 num_samples=plan.samples,
                 search_alg=searcher or BasicVariantGenerator(random_state=1),
                 scheduler=_scheduler(plan, out / TRIALS),
+                trial_dirname_creator=_identifier,
             ),
             run_config=tune.RunConfig(
                 name=EXPERIMENT,
@@ -96,15 +102,14 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
                 verbose=0,
             ),
         )
-    logging.getLogger("ray.tune").setLevel(logging.WARNING)
     found = []
     results = tuner.fit()
     for result in (results[number] for number in range(len(results))):
         figures = {name: (result.metrics or {}).get(name) for name in ("validation", "decisions", "reward")}
         found.append(
             {
-                # Of `_trial_IDENTIFIER_NUMBER_...`: a trial that failed early has not even reported its identifier.
-                "trial": "_".join(Path(result.path).name.removeprefix("_trial_").split("_")[:2]),
+                # A trial that failed early has not even reported its identifier, but has its folder.
+                "trial": Path(result.path).name,
                 "setting": dict(result.config or {}),
                 "error": None if result.error is None else str(result.error).strip().splitlines()[-1],
                 **figures,
@@ -119,6 +124,11 @@ def _cores_each(seeds: int) -> int:
     if 0 < largest < seeds:
         log.warning("no machine has %d cores: the %d seeds of a trial share %d", seeds, seeds, largest)
     return min(seeds, largest or seeds)
+
+
+def _identifier(trial: Any) -> str:
+    """The name of a trial's folder, Ray Tune's as well as ours."""
+    return str(trial.trial_id)
 
 
 def _trial(setting: Mapping[str, Any], folder: str, config: str, seeds: Sequence[int]) -> None:
@@ -148,6 +158,7 @@ def _searcher(plan: Plan, space: Space) -> Any:
         from ray.tune.search.optuna import OptunaSearch
     except ImportError as error:
         raise MissingDependencyError.for_extra("optuna", "optuna", "--search optuna") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     kinds = optuna.distributions
     makers: dict[str, Callable[..., Any]] = {
         "choice": lambda *values: kinds.CategoricalDistribution(list(values)),

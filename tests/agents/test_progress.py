@@ -32,9 +32,9 @@ def test_summary_is_per_decision_and_per_episode() -> None:
 
 
 def test_rows_come_evenly_and_are_taken_back(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, total_decisions=100_000, shares={})  # a row every 250 decisions
+    recorder = Recorder(tmp_path, total_decisions=100_000, shares={})  # a row at once, then every 250 decisions
     written = [recorder.add(STATS, decisions=decisions) for decisions in range(100, 1001, 100)]
-    assert [row["decisions"] for row in written if row] == [300, 500, 800, 1000]
+    assert [row["decisions"] for row in written if row] == [100, 300, 500, 800, 1000]
     state = recorder.state()
     for decisions in (1100, 1200, 1300):
         recorder.add(STATS, decisions=decisions)
@@ -45,7 +45,7 @@ def test_rows_come_evenly_and_are_taken_back(tmp_path: Path) -> None:
     again.add(STATS, decisions=1250)
     again.close()
     rows = [json.loads(line) for line in (tmp_path / PROGRESS).read_text().splitlines()]
-    assert [row["decisions"] for row in rows] == [300, 500, 800, 1000, 1250]
+    assert [row["decisions"] for row in rows] == [100, 300, 500, 800, 1000, 1250]
     assert list((tmp_path / "tensorboard").iterdir())
 
 

@@ -339,7 +339,8 @@ def test_prometheus_finds_what_a_training_does(cluster: Any, tmp_path: Path) -> 
     process = training(out, cluster.address)
     pages = [f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics" for node in ray.nodes()]
     fetch = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-    wanted = {"decisions", "decisions_per_second", "staleness_mean", "stale_gradients", "queued_gradients", "restarts"}
+    wanted = {"decisions", "decisions_per_second", "workers", "restarts"}
+    wanted |= {"staleness_mean", "stale_gradients", "queued_gradients"}
     found: dict[str, float] = {}
     deadline_s = time.monotonic() + 180
     while not wanted <= found.keys() or not found["decisions"]:
@@ -353,8 +354,11 @@ def test_prometheus_finds_what_a_training_does(cluster: Any, tmp_path: Path) -> 
                             found[sample.name.removeprefix("ray_ccarena_")] = sample.value
     process.terminate()
     assert process.wait(60) == INTERRUPTED
-    assert found["decisions_per_second"] > 0 and found["restarts"] == found["stale_gradients"] == 0
+    learner = checkpoint.load(out).rest["algorithm"]["learner"]
+    assert 0 < found["decisions"] <= learner["decisions"] and found["decisions_per_second"] > 0
     assert 0 <= found["staleness_mean"] <= 8 and 0 <= found["queued_gradients"] <= 2 and 1 <= found["workers"] <= 2
+    # On a busy machine a worker may fall so far behind that its gradient is thrown away: after more than 8 updates.
+    assert 0 <= found["stale_gradients"] <= learner["updates"] / 8 and found["restarts"] <= 2
 
 
 @pytest.mark.slow

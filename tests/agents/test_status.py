@@ -41,3 +41,17 @@ def test_status_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (away["state"], away["decisions"]) == ("ended early", 300)
     assert cli.main(["status", str(tmp_path)]) == 2
     assert "no run is there (no config.yaml); give the folder or URL of one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:6379", "--ray-address 127.0.0.1:6379: expected the address of a cluster's dashboard"),
+        ("http://127.0.0.1:1", "mine at http://127.0.0.1:1: Failed to connect to Ray at address: http://127.0.0.1:1; "),
+    ],
+)
+def test_a_wrong_dashboard_is_refused(address: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["status", "mine", "--ray-address", address])
+    said = capsys.readouterr().err
+    # Ray has its client of jobs in an extra of its own, which need not be installed.
+    assert (code == 2 and message in said) or (code == 4 and 'pip install "ccarena[' in said)

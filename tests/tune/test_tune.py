@@ -16,7 +16,7 @@ import pytest
 
 from ccarena import cli
 from ccarena.errors import ConfigError
-from ccarena.tune.report import rows_of, table_of
+from ccarena.tune.report import rows_of, table_of, write
 from ccarena.tune.space import Dimension, read_space
 
 NO_TUNE = "RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
@@ -77,6 +77,10 @@ def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
     assert head == ["trial", "state", "k", "decisions", "validation reward", "seeds"]
     # Student's t with one degree of freedom: 12.706 standard errors.
     assert cells[0] == ["a", "whole", "a", "200", "6.00 ± 12.71", "2"] and cells[3][4] == "–"
+    write(tmp_path, rows, "acct", "ccarena tune --space x.yaml", {})
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Best of the whole trainings: k = a; validation reward 6.00 (trial a)." in page
+    assert "Failed: 1 of 4 trials." in page and "<li>d: broken</li>" in page
 
 
 def validated(folder: Path, rewards: list[float]) -> None:
@@ -126,6 +130,7 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert Counter(row["trial"] for row in rows) == dict.fromkeys((row["trial"] for row in rows), 2)
     assert len(rows) == 3 * 2 and {row["state"] for row in rows} <= {"whole", "ended early"}
+    assert "--samples 3" in (out / "report.html").read_text("utf-8")  # as it was started, not as it was gone on with
     assert {path.parents[1].name for path in seen} <= {row["trial"] for row in rows}
     for path in out.glob("trials/*/seed-*/validation.jsonl"):
         decisions = [json.loads(line)["decisions"] for line in path.read_text("utf-8").splitlines()]

@@ -91,7 +91,7 @@ def evaluate(
     recordings = [name for each in records for name in each.eval.recordings]
     links = held_out.build(names, seeds, duration_s, recordings)
     links += [] if over is None else held_out.over_traces(over, seeds, duration_s)
-    judged = [each.marked(links) for each in judged]
+    judged = _with_rules([each.marked(links) for each in judged])
     compared = [e.relative_to for record in records for e in record.expectations if e.relative_to is not None]
     lineup = [
         *(each.sender for each in judged),
@@ -128,6 +128,8 @@ class _Judged:
     """Whether the record is the user's own configuration, whose code may be run."""
     tested: tuple[str, ...] = ()
     """Recordings of the evaluation that it was trained on."""
+    found: Sequence[Mapping[str, Any]] = ()
+    """The rules that were searched after its training, or another training of its record."""
 
     def marked(self, links: Sequence[Link]) -> _Judged:
         """With a label that says so in every table, if it was trained on what is tested."""
@@ -152,7 +154,7 @@ class _Judged:
     @property
     def rules(self) -> list[Rule]:
         """The best ways to run its scheme without learning."""
-        return [Rule.of(each) for each in self.trained.rules]
+        return [Rule.of(each) for each in self.found]
 
     def about(self) -> dict[str, Any]:
         """What `Evaluation.meta` says of it."""
@@ -228,9 +230,34 @@ def _judged(policies: Sequence[Path], known: TrainConfig | None = None) -> list[
             differs = any(other != always for other in others)
             controls.append(replace(always, label=f"{label}, {control.label}") if differs else always)
         out.append(
-            _Judged(policy, trained, record, spec, sender, tuple(controls), _Watched(record, spec), known is not None)
+            _Judged(
+                policy,
+                trained,
+                record,
+                spec,
+                sender,
+                tuple(controls),
+                _Watched(record, spec),
+                own=known is not None,
+                found=trained.rules,
+            )
         )
     return out
+
+
+def _with_rules(judged: list[_Judged]) -> list[_Judged]:
+    """The policies; one that was not evaluated after its training has the rules of another training of its record.
+
+    The search would find them again: it depends on nothing else of a training, nor on its seed (`rules.search`).
+    """
+
+    def searched(each: _Judged) -> dict[str, Any]:
+        return each.record.model_dump(include={"document", "params", "reward", "objective", "env", "rules"})
+
+    def shared(one: _Judged) -> Sequence[Mapping[str, Any]]:
+        return next((each.found for each in judged if each.found and searched(each) == searched(one)), ())
+
+    return [each if each.found else replace(each, found=shared(each)) for each in judged]
 
 
 def _heuristics(names: Iterable[str]) -> list[str]:

@@ -16,6 +16,9 @@ Instead of `measured` and `holds`, `all_of: [{measured, holds, paper}, ...]` req
 `for_each: {AXIS: all}`, or `{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its
 element of a `paper` list.
 A weaker `direction`, in the forms of `holds`, separates claims whose figure differs from those that do not hold at all.
+`under: {AXIS: {LABEL: OTHER}}` names the experiment that shows why a claim does not hold: where not even its direction
+is the paper's, it is judged again with the cells of OTHER in the place of LABEL's, and differs if it holds there, or
+its direction does. The page says under what.
 
 A claim is judged over the seeds that were drawn and over others that chance could have drawn like them (`resamples`):
 it holds if it does in 95 % of those, it does not hold if it does in 5 % at most, and between the two nobody can tell.
@@ -44,7 +47,7 @@ __all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "
 State = Literal["holds", "differs", "does not hold", "cannot tell", "not tested"]
 STATES: dict[str, str] = {
     "holds": "the measured value is as the paper says, within the stated tolerance, whichever seeds are drawn",
-    "differs": "the direction is the paper's, the figure is not",
+    "differs": "the direction is the paper's, the figure is not; or so it is under the other condition named there",
     "does not hold": "not even the direction is the paper's",
     "cannot tell": "it depends on the seeds that are drawn; more of them would decide",
     "not tested": "runs are missing or failed",
@@ -80,6 +83,8 @@ class ClaimModel(BaseModel):
     """Whether `ccarena reproduce --write-docs` puts it among the project's measured figures."""
     aside: bool = False
     """The paper measured nothing of the kind."""
+    under: dict[str, dict[str, Any]] = {}
+    """Axis -> label -> the label whose cells show what keeps the claim from holding."""
 
 
 Test = Callable[[Result, "Result | None", Sequence[Row], Mapping[str, str]], bool]
@@ -116,6 +121,11 @@ class Judged:
     discriminates: bool | None = None
     """Whether it fails where it should, with CUBIC in the place of the paper's schemes; None if that was not tried, or
     what is measured has nothing to do with these schemes."""
+    under: str = ""
+    """The other condition under which the claim holds or differs, and what is measured there; empty if it differs, or
+    does not hold, as it stands."""
+    direction: bool = False
+    """Nobody can tell whether the claim holds or differs, but it is one of the two, whichever seeds are drawn."""
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
@@ -132,6 +142,12 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
                 hint = did_you_mean(one, names.axes[axis])
                 raise ConfigError(f'{path}.for_each.{axis}: unknown value "{one}"{hint}')
         axes.append([(axis, one) for one in labels])
+    for axis, others in model.under.items():
+        for one in [] if axis in names.axes else [axis]:
+            raise ConfigError(f'{path}.under: unknown axis "{one}"{did_you_mean(one, names.axes)}')
+        for one in map(_label, [*others, *others.values()]):
+            if one not in names.axes[axis]:
+                raise ConfigError(f'{path}.under.{axis}: unknown value "{one}"{did_you_mean(one, names.axes[axis])}')
     points = [dict(point) for point in itertools.product(*axes)]
     split = bool(axes) and isinstance(model.paper, list)
     if split and len(model.paper) != len(points):  # type: ignore[arg-type]
@@ -157,13 +173,51 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
     return out
 
 
+_ORDER: Sequence[State] = ("not tested", "does not hold", "cannot tell", "differs", "holds")
+"""From the state of a claim's part that decides the claim's first to that which decides it last."""
+
+
 def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     """The claim against the rows. If these are of a `partial` sweep, only what is there is compared."""
+    judged = _judge(claim, rows, partial)
+    undecided = judged.state == "cannot tell" and not judged.direction
+    if not claim.model.under or not (undecided or judged.state == "does not hold"):
+        return judged
+    other = _judge(claim, _standing_in(rows, claim.model.under), partial)
+    found = "holds or differs" if other.direction else other.state
+    if found not in ("holds", "differs", "holds or differs") or other.measured == judged.measured:
+        return judged
+    where = [
+        f"{axis} {_label(others[label])} in the place of {label}"
+        for axis, others in claim.model.under.items()
+        for label in ([claim.chosen[axis]] if claim.chosen.get(axis) in others else others)
+    ]
+    under = f"{found} with {' and '.join(where)}: {other.measured}"
+    # Whatever more seeds said of a claim that is undecided, it would differ at least.
+    return replace(judged, state="cannot tell" if undecided else "differs", under=under, direction=undecided)
+
+
+def _standing_in(rows: Sequence[Row], under: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """The rows with those of the other labels in the place of what they are to stand for, and where they are, too."""
+    out = list(rows)
+    for axis, others in under.items():
+        names = {_label(label): _label(to) for label, to in others.items()}
+        kept = [row for row in out if row["cell"][axis] not in names]
+        out = kept + [
+            {**row, "cell": {**row["cell"], axis: label}}
+            for label, to in names.items()
+            for row in out
+            if row["cell"][axis] == to
+        ]
+    return out
+
+
+def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
+    """The claim as it stands."""
     samples = resamples.resamples(rows)
     judged = [_judge_part(part, claim.chosen, rows, samples, partial) for part in claim.parts]
-    results = [result for result, _ in judged]
-    order: list[State] = ["not tested", "does not hold", "cannot tell", "differs", "holds"]
-    state = min((state for _, state in judged), key=order.index)
+    results = [result for result, *_ in judged]
+    state = min((state for _, state, _ in judged), key=_ORDER.index)
     model = claim.model
     return Judged(
         claim.text,
@@ -175,6 +229,7 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
         "" if state == "holds" else _fill(model.note, claim.chosen),
         model.headline,
         model.aside,
+        direction=state == "cannot tell" and all(least for *_, least in judged),
     )
 
 
@@ -196,8 +251,8 @@ def held_against(claim: Claim, judged: Judged, rows: Sequence[Row], wrong: Seque
 
 def _judge_part(
     part: ParsedPart, chosen: Mapping[str, str], rows: Sequence[Row], samples: Sequence[Sequence[Row]], partial: bool
-) -> tuple[Result, State]:
-    """What was measured, and what it says in most of the `samples` of the rows."""
+) -> tuple[Result, State, bool]:
+    """What was measured, what it says in most of the `samples` of the rows, and whether it holds or differs in most."""
     value, test, weaker, paper = part
 
     def measured(rows: Sequence[Row]) -> tuple[Result, Result | None]:
@@ -206,17 +261,19 @@ def _judge_part(
 
     result, _ = measured(rows)
     if not result.values or any(math.isnan(x) for x in result.values):
-        return result, "not tested"
+        return result, "not tested", False
     drawn = [(*measured(sample), sample) for sample in samples]
 
-    def agreed(test: Test) -> bool | None:
-        return resamples.agreeing([test(*each, chosen) for each in drawn])
-
-    holds = agreed(test)
-    if holds is not False:
-        return result, "holds" if holds else "cannot tell"
-    direction = agreed(weaker) if weaker else False
-    return result, "cannot tell" if direction is None else "differs" if direction else "does not hold"
+    verdicts = [test(*each, chosen) for each in drawn]
+    holds = resamples.agreeing(verdicts)
+    if holds:
+        return result, "holds", True
+    weakly = [weaker(*each, chosen) for each in drawn] if weaker else [False] * len(drawn)
+    if holds is None:
+        least = [good or weak for good, weak in zip(verdicts, weakly, strict=True)]
+        return result, "cannot tell", resamples.agreeing(least) is True
+    direction = resamples.agreeing(weakly)
+    return result, "cannot tell" if direction is None else "differs" if direction else "does not hold", bool(direction)
 
 
 def _present(result: Result, paper: Result | None) -> tuple[Result, Result | None]:

@@ -148,8 +148,28 @@ def _totals(digests: Sequence[Digest]) -> list[str]:
         "|---" * (len(columns) + 2) + "|",
         *(f"| {state} | {' | '.join(str(c[state]) for c in columns.values())} | {STATES[state]} |" for state in shown),
         "",
+        *_finer(digests),
         *_indiscriminate(digests),
     ]
+
+
+def _finer(digests: Sequence[Digest]) -> list[str]:
+    """What the states do not say: which claims at least differ, and which do so under another condition alone."""
+    said = [claim for digest in digests for claim in digest["claims"] if not claim.get("aside")]
+    least = sum(1 for claim in said if claim.get("direction"))
+    under = sum(1 for claim in said if claim.get("under") and claim["state"] == "differs")
+    lines = []
+    if least:
+        lines.append(
+            f"Of the papers' claims of which nobody can tell, {least} hold or differ whichever seeds are drawn: only "
+            "which of the two depends on them."
+        )
+    if under:
+        lines.append(
+            f"Of the papers' claims that differ, {under} do not hold as they stand, and hold or differ under another "
+            "condition of the same suite, which is named beside them and shows why."
+        )
+    return [*lines, ""] if lines else []
 
 
 def _indiscriminate(digests: Sequence[Digest]) -> list[str]:

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 CLAIMS = "claims.json"
-UNSAID = {"headline": False, "aside": False, "discriminates": None}
+UNSAID = {"headline": False, "aside": False, "discriminates": None, "under": "", "direction": False}
 """Values that are left out of claims.json."""
 HEAD = ("claim", "paper", "measured", "holds?")
 
@@ -72,7 +72,7 @@ def write_suite(
 
 
 def _entry(claim: Judged) -> dict[str, Any]:
-    return {key: value for key, value in asdict(claim).items() if key not in UNSAID or value is not UNSAID[key]}
+    return {key: value for key, value in asdict(claim).items() if key not in UNSAID or value != UNSAID[key]}
 
 
 def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
@@ -101,6 +101,8 @@ def beside_state(claim: Mapping[str, Any]) -> str:
     """What is to be known beside a claim's state, in words that follow it."""
     words = [
         *(["not measured in the paper"] if claim.get("aside") else []),
+        *([claim["under"]] if claim.get("under") else []),
+        *(["holds or differs, whichever seeds are drawn"] if claim.get("direction") else []),
         *(["does not discriminate: so it does with CUBIC"] if claim.get("discriminates") is False else []),
     ]
     return f" ({'; '.join(words)})" if words else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from ccarena.cli import main
 from ccarena.errors import ConfigError, PolicyError, TraceError
 from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE
+from ccarena.eval.heldout.rules import Rule
+from ccarena.policies import artifact
 
 
 @pytest.fixture
@@ -101,6 +104,15 @@ def test_several_policies_are_judged_side_by_side(
     short = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     tested = {each["group"] for each in short["verdict"]["expectations"] if each["state"] != "not tested"}
     assert tested == {"acct-1, constant", "acct-2, constant"}
+
+
+def test_a_training_that_was_not_evaluated_has_the_rules_of_another(one_link: None, runs: list[str]) -> None:
+    first = Path(runs[0], "policy.safetensors")
+    always = Rule("constant", "acct 5 always", {"constant": 5.0}, score=1.0)
+    replace(artifact.load(first), rules=[always.as_dict()]).save(first)
+    outcome = ccarena.evaluate(*runs, link_sets=["constant"], seeds=2, duration_s=2.0)
+    (both,) = outcome.trainings
+    assert both.best.label == "acct 5 always" and both.seeds == [1, 2]
 
 
 def test_traces_with_buffers_delays_and_pairs(one_link: None, traces: Path, tmp_path: Path) -> None:

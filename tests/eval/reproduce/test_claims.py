@@ -233,6 +233,54 @@ def test_what_depends_on_the_seeds_that_were_drawn_cannot_be_told() -> None:
     assert judge(claim, two[1:]).state == "holds"
 
 
+def test_a_claim_that_holds_or_differs_whichever_seeds_are_drawn_says_so() -> None:
+    value = {"value": "x", "where": {"scheme": "a", "rate": 10}}
+    drawn = np.random.default_rng(4).normal(1.0, 0.2, size=20)
+    scattered = [{**row, "run": {"x": x}} for row, x in zip(rows(20)[:20], drawn, strict=True)]
+
+    def judged(direction: dict[str, Any]) -> Judged:
+        model = ClaimModel(claim="c", paper="t", measured=value, holds={"at_least": 1}, direction=direction)
+        return judge(parse_claim(model, NAMES, "c")[0], scattered)
+
+    assert (judged({"at_least": 0.5}).state, judged({"at_least": 0.5}).direction) == ("cannot tell", True)
+    assert (judged({"at_least": 0.99}).state, judged({"at_least": 0.99}).direction) == ("cannot tell", False)
+    # Scheme b has ten times as much, so that the claim differs at least.
+    more = [{**row, "cell": {**row["cell"], "scheme": "b"}, "run": {"x": 10 * row["run"]["x"]}} for row in scattered]
+    named = ClaimModel(claim="c", paper="t", measured=value, holds={"at_least": 1}, under={"scheme": {"a": "b"}})
+    told = judge(parse_claim(named, NAMES, "c")[0], [*scattered, *more])
+    assert (told.state, told.direction, told.under[:32]) == ("cannot tell", True, "holds with scheme b in the place")
+
+
+def test_a_claim_differs_if_it_is_so_under_the_condition_that_is_named() -> None:
+    """x is 1 and 2 at rates 10 and 20 for scheme a, ten times that for b."""
+    a = {"value": "x", "where": {"scheme": "a"}}
+    here: dict[str, Any] = {"for_each": {"rate": "all"}, "under": {"rate": {"10": 20}}}
+
+    def judged(holds: Any, direction: Any = None, **more: Any) -> list[Judged]:
+        model = ClaimModel(claim="c", paper="t", measured=a, holds=holds, direction=direction, **{**here, **more})
+        return [judge(claim, rows()) for claim in parse_claim(model, NAMES, "c")]
+
+    slow, fast = judged({"at_least": 1.5})
+    assert (slow.state, slow.measured) == ("differs", "1.02")
+    assert slow.under == "holds with rate 20 in the place of 10: 2.02"
+    assert (fast.state, fast.under) == ("holds", "")
+    assert [one.state for one in judged({"at_least": 3})] == ["does not hold", "does not hold"]
+    slow, fast = judged({"at_least": 3}, {"at_least": 1.5})
+    assert (slow.under, fast.under) == ("differs with rate 20 in the place of 10: 2.02", "")
+    assert [one.under for one in judged({"at_least": 15}, under={"scheme": {"a": "b"}})] == [
+        "",
+        "holds with scheme b in the place of a: 20.02",
+    ]
+    ratio = {"ratio": [{"value": "x", "where": {"scheme": "a", "rate": 20}}, {"value": "x", "where": {"rate": 20}}]}
+    beside: dict[str, Any] = {"for_each": {"scheme": ["b"]}, "under": {"scheme": {"a": "b"}}}
+    model = ClaimModel(claim="c", paper="t", measured=ratio, holds={"at_least": 0.5}, **beside)
+    assert judge(parse_claim(model, NAMES, "c")[0], rows()).under == "holds with scheme b in the place of a: 1.00"
+    with pytest.raises(ConfigError, match=r'c.under.rate: unknown value "30"'):
+        judged({"at_least": 1}, under={"rate": {"10": 30}})
+    with pytest.raises(ConfigError, match=r'c.under: unknown axis "rates"; did you mean "rate"'):
+        judged({"at_least": 1}, under={"rates": {"10": 20}})
+
+
 def test_a_claim_that_holds_with_another_scheme_does_not_discriminate() -> None:
     def held(limit: float, wrong: float | None, key: str = "wrong") -> bool | None:
         model = ClaimModel(

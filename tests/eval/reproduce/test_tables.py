@@ -85,6 +85,20 @@ def test_a_note_of_several_claims_stands_once() -> None:
     assert tables.claims_markdown(digest).endswith("\n- These 2 claims: The reason.\n  - A\n  - B\n")
 
 
+def test_the_summary_counts_what_the_states_do_not_say() -> None:
+    claim = {"claim": "A", "paper": "1", "measured": "2", "differs_in": "", "note": ""}
+    claims = [
+        {**claim, "state": "cannot tell", "direction": True},
+        {**claim, "state": "cannot tell"},
+        {**claim, "state": "differs", "under": "holds with x 1 in the place of 2: 3"},
+        {**claim, "state": "differs", "under": "holds with x 1 in the place of 2: 3", "aside": True},
+    ]
+    about = {"title": "T", "paper": "P", "quick": False, "software": "1"}
+    text = pages.summary([{"suite": "own/mine", "claims": claims, **about}], [], "reproduction")
+    assert "can tell, 1 hold or differ whichever seeds" in text and "that differ, 1 do not hold as they stand" in text
+    assert "(holds with x 1 in the place of 2: 3)" in tables.beside_state(claims[2])
+
+
 def test_counts_and_headlines_become_measurements() -> None:
     source = Source("ccarena reproduce --all", "0.1.0", "2026-01-02")
     claims = [
