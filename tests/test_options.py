@@ -396,6 +396,7 @@ REFUSED: dict[str, str] = {
 }
 
 STANDING_IN = (
+    "ccarena.doctor.link_speed",
     "ccarena.agents.status._jobs",
     "ccarena.tune.command.sweep",
     "ccarena.eval.heldout.outcome.evaluate",
@@ -451,7 +452,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name: print(f"stats of {name}") or [])
     monkeypatch.setattr("ccarena.cc_kernel_bridge.command.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.quic.command.find", lambda name: Path(name))
-    monkeypatch.setattr("ccarena.doctor.RATES_MBPS", (10,))
 
     def change() -> None:
         folder = tmp_path / str(next(made))
