@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ccarena.agents.acting import acting
 from ccarena.agents.actor_critic import ActorCritic
 from ccarena.agents.algorithm import Context, Stats
 from ccarena.agents.progress import ReportSums
@@ -176,18 +177,23 @@ class Worker:
     ) -> None:
         self._envs = envs
         self._differentiator = Differentiator(context, config, device or context.config.device)
-        self._network, self._device = self._differentiator.network, self._differentiator.device
+        network = self._differentiator.network
+        self._distribution = network.actions
+        self._act = acting(network, context.spec, self._differentiator.device)
         self._rng = np.random.Generator(np.random.PCG64(sampling_seed))
         self._sums = ReportSums(context.spec, context.config.progress)
+        # Worlds of ccarena leave the rewards of a rollout to one call for all of its decisions.
+        self._rewards_of = getattr(envs, "rewards_of", None)
 
         steps, worlds, spec = config.rollout_length, envs.num_envs, context.spec
-        actions = self._network.actions
+        actions = self._distribution
         self._observations = np.empty((steps, worlds, spec.size), dtype=np.float32)
         self._actions = np.empty((steps, worlds, *actions.shape), dtype=actions.dtype)
         self._rewards = np.empty((steps, worlds), dtype=np.float32)
         self._terminated = np.empty((steps, worlds), dtype=np.bool_)
         self._truncated = np.empty((steps, worlds), dtype=np.bool_)
         self._reports = np.empty((steps, worlds, len(spec.report)), dtype=np.float32)
+        self._truth = np.empty((steps, worlds, len(spec.truth)), dtype=np.float32)
         self._episode_return = np.zeros(worlds)
         self._episode_decisions = np.zeros(worlds)
         self._observation, _ = envs.reset(seed=env_seed)
@@ -200,46 +206,55 @@ class Worker:
         """One rollout with `weights`, in buffers that the next one overwrites."""
         self._differentiator.load(weights)
         finals: list[tuple[int, NDArray[np.intp], FloatArray]] = []
-        episodes = return_sum = length_sum = 0.0
         has_reports = False
-        distribution = self._network.actions
+        distribution = self._distribution
         noise = distribution.noise(self._rng, self._rewards.shape)
+        # Between two steps the simulator has taken the caches: what can wait until after the last one does.
         for t in range(len(self._actions)):
             self._observations[t] = self._observation
-            with torch.inference_mode():
-                answer = self._network.act(torch.from_numpy(self._observations[t]).to(self._device)).cpu().numpy()
-            distribution.sample(answer, noise[t], self._actions[t])
+            distribution.sample(self._act(self._observations[t]), noise[t], self._actions[t])
             given = distribution.given(self._actions[t])
-            self._observation, reward, terminated, truncated, infos = self._envs.step(given)
-            self._rewards[t], self._terminated[t], self._truncated[t] = reward, terminated, truncated
+            self._observation, self._rewards[t], terminated, truncated, infos = self._envs.step(given)
+            self._terminated[t], self._truncated[t] = terminated, truncated
             if (report := infos.get("reports")) is not None:
                 self._reports[t] = report
                 has_reports = True
-            self._episode_return += self._rewards[t]
+            if (truth := infos.get("truth")) is not None:
+                self._truth[t] = truth
+            if "final_obs" in infos:
+                (cut,) = np.nonzero(self._truncated[t] & ~self._terminated[t])
+                if len(cut):
+                    finals.append((t, cut, np.stack([infos["final_obs"][world] for world in cut])))
+        if self._rewards_of is not None:
+            self._rewards[:] = self._rewards_of(self._reports, self._truth)
+
+        stats = self._episodes()
+        if has_reports:
+            stats |= self._sums(self._reports.reshape(-1, self._reports.shape[-1]))
+        following = np.array(self._observation, dtype=np.float32)
+        kept = (self._observations, self._actions, self._rewards, self._terminated, self._truncated)
+        return Rollout(*kept, following, finals, stats)
+
+    def _episodes(self) -> Stats:
+        """Of the rollout that has just been collected, and of the episodes that ended in it."""
+        episodes = return_sum = length_sum = 0.0
+        over = self._terminated | self._truncated
+        for rewards, done in zip(self._rewards, over, strict=True):
+            self._episode_return += rewards
             self._episode_decisions += 1
-            done = self._terminated[t] | self._truncated[t]
             if done.any():
                 (ended,) = np.nonzero(done)
                 episodes += len(ended)
                 return_sum += float(self._episode_return[ended].sum())
                 length_sum += float(self._episode_decisions[ended].sum())
                 self._episode_return[ended] = self._episode_decisions[ended] = 0
-                (cut,) = np.nonzero(self._truncated[t] & ~self._terminated[t])
-                if len(cut):
-                    finals.append((t, cut, np.stack([infos["final_obs"][world] for world in cut])))
-
-        stats: Stats = {
+        return {
             "decisions": float(self._rewards.size),
             "reward": float(self._rewards.sum(dtype=np.float64)),
             "episodes": episodes,
             "return": return_sum,
             "episode_decisions": length_sum,
         }
-        if has_reports:
-            stats |= self._sums(self._reports.reshape(-1, self._reports.shape[-1]))
-        following = np.array(self._observation, dtype=np.float32)
-        kept = (self._observations, self._actions, self._rewards, self._terminated, self._truncated)
-        return Rollout(*kept, following, finals, stats)
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """Everything that the next `run` depends on besides its arguments, as arrays and as JSON."""

@@ -27,4 +27,5 @@ def _make_envs(config: TrainConfig, rows: int, threads: int, privileged: bool = 
     from ccarena.envs import LearnedVectorEnv
 
     # Without copies: an algorithm puts what it keeps into its own buffers.
-    return LearnedVectorEnv(config, rows, threads=threads, copy=False, privileged=privileged)
+    late = isinstance(config.algorithm, A3CConfig)
+    return LearnedVectorEnv(config, rows, threads=threads, copy=False, privileged=privileged, late_rewards=late)

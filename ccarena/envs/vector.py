@@ -39,6 +39,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         reward: another reward than the record's: a name, a mapping with coefficients, or a callable.
         copy: return fresh arrays from every step.
         privileged: put the simulator's truth into the infos.
+        late_rewards: `step` answers zeros, and `rewards_of` the rewards of many steps at once, which takes less time.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         reward: RewardLike | None = None,
         copy: bool = True,
         privileged: bool = False,
+        late_rewards: bool = False,
     ) -> None:
         setting = Setting.of(spec, config, scenario, reward)
         env = setting.record.env
@@ -80,6 +82,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         self._terminated = np.zeros(n, np.bool_)
         needed = privileged or setting.reward.needs_truth
         self._truth = np.zeros((n, len(setting.spec.truth)), np.float32) if needed else None
+        self._late_rewards = late_rewards
 
     @property
     def scheme(self) -> Spec:
@@ -107,7 +110,11 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         spec = self._setting.spec
         given = spec.given(actions, (self.num_envs,))
         self._worlds.step(given, self._observations, self._reports, self._truncated, self._final, self._truth)
-        reward = self._setting.reward(self._reports, self._truth)
+        reward = (
+            np.zeros(self.num_envs, np.float32)
+            if self._late_rewards
+            else self._setting.reward(self._reports, self._truth)
+        )
         infos: dict[str, Any] = {"reports": self._out(self._reports), "interval_s": spec.intervals_s(self._reports)}
         if self._truth is not None:
             infos["truth"] = self._out(self._truth)
@@ -115,6 +122,12 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             infos["final_obs"] = self._out(self._final)
             infos["_final_obs"] = self._truncated.copy()
         return self._out(self._observations), reward, self._terminated.copy(), self._truncated.copy(), infos
+
+    def rewards_of(self, reports: NDArray[np.float32], truth: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Rewards `[...]` of steps from what they reported, `[..., report]`, and the simulator's truth, `[..., truth]`,
+        which may be None where the reward does not look at it."""
+        told = None if truth is None else truth.reshape(-1, truth.shape[-1])
+        return self._setting.reward(reports.reshape(-1, reports.shape[-1]), told).reshape(reports.shape[:-1])
 
     def get_state(self) -> bytes:
         """Everything that `set_state` needs to continue from here: each world's episode and its actions so far."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.agents.a3c import Differentiator, Learner, Update, Worker, n_step_returns, seeds
+from ccarena.agents.acting import acting
 from ccarena.agents.actor_critic import ActorCritic, Gaussian
 from ccarena.agents.algorithm import Context
 from ccarena.agents.local import LocalExecutor
@@ -241,6 +242,38 @@ def test_a_continuous_action_has_the_probability_of_a_normal_distribution() -> N
     torch.testing.assert_close(entropy, known.entropy().mean())
     given = actions.given(np.array([[-50.0], [0.0], [50.0]], np.float32))
     np.testing.assert_allclose(given, [[-1], [1], [3]])
+
+
+DOUBLED = """
+from torch import nn
+from torch.nn import functional
+
+class Net(nn.Module):
+    def __init__(self, spec, outputs):
+        super().__init__()
+        self.out = nn.Linear(spec.size, outputs)
+
+    def forward(self, x):
+        return functional.linear(x, self.out.weight * 2, self.out.bias)
+"""
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["the network's own weights", "weights computed from them"])
+def test_a_worker_acts_with_the_weights_loaded_last(own: bool, tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text(DOUBLED)
+    context = toy_context(load_config("acct", {"network": f"{file}:Net"})) if own else SMALL
+    differentiator = Differentiator(context, config(), "cpu")
+    act = acting(differentiator.network, context.spec, differentiator.device)
+    rng = np.random.default_rng(3)
+    weights = Learner(context, config()).weights
+    for _ in range(2):
+        weights = weights + rng.normal(size=weights.shape).astype(np.float32)
+        differentiator.load(weights)
+        seen = rng.uniform(0, 40, (5, context.spec.size)).astype(np.float32)
+        with torch.no_grad():
+            expected = differentiator.network.act(torch.from_numpy(seen)).numpy()
+        np.testing.assert_allclose(act(seen), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
 def test_a_network_with_memory_is_refused(tmp_path: Path) -> None:

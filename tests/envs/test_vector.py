@@ -173,6 +173,15 @@ def test_without_copies_arrays_are_reused() -> None:
     assert np.array_equal(first, kept)
 
 
+def test_late_rewards_are_those_of_the_steps() -> None:
+    chosen = actions(8, 3)
+    *_, reports = late = roll(AcctVectorEnv(3, SHORT, seed=2, late_rewards=True), chosen)
+    envs = AcctVectorEnv(3, SHORT, seed=2)
+    at_once = roll(envs, chosen)
+    assert not late[1].any() and at_once[1].any()
+    assert envs.rewards_of(reports).tobytes() == at_once[1].tobytes()
+
+
 def test_counts_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ConfigError, match="num_envs = 0"):
         AcctVectorEnv(0, SHORT)
