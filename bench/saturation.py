@@ -173,7 +173,7 @@ def shares_ms(config: TrainConfig, decisions: int) -> tuple[float, float]:
     context = Context(config, spec_of(config), functools.partial(_timed, environments(config), spent_s))
     algorithm = build(context)
     try:
-        run = _Some(algorithm, decisions)
+        run = Some(algorithm, decisions)
         began_s = time.perf_counter()
         algorithm.learn(run)
         took_s = time.perf_counter() - began_s
@@ -197,7 +197,7 @@ def _timed(make_envs: MakeEnvs, spent_s: list[float], rows: int, threads: int, *
     return envs
 
 
-class _Some:
+class Some:
     """A training of so many decisions without records (`ccarena.agents.algorithm.Run`)."""
 
     def __init__(self, algorithm: Any, decisions: int) -> None:

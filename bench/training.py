@@ -34,12 +34,18 @@ SEED = 1
 RUNS = 5
 STARTS = 20
 MEMORY_WORLDS = 1024
+SB3: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "ppo": ("aurora", 8192, {}),
+    "td3": ("hyvar", 1024, {"algorithm.learning_starts": 64}),
+}
+"""Algorithms of Stable-Baselines3: a shipped record that learns by it, decisions per round, and what is changed."""
+SB3_ROUNDS = 3
 SUITES = {"wcc/ack": (120.0, None), "hercules/worst-case": (1800.0, 4)}
 """Seconds that each may take in full, and the seeds that it is measured with (None: all)."""
 
 
 def measure(sheet: Sheet, seconds: float, threads: int, train_decisions: int) -> None:
-    """Environments and A3C."""
+    """Environments, A3C and Stable-Baselines3."""
     config = load_config("acct")
     decisions = decision_rate(config, threads, seconds)
     what = f"environment, random policy, {config.env.worlds} worlds, {threads} threads"
@@ -56,6 +62,10 @@ def measure(sheet: Sheet, seconds: float, threads: int, train_decisions: int) ->
     trained = training_rate(train_decisions, threads)
     what = f"A3C end to end, {threads} threads"
     sheet.add("training/a3c", what, trained, "decisions/s", Target(at_least=20_000))
+    for algorithm, (name, decisions, changes) in SB3.items():
+        record = load_config(name, {"threads": threads, "env.link.kinds.trace": 0, **changes})
+        what = f"{algorithm.upper()} of Stable-Baselines3 (`{name}`): its rate over that on worlds that do nothing"
+        sheet.add(f"training/sb3-{algorithm}", what, sb3_share(record, decisions), "×", Target(at_least=0.6))
 
 
 def measure_start(sheet: Sheet) -> None:
@@ -138,6 +148,41 @@ def training_rate(decisions: int, threads: int) -> float:
             raise CcarenaError(f"the training of the benchmark failed: {done.stderr.strip().splitlines()[-1]}")
         last = json.loads((out / "progress.jsonl").read_text("utf-8").splitlines()[-1])
     return float(last["decisions"] / last["elapsed_s"])
+
+
+def sb3_share(config: TrainConfig, decisions: int) -> float:
+    """The rate of an algorithm of Stable-Baselines3 over its own on worlds that do nothing: the median of `SB3_ROUNDS`
+    pairs of runs, one after the other.
+
+    Worlds that do nothing give one answer again and again, and nothing of ccarena's is called: neither the worlds, nor
+    what makes them a `VecEnv`, nor what books the learning curve.
+    """
+    from bench.saturation import Some
+    from ccarena.agents.algorithm import Context
+    from ccarena.agents.sb3 import Sb3
+    from ccarena.agents.worlds import environments
+    from ccarena.envs.spec import spec_of
+
+    algorithm = Sb3(Context(config, spec_of(config), environments(config)))
+    model, worlds = algorithm._model, algorithm._worlds
+    try:
+        algorithm.learn(Some(algorithm, decisions))
+        answer = worlds.step_wait()
+        while answer[2].any():
+            answer = worlds.step_wait()
+        step, shares = worlds.step_wait, []
+        for _ in range(SB3_ROUNDS):
+            began_s, done = time.perf_counter(), algorithm.decisions
+            algorithm.learn(Some(algorithm, done + decisions))
+            each_s = (time.perf_counter() - began_s) / (algorithm.decisions - done)
+            worlds.step_wait = lambda: answer  # type: ignore[method-assign]
+            began_s, done = time.perf_counter(), algorithm.decisions
+            model.learn(decisions, log_interval=sys.maxsize, reset_num_timesteps=False)
+            shares.append((time.perf_counter() - began_s) / (algorithm.decisions - done) / each_s)
+            worlds.step_wait = step  # type: ignore[method-assign]
+        return statistics.median(shares)
+    finally:
+        algorithm.close()
 
 
 def cubic_packet_rate(seconds: float = 600.0) -> float:

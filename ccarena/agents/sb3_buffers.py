@@ -39,8 +39,8 @@ class TimedVecEnv(Sb3VecEnv):
         # Rewards of 1 for ever are then worth 1, whatever γ: values are averages.
         rewards = self.rewards * np.float32(self._config.reward_scale * (1.0 - self._config.gamma))
         if self._config.discount == "time":
-            intervals_s = np.array([info["interval_s"] for info in infos])
-            rewards, self.discounts = discounted(rewards, intervals_s, self._config.gamma, self._config.discount_unit_s)
+            gamma, unit_s = self._config.gamma, self._config.discount_unit_s
+            rewards, self.discounts = discounted(rewards, self.infos["interval_s"], gamma, unit_s)
         for info, discount in zip(infos, self.discounts.tolist(), strict=True):
             info["discount"] = discount
         return observations, rewards, dones, infos
