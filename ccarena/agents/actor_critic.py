@@ -63,9 +63,10 @@ class Discrete:
 
     def evaluate(self, answer: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Of the softmax."""
-        log_probabilities = torch.log_softmax(answer, dim=1)
-        entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=1).mean()
-        return log_probabilities.gather(1, actions.unsqueeze(1)).squeeze(1), entropy
+        # Across rows, of which there are many: PyTorch takes several times as long along ones as short as these.
+        log_probabilities = torch.log_softmax(answer.t(), dim=0)
+        entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=0).mean()
+        return log_probabilities.gather(0, actions.unsqueeze(0)).squeeze(0), entropy
 
 
 class Gaussian:

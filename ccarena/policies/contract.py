@@ -25,7 +25,7 @@ class Normalisation:
     def __call__(self, observations: FloatArray) -> FloatArray:
         """Raw observations `[N, length]` to normalised ones."""
         x = (np.asarray(observations, np.float32) - self.offset) * self.scale
-        return np.clip(x, self.low, self.high)
+        return np.minimum(np.maximum(x, self.low), self.high)
 
     def tensors(self) -> dict[str, FloatArray]:
         """By the names in an artifact."""

@@ -258,7 +258,7 @@ OPERATIONS: dict[str, Operation] = {
     "slice": _slice,
     "reshape": lambda x, a, _: x[0].reshape(len(x[0]), *a["shape"]),
     "transpose": lambda x, a, _: x[0].transpose(0, *(axis + 1 for axis in a["axes"])),
-    "relu": _each(lambda x, _: np.maximum(x, 0)),
+    "relu": lambda x, _a, _t: np.maximum(x[0], np.float32(0)),
     "leaky_relu": lambda x, a, _: np.where(x[0] > 0, x[0], np.float32(a.get("slope", 0.01)) * x[0]),
     "elu": lambda x, a, _: np.where(
         x[0] > 0,
