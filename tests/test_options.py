@@ -570,6 +570,7 @@ def key_cases() -> list[tuple[str, str]]:
         "env.link.buffer_bdp": "--env.link.buffer_packets 100",
         "env.link.lossy": "--env.link.loss 0",
         "env.link.agent_headroom": "--env.link.signal 0",
+        "env.link.agent": "--env.link.signal 0",
         "env.cross_traffic.schemes": "--env.cross_traffic.probability 0",
         "env.cross_traffic.flows": "--env.cross_traffic.probability 0",
         "algorithm.discount_unit_s": "--algorithm PPO --algorithm.discount step",

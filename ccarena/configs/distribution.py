@@ -48,6 +48,21 @@ class Augment(Section):
     """Mean length of an outage, s."""
 
 
+class AgentConfig(Section):
+    """What the network agent lacks (docs/scenario.md, routers): each episode draws it, uniformly within each range."""
+
+    every_ms: Annotated[Pair, Range(0, 10_000)] = (0.0, 0.0)
+    """Time between two measurements of the capacity, ms."""
+    late_ms: Annotated[Pair, Range(0, 10_000)] = (0.0, 0.0)
+    """Age at which a measurement is offered, ms."""
+    noise: Annotated[Pair, Range(0, 0.99)] = (0.0, 0.0)
+    """Largest relative error of a measurement."""
+    bits: Annotated[IntPair, Range(0, 64, integer=True)] = (0, 0)
+    """Significant bits of the rate that are written; 0 is all of them."""
+    missing: Annotated[Pair, Range(0, 1)] = (0.0, 0.0)
+    """Share of measurements that are not offered: packets then leave as they came."""
+
+
 class LinkConfig(Section):
     """The bottleneck's distribution: each episode draws one link from it, uniformly within each range."""
 
@@ -85,6 +100,8 @@ class LinkConfig(Section):
     """Probability that the link has ACCT's network agent, so that its rate is advertised to the sender."""
     agent_headroom: float = Field(1.0, gt=0, le=2)
     """What the network agent offers as a share of capacity. The ACCT paper offers all of it: 1."""
+    agent: AgentConfig | None = None
+    """What the network agent lacks; null is the paper's, which knows the capacity at any time."""
 
     @model_validator(mode="after")
     def _named_lists(self) -> LinkConfig:

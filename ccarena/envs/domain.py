@@ -68,6 +68,7 @@ def domain_json(record: TrainConfig) -> str:
             "lossy": link.lossy,
             "signal": link.signal,
             "agent_headroom": link.agent_headroom,
+            "agent": link.agent.model_dump() if link.agent else None,
         },
         "cross_traffic": {
             "probability": config.cross_traffic.probability,

@@ -147,6 +147,20 @@ def test_every_preset_can_be_trained_on() -> None:
         assert np.isfinite(rows).all() and rows[..., REPORT.acked_packets].sum() > 0
 
 
+def test_agents_lack_what_is_configured() -> None:
+    lacking = {"every_ms": [50, 100], "late_ms": 30, "noise": [0.1, 0.2], "bits": [2, 4], "missing": 0.25}
+    config = load_config("acct", {"env.link.signal": 1, "env.link.agent": lacking})
+    drawn = [json.loads(_core.draw_scenario(domain_json=domain_json(config), seed=seed)) for seed in range(20)]
+    agents = [each["links"][0]["agent"] for each in drawn]
+    assert {agent["bits"] for agent in agents} == {2, 3, 4}
+    for agent in agents:
+        assert 50 <= agent["every_ms"] <= 100 and 0.1 <= agent["noise"] <= 0.2
+        assert (agent["late_ms"], agent["missing"]) == (30, 0.25)
+    assert len({agent["noise"] for agent in agents}) == len(agents)
+    with pytest.raises(ConfigError, match="bits"):
+        load_config("acct", {"env.link.agent": {"bits": [0, 65]}})
+
+
 def test_recordings_are_reshaped_as_configured(tmp_path: Path) -> None:
     trace = tmp_path / "steady"
     _core.write_trace(trace, np.arange(1, 60_001, dtype=np.uint32))

@@ -5,14 +5,16 @@
 | `slides`          | 48 Mbit/s, base RTT 30 ms                         | 1 BDP                  | Hyvar's slides    |
 | `constant`        | 5-100 Mbit/s, base RTT 10-100 ms                  | 1 BDP, 32 at least     | training's range  |
 | `steps`           | new in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate | ACCT §III, Fig. 4 |
+| `signals`         | steps under agents that each lack something       | 1 BDP of the mean rate | ours              |
 | `cellular`        | recorded traces, 20 ms one way                    | 100 and 1000 packets   | mahimahi's traces |
 | `cellular-50ms`   | the same, 50 ms one way                           | 100 packets            | ABC, NSDI 2020    |
 | `cellular-uplink` | 20 ms, ACKs over the trace of the other direction | 100 packets            | 6.829's contest   |
 
-Every scheme gets the same links, with ACCT's network agent on them, which only ACCT's packets address. Stepped rates
-are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs for Fig. 4's small,
-medium and large BDP: 10, 40 and 100 ms are ours. Where none of the recorded traces is found, synthetic presets take
-their place, with seeds that training never draws, and each such link says so (`synthetic`).
+Every scheme gets the same links, with ACCT's network agent on them, which only ACCT's packets address. It knows the
+capacity at any time, but on `signals` it is late, measures now and then, errs, writes few bits, or is often or always
+silent. Stepped rates are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs
+for Fig. 4's small, medium and large BDP: 10, 40 and 100 ms are ours. Where none of the recorded traces is found,
+synthetic presets take their place, with seeds that training never draws, and each such link says so (`synthetic`).
 
 A user's own traces are the link set `traces`, with the buffers and delays that they are given, and acknowledgements
 over a trace of their own where there is one. What is expected of recorded cellular links is expected of them, too.
@@ -45,6 +47,14 @@ RATE_MBPS = (5.0, 100.0)
 RTT_MS = (10.0, 100.0)
 STEP_S = 4.0
 STEPS_RTT_MS = {"small": 10.0, "medium": 40.0, "large": 100.0}
+AGENTS: dict[str, bool | dict[str, float]] = {
+    "late": {"late_ms": 200},
+    "measured now and then": {"every_ms": 500, "late_ms": 50},
+    "noisy": {"every_ms": 100, "noise": 0.3},
+    "coarse": {"bits": 2},
+    "often missing": {"every_ms": 100, "missing": 0.5},
+    "silent": False,
+}
 CELLULAR_DELAY_MS = 20.0
 CELLULAR_BUFFERS_PACKETS = (100, 1000)
 
@@ -69,6 +79,8 @@ class Link:
     """Made up in the place of a recorded trace that was not found."""
     back: dict[str, Any] | None = None
     """The `service` of the link that acknowledgements cross; None is pure delay."""
+    agent: bool | dict[str, Any] = True
+    """The scenario's `links[0].agent`: the router that advertises a rate."""
 
     @property
     def base_rtt_ms(self) -> float:
@@ -114,7 +126,7 @@ def scenario(link: Link, sender: Sender) -> dict[str, Any]:
         flow["policy"] = sender.policy
     queue = {"type": "droptail", "packets": link.buffer_packets}
     one_way = {"queue": queue, "delay_ms": link.delay_ms}
-    links = [{"name": "bottleneck", "service": link.service, "agent": True, **one_way}]
+    links = [{"name": "bottleneck", "service": link.service, "agent": link.agent, **one_way}]
     if link.back is not None:
         links.append({"name": "back", "service": link.back, **one_way})
         flow |= {"path": ["bottleneck"], "return_path": ["back"]}
@@ -222,12 +234,28 @@ def _steps(seed: int, duration_s: float) -> list[Link]:
     out = []
     for index, (size, rtt) in enumerate(STEPS_RTT_MS.items()):
         rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 2, seed, index]))
-        rates = rng.uniform(*RATE_MBPS, size=math.ceil(duration_s / STEP_S)).round(2)
-        steps = [{"at_s": k * STEP_S, "rate_mbps": float(rate)} for k, rate in enumerate(rates)]
-        buffer = bdp_packets(sum(RATE_MBPS) / 2, rtt)
+        service, buffer = _stepped(rng, duration_s, rtt)
         name = f"{size} BDP, {rtt:g} ms"
-        out.append(Link("steps", name, seed, duration_s, rtt / 2, buffer, {"type": "steps", "steps": steps}, "steps"))
+        out.append(Link("steps", name, seed, duration_s, rtt / 2, buffer, service, "steps"))
     return out
+
+
+def _signals(seed: int, duration_s: float) -> list[Link]:
+    """Steps of capacity under agents that each lack something, with RTTs as those of `constant`."""
+    out = []
+    for index, (lacking, agent) in enumerate(AGENTS.items()):
+        rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 5, seed, index]))
+        rtt = float(f"{rng.uniform(*RTT_MS):.3g}")
+        service, buffer = _stepped(rng, duration_s, rtt)
+        out.append(Link("signals", lacking, seed, duration_s, rtt / 2, buffer, service, "signals", agent=agent))
+    return out
+
+
+def _stepped(rng: np.random.Generator, duration_s: float, rtt_ms: float) -> tuple[dict[str, Any], int]:
+    """A capacity redrawn every 4 s, and one BDP of its mean."""
+    rates = rng.uniform(*RATE_MBPS, size=math.ceil(duration_s / STEP_S)).round(2)
+    steps = [{"at_s": k * STEP_S, "rate_mbps": float(rate)} for k, rate in enumerate(rates)]
+    return {"type": "steps", "steps": steps}, bdp_packets(sum(RATE_MBPS) / 2, rtt_ms)
 
 
 def _cellular(seed: int, duration_s: float) -> list[Link]:
@@ -293,6 +321,7 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "slides": (_slides, 30.0),
     "constant": (_constant, 30.0),
     "steps": (_steps, 60.0),
+    "signals": (_signals, 60.0),
     "cellular": (_cellular, 60.0),
     "cellular-50ms": (_cellular_50ms, 60.0),
     "cellular-uplink": (_cellular_uplink, 60.0),

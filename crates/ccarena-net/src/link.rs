@@ -214,7 +214,7 @@ impl<T: Carried> Link<T> {
         let stream = |purpose| Stream::new(scenario.seed, purpose, index as u64);
         let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
         let queue = queues::build(&spec.queue, &setting);
-        let router = spec.agent.as_ref().map(routers::build);
+        let router = spec.agent.as_ref().map(|router| routers::build(router, stream(Purpose::Router)));
         let mut link = Self::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), router);
         let mut lateness = stream(Purpose::Jitter);
         link.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));

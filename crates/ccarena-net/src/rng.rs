@@ -26,6 +26,8 @@ pub enum Purpose {
     Jitter = 8,
     /// A link's outages.
     Outages = 9,
+    /// What a link's router measures.
+    Router = 10,
 }
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -102,6 +102,37 @@ pub struct LinkDomain {
     pub signal: f64,
     /// Share of capacity that the agent offers.
     pub agent_headroom: f64,
+    /// What the agent lacks; it is perfect if none.
+    #[serde(default)]
+    pub agent: Option<Imperfection>,
+}
+
+/// Distribution of what an ACCT router's measurements lack (`agent` of a scenario's link).
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Imperfection {
+    /// Time between two measurements in ms.
+    pub every_ms: Range,
+    /// Their age when they are offered in ms.
+    pub late_ms: Range,
+    /// Largest relative error.
+    pub noise: Range,
+    /// Significant bits of the rate, whole numbers.
+    pub bits: Range,
+    /// Share of measurements that are missing.
+    pub missing: Range,
+}
+
+impl Imperfection {
+    fn draw(&self, stream: &mut Stream) -> [(&'static str, f64); 5] {
+        [
+            ("every_ms", self.every_ms.uniform(stream)),
+            ("late_ms", self.late_ms.uniform(stream)),
+            ("noise", self.noise.uniform(stream)),
+            ("bits", self.bits.uniform(stream).round()),
+            ("missing", self.missing.uniform(stream)),
+        ]
+    }
 }
 
 /// Distribution of what is made of a recorded trace ([`Reshape`]).
@@ -223,6 +254,12 @@ const TYPICAL: Rate = Rate(10_000_000);
 const LEAST_BUFFER_PACKETS: u64 = 10;
 
 impl Domain {
+    fn router(&self, stream: &mut Stream) -> RouterSpec {
+        let lacks = self.link.agent.map(|agent| agent.draw(stream));
+        let given = lacks.into_iter().flatten().chain([("headroom", self.link.agent_headroom)]);
+        RouterSpec::new(Kind::NetworkAgent, &given.collect())
+    }
+
     /// The scenario of `episode` in world `world` of a run seeded with `seed`.
     #[must_use]
     pub fn draw(&self, seed: u64, world: u64, episode: u64) -> Scenario {
@@ -240,9 +277,7 @@ impl Domain {
             } else {
                 0.0
             },
-            agent: stream
-                .chance(self.link.signal)
-                .then(|| RouterSpec::new(Kind::NetworkAgent, &[("headroom", self.link.agent_headroom)].into())),
+            agent: stream.chance(self.link.signal).then(|| self.router(stream)),
             ..Link::default()
         };
         let mut links = vec![link];

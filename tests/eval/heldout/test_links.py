@@ -13,6 +13,7 @@ import pytest
 from ccarena import _core
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import links
+from tests.envs.acct import REPORT
 
 
 def test_the_links_cover_the_stated_ranges_and_repeat(simulated: list[dict[str, Any]]) -> None:
@@ -30,6 +31,22 @@ def test_the_links_cover_the_stated_ranges_and_repeat(simulated: list[dict[str, 
     every = links.build(list(links.LINK_SETS), 2)
     assert every == links.build(list(links.LINK_SETS), 2)
     assert [link for link in every if link.link_set == "constant"] == constant[: len(constant) // 2]
+
+
+def test_a_sender_hears_what_each_agent_lacks() -> None:
+    heard = {}
+    for link in links.build(["signals"], 1, 6.0):
+        run = links.scenario(link, links.Sender("acct", "acct", {"constant": 1}))
+        reports = _core.simulate(json.dumps(run))["flows"][0]["reports"]
+        heard[link.name] = set(reports[:, REPORT.advertised_mbps].tolist())
+    assert set(heard) == set(links.AGENTS)
+    nothing = 10_000.0
+    assert heard["silent"] == {nothing}
+    assert nothing in heard["late"] and nothing in heard["often missing"] and len(heard["often missing"]) > 1
+    assert len(heard["noisy"]) > 10 * len(heard["measured now and then"])
+    # With two bits a rate is 1 or 1.5 times a power of two.
+    for rate in heard["coarse"]:
+        assert math.frexp(rate * 1e6 * (1 + 1e-7))[0] in (pytest.approx(0.5, rel=1e-6), pytest.approx(0.75, rel=1e-6))
 
 
 def test_opportunities_are_those_of_the_run(simulated: list[dict[str, Any]]) -> None:

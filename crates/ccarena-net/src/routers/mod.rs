@@ -7,6 +7,7 @@ use ccarena_cc::types::Time;
 
 use crate::link::Carried;
 pub use crate::queues::{Param, Params};
+use crate::rng::Stream;
 use crate::service::Service;
 
 /// A registered kind of router, for listings and for the scenario's checks.
@@ -39,6 +40,9 @@ pub trait Router: Send + Sync {
 
     /// `packet` leaves: what is written now does not age in the queue that it is about.
     fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>);
+
+    /// Before the first packet: where a router that draws has its numbers from.
+    fn draws_from(&mut self, _stream: Stream) {}
 }
 
 /// A kind of router with its parameters, checked.
@@ -89,12 +93,14 @@ macro_rules! routers {
             }
         }
 
-        /// Builds the router that `spec` describes.
+        /// Builds the router that `spec` describes; what it draws comes from `stream`.
         #[must_use]
-        pub fn build(spec: &RouterSpec) -> Box<dyn Router> {
-            match spec.kind {
+        pub fn build(spec: &RouterSpec, stream: Stream) -> Box<dyn Router> {
+            let mut router: Box<dyn Router> = match spec.kind {
                 $(Kind::$router => Box::new($router::of(&spec.params)),)*
-            }
+            };
+            router.draws_from(stream);
+            router
         }
     };
 }
@@ -121,7 +127,7 @@ mod tests {
         assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
         for &kind in Kind::ALL {
             let description = kind.description();
-            let _router = build(&RouterSpec::new(kind, &BTreeMap::new()));
+            let _router = build(&RouterSpec::new(kind, &BTreeMap::new()), Stream::keyed(1));
             assert!(!description.summary.is_empty());
             for p in description.params {
                 assert!((p.min..=p.max).contains(&p.default), "{}.{}", description.name, p.name);
