@@ -27,24 +27,67 @@ from typing import Any
 
 import numpy as np
 
+from ccarena import _core
 from ccarena.errors import CcarenaError
 
 ROOT = Path(__file__).parents[1]
-BUILT = Path("target", "extension", "lib_core.so")
+COUNTED = ROOT / "target" / "counted"
+"""Where what counts is built, apart from what is used."""
 ORDINARY = ROOT / "ccarena" / "_core.abi3.so"
 ROUNDS = 7
 
 
 def record(counts: Path) -> None:
-    """Writes what `rustc -Cprofile-use` takes to `counts`. Raises CcarenaError if a tool is missing or fails."""
-    profdata = _profdata()
+    """Writes what `rustc -Cprofile-use` takes for the extension to `counts`.
+
+    Raises CcarenaError if a tool is missing or fails.
+    """
+    program, raw = profdata(), _raw(counts)
+    built = build(["--package", "ccarena-py"], COUNTED, _counting(raw))
+    _workload(built / "lib_core.so", os.environ | {"LLVM_PROFILE_FILE": str(raw)})
+    _merge(program, raw, counts)
+
+
+def record_program(counts: Path, what: Sequence[str], name: str) -> None:
+    """The same for the program `name`, which is `what` of the workspace and takes `--scenarios FILE`.
+
+    It is counted apart from the extension, because what a crate's functions are called depends on what it is built for.
+    """
+    program, raw = profdata(), _raw(counts)
+    built = build(what, COUNTED, _counting(raw))
+    documents = counts.with_suffix(".jsonl")
+    documents.write_text("".join(f"{json.dumps(scenario)}\n" for scenario in scenarios(_core)), "utf-8")
+    _run([str(built / name), "--scenarios", str(documents)], os.environ | {"LLVM_PROFILE_FILE": str(raw)})
+    _merge(program, raw, counts)
+
+
+def _raw(counts: Path) -> Path:
     counts.parent.mkdir(parents=True, exist_ok=True)
-    raw = counts.with_suffix(".profraw").absolute()
-    # Build scripts are built with counters, too; what they count is of no interest.
-    of_build = os.environ | {"RUSTFLAGS": "-Cprofile-generate", "LLVM_PROFILE_FILE": f"{raw}.build"}
-    _run(["cargo", "build", "--quiet", "--profile", "extension", "--package", "ccarena-py"], of_build)
-    _workload(ROOT / BUILT, os.environ | {"LLVM_PROFILE_FILE": str(raw)})
-    _run([str(profdata), "merge", "--output", str(counts), str(raw)], dict(os.environ))
+    return counts.with_suffix(".profraw").absolute()
+
+
+def _counting(raw: Path) -> dict[str, str]:
+    """Build scripts are built with counters, too; what they count is of no interest."""
+    return {"RUSTFLAGS": "-Cprofile-generate", "LLVM_PROFILE_FILE": f"{raw}.build"}
+
+
+def _merge(program: Path, raw: Path, counts: Path) -> None:
+    _run([str(program), "merge", "--output", str(counts), str(raw)])
+
+
+def flags(counts: Path) -> dict[str, str]:
+    """The environment in which cargo builds by `counts`."""
+    return {"RUSTFLAGS": f"-Cprofile-use={counts.absolute()}"}
+
+
+def build(what: Sequence[str], target: Path, environment: dict[str, str]) -> Path:
+    """Builds `what` of the workspace below `target` as extension modules are built; returns the folder that holds it.
+
+    Raises CcarenaError if that fails.
+    """
+    command = ["cargo", "build", "--quiet", "--profile", "extension", "--target-dir", str(target), *what]
+    _run(command, os.environ | environment)
+    return target / "extension"
 
 
 def compare(wheel: Path) -> float:
@@ -106,8 +149,8 @@ def _workload(library: Path, environment: dict[str, str] | None = None) -> dict[
     return done
 
 
-def _profdata() -> Path:
-    """The toolchain's own llvm-profdata: others do not read its counts."""
+def profdata() -> Path:
+    """The toolchain's own llvm-profdata: others do not read its counts. Raises CcarenaError if it is missing."""
     libraries = Path(_run(["rustc", "--print", "target-libdir"]).strip())
     program = libraries.parent / "bin" / "llvm-profdata"
     if not program.exists():

@@ -88,6 +88,17 @@ def test_the_simulators_lines_become_entries() -> None:
     assert f"![{simulator.GROWTH}](images/{growth.IMAGE.name})" in page.page(growing)
 
 
+def test_only_one_build_of_the_simulator_is_judged() -> None:
+    sheet = Sheet(SOURCE)
+    line = '{"name":"a","what":"a","value":2.0,"unit":"","at_least":3.0,"ratio":{"value":1.0,"of":"b","at_least":2.0}}'
+    simulator.add(sheet, [line], judged=False)
+    simulator.add(sheet, [line], prefix="guided/", table=simulator.GUIDED)
+    ordinary, judged = sheet.entries
+    assert (ordinary.name, ordinary.target, ordinary.ratio) == ("simulator/a", None, Ratio(1.0, "b"))
+    assert (judged.name, judged.target, judged.table) == ("simulator/guided/a", Target(3.0), simulator.GUIDED)
+    assert judged.ratio == Ratio(1.0, "b", Target(2.0))
+
+
 def test_a_machine_is_described() -> None:
     about = machine()
     assert about["cpu"] and about["cores"] >= 1 and about["kernel"]

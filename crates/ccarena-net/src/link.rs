@@ -6,7 +6,7 @@ use std::path::Path;
 use ccarena_cc::controller::Signal;
 use ccarena_cc::types::{Dur, Rate, Time};
 
-use crate::queues::{self, Item, Queue, Setting};
+use crate::queues::{self, AnyQueue, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
 use crate::routers::{self, Router, Sight};
 use crate::scenario::Scenario;
@@ -125,7 +125,7 @@ impl Outages {
 
 /// A link and what is on it.
 pub struct Link<T> {
-    queue: Box<dyn Queue<T>>,
+    queue: AnyQueue<T>,
     service: Service,
     /// Propagation delay after the queue.
     delay: Dur,
@@ -164,7 +164,7 @@ impl<T: Carried> Link<T> {
     /// An idle link.
     #[must_use]
     pub fn new(
-        queue: Box<dyn Queue<T>>,
+        queue: AnyQueue<T>,
         service: Service,
         delay: Dur,
         loss: f64,
@@ -292,8 +292,9 @@ impl<T: Carried> Link<T> {
         self.queue.len_bytes() + self.transmitting.as_ref().map_or(0, |packet| u64::from(packet.bytes()))
     }
 
-    /// A packet arrives.
-    #[inline]
+    /// A packet arrives. Inlined wherever it is made, so that it is written to the queue's ring at once: a copy of fields
+    /// that have just been written by themselves waits for all of these writes.
+    #[inline(always)]
     pub fn arrive(&mut self, mut packet: T, now: Time) {
         self.stats.arrived_packets += 1;
         if self.router.is_some() {
@@ -310,8 +311,14 @@ impl<T: Carried> Link<T> {
             self.count_drops(now, true);
         }
         if self.departs == Time::NEVER && self.transmitting.is_none() {
-            self.begin(now, false);
+            self.begin_idle(now);
         }
+    }
+
+    /// A packet has come to an idle link.
+    #[inline(never)]
+    fn begin_idle(&mut self, now: Time) {
+        self.begin(now, false);
     }
 
     // The two for routers take and return the packet, so that without a router it stays where the compiler has it.
@@ -349,7 +356,7 @@ impl<T: Carried> Link<T> {
     }
 
     /// Takes the next packet into service.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, now: Time, backlogged: bool) {
         let bytes = if self.serves_from_queue {
             self.queue.head_bytes()
@@ -360,9 +367,13 @@ impl<T: Carried> Link<T> {
             }
             self.transmitting.as_ref().map(Item::bytes)
         };
-        self.departs = bytes.map_or(Time::NEVER, |b| self.service.departure(now, b, backlogged));
-        self.serialisation =
-            if self.serves_from_queue || bytes.is_none() { Dur::ZERO } else { self.departs.since(now) };
+        (self.departs, self.serialisation) = (Time::NEVER, Dur::ZERO);
+        if let Some(bytes) = bytes {
+            self.departs = self.service.departure(now, bytes, backlogged);
+            if !self.serves_from_queue {
+                self.serialisation = self.departs.since(now);
+            }
+        }
     }
 
     /// The packet in service has left; the next one begins. None if the queue dropped what was to leave.

@@ -156,7 +156,7 @@ impl Service {
     /// `backlogged`: the packet waited behind one that left at `start`, and may use the rest of that one's delivery
     /// opportunity. Otherwise it arrived at `start` to an idle link, where a trace gives it only opportunities strictly
     /// later. Called once per packet, in order of service.
-    #[inline]
+    #[inline(always)]
     pub fn departure(&mut self, start: Time, bytes: u32, backlogged: bool) -> Time {
         match &mut self.0 {
             Kind::Constant(s) => s.departure(start, bytes),

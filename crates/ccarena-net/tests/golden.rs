@@ -58,7 +58,7 @@ impl Item for Packet {
 }
 
 struct Link {
-    queue: Box<dyn Queue<Packet>>,
+    queue: queues::AnyQueue<Packet>,
     service: Service,
     serving: Option<Packet>,
 }

@@ -1,13 +1,21 @@
 //! The simulator's figures: packets per second and core, against a bare event loop with a binary heap, and how the cost
 //! of a packet grows with flows, links and window.
 //!
-//! `cargo run --release -p ccarena-sim --example bench [-- [--json FILE] [NAME]]`: cases whose names hold NAME; with
-//! `--json` the figures also go to FILE, a JSON object per line, as `bench/simulator.py` reads them.
+//! `cargo run --release -p ccarena-sim --example bench [-- [--json FILE] [--heap PROGRAM] [--targets] [NAME]]`: cases
+//! whose names hold NAME, with `--targets` those alone that have a target; with `--json` the figures also go to FILE, a
+//! JSON object per line, as `bench/simulator.py` reads them.
+//!
+//! `bench --scenarios FILE` measures nothing: it runs each scenario of FILE, a JSON document per line, for its counts.
+//!
+//! The event loop runs in a process of its own: in this program, or with `--heap` in PROGRAM, which is this one as it was
+//! built otherwise. So two builds of the simulator are held against one and the same loop.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fs::File;
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use ccarena_cc::{Dur, PolicySpec, Rate, Time, all_schemes};
@@ -51,11 +59,11 @@ struct Measured {
 
 const ROUNDS: usize = 5;
 
-/// Packets that left a link, per second, of runs of `packets` packets each.
-fn measure(scenario: &Scenario, packets: u64) -> Result<Measured, Box<dyn std::error::Error>> {
+/// Packets that left a link, per second, of runs of `packets` packets each, beside the event loop of the program `heap`.
+fn measure(scenario: &Scenario, packets: u64, heap: &Path) -> Result<Measured, Box<dyn std::error::Error>> {
     let (mut best, mut ratios) = (0.0_f64, Vec::new());
     for _ in 0..ROUNDS {
-        let heap = heap_loop(1_000_000);
+        let heap = rate_of_heap_loop(heap)?;
         let mut sim = Sim::new(scenario, &Files::default(), false)?;
         let left = |sim: &Sim| sim.links().iter().map(|link| link.stats.delivered_packets).sum::<u64>();
         let start = now();
@@ -71,6 +79,27 @@ fn measure(scenario: &Scenario, packets: u64) -> Result<Measured, Box<dyn std::e
     ratios.sort_unstable_by(f64::total_cmp);
     Ok(Measured { rate: best, of_heap: ratios[ROUNDS / 2] })
 }
+
+/// Million packets per second of the event loop in `program`.
+fn rate_of_heap_loop(program: &Path) -> Result<f64, Box<dyn std::error::Error>> {
+    let done = Command::new(program).arg(HEAP_LOOP).output().map_err(|e| format!("{}: {e}", program.display()))?;
+    let rate = String::from_utf8_lossy(&done.stdout).trim().parse();
+    rate.map_err(|_| format!("{} {HEAP_LOOP}: expected a rate; is it this example?", program.display()).into())
+}
+
+/// Runs the scenarios in `file`, a line each, to their ends.
+fn run_all(file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    for line in std::fs::read_to_string(file)?.lines() {
+        let scenario = Scenario::parse(line)?;
+        let mut sim = Sim::new(&scenario, &Files::default(), false)?;
+        sim.run_until(Time(scenario.duration.0));
+        drop(sim.take_record(&scenario));
+    }
+    Ok(())
+}
+
+/// The argument on which this program runs the event loop alone and prints its rate.
+const HEAP_LOOP: &str = "--heap-loop";
 
 /// Three events per packet (arrival, departure, acknowledgement) of one flow with a fixed window over one bottleneck,
 /// in one binary heap: what a simulator costs before it simulates anything.
@@ -285,25 +314,38 @@ impl Goal {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|word| word == HEAP_LOOP).is_some() {
+        println!("{}", heap_loop(1_000_000));
+        return Ok(());
+    }
+    if args.next_if(|word| word == "--scenarios").is_some() {
+        return run_all(Path::new(&args.next().ok_or("--scenarios: expected a file")?));
+    }
     let file = match args.next_if(|word| word == "--json") {
         Some(_) => Some(File::create(args.next().ok_or("--json: expected a file")?)?),
         None => None,
     };
+    let heap = match args.next_if(|word| word == "--heap") {
+        Some(_) => PathBuf::from(args.next().ok_or("--heap: expected a program")?),
+        None => std::env::current_exe()?,
+    };
+    let targets = args.next_if(|word| word == "--targets").is_some();
     let only = args.next();
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
+    let other = |name: &str| !targets && wanted(name);
     let mut sheet = Sheet { file, rates: BTreeMap::new() };
     for (key, name, case, goal) in bounded_cases().into_iter().filter(|c| wanted(c.1)) {
-        sheet.rate(key, name, measure(&case, 3_000_000)?, &goal, None)?;
+        sheet.rate(key, name, measure(&case, 3_000_000, &heap)?, &goal, None)?;
     }
     for scheme in all_schemes().iter().filter(|s| s.name != "cubic") {
         let name = format!("1 {}, 100 Mbit/s, 20 ms, 1 BDP of buffer", scheme.name);
-        if wanted(&name) {
+        if other(&name) {
             let link = ServiceSpec::Constant(Rate::from_mbps(100.0));
             let mut case = scenario(link, Limit::Bdp(1.0), 10, 1, scheme.name);
             // A learned scheme decides all the time, always the same.
             case.flows[0].policy =
                 scheme.learned.then_some(PolicySpec::Constant(if scheme.name == "aurora" { 0.1 } else { 0.0 }));
-            let rate = measure(&case, 1_000_000)?;
+            let rate = measure(&case, 1_000_000, &heap)?;
             sheet.rate(&format!("scheme-{}", scheme.name), &name, rate, &Goal::None, Some(scheme.name))?;
         }
     }
@@ -315,8 +357,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     for (what, size, case) in growing_cases() {
         let name = format!("cost of a packet on a link: {what} {size}");
-        if wanted(&name) {
-            let Measured { rate, of_heap } = measure(&case, 1_000_000)?;
+        if other(&name) {
+            let Measured { rate, of_heap } = measure(&case, 1_000_000, &heap)?;
             println!("{name:<48} {:8.0} ns   {:5.2} of the heap loop's", 1e3 / rate, 1.0 / of_heap);
             sheet.write(&json!({"name": format!("growth/{what}/{size}"), "what": format!("{what}: {size}"),
                 "value": 1e3 / rate, "unit": "ns", "growth": true,
@@ -324,7 +366,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let name = "memory of each of 10000 flows";
-    if wanted(name) {
+    if other(name) {
         if let Some(kb) = memory_per_flow()? {
             println!("{name:<48} {kb:8.1} kB");
             sheet.write(&json!({"name": "memory-per-flow", "what": format!("{name}, 100 Gbit/s"), "value": kb,

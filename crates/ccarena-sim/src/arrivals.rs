@@ -44,15 +44,19 @@ impl Arrivals {
         true
     }
 
-    /// The acknowledgement of `flow` that arrives by `now`, which is next on its way, if there is one.
+    /// The acknowledgement of `flow` that arrives by `now`, if it is next on its way: where it lies, until it is
+    /// [taken](Self::take).
     #[inline]
-    pub fn pop(&mut self, way: usize, flow: u32, now: Time) -> Option<Ack> {
+    pub fn front(&self, way: usize, flow: u32, now: Time) -> Option<&Ack> {
+        let (turn, ack) = self.ways[way].front()?;
+        (*turn <= Turn::new(now, flow)).then_some(ack)
+    }
+
+    /// Takes the next acknowledgement off its way.
+    #[inline]
+    pub fn take(&mut self, way: usize) {
         let queue = &mut self.ways[way];
-        if queue.front()?.0 > Turn::new(now, flow) {
-            return None;
-        }
-        let (_, ack) = queue.pop_front()?;
+        queue.pop_front();
         self.heads.set(way, queue.front().map_or(Turn::NEVER, |head| head.0));
-        Some(ack)
     }
 }

@@ -109,7 +109,8 @@ pub struct Sender {
     /// The next new segment tells the receiver of a reduction (`TCP_ECN_QUEUE_CWR`).
     tell_reduction: bool,
 
-    /// The controller's window and pacing, read after each of its events; window in segments.
+    /// The controller's window and pacing, read after each of its events; window in bytes and in segments.
+    window_bytes: Bytes,
     window: u32,
     pacing: Option<Rate>,
     reduction: Reduction,
@@ -172,7 +173,8 @@ impl Sender {
             frto: false,
             new_data_first: false,
             tell_reduction: false,
-            window: 0,
+            window_bytes: Bytes(0),
+            window: 1,
             pacing: None,
             reduction: Reduction::default(),
             delivered: 0,
@@ -209,9 +211,17 @@ impl Sender {
     /// Reads window and pacing after something other than an event of this sender has changed the controller.
     #[inline]
     pub fn read_controller(&mut self) {
-        self.window = u32::try_from(self.controller.window().0).unwrap_or(u32::MAX) / self.options.mss;
-        self.window = self.window.max(1);
-        self.pacing = self.controller.pacing_rate();
+        self.take_answer((self.controller.window(), self.controller.pacing_rate()));
+    }
+
+    #[inline]
+    fn take_answer(&mut self, (window, pacing): (Bytes, Option<Rate>)) {
+        // Most acknowledgements leave the window as it is: no division then.
+        if window != self.window_bytes {
+            self.window_bytes = window;
+            self.window = (u32::try_from(window.0).unwrap_or(u32::MAX) / self.options.mss).max(1);
+        }
+        self.pacing = pacing;
     }
 
     /// Sends nothing more.
@@ -623,16 +633,18 @@ impl Sender {
             ecn_ce: if ack.echo_congestion { delivery.packets } else { 0 },
             signal: if self.signals { ack.signal } else { Signal::None },
         };
-        self.controller.on_ack(&info);
-        self.read_controller();
+        let answer = self.controller.answer(&info);
+        self.take_answer(answer);
     }
 
     /// `tcp_is_cwnd_limited`.
     #[inline]
     fn is_window_limited(&self) -> bool {
-        let slow_start =
-            self.controller.slow_start_threshold().is_some_and(|threshold| self.bytes(self.window) < threshold);
-        self.window_limited || (slow_start && self.window < 2 * self.most_outstanding)
+        self.window_limited || (self.window < 2 * self.most_outstanding && self.in_slow_start())
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.controller.slow_start_threshold().is_some_and(|threshold| self.bytes(self.window) < threshold)
     }
 
     #[inline]
@@ -768,7 +780,7 @@ impl Sender {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit_new(&mut self, now: Time, emit: &mut impl FnMut(Emission)) {
         let seq = self.board.nxt();
         if self.board.outstanding() == 0 {
@@ -835,7 +847,7 @@ impl Sender {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn emit(&mut self, seq: u32, now: Time, (ecn, reduced): (bool, bool), emit: &mut impl FnMut(Emission)) {
         self.last_sent = now;
         self.stats.sent += 1;

@@ -172,7 +172,7 @@ impl Flow {
     }
 
     /// The receiver's acknowledgement starts its way back.
-    #[inline]
+    #[inline(always)]
     fn send_ack(&mut self, index: u32, ack: Ack, now: Time, arrivals: &mut Arrivals) {
         let at = now + self.return_delay;
         if self.return_path.is_empty() {
@@ -206,7 +206,7 @@ impl Flow {
     }
 
     /// The acknowledgement will reach the sender at `at`.
-    #[inline]
+    #[inline(always)]
     fn await_ack(&mut self, index: u32, at: Time, ack: Ack, arrivals: &mut Arrivals) {
         self.last_ack = at;
         if !arrivals.push(self.way, index, at, ack) {
@@ -214,14 +214,26 @@ impl Flow {
         }
     }
 
-    /// Takes the next acknowledgement that has reached the sender by `now`.
+    /// The sender hears the next acknowledgement that has reached it by `now`. False if there is none.
     #[inline]
-    fn next_ack(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) -> Option<Ack> {
-        if let Some(ack) = arrivals.pop(self.way, index, now) {
-            return Some(ack);
+    fn hear(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) -> bool {
+        if let Some(ack) = arrivals.front(self.way, index, now) {
+            self.sender.on_ack(ack, now);
+            arrivals.take(self.way);
+            return true;
         }
+        !self.late_acks.is_empty() && self.hear_late(now)
+    }
+
+    #[cold]
+    fn hear_late(&mut self, now: Time) -> bool {
         let due = self.late_acks.front().is_some_and(|late| late.0 <= now);
-        if due { self.late_acks.pop_front().map(|late| late.1) } else { None }
+        if due {
+            if let Some((_, ack)) = self.late_acks.pop_front() {
+                self.sender.on_ack(&ack, now);
+            }
+        }
+        due
     }
 
     /// When the next acknowledgement leaves the receiver or is due that is not among the [`Arrivals`].
@@ -418,10 +430,12 @@ impl Sim {
                 }
             }
         }
+        let mut next = link.departs();
         if !link.pipe.is_empty() {
             self.drain_pipe(index);
+            next = self.links[index].next_time();
         }
-        self.link_turns.set(index, Turn::new(self.links[index].next_time(), index as u32));
+        self.link_turns.set(index, Turn::new(next, index as u32));
     }
 
     /// What has propagated from link `index` to further links reaches them.
@@ -457,8 +471,9 @@ impl Sim {
         flow.acknowledge_late(index as u32, now, &mut self.arrivals);
         loop {
             let flow = &mut self.flows[index];
-            let Some(ack) = flow.next_ack(index as u32, now, &mut self.arrivals) else { break };
-            flow.sender.on_ack(&ack, now);
+            if !flow.hear(index as u32, now, &mut self.arrivals) {
+                break;
+            }
             if flow.decider.is_some() && self.decide(index) {
                 // What this acknowledgement allows is sent once the action is known.
                 self.unsent = Some(index);

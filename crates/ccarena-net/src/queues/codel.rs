@@ -239,11 +239,11 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Packet, setting};
-    use super::super::{Kind, build};
+    use super::super::{AnyQueue, Kind, build};
     use super::*;
     use std::collections::BTreeMap;
 
-    fn queue(given: &[(&str, f64)]) -> Box<dyn Queue<Packet>> {
+    fn queue(given: &[(&str, f64)]) -> AnyQueue<Packet> {
         let given: BTreeMap<&str, f64> = given.iter().copied().collect();
         let limit = Some(Limit::Packets(1_000_000));
         build(&QueueSpec::new(Kind::CoDel, limit, &given, false).expect("valid"), &setting(0))
@@ -269,7 +269,7 @@ mod tests {
         // Packets take 1 ms each and the queue grows by half a packet per ms. The first sojourn of 5 ms is that of packet 14,
         // which came at 9 ms; so the interval ends at 114 ms and the first drop is at the first departure after that.
         // From there 1/√count by Newton steps from 1: 1, 1/2, 9/16, 0.4878, 0.4415, 0.4046, …
-        let (times, _) = overload(&mut *queue(&[]), 600);
+        let (times, _) = overload(&mut queue(&[]), 600);
         let mut x: f64 = 1.0;
         let mut t: f64 = 115.0;
         let mut expected = vec![115];
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn short_bursts_and_short_queues_are_left_alone() {
         // Late for less than an interval.
-        let (times, _) = overload(&mut *queue(&[]), 115);
+        let (times, _) = overload(&mut queue(&[]), 115);
         assert!(times.is_empty());
         // Late, but with no more than one MTU behind: two packets that left 1 s after their arrival, every time.
         let mut queue = queue(&[]);
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn one_packet_in_time_ends_the_dropping_state() {
         let mut queue = queue(&[]);
-        let (times, _) = overload(&mut *queue, 300);
+        let (times, _) = overload(&mut queue, 300);
         assert_eq!(times.len(), 3);
         let now = Time::from_secs_f64(0.3);
         let mut drops = Vec::new();
@@ -347,8 +347,8 @@ mod tests {
 
     #[test]
     fn ecn_capable_packets_are_marked_instead() {
-        let (unmarked_drops, _) = overload(&mut *queue(&[]), 2_000);
-        let (drops, left) = overload(&mut *queue(&[("ecn", 1.0)]), 2_000);
+        let (unmarked_drops, _) = overload(&mut queue(&[]), 2_000);
+        let (drops, left) = overload(&mut queue(&[("ecn", 1.0)]), 2_000);
         let marks = left.iter().filter(|p| p.marked).count();
         assert!(left.iter().all(|p| !p.marked || p.ecn_capable()));
         // Every second packet is capable, and a drop is followed by the next decision as a mark is.

@@ -54,10 +54,10 @@ impl<T: Item + Send + Sync> Queue<T> for DropHead<T> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Packet, setting};
-    use super::super::{Kind, Limit, build};
+    use super::super::{AnyQueue, Kind, Limit, build};
     use super::*;
 
-    fn queue(limit: Limit) -> Box<dyn Queue<Packet>> {
+    fn queue(limit: Limit) -> AnyQueue<Packet> {
         build(&QueueSpec::new(Kind::DropHead, Some(limit), &[].into(), false).expect("valid"), &setting(0))
     }
 

@@ -32,7 +32,7 @@ impl<T: Item> DropTail<T> {
 }
 
 impl<T: Item + Send + Sync> Queue<T> for DropTail<T> {
-    #[inline]
+    #[inline(always)]
     fn enqueue(&mut self, item: T, _now: Time, drops: &mut Vec<T>) {
         if self.room.fits(self.fifo.len_packets(), self.fifo.len_bytes(), item.bytes()) {
             self.fifo.push(item);

@@ -34,7 +34,7 @@ pub use limit::{LIMITS, Limit, LimitRule};
 pub use spec::{Discipline, Params, QueueSpec, Refusal, Setting};
 
 /// What a queue holds.
-pub trait Item {
+pub trait Item: Send + Sync {
     /// IP bytes on the wire.
     fn bytes(&self) -> u32;
 
@@ -66,6 +66,52 @@ pub trait Queue<T: Item>: Send + Sync {
     fn len_bytes(&self) -> u64;
 }
 
+/// A queue of any discipline. The commonest is known to the compiler, which merges it with the link it is in: a call that
+/// it cannot see through, twice per packet, shows in the simulator's rate.
+pub enum AnyQueue<T> {
+    /// The commonest.
+    DropTail(DropTail<T>),
+    /// Any other.
+    Other(Box<dyn Queue<T>>),
+}
+
+/// Evaluates `$body` with `$q` bound to whatever queue `$any` is.
+macro_rules! each {
+    ($any:expr, $q:ident => $body:expr) => {
+        match $any {
+            AnyQueue::DropTail($q) => $body,
+            AnyQueue::Other($q) => $body,
+        }
+    };
+}
+
+impl<T: Item> Queue<T> for AnyQueue<T> {
+    #[inline(always)]
+    fn enqueue(&mut self, item: T, now: Time, drops: &mut Vec<T>) {
+        each!(self, q => q.enqueue(item, now, drops));
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, drops: &mut Vec<T>) -> Option<T> {
+        each!(self, q => q.dequeue(now, drops))
+    }
+
+    #[inline]
+    fn head_bytes(&self) -> Option<u32> {
+        each!(self, q => q.head_bytes())
+    }
+
+    #[inline]
+    fn len_packets(&self) -> usize {
+        each!(self, q => q.len_packets())
+    }
+
+    #[inline]
+    fn len_bytes(&self) -> u64 {
+        each!(self, q => q.len_bytes())
+    }
+}
+
 /// `file: Type` for each discipline, by name.
 macro_rules! disciplines {
     ($($file:ident: $queue:ident),* $(,)?) => {
@@ -92,14 +138,16 @@ macro_rules! disciplines {
 
         /// Builds the queue that `spec` describes, before the link that `setting` describes.
         #[must_use]
-        pub fn build<T: Item + Send + Sync + 'static>(spec: &QueueSpec, setting: &Setting) -> Box<dyn Queue<T>> {
+        pub fn build<T: Item + Send + Sync + 'static>(spec: &QueueSpec, setting: &Setting) -> AnyQueue<T> {
             if spec.mahimahi {
                 if let Some(queue) = mahimahi::build(spec, setting) {
-                    return queue;
+                    return AnyQueue::Other(queue);
                 }
             }
             match spec.kind {
-                $(Kind::$queue => Box::new($queue::new(spec, setting)),)*
+                Kind::DropTail => AnyQueue::DropTail(DropTail::new(spec, setting)),
+                $(#[allow(unreachable_patterns, reason = "the one above is among them")]
+                Kind::$queue => AnyQueue::Other(Box::new($queue::new(spec, setting))),)*
             }
         }
     };

@@ -256,11 +256,11 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Packet, setting};
-    use super::super::{Kind, build};
+    use super::super::{AnyQueue, Kind, build};
     use super::*;
     use std::collections::BTreeMap;
 
-    fn queue(given: &[(&str, f64)]) -> Box<dyn Queue<Packet>> {
+    fn queue(given: &[(&str, f64)]) -> AnyQueue<Packet> {
         let given: BTreeMap<&str, f64> = given.iter().copied().collect();
         let limit = Some(Limit::Packets(1_000_000));
         build(&QueueSpec::new(Kind::Pie, limit, &given, false).expect("valid"), &setting(0))
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn an_open_loop_overload_comes_to_the_target() {
         for (target, per_s) in [(15.0, 1_050), (15.0, 1_500), (40.0, 1_200)] {
-            let outcome = run(&mut *queue(&[("target_ms", target)]), per_s, 60_000);
+            let outcome = run(&mut queue(&[("target_ms", target)]), per_s, 60_000);
             let late = &outcome.delays[30_000..];
             let mean = late.iter().sum::<f64>() / late.len() as f64;
             assert!((mean / target - 1.0).abs() < 0.1, "{mean} ms at {per_s}/s");
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_burst_into_a_calm_queue_is_allowed() {
-        let first = |burst_ms| run(&mut *queue(&[("burst_ms", burst_ms)]), 3_000, 2_000).first_drop_ms.expect("drops");
+        let first = |burst_ms| run(&mut queue(&[("burst_ms", burst_ms)]), 3_000, 2_000).first_drop_ms.expect("drops");
         let (without, with) = (first(0.0), first(150.0));
         // Probability has to build up in any case. The allowance lasts from the update after the delay passes 7.5 ms, half
         // the target, which takes a few ms.
@@ -370,17 +370,17 @@ mod tests {
 
     #[test]
     fn ecn_capable_packets_are_marked_up_to_ten_percent() {
-        let light = run(&mut *queue(&[("ecn", 1.0)]), 1_050, 30_000);
+        let light = run(&mut queue(&[("ecn", 1.0)]), 1_050, 30_000);
         assert!(light.marked > 100, "{}", light.marked);
         // Five times too much takes a probability of 80 %, at which nothing is marked any more.
-        let heavy = run(&mut *queue(&[("ecn", 1.0)]), 5_000, 20_000);
+        let heavy = run(&mut queue(&[("ecn", 1.0)]), 5_000, 20_000);
         assert!(f64::from(heavy.marked) < 0.02 * f64::from(heavy.dropped), "{} of {}", heavy.marked, heavy.dropped);
     }
 
     #[test]
     fn updates_missed_while_idle_are_made_up_for() {
         let mut queue = queue(&[]);
-        run(&mut *queue, 1_500, 10_000);
+        run(&mut queue, 1_500, 10_000);
         let mut drops = Vec::new();
         while queue.dequeue(Time::from_secs_f64(10.0), &mut drops).is_some() {}
         // A year later the probability is gone and a burst is allowed again.

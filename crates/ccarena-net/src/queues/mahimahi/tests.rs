@@ -6,7 +6,7 @@ use super::super::testing::{Packet, setting};
 use super::super::{self as queues, Kind, Limit, Queue, QueueSpec};
 use ccarena_cc::types::{Dur, Time};
 
-fn queue(kind: Kind, limit: Limit, mahimahi: bool) -> Box<dyn Queue<Packet>> {
+fn queue(kind: Kind, limit: Limit, mahimahi: bool) -> queues::AnyQueue<Packet> {
     let spec = QueueSpec::new(kind, Some(limit), &BTreeMap::new(), mahimahi).expect("valid");
     queues::build(&spec, &setting(0))
 }
@@ -40,8 +40,8 @@ fn those_that_say_so_have_a_form_of_their_own() {
 
 #[test]
 fn codel_loses_the_packet_behind_the_one_it_means() {
-    let (ours, _) = overload(&mut *queue(Kind::CoDel, Limit::Packets(10_000), false), 300);
-    let (theirs, left) = overload(&mut *queue(Kind::CoDel, Limit::Packets(10_000), true), 300);
+    let (ours, _) = overload(&mut queue(Kind::CoDel, Limit::Packets(10_000), false), 300);
+    let (theirs, left) = overload(&mut queue(Kind::CoDel, Limit::Packets(10_000), true), 300);
     // Ours drops the head at the first departure after the interval's end at 114 ms; theirs acts when it ends, on packet
     // 114, but that is delivered and the one behind it is lost.
     assert_eq!(ours[0], (115, 115));
@@ -56,8 +56,8 @@ fn codel_loses_the_packet_behind_the_one_it_means() {
 #[test]
 fn codel_agrees_while_nothing_is_dropped() {
     let (ours, theirs) = (
-        overload(&mut *queue(Kind::CoDel, Limit::Packets(10_000), false), 114),
-        overload(&mut *queue(Kind::CoDel, Limit::Packets(10_000), true), 114),
+        overload(&mut queue(Kind::CoDel, Limit::Packets(10_000), false), 114),
+        overload(&mut queue(Kind::CoDel, Limit::Packets(10_000), true), 114),
     );
     assert_eq!(ours, theirs);
 }
