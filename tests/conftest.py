@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ccarena import programs
 
@@ -14,6 +15,9 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # pytest-xdist gives its workers the terminal's width; what is tested has none.
     os.environ.pop("COLUMNS", None)
+    # The same cases every time, on a busy machine, too: what is tested is never how long one takes.
+    settings.register_profile("ccarena", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("ccarena")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
