@@ -601,6 +601,7 @@ def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) ->
         "policy": "best",
         "recordings": "[]",
         "exchange": "rollouts",
+        "agent": "'{bits: 3}'",
     }
     value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")
     given = f"train {makes} --{key} {value}"
