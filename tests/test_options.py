@@ -280,6 +280,10 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "policy": Case("policy show absent", "policy show policy.safetensors"),
         "--json": more("policy show policy.safetensors", "--json"),
     },
+    "policy control": {
+        "policy": Case("policy control absent --out a", "policy control ruled.safetensors --out a"),
+        "--out": Case("policy control ruled.safetensors --out a", "policy control ruled.safetensors --out b"),
+    },
     "export": {
         "policy": Case("export absent --to onnx", "export policy.safetensors --to onnx"),
         "--to": Case("export policy.safetensors --to onnx", "export policy.safetensors --to c"),
@@ -448,6 +452,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     """Makes a new working directory with what the table names, the same every time."""
     made = iter(range(10**6))
     policy = continuous("aurora", 0.1).encode()
+    rule = {"kind": "constant", "label": "aurora 0.1 always", "policy": {"constant": 0.1}, "params": {}, "score": 1.0}
+    ruled = continuous("aurora", 0.1, rules=[rule]).encode()
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
     monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name: print(f"stats of {name}") or [])
     monkeypatch.setattr("ccarena.cc_kernel_bridge.command.find", lambda name: Path(name))
@@ -459,6 +465,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         monkeypatch.chdir(folder)
         monkeypatch.setenv("CCARENA_TRACE_DIR", str(folder))
         Path("policy.safetensors").write_bytes(policy)
+        Path("ruled.safetensors").write_bytes(ruled)
         Path("results.db").write_bytes(results())
         Path("mine.json").write_bytes(submission(policy))
         Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))

@@ -1,11 +1,13 @@
-"""`ccarena policy`: what a policy artifact holds."""
+"""`ccarena policy`: what a policy artifact holds, and what it has to beat."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
+from ccarena.errors import PolicyError
 from ccarena.policies import artifact
 
 
@@ -19,6 +21,14 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
     show.set_defaults(act=show_policy)
+    control = actions.add_parser(
+        "control", help="the best rule without learning, as a policy of its own", description=write_control.__doc__
+    )
+    control.add_argument(
+        "policy", metavar="POLICY", help="a policy file, a run's folder, the name of a run, or a shipped policy's"
+    )
+    control.add_argument("--out", required=True, type=Path, metavar="FILE", help="the policy file to write")
+    control.set_defaults(act=write_control)
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -68,6 +78,19 @@ def show_policy(args: argparse.Namespace) -> None:
     for rule in policy.rules:
         print(f"beside     {rule.get('label')}: {rule.get('missing') or rule.get('score')}")
     print(f"evaluated  {policy.evaluation.get('verdict', 'no') if policy.evaluation else 'no'}")
+
+
+def write_control(args: argparse.Namespace) -> None:
+    """Write the best rule without learning, found when a policy was trained, as a policy of its own: it runs wherever
+    that one does, in scenarios, over kernel TCP, over QUIC and exported."""
+    from ccarena.policies.control import best_rule, control
+
+    policy = _load(args.policy)
+    try:
+        control(policy).save(args.out)
+        print(f"{args.out}: {best_rule(policy)['label']}")
+    except PolicyError as error:
+        raise PolicyError(f"{args.policy}: {error}") from error
 
 
 def _load(name: str) -> artifact.Artifact:

@@ -1,0 +1,92 @@
+"""The best rule without learning, as a policy of its own: what a network has to beat, wherever policies go.
+
+A rule is one action always, or one for each category of the interval before, such as ACCT's zone. As a graph it is one
+layer, so that the simulator, the kernel, QUIC and every export run it as they run what was learned.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ccarena import _core
+from ccarena.envs.spec import Spec
+from ccarena.errors import PolicyError
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.contract import Contract, FloatArray
+from ccarena.policies.graph import OBSERVATION, Graph, Node
+
+__all__ = ["best_rule", "control"]
+
+_OUT = Node("out", "linear", (OBSERVATION,), {"weight": "out.weight", "bias": "out.bias"})
+
+
+def best_rule(policy: Artifact) -> dict[str, Any]:
+    """The rule that scored best on the policy's training links, as the artifact has it.
+
+    Raises PolicyError if it has none, and if the base alone is the best, which no policy can say.
+    """
+    found = [rule for rule in policy.rules if rule.get("score") is not None]
+    if not found:
+        raise PolicyError("it names no rule without learning: train it with rules.links above 0, and evaluate it")
+    best = max(found, key=lambda rule: float(rule["score"]))
+    if best["policy"] == "none":
+        raise PolicyError("its best rule is the base alone, which needs no policy: `policy: none` in a scenario")
+    return best
+
+
+def control(policy: Artifact) -> Artifact:
+    """The policy that does what the best rule of `policy` says, with its parameters and where they come from.
+
+    Raises PolicyError as `best_rule` does, and if the observation does not hold the category that the rule goes by.
+    """
+    rule = best_rule(policy)
+    says = rule["policy"]
+    if "by" in says:
+        graph = _table(policy.contract, says["by"], [float(action) for action in says["actions"]])
+    else:
+        graph = _always(policy.contract, float(says["constant"]))
+    return Artifact.of(
+        graph,
+        policy.contract,
+        params=rule["params"],
+        training={**policy.training, "control": rule["label"]},
+        seed=policy.seed,
+        trained_on=policy.trained_on,
+        rules=policy.rules,
+    )
+
+
+def _always(contract: Contract, action: float) -> Graph:
+    tensors = {
+        "out.weight": np.zeros((contract.outputs, contract.observation_len), np.float32),
+        "out.bias": _answer(contract, action),
+    }
+    return Graph(contract.observation_len, (_OUT,), "out", tensors)
+
+
+def _table(contract: Contract, column: str, actions: list[float]) -> Graph:
+    """A layer of the observation's channels for the categories, as they were in the newest interval: what it answers in
+    the first category, as before there was an interval, and by how much the others differ."""
+    spec = Spec.of(_core.learned(contract.document))
+    ends = np.cumsum([entry.length for entry in spec.observation])
+    places = [int(end) - 1 for entry, end in zip(spec.observation, ends, strict=True) if entry.signal == column]
+    if len(places) != len(actions):
+        raise PolicyError(
+            f'its best rule goes by "{column}", of which its observation has {len(places)} channels; expected one for '
+            f"each of the {len(actions)} categories"
+        )
+    first, *_ = answers = [_answer(contract, action) for action in actions]
+    differences = np.stack([answer - first for answer in answers], axis=1)
+    weight = np.zeros((contract.outputs, contract.observation_len), np.float32)
+    weight[:, places] = differences / contract.normalisation.scale[places]
+    tensors = {"out.weight": weight, "out.bias": first + differences @ contract.normalisation.offset[places]}
+    return Graph(contract.observation_len, (_OUT,), "out", tensors)
+
+
+def _answer(contract: Contract, action: float) -> FloatArray:
+    """What a network says to take `action`: logits, or the value itself."""
+    if contract.bounds is not None:
+        return np.array([action], np.float32)
+    return np.eye(contract.outputs, dtype=np.float32)[int(action)]

@@ -1,0 +1,76 @@
+"""The best rule as a policy does what the rule does, and says what it cannot be made of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ccarena import _core, cli
+from ccarena.errors import PolicyError
+from ccarena.policies import artifact
+from ccarena.policies.control import control
+from ccarena.run_folder import find_policy
+from tests.policies.made import continuous
+
+RULES: dict[str, tuple[str, Any]] = {
+    "acct by zone": ("acct", {"by": "zone", "actions": [9.0, 0.0, 2.0, 1.0]}),
+    "acct always": ("acct", {"constant": 6.0}),
+    "hyvar always": ("hyvar", {"constant": -0.1}),
+    "aurora always": ("aurora", {"constant": 0.05}),
+}
+
+
+def with_rule(scheme: str, says: Any) -> artifact.Artifact:
+    policy = artifact.load(find_policy(scheme)) if scheme in ("acct", "hyvar") else continuous(scheme, 0.1)
+    worse = {"kind": "constant", "label": "worse", "policy": {"constant": 0.0}, "params": policy.params, "score": -1.0}
+    return replace(policy, rules=[worse, {**worse, "label": "the rule", "policy": says, "score": 1.0}])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_it_does_what_the_rule_does(name: str, tmp_path: Path, capsys) -> None:
+    scheme, says = RULES[name]
+    trained, made = tmp_path / "trained.safetensors", tmp_path / "made.safetensors"
+    with_rule(scheme, says).save(trained)
+    assert cli.main(["policy", "control", str(trained), "--out", str(made)]) == 0
+    assert "the rule" in capsys.readouterr().out
+    made_policy = artifact.load(made)
+    scenario = {
+        "duration_s": 8,
+        "links": [
+            {
+                "service": {
+                    "type": "steps",
+                    "steps": [{"at_s": 2 * k, "rate_mbps": 10 + 30 * (k % 2)} for k in range(4)],
+                },
+                "queue": {"type": "droptail", "packets": 100},
+                "delay_ms": 15,
+                "agent": True,
+            }
+        ],
+        "record": {"reports": True},
+    }
+
+    def reports(policy: Any) -> Any:
+        flow = {"scheme": made_policy.document, "params": made_policy.params, "policy": policy}
+        return np.asarray(_core.simulate(json.dumps({**scenario, "flows": [flow]}))["flows"][0]["reports"])
+
+    by_policy, by_rule = reports(str(made)), reports(says)
+    assert len(by_rule) > 20
+    np.testing.assert_allclose(by_policy, by_rule, rtol=1e-5)
+
+
+def test_what_has_no_rule_says_so() -> None:
+    policy = continuous("aurora", 0.1)
+    with pytest.raises(PolicyError, match=r"rules\.links above 0"):
+        control(policy)
+    alone = {"kind": "base", "label": "alone", "policy": "none", "params": {}, "score": 1.0}
+    with pytest.raises(PolicyError, match="base alone"):
+        control(replace(policy, rules=[alone]))
+    by = {**alone, "policy": {"by": "zone", "actions": [0.0] * 4}}
+    with pytest.raises(PolicyError, match='goes by "zone"'):
+        control(replace(policy, rules=[by]))
