@@ -19,8 +19,6 @@ from ccarena.policies.graph import OBSERVATION, Graph, Node
 
 __all__ = ["best_rule", "control"]
 
-_OUT = Node("out", "linear", (OBSERVATION,), {"weight": "out.weight", "bias": "out.bias"})
-
 
 def best_rule(policy: Artifact) -> dict[str, Any]:
     """The rule that scored best on the policy's training links, as the artifact has it.
@@ -59,11 +57,9 @@ def control(policy: Artifact) -> Artifact:
 
 
 def _always(contract: Contract, action: float) -> Graph:
-    tensors = {
-        "out.weight": np.zeros((contract.outputs, contract.observation_len), np.float32),
-        "out.bias": _answer(contract, action),
-    }
-    return Graph(contract.observation_len, (_OUT,), "out", tensors)
+    return _layer(
+        contract, np.zeros((contract.outputs, contract.observation_len), np.float32), _answer(contract, action)
+    )
 
 
 def _table(contract: Contract, column: str, actions: list[float]) -> Graph:
@@ -81,8 +77,12 @@ def _table(contract: Contract, column: str, actions: list[float]) -> Graph:
     differences = np.stack([answer - first for answer in answers], axis=1)
     weight = np.zeros((contract.outputs, contract.observation_len), np.float32)
     weight[:, places] = differences / contract.normalisation.scale[places]
-    tensors = {"out.weight": weight, "out.bias": first + differences @ contract.normalisation.offset[places]}
-    return Graph(contract.observation_len, (_OUT,), "out", tensors)
+    return _layer(contract, weight, first + differences @ contract.normalisation.offset[places])
+
+
+def _layer(contract: Contract, weight: FloatArray, bias: FloatArray) -> Graph:
+    node = Node("out", "linear", (OBSERVATION,), {"weight": "out.weight", "bias": "out.bias"})
+    return Graph(contract.observation_len, (node,), "out", {"out.weight": weight, "out.bias": bias})
 
 
 def _answer(contract: Contract, action: float) -> FloatArray:
