@@ -77,7 +77,8 @@ def _table(contract: Contract, column: str, actions: list[float]) -> Graph:
     differences = np.stack([answer - first for answer in answers], axis=1)
     weight = np.zeros((contract.outputs, contract.observation_len), np.float32)
     weight[:, places] = differences / contract.normalisation.scale[places]
-    return _layer(contract, weight, first + differences @ contract.normalisation.offset[places])
+    bias = first + differences @ contract.normalisation.offset[places]
+    return _layer(contract, weight, bias.astype(np.float32))
 
 
 def _layer(contract: Contract, weight: FloatArray, bias: FloatArray) -> Graph:
