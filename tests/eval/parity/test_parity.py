@@ -181,7 +181,7 @@ def test_the_shipped_policies_are_there() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED_POLICIES)
 def test_shipped_policies_are_the_same_in_all_homes_and_have_their_card(name: str) -> None:
-    file = find_policy(name)
+    file = shipped()[name]
     assert file.with_suffix(".md").read_text() == card(artifact.load(file), name)
     figures = parity(file, 1024, duration_s=3.0)
     assert figures["problems"] == []
