@@ -75,6 +75,8 @@ def test_a_drawn_sample_has_the_values_of_its_rows(node: Any) -> None:
         ({"product": [[5, 6], 2]}, [10, 12]),
         ({"max": [1, 5, 3]}, [5]),
         ({"max": [[1, 5], {"list": [3, 4]}]}, [3, 5]),
+        ({"geometric_mean": [1, 8, 27]}, [6]),
+        ({"geometric_mean": [[1, 5], [4, 20]]}, [2, 10]),
         ({"mean": {"value": "x", "where": {"scheme": "a"}, "along": "rate"}}, [1.52]),
         ({"abs": {"difference": [1, 3]}}, [2]),
         ({"percent": 0.5}, [50]),

@@ -3,8 +3,9 @@
 //!
 //! - **Rate**: a mix of a fast and a slow average of delivered packets, a part of their difference where the fast one is
 //!   ahead, and some standard deviations of it.
-//! - **Goal**: (rate × (smallest RTT + d) + 1) × e^(feedback), where d shrinks with the RTT and the rate, and the feedback
-//!   is weak and on (queueing delay − d) / (smallest RTT + d). The window moves up slowly and down fast.
+//! - **Goal**: (rate × (smallest RTT + d) + extra) × e^(feedback), where d shrinks with the RTT and the rate, and the feedback
+//!   is on (queueing delay − d) / (smallest RTT + d), strong above d and weak below. The window moves a part of the way.
+//! - **Silence**: while no acknowledgement comes, part of that time counts as queueing delay.
 //! - **Search**: while round trips pass without a queue the window grows besides, twice as much in each: slow start at the
 //!   beginning, and the way to capacity that has come free.
 //! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen.
@@ -46,6 +47,7 @@ pub const PILOT: BaseEntry = BaseEntry {
             velocity: if parts.config.slow_start { 1.0 } else { 0.0 },
             searched: Time::ZERO,
             beyond: 0.0,
+            trickled: Time::ZERO,
             factor: 1.0,
             ceiling: f64::INFINITY,
         };
@@ -73,6 +75,8 @@ struct Pilot {
     searched: Time,
     /// Packets in flight up to which the trickle sends; 0 without silence.
     beyond: f64,
+    /// When the trickle last sent.
+    trickled: Time,
     /// What an action multiplies the goal by.
     factor: f64,
     /// Most packets in the window: after a timeout it grows by what is acknowledged, as in slow start, so that what the
@@ -86,8 +90,9 @@ impl Pilot {
         let rate = self.seen.rate(&self.numbers);
         let full = rtt_min + self.numbers.slack(rtt_min, self.seen.slow);
         let excess = (self.seen.queueing() + rtt_min - full) / full;
+        let gain = if excess > 0.0 { self.numbers.feedback } else { self.numbers.feedback_below };
         let lost = (self.seen.loss - self.numbers.loss_share).max(0.0);
-        (rate * full + 1.0) * (-self.numbers.feedback * excess - 10.0 * lost).clamp(-3.0, 3.0).exp() * self.factor
+        (rate * full + self.numbers.extra) * (-gain * excess - 10.0 * lost).clamp(-3.0, 3.0).exp() * self.factor
     }
 
     /// Moves the window by the law.
@@ -126,9 +131,9 @@ impl Pilot {
     /// One packet beyond the window if nothing has been heard for long.
     fn trickle(&mut self, now: Time) {
         let gap = self.numbers.trickle_ms / 1e3 + self.numbers.trickle_packets / self.seen.slow.max(1.0);
-        if self.seen.in_flight > 0.0 && now.since(self.seen.heard).as_secs_f64() > gap {
+        if self.seen.in_flight > 0.0 && now.since(self.seen.heard.max(self.trickled)).as_secs_f64() > gap {
             self.beyond = self.seen.in_flight + 1.0;
-            self.seen.heard = now;
+            self.trickled = now;
         }
     }
 }
@@ -174,7 +179,7 @@ impl Base for Pilot {
             return;
         }
         let packets = ended.acked.0 as f64 / self.mss as f64;
-        self.seen.tick(&self.numbers, packets, dt, self.sharing.frozen());
+        self.seen.tick(&self.numbers, now, packets, dt, self.sharing.frozen());
         self.trickle(now);
         let Some(rtt_min) = self.seen.rtt_min() else { return };
         match self.sharing.tick(now, &self.numbers, &self.seen, self.window, (packets, dt)) {

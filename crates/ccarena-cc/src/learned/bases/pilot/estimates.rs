@@ -55,8 +55,11 @@ pub struct Estimates {
     pub srtt: Dur,
     /// When an RTT was last as small as the smallest.
     pub touched: Time,
-    /// When an acknowledgement last came; when packets were last sent because none did.
+    /// When an acknowledgement last came.
     pub heard: Time,
+    /// What the age of the oldest packet in flight adds to the newest queueing delay, in seconds: it has waited that much
+    /// longer already.
+    overdue: f64,
     /// Packets in flight.
     pub in_flight: f64,
     /// The window was what limited sending, in this tick.
@@ -91,6 +94,10 @@ impl Estimates {
     }
 
     pub fn on_sent(&mut self, sent: &SentInfo) {
+        // Nothing is heard of a first packet before a round trip.
+        if sent.prior_in_flight.0 == 0 {
+            self.heard = self.heard.max(sent.now + self.rtt);
+        }
         self.in_flight = (sent.prior_in_flight.0 + sent.bytes.0) as f64 / self.mss;
     }
 
@@ -100,9 +107,9 @@ impl Estimates {
         (base != Dur::MAX).then(|| base.as_secs_f64().max(1e-6))
     }
 
-    /// Queueing delay of the newest packet in seconds.
+    /// Queueing delay in seconds: that of the newest acknowledged packet, and what the next one has waited longer.
     pub fn queueing(&self) -> f64 {
-        self.rtt.since_or_zero(self.base.get())
+        self.rtt.since_or_zero(self.base.get()) + self.overdue
     }
 
     /// Queueing delay that about a whole round trip did not fall below, in seconds.
@@ -111,7 +118,10 @@ impl Estimates {
     }
 
     /// A tick of `dt` seconds has ended, in which `packets` were delivered. Frozen averages stay as they are.
-    pub fn tick(&mut self, numbers: &Numbers, packets: f64, dt: f64, frozen: bool) {
+    pub fn tick(&mut self, numbers: &Numbers, now: Time, packets: f64, dt: f64, frozen: bool) {
+        // Packets come back one by one, or in pairs where acknowledgements are delayed: later than that is overdue.
+        let silence = now.since(self.heard).as_secs_f64() - 2.0 / self.slow.max(1.0);
+        self.overdue = if self.in_flight > 0.0 { numbers.silence * silence.max(0.0) } else { 0.0 };
         let lost = std::mem::take(&mut self.lost);
         let limited = std::mem::take(&mut self.limited);
         let weight = |ms: f64| 1.0 - (-dt * 1e3 / ms).exp();
@@ -129,10 +139,14 @@ impl Estimates {
         if !limited && packets > 0.0 && rate < self.fast {
             return;
         }
-        self.fast += weight(numbers.fast_ms).max(share) * (rate - self.fast);
-        self.slow += weight(numbers.slow_ms).max(share) * (rate - self.slow);
+        // Over few packets an average says little.
+        let packet_ms = 1e3 / self.slow.max(1.0);
+        let fast = weight(numbers.fast_ms + numbers.fast_packets * packet_ms);
+        let slow = weight(numbers.slow_ms + numbers.slow_packets * packet_ms);
+        self.fast += fast.max(share) * (rate - self.fast);
+        self.slow += slow.max(share) * (rate - self.slow);
         let deviation = self.fast - self.slow;
-        self.variance += weight(numbers.slow_ms) * (deviation * deviation - self.variance);
+        self.variance += slow * (deviation * deviation - self.variance);
     }
 
     /// Packets per second that the path is expected to take.
@@ -183,7 +197,7 @@ mod tests {
         let mut second = |packets: f64, frozen: bool| {
             for ms in 0..100 {
                 acked(&mut seen, ms, ms + 1, 20);
-                seen.tick(&numbers, packets, 0.01, frozen);
+                seen.tick(&numbers, Time::ZERO + Dur::from_millis(ms), packets, 0.01, frozen);
             }
             (seen.fast, seen.slow)
         };

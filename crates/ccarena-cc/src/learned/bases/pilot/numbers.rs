@@ -26,37 +26,42 @@ macro_rules! numbers {
 
 numbers! {
     preference = 0.5, 0.0 to 1.0: "what delay is worth: 0 is all for throughput, 1 all for delay";
-    fast_ms = 23.0, 1.0 to 1000.0: "time constant of the fast average of delivered bytes in ms";
-    slow_ms = 260.0, 10.0 to 10000.0: "time constant of the slow average in ms";
-    mix = 0.24, 0.0 to 1.0: "share of the fast average in the rate; the slow one has the rest";
-    trend = 0.34, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
-    deviation = 0.55, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
-    deviation_throughput = 1.4, 0.0 to 8.0: "the same at preference 0";
-    slack_ms = 4.6, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
-    slack_throughput_ms = 13.0, 0.1 to 500.0: "the same at preference 0";
-    slack_per_rtt = 0.11, 0.0 to 2.0: "d falls with this power of the smallest RTT";
-    slack_per_rate = 0.55, 0.0 to 2.0: "d falls with this power of the rate";
-    feedback = 0.075, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d)";
-    rise = 0.33, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
-    fall = 0.14, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
-    search = 0.018, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
-    trickle_ms = 35.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
-    trickle_packets = 1.1, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
+    fast_ms = 11.0, 1.0 to 1000.0: "time constant of the fast average of delivered bytes in ms";
+    slow_ms = 16.0, 10.0 to 10000.0: "time constant of the slow average in ms";
+    fast_packets = 3.8, 0.0 to 100.0: "packet times of the slow average that are added to it";
+    slow_packets = 22.0, 0.0 to 1000.0: "packet times of the slow average that are added to it";
+    mix = 0.33, 0.0 to 1.0: "share of the fast average in the rate; the slow one has the rest";
+    trend = 0.43, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
+    deviation = 3.7, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
+    deviation_throughput = 7.0, 0.0 to 8.0: "the same at preference 0";
+    slack_ms = 4.8, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
+    slack_throughput_ms = 30.0, 0.1 to 500.0: "the same at preference 0";
+    slack_per_rtt = 0.53, 0.0 to 2.0: "d falls with this power of the smallest RTT";
+    slack_per_rate = 0.78, 0.0 to 2.0: "d falls with this power of the rate";
+    feedback = 2.4, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d)";
+    feedback_below = 0.11, 0.0 to 4.0: "the same where the delay is below d, where the window rises by it";
+    extra = 3.7, 0.0 to 8.0: "packets that the window has beyond rate and delay";
+    silence = 0.15, 0.0 to 1.0: "part of the time without an acknowledgement that is added to the queueing delay";
+    rise = 0.083, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
+    fall = 0.056, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
+    search = 0.00022, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
+    trickle_ms = 85.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
+    trickle_packets = 0.73, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
     loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window";
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
-    probe_s = 4.0, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
-    probe_rtts = 30.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
-    drain = 0.5, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
-    competing_ms = 10.0, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
-    competing_share = 0.5, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
+    probe_s = 3.4, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
+    probe_rtts = 31.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
+    drain = 0.72, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
+    competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
+    competing_share = 0.51, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
-    push_follows = 0.5, 0.0 to 1.0: "part of that factor by which the rate has to follow";
-    push_delay = 0.25, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
+    push_follows = 0.49, 0.0 to 1.0: "part of that factor by which the rate has to follow";
+    push_delay = 0.19, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
     successes = 3.0, 1.0 to 10.0: "such successes in a row from which the flow competes";
     growth = 3.5, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";
     leave_s = 5.0, 0.5 to 120.0: "time in s from one drain to the next where it competes";
-    leave_share = 0.85, 0.0 to 1.0: "share of the queue above which it no longer competes, twice in a row";
+    leave_share = 0.75, 0.0 to 1.0: "share of the queue above which it no longer competes, twice in a row";
 }
 
 impl Numbers {
