@@ -580,6 +580,7 @@ def key_cases() -> list[tuple[str, str]]:
         "env.link.agent": "--env.link.signal 0",
         "env.cross_traffic.schemes": "--env.cross_traffic.probability 0",
         "env.cross_traffic.flows": "--env.cross_traffic.probability 0",
+        "algorithm.reward_below": "--algorithm.reward_floor null",
         "algorithm.discount_unit_s": "--algorithm PPO --algorithm.discount step",
         "eval.duration_s": "--eval.link_sets []",
         "eval.seeds": "--eval.link_sets []",
@@ -608,6 +609,7 @@ def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) ->
         "policy": "best",
         "recordings": "[]",
         "exchange": "rollouts",
+        "reward_below": "flat",
         "agent": "'{bits: 3}'",
     }
     value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")

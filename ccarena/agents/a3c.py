@@ -6,7 +6,7 @@ them. A worker then starts over from the weights that its gradient led to.
 
 Departures from the paper: a worker steps all of its worlds together, with one network evaluation for them; gradients
 are means over a rollout, not sums; RMSProp's state starts from the first gradient. Learning rates fall linearly to
-zero, as in the paper (§5.1). Rewards may be clipped from below for learning (`reward_floor`): one overflowing buffer
+zero, as in the paper (§5.1). Rewards may be compressed from below for learning (`reward_floor`): one overflowing buffer
 costs as much as minutes of good driving, and the critic would spend itself on guessing when.
 """
 
@@ -154,9 +154,13 @@ class Differentiator:
         }
 
     def _learned_rewards(self, given: FloatArray) -> FloatArray:
-        """Rewards as they are learned from: floored, then scaled."""
-        floor = self._config.reward_floor
-        rewards = given if floor is None else np.maximum(given, np.float32(floor))
+        """Rewards as they are learned from: compressed below the floor, then scaled."""
+        rewards = given
+        if self._config.reward_floor is not None:
+            floor = np.float32(self._config.reward_floor)
+            rewards = np.maximum(given, floor)
+            if self._config.reward_below == "log":
+                rewards = rewards + floor * np.log(np.minimum(given, floor) / floor)
         return rewards * np.float32(self._config.reward_scale)
 
 

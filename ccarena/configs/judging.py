@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from ccarena.configs.sections import MAX_SEED, Count, Pair, Range, Section, Text
 
-LinkSet = Literal["slides", "constant", "steps", "signals", "cellular", "cellular-50ms", "cellular-uplink"]
+LinkSet = Literal["slides", "constant", "steps", "signals", "silent", "cellular", "cellular-50ms", "cellular-uplink"]
 
 
 class ProgressConfig(Section):

@@ -86,8 +86,12 @@ class A3CConfig(Section):
     """Added to RMSProp's root mean square."""
     max_grad_norm: float | None = Field(0.5, gt=0)
     """Gradients are clipped to this norm; null leaves them alone."""
-    reward_floor: float | None = Field(-30.0, le=0)
-    """Rewards below this count as this in learning; null leaves them alone. Reported rewards are as they were."""
+    reward_floor: float | None = Field(-30.0, lt=0)
+    """Rewards below this are compressed in learning, as `reward_below` says; null leaves them alone. Reported rewards
+    are as they were."""
+    reward_below: Literal["flat", "log"] = "log"
+    """What rewards r below the floor f count as: f itself (`flat`), or f (1 + ln(r / f)), so that worse is still worse
+    (`log`)."""
     reward_scale: float = Field(0.01, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
 

@@ -34,6 +34,11 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
         lambda c: isinstance(c.algorithm, Sb3Config) and c.algorithm.discount == "step",
         "algorithm.discount is step",
     ),
+    (
+        ("algorithm.reward_below",),
+        lambda c: isinstance(c.algorithm, A3CConfig) and c.algorithm.reward_floor is None,
+        "algorithm.reward_floor is null",
+    ),
     (tuple(f"ray.{name}" for name in RayConfig.model_fields), lambda c: c.executor != "ray", "executor is local"),
     (
         ("ray.exchange", "ray.max_staleness"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -150,13 +151,23 @@ def test_samples_follow_the_policy() -> None:
     assert ((found - expected) ** 2 / expected).sum() < 56
 
 
-def test_rewards_are_floored_and_scaled_for_learning_alone() -> None:
-    for floor, expected in ((None, [-5.0, 0.2]), (-100.0, [-1.0, 0.2])):
-        settings = config(rollout_length=1, reward_floor=floor, reward_scale=0.01)
-        given = np.array([[-500, 20]], np.float32)
-        found = Differentiator(SMALL, settings, "cpu")._learned_rewards(given)
-        np.testing.assert_allclose(found, [expected], rtol=1e-6)
-        assert given.tolist() == [[-500, 20]]
+@pytest.mark.parametrize(
+    ("floor", "below", "expected"),
+    [
+        (None, "flat", [-5.0, 0.2]),
+        (-100.0, "flat", [-1.0, 0.2]),
+        # Five times the floor: ln 5 of it more.
+        (-100.0, "log", [-1.0 - np.log(5.0), 0.2]),
+    ],
+)
+def test_rewards_are_compressed_below_the_floor_for_learning_alone(
+    floor: float | None, below: Literal["flat", "log"], expected: list[float]
+) -> None:
+    settings = config(rollout_length=1, reward_floor=floor, reward_below=below, reward_scale=0.01)
+    given = np.array([[-500, 20]], np.float32)
+    found = Differentiator(SMALL, settings, "cpu")._learned_rewards(given)
+    np.testing.assert_allclose(found, [expected], rtol=1e-6)
+    assert given.tolist() == [[-500, 20]]
 
 
 def test_rmsprop_step() -> None:

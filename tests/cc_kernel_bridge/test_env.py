@@ -24,7 +24,7 @@ from ccarena.configs import load_config
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs.kernel import LearnedKernelEnv
 from ccarena.errors import ActionError, ConfigError, MachineError, RunnerError, ScenarioError
-from tests.envs.acct import ACTIONS, REPORT_FIELDS, AcctEnv
+from tests.envs.acct import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, AcctEnv
 
 AcctKernelEnv = partial(LearnedKernelEnv, "acct")
 KernelEnv = partial(LearnedKernelEnv, "acct", None)
@@ -44,8 +44,9 @@ def send(letter, payload):
 def decide(flow, time_s, action):
     report = [0.0] * {len(REPORT_FIELDS)}
     report[{REPORT_FIELDS.index("alpha")}] = report[{REPORT_FIELDS.index("previous_alpha")}] = {ACTIONS}[int(action)]
-    head = struct.pack("<IQII", flow, int(time_s * 1e9), 58, len(report))
-    send(b"D", head + struct.pack("<" + "f" * (58 + len(report)), *([action] + [1.0] * 57 + report)))
+    head = struct.pack("<IQII", flow, int(time_s * 1e9), {OBSERVATION_SIZE}, len(report))
+    values = [action] + [1.0] * {OBSERVATION_SIZE - 1} + report
+    send(b"D", head + struct.pack("<" + "f" * len(values), *values))
 
 line = read.readline()
 heard.write(line)

@@ -16,7 +16,7 @@ RECORD = load_config("acct")
 SPEC = spec_of(RECORD)
 ACTIONS, REPORT_FIELDS, OBSERVATION_SIZE = SPEC.actions, SPEC.report, SPEC.size
 REPORT = SimpleNamespace(**{name: column for column, name in enumerate(REPORT_FIELDS)})
-SERIES = dict(zip(("throughput", "delay", "zone", "window"), SPEC.signals.values(), strict=False))
+SERIES = dict(zip(("throughput", "delay", "rtt", "zone", "window"), SPEC.signals.values(), strict=False))
 SHORT = EnvConfig(episode_s=(0.3, 0.8))
 
 rewards = Reward(RECORD.reward, SPEC)

@@ -66,7 +66,7 @@ def test_acting_needs_no_pytorch(saved: Path) -> None:
 def test_other_sizes(tmp_path: Path) -> None:
     path = tmp_path / "large.safetensors"
     to_artifact(network(128, 64), {}, 0).save(path)
-    assert load(path).graph.tensors["hidden.weight"].shape == (64, 4 * 128 + 2)
+    assert load(path).graph.tensors["hidden.weight"].shape == (64, 5 * 128 + 2)
 
 
 def test_same_content_same_bytes(artifact: Artifact, saved: Path) -> None:
@@ -120,7 +120,7 @@ CORRUPTIONS = {
     "operation": (edit_graph(lambda g: g["nodes"][1].update(op="dense")), 'node "linear" \\(dense\\)'),
     "input": (edit_graph(lambda g: g["nodes"][1].update(inputs=["x"])), 'input "x", which is no value before it'),
     "attribute": (edit_graph(lambda g: g["nodes"][1].update(rate=1)), 'entry "rate"'),
-    "length": (edit_graph(lambda g: g.update(input=59)), r'"normalisation.offset" has shape \[58\]; expected \[59\]'),
+    "length": (edit_graph(lambda g: g.update(input=67)), r'"normalisation.offset" has shape \[66\]; expected \[67\]'),
     "nan": (corrupt(set_nan), '"hidden.weight" is NaN'),
     "shape": (corrupt(lambda t, m: t.update({"out.bias": np.zeros(14, np.float32)})), r"\[14\]; expected \[15\]"),
     "dtype": (corrupt(lambda t, m: t.update({"out.bias": np.zeros(15)})), "F64; expected F32"),

@@ -60,7 +60,7 @@ def test_the_command_shows_and_exports(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"digest {SPEC.digest}" in shown and "hidden: linear of cat_1 -> [128]" in shown and "tried, seed 5" in shown
     assert main(["export", str(policy), "--to", "onnx", "--out", str(tmp_path), "--name", "policy"]) == 0
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    raw = (20 * np.random.default_rng(0).random((64, 58)) ** 3).astype(np.float32)
+    raw = (20 * np.random.default_rng(0).random((64, 66)) ** 3).astype(np.float32)
     with torch.no_grad():
         expected = network.act(torch.from_numpy(raw)).numpy()
     np.testing.assert_allclose(session.run(None, {"observation": raw})[0], expected, atol=1e-5)

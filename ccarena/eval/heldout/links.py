@@ -6,15 +6,17 @@
 | `constant`        | 5-100 Mbit/s, base RTT 10-100 ms                  | 1 BDP, 32 at least     | training's range  |
 | `steps`           | new in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate | ACCT §III, Fig. 4 |
 | `signals`         | steps under agents that each lack something       | 1 BDP of the mean rate | ours              |
+| `silent`          | as `constant`, without an agent                   | 1 BDP, 32 at least     | ours              |
 | `cellular`        | recorded traces, 20 ms one way                    | 100 and 1000 packets   | mahimahi's traces |
 | `cellular-50ms`   | the same, 50 ms one way                           | 100 packets            | ABC, NSDI 2020    |
 | `cellular-uplink` | 20 ms, ACKs over the trace of the other direction | 100 packets            | 6.829's contest   |
 
 Every scheme gets the same links, with ACCT's network agent on them, which only ACCT's packets address. It knows the
 capacity at any time, but on `signals` it is late, measures now and then, errs, writes few bits, or is often or always
-silent. Stepped rates are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs
-for Fig. 4's small, medium and large BDP: 10, 40 and 100 ms are ours. Where none of the recorded traces is found,
-synthetic presets take their place, with seeds that training never draws, and each such link says so (`synthetic`).
+silent, and on `silent` there is none. Stepped rates are drawn here, not by the simulator's random steps that training
+uses. The paper prints no RTTs for Fig. 4's small, medium and large BDP: 10, 40 and 100 ms are ours. Where none of the
+recorded traces is found, synthetic presets take their place, with seeds that training never draws, and each such link
+says so (`synthetic`).
 
 A user's own traces are the link set `traces`, with the buffers and delays that they are given, and acknowledgements
 over a trace of their own where there is one. What is expected of recorded cellular links is expected of them, too.
@@ -230,6 +232,11 @@ def _constant(seed: int, duration_s: float) -> list[Link]:
     return out
 
 
+def _silent(seed: int, duration_s: float) -> list[Link]:
+    """Bottlenecks that say nothing: ACCT sees neither its target nor the zones Yellow and Red."""
+    return [replace(link, link_set="silent", group="silent", agent=False) for link in _constant(seed, duration_s)]
+
+
 def _steps(seed: int, duration_s: float) -> list[Link]:
     out = []
     for index, (size, rtt) in enumerate(STEPS_RTT_MS.items()):
@@ -322,6 +329,7 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "constant": (_constant, 30.0),
     "steps": (_steps, 60.0),
     "signals": (_signals, 60.0),
+    "silent": (_silent, 30.0),
     "cellular": (_cellular, 60.0),
     "cellular-50ms": (_cellular_50ms, 60.0),
     "cellular-uplink": (_cellular_uplink, 60.0),

@@ -112,6 +112,20 @@ fn the_digest_is_of_what_matters() {
 }
 
 #[test]
+fn an_option_that_came_later_is_part_of_the_digest_where_it_is_used() {
+    let digest = |base: Value| {
+        let mut document = with("/base", base);
+        document["act"] = json!({"kind": "alpha", "levels": [1, 2]});
+        document["params"].as_object_mut().unwrap().remove("delta");
+        read(&document).unwrap().spec().digest.clone()
+    };
+    // The digest of this document before acct had the option.
+    assert_eq!(digest(json!("acct")), "15af34a1919836ff");
+    assert_eq!(digest(json!({"kind": "acct", "silent_at": 0})), digest(json!("acct")));
+    assert_ne!(digest(json!({"kind": "acct", "silent_at": 1})), digest(json!("acct")));
+}
+
+#[test]
 fn each_error_names_its_place_and_what_was_expected() {
     for (path, value, expected) in [
         ("/learned", json!(2), "learned: got 2; expected 1, the version that this program reads"),

@@ -91,14 +91,14 @@ fn results_are_those_of_pytorch() {
 fn observations_that_do_not_fit_are_refused() {
     let policy = Policy::from_bytes(GOLDEN).unwrap();
     let mut scratch = policy.scratch();
-    let error = policy.act(&[0.0; 57], &mut scratch).unwrap_err();
-    assert_eq!(error.to_string(), "observation has 57 values; expected 58");
-    let mut observation = [0.0; 58];
+    let error = policy.act(&[0.0; 65], &mut scratch).unwrap_err();
+    assert_eq!(error.to_string(), "observation has 65 values; expected 66");
+    let mut observation = [0.0; 66];
     observation[3] = f32::NAN;
     let error = policy.act(&observation, &mut scratch).unwrap_err();
     assert_eq!(error.to_string(), "observation[3] is NaN; expected a finite number");
-    let error = policy.logits(&[0.0; 116], &mut [0.0; 15], &mut scratch).unwrap_err();
-    assert_eq!(error.to_string(), "116 observation values and room for 15 logits; expected n x 58 and n x 15");
+    let error = policy.logits(&[0.0; 132], &mut [0.0; 15], &mut scratch).unwrap_err();
+    assert_eq!(error.to_string(), "132 observation values and room for 15 logits; expected n x 66 and n x 15");
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn tensors_that_do_not_fit_are_refused() {
     assert_eq!(parts.error(), PolicyError::UnknownTensor { name: "extra".into() });
 
     let mut parts = Parts::golden();
-    parts.tensor("hidden.weight").shape = vec![14, 12];
-    let expected = r#"graph node "hidden" (linear): tensor "hidden.weight" of shape [14, 12]; expected [out, 14], as the input is [14]"#;
+    parts.tensor("hidden.weight").shape = vec![17, 12];
+    let expected = r#"graph node "hidden" (linear): tensor "hidden.weight" of shape [17, 12]; expected [out, 17], as the input is [17]"#;
     assert_eq!(parts.error().to_string(), expected);
 
     let mut parts = Parts::golden();
@@ -168,12 +168,12 @@ fn tensors_that_do_not_fit_are_refused() {
     let mut parts = Parts::golden();
     parts.set("normalisation.low", 2, 9.0);
     let error = parts.error().to_string();
-    assert_eq!(error, "normalisation of observation[2] clips to 9..4; expected low <= high");
+    assert_eq!(error, "normalisation of observation[2] clips to 9..1; expected low <= high");
 
     let mut parts = Parts::golden();
     let short = Tensor { dtype: Dtype::F32, shape: vec![1], data: vec![0; 4] };
     parts.tensors.insert("normalisation.scale".into(), short);
-    assert_eq!(parts.error().to_string(), r#"tensor "normalisation.scale" has shape [1]; expected [58]"#);
+    assert_eq!(parts.error().to_string(), r#"tensor "normalisation.scale" has shape [1]; expected [66]"#);
 }
 
 #[test]
@@ -351,16 +351,20 @@ fn the_graph_of_accts_network_gives_the_same_bits_as_the_network_by_hand() {
     for observation in rows(&results, "observations") {
         let (offset, scale) = (tensor("normalisation.offset"), tensor("normalisation.scale"));
         let (low, high) = (tensor("normalisation.low"), tensor("normalisation.high"));
-        let x: Vec<f32> = (0..58).map(|i| ((observation[i] - offset[i]) * scale[i]).max(low[i]).min(high[i])).collect();
+        let x: Vec<f32> = (0..66).map(|i| ((observation[i] - offset[i]) * scale[i]).max(low[i]).min(high[i])).collect();
         let mut features = Vec::new();
-        for (series, range) in
-            [("throughput_MBps", 0..8), ("delay_ratio", 8..16), ("zone", 16..48), ("window_ratio", 48..56)]
-        {
+        for (series, range) in [
+            ("throughput_ratio", 0..8),
+            ("delay_ratio", 8..16),
+            ("rtt_ratio", 16..24),
+            ("zone", 24..56),
+            ("window_ratio", 56..64),
+        ] {
             let (weight, bias) = (tensor(&format!("conv.{series}.weight")), tensor(&format!("conv.{series}.bias")));
             features.extend(by_hand::linear(&weight, &bias, &x[range]));
         }
         let mut features = by_hand::rectify(features);
-        features.extend_from_slice(&x[56..]);
+        features.extend_from_slice(&x[64..]);
         let hidden = by_hand::rectify(by_hand::linear(&tensor("hidden.weight"), &tensor("hidden.bias"), &features));
         let expected = by_hand::linear(&tensor("out.weight"), &tensor("out.bias"), &hidden);
         let found = policy.act(&observation, &mut scratch).unwrap().1;
@@ -375,7 +379,7 @@ proptest! {
         let mut bytes = GOLDEN.to_vec();
         bytes[at] = to;
         if let Ok(policy) = Policy::from_bytes(&bytes) {
-            let observation: Vec<f32> = observation.iter().cycle().take(58).copied().collect();
+            let observation: Vec<f32> = observation.iter().cycle().take(66).copied().collect();
             match policy.act(&observation, &mut policy.scratch()) {
                 Ok((action, _)) => prop_assert!(action < 15),
                 // A weight that has become huge.
@@ -395,7 +399,7 @@ proptest! {
     #[test]
     fn in_integers_no_weights_and_no_observation_overflow(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any_size()), 0..6),
-        observation in prop::collection::vec(any_size(), 58),
+        observation in prop::collection::vec(any_size(), 66),
     ) {
         let mut parts = Parts::golden();
         let names: Vec<String> = { let mut names: Vec<String> = parts.tensors.keys().cloned().collect(); names.sort(); names };
@@ -423,8 +427,8 @@ fn in_integers_the_golden_policy_does_the_same() {
         assert_eq!(u64::from(action), results["actions"][i].as_u64().unwrap(), "row {i}");
     }
     let error = program.act(&[0.0; 3], &mut memory).unwrap_err();
-    assert_eq!(error, PolicyError::ObservationLength { found: 3, expected: 58 });
-    let mut observation = vec![0.0; 58];
+    assert_eq!(error, PolicyError::ObservationLength { found: 3, expected: 66 });
+    let mut observation = vec![0.0; 66];
     observation[2] = f32::NAN;
     assert!(matches!(program.act(&observation, &mut memory), Err(PolicyError::ObservationNotFinite { index: 2, .. })));
 }

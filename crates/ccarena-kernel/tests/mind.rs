@@ -6,6 +6,7 @@
     reason = "a test that fails panics; clippy.toml exempts test functions, not helpers"
 )]
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -55,10 +56,10 @@ fn program() -> &'static PathBuf {
 }
 
 /// What it decided.
-fn in_c(policy: &Policy, name: &str, script: &str) -> Vec<Decision> {
-    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.image"));
+fn in_c(policy: &Policy, name: &str, params: &BTreeMap<String, f64>, script: &str) -> Vec<Decision> {
+    let image = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.image", params.len()));
     let options = ImageOptions {
-        params: Default::default(),
+        params: params.clone(),
         desired_rate: Rate::from_mbps(50.0),
         header_bytes: 52,
         label: name.into(),
@@ -80,9 +81,10 @@ fn in_c(policy: &Policy, name: &str, script: &str) -> Vec<Decision> {
 }
 
 /// Some thousand acknowledgements of a path whose RTT swings, with losses now and then; drives Rust and writes the script.
-fn in_rust(policy: &Policy, seed: u64) -> (Vec<Decision>, String) {
+fn in_rust(policy: &Policy, params: &BTreeMap<String, f64>, seed: u64) -> (Vec<Decision>, String) {
     let contract = policy.contract();
-    let config = Config { desired_rate: Rate::from_mbps(50.0), params: contract.params.clone(), ..Config::default() };
+    let params = contract.params.iter().chain(params).map(|(name, value)| (name.clone(), *value)).collect();
+    let config = Config { desired_rate: Rate::from_mbps(50.0), params, ..Config::default() };
     let mut controller = contract.document.controller(&config).unwrap();
     let mut random = seed;
     let mut draw = |most: u64| {
@@ -151,11 +153,11 @@ fn in_rust(policy: &Policy, seed: u64) -> (Vec<Decision>, String) {
     (decisions, script)
 }
 
-fn check(name: &str, least: usize) {
+fn check(name: &str, params: &BTreeMap<String, f64>, least: usize) {
     let policy = shipped(name);
     for seed in 1..5 {
-        let (rust, script) = in_rust(&policy, seed);
-        let c = in_c(&policy, name, &script);
+        let (rust, script) = in_rust(&policy, params, seed);
+        let c = in_c(&policy, name, params, &script);
         assert!(rust.len() >= least, "{name}: {} decisions", rust.len());
         assert_eq!(rust.len(), c.len(), "{name}");
         for (number, (rust, c)) in rust.iter().zip(&c).enumerate() {
@@ -169,10 +171,22 @@ fn check(name: &str, least: usize) {
 
 #[test]
 fn acct_thinks_the_same() {
-    check("acct", 50);
+    check("acct", &BTreeMap::new(), 50);
+}
+
+#[test]
+fn acct_gives_up_the_queue_of_a_silent_bottleneck_in_the_same_way() {
+    let policy = shipped("acct");
+    let params = BTreeMap::from([("silent_at".to_string(), 1.0)]);
+    let mean = |params: &BTreeMap<String, f64>| {
+        let decisions = in_rust(&policy, params, 1).0;
+        decisions.iter().map(|d| d.window).sum::<f64>() / decisions.len() as f64
+    };
+    assert!(mean(&params) < mean(&BTreeMap::new()));
+    check("acct", &params, 50);
 }
 
 #[test]
 fn hyvar_thinks_the_same() {
-    check("hyvar", 20);
+    check("hyvar", &BTreeMap::new(), 20);
 }

@@ -38,7 +38,10 @@ fn a_constant_link_is_full_and_its_queue_short() {
         let (rate, mean_rtt_ms) = figures(&link(mbps, rtt_ms, 2.0), &[flow(&json!({}))])[0];
         assert!(rate > 0.93 * mbps, "{mbps} Mbit/s, {rtt_ms} ms: {rate} Mbit/s");
         // A few packets are always queued, which take long where the link is slow.
-        assert!(mean_rtt_ms < rtt_ms + 10.0 + 3.0 * 12.0 / mbps, "{mbps} Mbit/s, {rtt_ms} ms: mean RTT {mean_rtt_ms} ms");
+        assert!(
+            mean_rtt_ms < rtt_ms + 10.0 + 3.0 * 12.0 / mbps,
+            "{mbps} Mbit/s, {rtt_ms} ms: mean RTT {mean_rtt_ms} ms"
+        );
     }
 }
 

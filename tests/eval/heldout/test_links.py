@@ -31,6 +31,9 @@ def test_the_links_cover_the_stated_ranges_and_repeat(simulated: list[dict[str, 
     every = links.build(list(links.LINK_SETS), 2)
     assert every == links.build(list(links.LINK_SETS), 2)
     assert [link for link in every if link.link_set == "constant"] == constant[: len(constant) // 2]
+    silent = [link for link in every if link.link_set == "silent"]
+    assert [link.service for link in silent] == [link.service for link in constant[: len(constant) // 2]]
+    assert not any(link.agent for link in silent)
 
 
 def test_a_sender_hears_what_each_agent_lacks() -> None:

@@ -29,7 +29,7 @@ def main() -> None:
         for parameter in network.parameters():
             parameter.copy_(torch.randn_like(parameter) * 0.5)
         # About the range of each entry, and one row far outside it, where the normalisation clips.
-        ranges = torch.tensor([30.0] * 8 + [6.0] * 8 + [1.0] * 32 + [3.0] * 8 + [300.0, 100.0])
+        ranges = torch.tensor([1.0] * 8 + [6.0] * 8 + [8.0] * 8 + [1.0] * 32 + [3.0] * 8 + [300.0, 100.0])
         observations = torch.rand(ROWS, len(ranges)) * ranges
         observations[0] = 0.0
         observations[-1] = observations[-1] * 100.0 - 50.0

@@ -233,7 +233,7 @@ static FIXED_INLINE u32 zone_of(const struct mind *mind, const struct measured *
 static FIXED_INLINE void reset_window(struct mind *mind, const struct image *image, const struct measured *m)
 {
 	const ccarena_s64 *o = image->base_options;
-	u64 budget_ns = ns_of(o[0]), target = m->target, patience;
+	u64 budget_ns = ns_of(o[0]), target = m->target, patience, slack, unqueued;
 	u64 reduce_ns = scaled(budget_ns, o[1], RAW_ONE);
 
 	mind->over_budget = m->delay_ns < budget_ns ? 0 : mind->over_budget % 16 + 1;
@@ -241,9 +241,14 @@ static FIXED_INLINE void reset_window(struct mind *mind, const struct image *ima
 	patience = min64(patience, o[4]);
 	if (target >> 62)
 		return;
-	target = max64(target + ((o[3] + patience) << (WINDOW_BITS - RAW_BITS)), mind->least_window);
-	if (mind->window >= target && m->delay_ns >= reduce_ns)
+	slack = (o[3] + patience) << (WINDOW_BITS - RAW_BITS);
+	target = max64(target + slack, mind->least_window);
+	if (mind->window >= target && m->delay_ns >= reduce_ns) {
 		mind->window = target;
+	} else if (o[6] && mind->window < m->target && m->delay_ns >= scaled(budget_ns, o[6], RAW_ONE)) {
+		unqueued = scaled(mind->window, mind->rtt_min_ns, m->rtt_or_min_ns) + slack;
+		mind->window = min64(mind->window, max64(unqueued, mind->least_window));
+	}
 }
 
 FIXED_FUNCTION s64 signal_value(const struct mind *mind FIXED_NONNULL, const struct measured *m FIXED_NONNULL,

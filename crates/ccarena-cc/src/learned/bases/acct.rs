@@ -12,6 +12,8 @@
 //!   `PATIENCE` intervals a full reduction asks again whose delay it is.
 //! - `pacing_gain`: within the budget the window is spread over the round trip. Over it, where service comes in bursts,
 //!   ACK clocking uses opportunities that pacing would miss.
+//! - `silent_at` (off): where the bottleneck is silent (Blue) nothing but loss ends the growth, so that any α ≥ 1 fills its
+//!   buffer. From this fraction of the budget on, the window is brought to the share of it that fills the smallest RTT.
 //! - `min_window`: no reduction goes below two segments (RFC 5681's floor), below which delayed ACKs stall the flow.
 //! - the window grows only while it is what limits sending, as in Linux (`tcp_is_cwnd_limited`).
 
@@ -58,6 +60,13 @@ pub const ACCT: BaseEntry = BaseEntry {
             max: 10.0,
             doc: "pacing rate within the budget, in windows per smoothed RTT; 0 is ACK clocking always",
         },
+        Param {
+            name: "silent_at",
+            default: 0.0,
+            min: 0.0,
+            max: 10.0,
+            doc: "fraction of the budget at which a window below the target (Blue) gives up its queue; 0 is never",
+        },
     ],
     takes_rate: true,
     kernel: true,
@@ -76,6 +85,7 @@ pub const ACCT: BaseEntry = BaseEntry {
             reduce_at: Dur::from_secs_f64(budget_s * o[1]),
             slack: o[3],
             jitter_slack: o[4],
+            silent_at: (o[6] > 0.0).then(|| Dur::from_secs_f64(budget_s * o[6])),
         };
         over(base, parts.plan)
     },
@@ -101,6 +111,7 @@ struct Acct {
     reduce_at: Dur,
     slack: f64,
     jitter_slack: f64,
+    silent_at: Option<Dur>,
 }
 
 impl Base for Acct {
@@ -122,14 +133,18 @@ impl Base for Acct {
         self.cwnd = 1.0;
     }
 
-    /// Periodic window reduction (§II-B). Never below the target (Blue), where the reset would raise the window.
-    fn on_period(&mut self, _now: Time, ended: &Measured, target: f64) {
+    /// Periodic window reduction (§II-B). Below the target (Blue), where the reset would raise the window, `silent_at` alone
+    /// reduces.
+    fn on_period(&mut self, _now: Time, ended: &Measured, advertised: f64) {
         let delay = ended.delay_or_zero();
         self.over_budget = if delay < self.budget { 0 } else { self.over_budget % PATIENCE + 1 };
         let patience = f64::from(self.over_budget.saturating_sub(1)).min(self.jitter_slack);
-        let target = (target + self.slack + patience).max(self.min_window);
+        let target = (advertised + self.slack + patience).max(self.min_window);
         if self.cwnd >= target && delay >= self.reduce_at {
             self.cwnd = target;
+        } else if self.cwnd < advertised && self.silent_at.is_some_and(|least| delay >= least) {
+            let unqueued = self.cwnd / ended.of_rtt_min(ended.rtt_or_min()).max(1.0);
+            self.cwnd = (unqueued + self.slack + patience).max(self.min_window).min(self.cwnd);
         }
     }
 
