@@ -143,7 +143,7 @@ pub struct Link<T> {
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
     serves_from_queue: bool,
 
-    /// The packet in transmission, on links that take it from the queue.
+    /// The packet in transmission, if it has been taken from the queue.
     transmitting: Option<T>,
     /// When the packet in service will have left; never if there is none.
     departs: Time,
@@ -283,13 +283,21 @@ impl<T: Carried> Link<T> {
     /// Packets that wait or are in transmission.
     #[must_use]
     pub fn backlog_packets(&self) -> usize {
-        self.queue.len_packets() + usize::from(self.transmitting.is_some())
+        self.queue.len_packets() + usize::from(self.transmitting().is_some())
     }
 
     /// IP bytes that wait or are in transmission.
     #[must_use]
     pub fn backlog_bytes(&self) -> u64 {
-        self.queue.len_bytes() + self.transmitting.as_ref().map_or(0, |packet| u64::from(packet.bytes()))
+        self.queue.len_bytes() + u64::from(self.transmitting().unwrap_or(0))
+    }
+
+    /// Size of the packet in transmission.
+    fn transmitting(&self) -> Option<u32> {
+        match &self.queue {
+            AnyQueue::DropTail(queue) => queue.serving(),
+            AnyQueue::Other(_) => self.transmitting.as_ref().map(Item::bytes),
+        }
     }
 
     /// A packet arrives. Inlined wherever it is made, so that it is written to the queue's ring at once: a copy of fields
@@ -310,7 +318,7 @@ impl<T: Carried> Link<T> {
         if !self.drops.is_empty() {
             self.count_drops(now, true);
         }
-        if self.departs == Time::NEVER && self.transmitting.is_none() {
+        if self.departs == Time::NEVER && self.transmitting().is_none() {
             self.begin_idle(now);
         }
     }
@@ -360,6 +368,8 @@ impl<T: Carried> Link<T> {
     fn begin(&mut self, now: Time, backlogged: bool) {
         let bytes = if self.serves_from_queue {
             self.queue.head_bytes()
+        } else if let AnyQueue::DropTail(queue) = &mut self.queue {
+            queue.serve()
         } else {
             self.transmitting = self.queue.dequeue(now, &mut self.drops);
             if !self.drops.is_empty() {
@@ -379,7 +389,9 @@ impl<T: Carried> Link<T> {
     /// The packet in service has left; the next one begins. None if the queue dropped what was to leave.
     #[inline]
     pub fn depart(&mut self, now: Time) -> Option<T> {
-        let packet = if self.serves_from_queue {
+        let packet = if let AnyQueue::DropTail(queue) = &mut self.queue {
+            queue.dequeue(now, &mut self.drops)
+        } else if self.serves_from_queue {
             let packet = self.queue.dequeue(now, &mut self.drops);
             if !self.drops.is_empty() {
                 self.count_drops(now, self.logs_late_drops);

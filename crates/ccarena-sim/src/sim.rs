@@ -389,8 +389,8 @@ impl Sim {
             self.expect(flow, self.flows[flow].next_time());
         }
         loop {
-            let (link, flow) = (self.link_turns.next(), self.flow_turns.next().min(self.arrivals.next()));
-            let at = link.at().min(flow.at());
+            let (link, flow, ack) = (self.link_turns.next(), self.flow_turns.next(), self.arrivals.next());
+            let at = link.at().min(flow.min(ack).at());
             if at >= end {
                 self.now = self.now.max(end);
                 return Stop::Time;
@@ -399,7 +399,11 @@ impl Sim {
             if link.at() == at {
                 self.run_link(link.actor());
             } else {
-                self.run_flow(flow.actor());
+                if ack < flow {
+                    self.run_ack(ack.actor());
+                } else {
+                    self.run_flow(flow.actor());
+                }
                 if let Some(flow) = self.decision.take() {
                     return Stop::Decision(flow);
                 }
@@ -457,6 +461,35 @@ impl Sim {
         self.link_turns.set(link, Turn::new(self.links[link].next_time(), link as u32));
     }
 
+    /// An acknowledgement reaches flow `index`, whose turn for anything else comes later: only the sender's timers change.
+    fn run_ack(&mut self, index: usize) {
+        let heard = self.hear(index);
+        let next = self.flows[index].sender.next_timer();
+        if heard && next <= self.now {
+            // Timers follow whatever else arrives now.
+            self.run_flow(index);
+        } else {
+            self.expect(index, next);
+        }
+    }
+
+    /// Flow `index` hears the next acknowledgement that has reached it and sends what that allows. False if there is none,
+    /// or if an action has to be known before it sends.
+    #[inline]
+    fn hear(&mut self, index: usize) -> bool {
+        let flow = &mut self.flows[index];
+        if !flow.hear(index as u32, self.now, &mut self.arrivals) {
+            return false;
+        }
+        if flow.decider.is_some() && self.decide(index) {
+            // What this acknowledgement allows is sent once the action is known.
+            self.unsent = Some(index);
+            return false;
+        }
+        self.send(index);
+        true
+    }
+
     fn run_flow(&mut self, index: usize) {
         let now = self.now;
         if !self.flows[index].started && self.flows[index].start <= now {
@@ -469,18 +502,7 @@ impl Sim {
             }
         }
         flow.acknowledge_late(index as u32, now, &mut self.arrivals);
-        loop {
-            let flow = &mut self.flows[index];
-            if !flow.hear(index as u32, now, &mut self.arrivals) {
-                break;
-            }
-            if flow.decider.is_some() && self.decide(index) {
-                // What this acknowledgement allows is sent once the action is known.
-                self.unsent = Some(index);
-                break;
-            }
-            self.send(index);
-        }
+        while self.hear(index) {}
         if !self.flows[index].returning.is_empty() {
             self.return_acks(index);
         }

@@ -19,22 +19,40 @@ pub const DISCIPLINE: Discipline = Discipline {
 /// A first-in-first-out queue with a limit.
 #[derive(Debug)]
 pub struct DropTail<T> {
+    /// What waits, behind the packet in service, if that has stayed.
     fifo: Infinite<T>,
     room: Room,
+    /// Size of the packet in service, if it has stayed.
+    serving: Option<u32>,
 }
 
 impl<T: Item> DropTail<T> {
     /// An empty queue that holds what `spec` says.
     #[must_use]
     pub fn new(spec: &QueueSpec, setting: &Setting) -> Self {
-        Self { fifo: Infinite::empty(), room: Room::new(spec.limit, setting.bdp_bytes) }
+        Self { fifo: Infinite::empty(), room: Room::new(spec.limit, setting.bdp_bytes), serving: None }
+    }
+
+    /// The head goes into service: it waits no longer, but stays until it is dequeued, which saves a copy of each packet.
+    /// Its size, if there is one.
+    #[inline]
+    pub fn serve(&mut self) -> Option<u32> {
+        self.serving = self.fifo.head_bytes();
+        self.serving
+    }
+
+    /// Size of the packet in service, if it has stayed.
+    #[inline]
+    #[must_use]
+    pub fn serving(&self) -> Option<u32> {
+        self.serving
     }
 }
 
 impl<T: Item + Send + Sync> Queue<T> for DropTail<T> {
     #[inline(always)]
     fn enqueue(&mut self, item: T, _now: Time, drops: &mut Vec<T>) {
-        if self.room.fits(self.fifo.len_packets(), self.fifo.len_bytes(), item.bytes()) {
+        if self.room.fits(self.len_packets(), self.len_bytes(), item.bytes()) {
             self.fifo.push(item);
         } else {
             drops.push(item);
@@ -43,10 +61,24 @@ impl<T: Item + Send + Sync> Queue<T> for DropTail<T> {
 
     #[inline]
     fn dequeue(&mut self, _now: Time, _drops: &mut Vec<T>) -> Option<T> {
+        self.serving = None;
         self.fifo.pop()
     }
 
-    backlog_of_fifo!();
+    #[inline]
+    fn head_bytes(&self) -> Option<u32> {
+        self.fifo.head_bytes()
+    }
+
+    #[inline]
+    fn len_packets(&self) -> usize {
+        self.fifo.len_packets() - usize::from(self.serving.is_some())
+    }
+
+    #[inline]
+    fn len_bytes(&self) -> u64 {
+        self.fifo.len_bytes() - u64::from(self.serving.unwrap_or(0))
+    }
 }
 
 #[cfg(test)]
@@ -72,5 +104,19 @@ mod tests {
         assert_eq!(accepted(Limit::Bytes(14_999), 0), 9);
         assert_eq!(accepted(Limit::Bdp(2.0), 15_000), 20);
         assert_eq!(accepted(Limit::Bdp(0.01), 15_000), 1, "never below one packet");
+    }
+
+    #[test]
+    fn the_packet_in_service_takes_no_room() {
+        let mut queue = DropTail::new(&QueueSpec::droptail(Limit::Packets(2)), &setting(0));
+        let mut drops = Vec::new();
+        queue.enqueue(Packet::new(0, 100), Time::ZERO, &mut drops);
+        assert_eq!(queue.serve(), Some(100));
+        for id in 1..4 {
+            queue.enqueue(Packet::new(id, 1500), Time::ZERO, &mut drops);
+        }
+        assert_eq!((queue.len_packets(), queue.len_bytes(), drops.len()), (2, 3000, 1));
+        assert_eq!(queue.dequeue(Time::ZERO, &mut drops).map(|p| p.id), Some(0));
+        assert_eq!((queue.len_packets(), queue.len_bytes(), queue.serving()), (2, 3000, None));
     }
 }
