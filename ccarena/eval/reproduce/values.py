@@ -7,7 +7,7 @@ A value is a number or a list of numbers, made from a suite's rows. Its forms:
 | a number, or a list of numbers | itself |
 | `{value: MEASURE, where: {AXIS: LABEL}, flow: F, along: AXIS, over: median}` | of the rows that match; see below |
 | `{ratio: [A, B]}`, `{difference: [A, B]}`, `{product: [A, B]}` | element by element |
-| `{min: V}`, `max`, `mean`, `median`, `sum`, `geometric_mean` | of the list V; of a list of values: element by element |
+| `{min: V}`, `max`, `mean`, `median`, `sum`, `geometric_mean` | of the list V; of several lists: element by element |
 | `{list: [A, B, ...]}` | all elements one after another |
 | `{abs: V}`, `{percent: V}` | element by element; percent is 100 times |
 
