@@ -192,7 +192,7 @@ def test_a_law_is_tuned_without_a_network(tmp_path: Path) -> None:
     assert training.train(config) == 0
     policy = load(tmp_path / "run" / "policy.safetensors")
     assert policy.params["slack"] < 25, "slack is delay"
-    assert set(policy.act(np.random.default_rng(0).random((9, 58), np.float32))) == {14}
+    assert set(policy.act(np.random.default_rng(0).random((9, 66), np.float32))) == {14}
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ fn a_program_outside_decides_and_its_action_is_answered() {
             ..Event::default()
         };
         daemon.on_event(&event, &mut |d| {
-            assert_eq!((d.flow, d.observation.len(), d.report.len()), (0, 58, 16));
+            assert_eq!((d.flow, d.observation.len(), d.report.len()), (0, 66, 16));
             decisions += 1;
         });
     }
