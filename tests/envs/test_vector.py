@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ccarena.envs import LearnedVectorEnv
 from ccarena.errors import ActionError, CheckpointError, ConfigError
-from tests.envs.acct import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SHORT, AcctVectorEnv, rewards
+from tests.envs.acct import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES, SHORT, AcctVectorEnv, rewards
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,9 +75,7 @@ def test_an_ended_world_starts_the_next_episode_in_the_same_step() -> None:
                 final = infos["final_obs"][world]
                 # The last observation of an episode has the interval in it that the step's report is about.
                 assert final[-1] == ACTIONS[row[world]] == infos["reports"][world, REPORT_FIELDS.index("alpha")]
-                assert final[7] == pytest.approx(
-                    infos["reports"][world, REPORT_FIELDS.index("throughput_mbps")] / 8, rel=1e-5
-                )
+                assert final[SERIES["delay"]][-1] == infos["reports"][world, REPORT_FIELDS.index("delay_ratio")]
                 assert infos["_final_obs"][world]
         assert ("final_obs" in infos) == truncated.any()
         ended += truncated
