@@ -24,6 +24,7 @@ from ccarena.eval.leaderboard.exchange import export, take
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
+from ccarena.policies.artifact import load
 from ccarena.run_folder import shipped
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
@@ -95,8 +96,11 @@ def test_tracks_and_controls_of_policies() -> None:
     entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], shipped(), KNOWN, 1)}
     assert entrants["acct"].track == ASSISTED and entrants["hyvar"].track == END_TO_END
     beside = {label: e.of for label, e in entrants.items() if e.of}
-    assert beside == {"acct: 2 always": "acct", "hyvar: 2 always": "hyvar"}
-    assert entrants["acct: 2 always"].track == ASSISTED
+    # Those that a policy brings along are not searched again; hyvar's brings none.
+    brought = [rule.label for rule in map(Rule.of, load(shipped()["acct"]).rules) if rule.found]
+    assert len(brought) > 1
+    assert beside == {f"acct: {label}": "acct" for label in brought} | {"hyvar: 2 always": "hyvar"}
+    assert {entrants[f"acct: {label}"].track for label in brought} == {ASSISTED}
     assert entrants["acct"].policy_digest and "# acct" in entrants["acct"].card
     assert entrants["pilot=0"].trained_on
 
@@ -121,7 +125,7 @@ def test_what_a_decision_costs(small: Path) -> None:
     own = {entrant.label: entrant for entrant in line_up([], {"acct": shipped()["acct"]}, KNOWN, 1)}
     inference = cpu_ns(own["acct"])
     assert inference is not None and inference > cost["copa"], "a network takes longer than a formula"
-    assert cpu_ns(own["acct: 2 always"]) is not None
+    assert cpu_ns(own["acct: acct 2 always"]) is not None
 
 
 def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:
