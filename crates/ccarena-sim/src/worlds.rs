@@ -388,6 +388,8 @@ impl Worlds {
                 .zip(out.final_observations.par_chunks_mut(width * learners))
                 .zip(truths)
                 .enumerate()
+                // Worlds take unequal times: a thread that is done early finds single ones to take over.
+                .with_max_len(1)
                 .try_for_each(|(index, ((((((world, actions), observation), report), truncated), last), truth))| {
                     let over = world
                         .step(actions, |i, row| report[i * report_width..(i + 1) * report_width].copy_from_slice(row))
