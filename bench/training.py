@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -220,8 +219,9 @@ def _peak_memory_gb(config: TrainConfig, worlds: int, threads: int) -> float:
     env.reset(seed=SEED)
     for row in _random_actions(env, 256):
         env.step(row)
-    # Linux counts ru_maxrss in KiB.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    # Not ru_maxrss, which a process takes over from the one that started it (VmHWM in KiB, proc_pid_status(5)).
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e9
 
 
 if __name__ == "__main__":
