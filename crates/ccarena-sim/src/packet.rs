@@ -4,6 +4,8 @@ use ccarena_cc::{Dur, Rate, Signal, Time};
 use ccarena_net::Carried;
 use ccarena_net::queues::Item;
 
+use crate::rtt::RoundTrip;
+
 /// Selectively acknowledged blocks that fit beside timestamps (RFC 2018 §3 with RFC 7323).
 pub const SACK_BLOCKS: usize = 3;
 
@@ -28,6 +30,8 @@ pub struct Packet {
     pub arrival: Time,
     /// When the sender sent it (the timestamp option of data).
     pub sent: Time,
+    /// What the sender knew of the round trip then.
+    pub rtt: RoundTrip,
     /// What the sender asks of routers, as those so far have changed it.
     pub signal: Signal,
     /// The flow it belongs to.

@@ -3,15 +3,15 @@
 //!
 //! Departures: the receive window is followed for what its growth does to acknowledgements, but never limits the sender
 //! (auto-tuning keeps it ahead of the congestion window); RTTs, which a Linux receiver takes from echoed timestamps, are
-//! the sender's. QUIC's acknowledgements report three ranges at most, as TCP's do, and become rare with the first round
-//! trip that begins after the hundredth packet, not with that packet. Receive offload merges what arrives within 50 µs,
-//! in order or not at all, as a network card does that holds interrupts back for so long.
+//! what the sender knew when it sent the segment. QUIC's acknowledgements report three ranges at most, as TCP's do, and
+//! become rare with the first round trip that begins after the hundredth packet, not with that packet. Receive offload
+//! merges what arrives within 50 µs, in order or not at all, as a network card does that holds interrupts back for so long.
 
 use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::scenario::QuicAcks;
 
 use crate::packet::{Ack, Block, Ecn, Packet, SACK_BLOCKS};
-use crate::rtt::RttEstimator;
+use crate::rtt::RoundTrip;
 
 /// Segments acknowledged at once when a connection starts, after a duplicate and after a pause (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
@@ -125,7 +125,7 @@ pub struct Receiver {
     pub ack_due: Time,
     /// Payload bytes received for the first time.
     pub goodput_bytes: u64,
-    /// Segments that had been received before.
+    /// Segments that had been received before, of those to be counted.
     pub duplicates: u64,
 }
 
@@ -181,15 +181,16 @@ impl Receiver {
         }
     }
 
-    /// A data segment with `payload` bytes arrives; returns the acknowledgement if one leaves now.
+    /// A data segment with `payload` bytes arrives, none if it is not to be counted; returns the acknowledgement if one
+    /// leaves now.
     #[inline]
-    pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> Option<Ack> {
-        self.book(packet, payload, now, rtt).then(|| self.acknowledge())
+    pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time) -> Option<Ack> {
+        self.book(packet, payload, now).then(|| self.acknowledge())
     }
 
     /// True if it is to be acknowledged now.
     #[inline]
-    fn book(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> bool {
+    fn book(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
         if !matches!(packet.signal, Signal::None) {
             self.signal.heard(packet.signal);
         }
@@ -200,12 +201,12 @@ impl Receiver {
             self.quick |= 1;
         }
         // `tcp_event_data_recv`
-        if now.since(self.last_arrival) > PAUSE && now.since(self.last_arrival) > PAUSE + rtt.smoothed() {
+        if now.since(self.last_arrival) > PAUSE && now.since(self.last_arrival) > PAUSE + packet.rtt.smoothed {
             self.quick = self.quick_most;
         }
         self.last_arrival = now;
         if packet.seq != self.next || !self.beyond.is_empty() {
-            return self.on_out_of_order(packet, payload, now, rtt);
+            return self.on_out_of_order(packet, payload, now);
         }
         self.next += 1;
         self.goodput_bytes += u64::from(payload);
@@ -213,8 +214,8 @@ impl Receiver {
             self.echo = packet.sent;
         }
         self.unacknowledged += 1;
-        if now.since(self.window.round_start) >= rtt.smoothed() {
-            self.end_round(now, 0, rtt);
+        if now.since(self.window.round_start) >= packet.rtt.smoothed {
+            self.end_round(now, 0, packet.rtt);
         }
         let mut delay = self.delay;
         if self.unacknowledged >= self.every || !self.delayed || self.quick > 0 || self.reduction_heard {
@@ -241,11 +242,11 @@ impl Receiver {
     }
 
     /// A round trip has ended, with `beyond` segments from the next expected to the last received.
-    fn end_round(&mut self, now: Time, beyond: u32, rtt: &RttEstimator) {
+    fn end_round(&mut self, now: Time, beyond: u32, rtt: RoundTrip) {
         self.window.end_round(now, self.next, beyond);
         if let Some(acks) = self.quic.filter(|_| self.next >= QUIC_FIRST_PACKETS) {
             self.every = acks.packets;
-            let share = Dur::from_secs_f64(rtt.min().as_secs_f64() * acks.rtt_fraction);
+            let share = Dur::from_secs_f64(rtt.min.as_secs_f64() * acks.rtt_fraction);
             self.delay = acks.max_delay.min(share).max(QUIC_DELAY_MIN);
         }
     }
@@ -263,12 +264,12 @@ impl Receiver {
 
     /// What is out of order, fills a gap or had arrived before (`tcp_data_queue`, `tcp_data_queue_ofo`).
     #[cold]
-    fn on_out_of_order(&mut self, packet: &Packet, payload: u32, now: Time, rtt: &RttEstimator) -> bool {
+    fn on_out_of_order(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
         let seq = packet.seq;
         let at = self.beyond.partition_point(|b| b.1 <= seq);
         let known = self.beyond.get(at).is_some_and(|b| b.0 <= seq);
         if seq < self.next || known {
-            self.duplicates += 1;
+            self.duplicates += u64::from(payload > 0);
             self.duplicate = true;
             self.quick = self.quick.max(self.quick_most);
             return true;
@@ -286,8 +287,8 @@ impl Receiver {
             }
             self.recent.retain(|&s| s >= self.next);
             let beyond = self.beyond.last().map_or(0, |b| b.1 - self.next);
-            if now.since(self.window.round_start) >= rtt.smoothed() {
-                self.end_round(now, beyond, rtt);
+            if now.since(self.window.round_start) >= packet.rtt.smoothed {
+                self.end_round(now, beyond, packet.rtt);
             }
         } else {
             older = self.insert(at, seq);
@@ -309,7 +310,7 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.ack_due == Time::NEVER {
-            self.ack_due = now + COMPRESSED.min(rtt.smoothed() / 20);
+            self.ack_due = now + COMPRESSED.min(packet.rtt.smoothed / 20);
         }
         false
     }
@@ -413,6 +414,7 @@ mod tests {
         Packet {
             arrival: Time::ZERO,
             sent: Time(u64::from(seq)),
+            rtt: RoundTrip::UNKNOWN,
             signal: Signal::Rate(Rate(1)),
             flow: 0,
             seq,
@@ -424,18 +426,23 @@ mod tests {
         }
     }
 
+    /// The same of a sender whose round trip takes so many milliseconds.
+    fn packet_after(seq: u32, rtt_ms: u64) -> Packet {
+        let rtt = Dur::from_millis(rtt_ms);
+        Packet { rtt: RoundTrip { smoothed: rtt, min: rtt }, ..packet(seq) }
+    }
+
     fn receive(r: &mut Receiver, seq: u32, now: Time) -> Option<Ack> {
-        r.on_data(&packet(seq), 1448, now, &RttEstimator::new(PAUSE))
+        r.on_data(&packet(seq), 1448, now)
     }
 
     #[test]
     fn acknowledges_every_second_segment_after_the_quick_ones() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::new(PAUSE);
-        rtt.sample(Dur::from_millis(1000), Dur::from_millis(1000), 0, 1);
-        let acks = (0..116).filter(|&s| r.on_data(&packet(s), 1448, Time(0), &rtt).is_some()).count();
+        let packet = |seq| packet_after(seq, 1000);
+        let acks = (0..116).filter(|&s| r.on_data(&packet(s), 1448, Time(0)).is_some()).count();
         assert_eq!(acks, 16 + 50);
-        assert!(r.on_data(&packet(116), 1448, Time(7), &rtt).is_none());
+        assert!(r.on_data(&packet(116), 1448, Time(7)).is_none());
         assert_eq!(r.ack_due, Time(7) + DELAYED_ACK);
         assert_eq!(r.on_timer().cumulative, 117);
     }
@@ -443,15 +450,14 @@ mod tests {
     #[test]
     fn acknowledges_every_segment_while_the_window_grows() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::new(PAUSE);
-        rtt.sample(Dur::from_millis(10), Dur::from_millis(10), 0, 1);
+        let packet = |seq| packet_after(seq, 10);
         let mut seq = 0;
         let mut round = |n: u32, at_ms: u64| {
             let now = Time(at_ms * 1_000_000);
             (0..n)
                 .filter(|_| {
                     seq += 1;
-                    r.on_data(&packet(seq - 1), 1448, now, &rtt).is_some()
+                    r.on_data(&packet(seq - 1), 1448, now).is_some()
                 })
                 .count()
         };
@@ -466,23 +472,22 @@ mod tests {
     #[test]
     fn quic_acknowledges_rarely_after_a_hundred_packets() {
         let mut r = Receiver::quic(1448, QuicAcks::default());
-        let mut rtt = RttEstimator::new(PAUSE);
-        rtt.sample(Dur::from_millis(40), Dur::from_millis(40), 0, 1);
-        let acks = (0..100).filter(|&s| r.on_data(&packet(s), 1448, Time(0), &rtt).is_some()).count();
+        let packet = |seq| packet_after(seq, 40);
+        let acks = (0..100).filter(|&s| r.on_data(&packet(s), 1448, Time(0)).is_some()).count();
         assert_eq!(acks, 50);
         let now = Time(100_000_000);
-        let acks = (100..200).filter(|&s| r.on_data(&packet(s), 1448, now, &rtt).is_some()).count();
+        let acks = (100..200).filter(|&s| r.on_data(&packet(s), 1448, now).is_some()).count();
         assert_eq!(acks, 10);
         // A quarter of the RTT at most, which the acknowledgement tells.
-        assert!(r.on_data(&packet(200), 1448, now, &rtt).is_none());
+        assert!(r.on_data(&packet(200), 1448, now).is_none());
         assert_eq!(r.ack_due, now + Dur::from_millis(10));
-        assert!(r.on_data(&packet(201), 1448, now + Dur::from_millis(4), &rtt).is_none());
+        assert!(r.on_data(&packet(201), 1448, now + Dur::from_millis(4)).is_none());
         assert_eq!(r.ack_due, now + Dur::from_millis(10));
         let ack = r.on_timer();
         assert_eq!((ack.cumulative, ack.delay), (202, Dur::from_millis(6)));
         // The first four packets behind a gap are acknowledged at once, others with the tenth.
         let later = now + Dur::from_millis(20);
-        let at_once = (203..230).filter(|&s| r.on_data(&packet(s), 1448, later, &rtt).is_some()).count();
+        let at_once = (203..230).filter(|&s| r.on_data(&packet(s), 1448, later).is_some()).count();
         assert_eq!(at_once, 4 + 2);
         assert_eq!(r.on_timer().blocks[0], (203, 230));
     }
@@ -504,29 +509,27 @@ mod tests {
     #[test]
     fn compresses_acknowledgements_without_progress() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::new(PAUSE);
-        rtt.sample(Dur::from_millis(100), Dur::from_millis(100), 0, 1);
+        let packet = |seq| packet_after(seq, 100);
         for s in 0..100 {
-            r.on_data(&packet(s), 1448, Time(0), &rtt);
+            r.on_data(&packet(s), 1448, Time(0));
         }
-        let acks = (101..111).filter(|&s| r.on_data(&packet(s), 1448, Time(9), &rtt).is_some()).count();
+        let acks = (101..111).filter(|&s| r.on_data(&packet(s), 1448, Time(9)).is_some()).count();
         assert_eq!(acks, 3);
         assert_eq!(r.ack_due, Time(9) + COMPRESSED);
         assert_eq!(r.on_timer().blocks[0], (101, 111));
-        let ack = r.on_data(&packet(105), 1448, Time(10), &rtt).expect("a duplicate is acknowledged at once");
+        let ack = r.on_data(&packet(105), 1448, Time(10)).expect("a duplicate is acknowledged at once");
         assert!(ack.duplicate);
     }
 
     #[test]
     fn holds_nothing_back_that_would_be_forgotten() {
         let mut r = Receiver::new(1448, true, true);
-        let mut rtt = RttEstimator::new(PAUSE);
-        rtt.sample(Dur::from_millis(100), Dur::from_millis(100), 0, 1);
+        let packet = |seq| packet_after(seq, 100);
         for s in 0..100 {
-            r.on_data(&packet(s), 1448, Time(0), &rtt);
+            r.on_data(&packet(s), 1448, Time(0));
         }
         // Every second segment is lost: from the third block on each would push another out of the option.
-        let acks = (0..40).filter(|k| r.on_data(&packet(101 + 2 * k), 1448, Time(9), &rtt).is_some()).count();
+        let acks = (0..40).filter(|k| r.on_data(&packet(101 + 2 * k), 1448, Time(9)).is_some()).count();
         assert!(acks >= 20, "{acks} acknowledgements of 40 blocks");
     }
 

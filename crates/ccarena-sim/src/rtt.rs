@@ -5,6 +5,20 @@ use ccarena_cc::Dur;
 /// The timeout before the first sample (RFC 6298 §2.1).
 const RTO_INITIAL: Dur = Dur::from_millis(1000);
 
+/// What a sender knows of the round trip at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTrip {
+    /// Smoothed; zero before the first sample.
+    pub smoothed: Dur,
+    /// The smallest; [`Dur::MAX`] before the first sample.
+    pub min: Dur,
+}
+
+impl RoundTrip {
+    /// What it is before the first sample.
+    pub const UNKNOWN: Self = Self { smoothed: Dur::ZERO, min: Dur::MAX };
+}
+
 /// `tcp_rtt_estimator` and `__tcp_set_rto`: the timeout takes the largest mean deviation of the last round trips, where
 /// RFC 6298 takes the latest.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +46,7 @@ impl RttEstimator {
             deviation_max: 0,
             variation: 0,
             round_end: 0,
-            min: Dur::MAX,
+            min: RoundTrip::UNKNOWN.min,
             least: min_rto.0,
         }
     }
@@ -85,6 +99,13 @@ impl RttEstimator {
     #[inline]
     pub fn min(&self) -> Dur {
         self.min
+    }
+
+    /// What is known now.
+    #[must_use]
+    #[inline]
+    pub fn known(&self) -> RoundTrip {
+        RoundTrip { smoothed: self.smoothed(), min: self.min }
     }
 
     /// Retransmission timeout, backoff not applied.

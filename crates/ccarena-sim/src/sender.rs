@@ -16,7 +16,7 @@ use crate::numbers::Numbers;
 use crate::pacer::Pacer;
 use crate::packet::{Ack, Block};
 use crate::reduction::Reduction;
-use crate::rtt::RttEstimator;
+use crate::rtt::{RoundTrip, RttEstimator};
 use crate::scoreboard::{Detection, Scoreboard, Segment};
 
 /// Duplicate acknowledgements or sacked segments that mean loss at once (`tcp_reordering`).
@@ -29,6 +29,8 @@ pub struct Emission {
     pub seq: u32,
     /// Payload bytes.
     pub payload: u32,
+    /// What the sender knows of the round trip.
+    pub rtt: RoundTrip,
     /// What is asked of routers.
     pub signal: Signal,
     /// Routers may mark it.
@@ -90,7 +92,7 @@ pub struct Sender {
     /// The application that feeds it.
     pub app: AppState,
     options: SenderOptions,
-    pub(crate) rtt: RttEstimator,
+    rtt: RttEstimator,
     owns_recovery: bool,
     signals: bool,
     hears_every_segment: bool,
@@ -855,7 +857,7 @@ impl Sender {
             self.reduction.on_sent();
         }
         let signal = if self.signals { self.controller.request() } else { Signal::None };
-        emit(Emission { seq, payload: self.app.segment_bytes(seq), signal, ecn, reduced });
+        emit(Emission { seq, payload: self.app.segment_bytes(seq), rtt: self.rtt.known(), signal, ecn, reduced });
     }
 }
 

@@ -14,6 +14,7 @@ use ccarena_net::series::{FlowBin, Series};
 use crate::arrivals::Arrivals;
 use crate::packet::{Ack, Ecn, Link, Packet};
 use crate::receiver::Receiver;
+use crate::rtt::RoundTrip;
 use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
 
@@ -147,7 +148,7 @@ impl Flow {
         }
         self.last_arrival = at;
         let before = self.receiver.goodput_bytes;
-        if let Some(ack) = self.receiver.on_data(packet, payload, at, &self.sender.rtt) {
+        if let Some(ack) = self.receiver.on_data(packet, payload, at) {
             self.send_ack(packet.flow, ack, at, arrivals);
         }
         if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
@@ -193,6 +194,7 @@ impl Flow {
         let packet = Packet {
             arrival: now,
             sent: now,
+            rtt: RoundTrip::UNKNOWN,
             signal: Signal::None,
             flow: index,
             seq: slot,
@@ -618,6 +620,7 @@ fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl F
         let packet = Packet {
             arrival: now,
             sent: now,
+            rtt: e.rtt,
             signal: e.signal,
             flow: flow as u32,
             seq: e.seq,

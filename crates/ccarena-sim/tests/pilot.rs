@@ -85,11 +85,19 @@ fn flows_of_its_own_share() {
     assert!(sum > 0.93 * 24.0, "{rates:?}");
 }
 
+/// What it gets depends on the moment at which the other one comes: the mean over several.
 #[test]
 fn it_is_not_starved_by_those_who_fill_the_queue() {
+    const STARTS: u32 = 8;
     for scheme in ["cubic", "reno"] {
-        let rates = figures(&link(24.0, 40.0, 4.0), &[flow(&json!({})), json!({"scheme": scheme, "start_s": 2})]);
-        assert!(rates[0].0 > 0.3 * 12.0, "beside {scheme}: {rates:?}");
-        assert!(rates[1].0 > 0.3 * 12.0, "{scheme} beside it: {rates:?}");
+        let (mut own, mut others) = (0.0, 0.0);
+        for k in 0..STARTS {
+            let other = json!({"scheme": scheme, "start_s": 2.0 + 0.25 * f64::from(k)});
+            let rates = figures(&link(24.0, 40.0, 4.0), &[flow(&json!({})), other]);
+            own += rates[0].0 / f64::from(STARTS);
+            others += rates[1].0 / f64::from(STARTS);
+        }
+        assert!(own > 0.3 * 12.0, "beside {scheme}: {own} Mbit/s");
+        assert!(others > 0.3 * 12.0, "{scheme} beside it: {others} Mbit/s");
     }
 }
