@@ -1,5 +1,7 @@
 //! A link: loss, a queue, a service, perhaps a router that tells senders something, and a pipe of packets in propagation.
 
+mod timetable;
+
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -13,6 +15,7 @@ use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
 use crate::trace::{Trace, TraceError};
+use timetable::Timetable;
 
 /// What a link carries.
 pub trait Carried: Item {
@@ -143,6 +146,8 @@ pub struct Link<T> {
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
     serves_from_queue: bool,
 
+    /// In place of the queue, if departures are known when packets arrive.
+    timetable: Option<Timetable>,
     /// The packet in transmission, if it has been taken from the queue.
     transmitting: Option<T>,
     /// When the packet in service will have left; never if there is none.
@@ -184,6 +189,7 @@ impl<T: Carried> Link<T> {
             router,
             logs_late_drops: true,
             serves_from_queue,
+            timetable: None,
             transmitting: None,
             departs: Time::NEVER,
             serialisation: Dur::ZERO,
@@ -280,15 +286,82 @@ impl<T: Carried> Link<T> {
         self.service.capacity_bytes(from, to)
     }
 
+    /// Keeps a timetable from now on, if all that happens here follows from the arrivals: the queue drops nothing but
+    /// arrivals, and nobody looks at packets that leave, neither a router nor a packet log or a series. Whether it does.
+    pub fn keep_timetable(&mut self) -> bool {
+        let unseen = self.router.is_none() && self.log.is_none() && self.series.is_none();
+        if let (AnyQueue::DropTail(queue), true) = (&self.queue, unseen) {
+            self.timetable = Some(Timetable::new(queue.room(), !self.serves_from_queue));
+        }
+        self.timetable.is_some()
+    }
+
+    /// Whether it keeps a timetable: packets then come by [`book`](Self::book).
+    #[inline]
+    #[must_use]
+    pub fn keeps_timetable(&self) -> bool {
+        self.timetable.is_some()
+    }
+
+    /// A packet arrives at a link with a timetable. When it will reach the other end, at which the packet before it arrives
+    /// at `previous`; none if it is lost, dropped, or never leaves. What arrives from `end` on is counted for no flow.
+    #[inline]
+    pub fn book(&mut self, bytes: u32, flow: u32, now: Time, previous: Time, end: Time) -> Option<Time> {
+        self.stats.arrived_packets += 1;
+        if self.loses(now) {
+            self.stats.lost_packets += 1;
+            return None;
+        }
+        let timetable = self.timetable.as_mut()?;
+        timetable.settle(now, &mut self.stats);
+        if !timetable.fits(bytes) {
+            self.stats.dropped_packets += 1;
+            self.stats.dropped_bytes += u64::from(bytes);
+            return None;
+        }
+        let before = timetable.last();
+        let departs = match before {
+            Time::NEVER => before,
+            _ => self.service.departure(before.max(now), bytes, before > now),
+        };
+        if departs == Time::NEVER {
+            timetable.push(departs, bytes, None);
+            return None;
+        }
+        let at = self.arrival(departs, || Some(previous));
+        if let Some(timetable) = &mut self.timetable {
+            timetable.push(departs, bytes, (at < end).then_some(flow));
+        }
+        Some(at)
+    }
+
+    /// Brings counters and backlog of a link with a timetable up to what has happened by `now`.
+    pub fn settle(&mut self, now: Time) {
+        if let Some(timetable) = &mut self.timetable {
+            timetable.settle(now, &mut self.stats);
+        }
+    }
+
+    /// The packets on a link with a timetable that will arrive in time to be counted: flow and IP bytes of each.
+    pub fn booked(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.timetable.iter().flat_map(Timetable::counted)
+    }
+
     /// Packets that wait or are in transmission.
     #[must_use]
     pub fn backlog_packets(&self) -> usize {
+        if let Some(timetable) = &self.timetable {
+            return timetable.packets();
+        }
         self.queue.len_packets() + usize::from(self.transmitting().is_some())
     }
 
     /// IP bytes that wait or are in transmission.
     #[must_use]
     pub fn backlog_bytes(&self) -> u64 {
+        if let Some(timetable) = &self.timetable {
+            return timetable.bytes();
+        }
         self.queue.len_bytes() + u64::from(self.transmitting().unwrap_or(0))
     }
 
@@ -308,8 +381,7 @@ impl<T: Carried> Link<T> {
         if self.router.is_some() {
             packet = self.routed_in(packet, now);
         }
-        let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
-        if out || (self.loss > 0.0 && self.loss_stream.chance(self.loss)) {
+        if self.loses(now) {
             self.stats.lost_packets += 1;
             return;
         }
@@ -321,6 +393,13 @@ impl<T: Carried> Link<T> {
         if self.departs == Time::NEVER && self.transmitting().is_none() {
             self.begin_idle(now);
         }
+    }
+
+    /// Whether a packet that arrives at `now` is lost at random or in an outage.
+    #[inline]
+    fn loses(&mut self, now: Time) -> bool {
+        let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
+        out || (self.loss > 0.0 && self.loss_stream.chance(self.loss))
     }
 
     /// A packet has come to an idle link.

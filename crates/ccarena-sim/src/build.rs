@@ -103,15 +103,15 @@ fn build_flow(
     };
     let mut flow = Flow::new(Sender::new(controller, app, options), receiver);
     flow.path = spec.path.iter().map(|&l| l as u32).collect();
-    flow.return_path = spec.return_path.iter().map(|&l| l as u32).collect();
+    flow.far_end.return_path = spec.return_path.iter().map(|&l| l as u32).collect();
     flow.base_rtt = scenario.base_rtt(spec);
-    flow.return_delay = scenario.return_delay(spec);
-    flow.header_bytes = spec.header_bytes;
-    flow.ack_bytes = spec.ack_bytes;
+    flow.far_end.return_delay = scenario.return_delay(spec);
+    flow.far_end.header_bytes = spec.header_bytes;
+    flow.far_end.ack_bytes = spec.ack_bytes;
     flow.start = spec.start;
     flow.stop = spec.stop.unwrap_or(Time::NEVER);
     flow.wants = spec.wants();
-    flow.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
+    flow.far_end.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;
     Ok(flow)

@@ -8,6 +8,7 @@ mod arrivals;
 pub mod build;
 mod delivery;
 pub mod domain;
+mod far_end;
 mod files;
 mod numbers;
 mod pacer;

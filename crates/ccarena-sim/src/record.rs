@@ -9,13 +9,14 @@ impl Sim {
     /// The record of the run of `scenario` that this is. Packet logs, series and reports are taken for it.
     #[must_use]
     pub fn take_record(&mut self, scenario: &Scenario) -> RunRecord {
-        let flows = (0..scenario.flows.len()).map(|index| self.flow_record(scenario, index)).collect();
+        let wire_bytes = self.wire_bytes();
+        let flows = (0..scenario.flows.len()).map(|i| self.flow_record(scenario, i, wire_bytes[i])).collect();
         let links = self.links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link));
         let links = links.collect();
         RunRecord::new(scenario, flows, links)
     }
 
-    fn flow_record(&mut self, scenario: &Scenario, index: usize) -> FlowRecord {
+    fn flow_record(&mut self, scenario: &Scenario, index: usize, wire_bytes: u64) -> FlowRecord {
         let width = self.spec(index).map_or(0, |spec| spec.report.len());
         let flow = &mut self.flows[index];
         let stats = flow.sender.stats;
@@ -26,14 +27,14 @@ impl Sim {
             lost_packets: stats.lost,
             timeouts: stats.timeouts,
             ecn_reductions: Some(stats.ecn_reductions),
-            delivered_bytes: flow.receiver.goodput_bytes,
-            wire_bytes: flow.wire_bytes,
-            duplicate_packets: flow.receiver.duplicates,
+            delivered_bytes: flow.receiver().goodput_bytes,
+            wire_bytes,
+            duplicate_packets: flow.receiver().duplicates,
             rtt_min_ms: seen.then(|| flow.sender.min_rtt().as_millis_f64()),
             rtt_mean_ms: seen.then(|| stats.rtt_sum.as_millis_f64() / stats.rtt_count as f64),
             completion_s: flow.sender.app.completion.iter().map(|d| d.as_secs_f64()).collect(),
             decisions: flow.decisions,
-            series: flow.series.take().map(|series| series.bins),
+            series: flow.far_end.series.take().map(|series| series.bins),
             reports: flow.reports.take().map(|values| Rows { values, width }),
             ..FlowRecord::new(scenario, index)
         }

@@ -3,18 +3,21 @@
 //! A packet's way: sender → queue of its first link → propagation → … → receiver → acknowledgement (a pure delay, or a
 //! queue on each link of the return path) → sender. Of what happens at one time, links come before flows, so that a
 //! delivery opportunity is used before the arrivals of the same instant, and of two links or flows the first.
+//!
+//! Most links keep a timetable ([`Link::keep_timetable`]): what is sent over one goes to its receiver at once, with the time
+//! of its arrival, and nothing happens at the link later. Results are the same as without.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Signal, Time};
+use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Time};
 use ccarena_net::scenario::Want;
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
-use crate::packet::{Ack, Ecn, Link, Packet};
+use crate::far_end::FarEnd;
+use crate::packet::{Ecn, Link, Packet};
 use crate::receiver::Receiver;
-use crate::rtt::RoundTrip;
 use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
 
@@ -27,35 +30,18 @@ pub enum Stop {
     Decision(usize),
 }
 
-/// A flow and what is on its way outside links.
+/// A flow.
 pub struct Flow {
     /// Its sender.
     pub sender: Sender,
-    /// Its receiver.
-    pub receiver: Receiver,
+    pub(crate) far_end: FarEnd,
     pub(crate) path: Vec<u32>,
-    pub(crate) return_path: Vec<u32>,
     /// Total two-way propagation delay.
     pub(crate) base_rtt: Dur,
-    /// From the receiver to the sender, or to the first link of the return path.
-    pub(crate) return_delay: Dur,
-    pub(crate) header_bytes: u32,
-    pub(crate) ack_bytes: u32,
     /// When the application starts and stops.
     pub(crate) start: Time,
     pub(crate) stop: Time,
     started: bool,
-    /// Which of the [`Arrivals`] its acknowledgements take.
-    way: usize,
-    /// Acknowledgements that the arrivals have not taken, in order.
-    late_acks: VecDeque<(Time, Ack)>,
-    /// When the last acknowledgement reached, or will reach, the sender.
-    last_ack: Time,
-    /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
-    acks_returning: VecDeque<Ack>,
-    first_ack: u32,
-    /// Acknowledgements on their way to the first link of the return path.
-    returning: VecDeque<(Time, Packet)>,
     /// Changes of what the application wants, the next one last.
     pub(crate) wants: Vec<(Time, Want)>,
 
@@ -64,12 +50,6 @@ pub struct Flow {
     pub decisions: u64,
     /// One row per decision, if recorded.
     pub reports: Option<Vec<f32>>,
-    /// IP bytes that reached the receiver.
-    pub wire_bytes: u64,
-    /// What reached the receiver per bin, if that is kept.
-    pub series: Option<Series<FlowBin>>,
-    /// When the last data segment reached, or will reach, the receiver.
-    last_arrival: Time,
 }
 
 impl Flow {
@@ -77,36 +57,35 @@ impl Flow {
     pub(crate) fn new(sender: Sender, receiver: Receiver) -> Self {
         Self {
             sender,
-            receiver,
+            far_end: FarEnd::new(receiver),
             path: Vec::new(),
-            return_path: Vec::new(),
             base_rtt: Dur::ZERO,
-            return_delay: Dur::ZERO,
-            header_bytes: 52,
-            ack_bytes: 52,
             start: Time::ZERO,
             stop: Time::NEVER,
             started: false,
-            way: 0,
-            late_acks: VecDeque::new(),
-            last_ack: Time::ZERO,
-            acks_returning: VecDeque::new(),
-            first_ack: 0,
-            returning: VecDeque::new(),
             wants: Vec::new(),
             decider: None,
             decisions: 0,
             reports: None,
-            wire_bytes: 0,
-            series: None,
-            last_arrival: Time::ZERO,
         }
+    }
+
+    /// Its receiver, which may have taken what leaves its last link later.
+    #[must_use]
+    pub fn receiver(&self) -> &Receiver {
+        &self.far_end.receiver
+    }
+
+    /// What reached the receiver per bin, if that is kept.
+    #[must_use]
+    pub fn series(&self) -> Option<&Series<FlowBin>> {
+        self.far_end.series.as_ref()
     }
 
     /// The links that packets like `packet` cross.
     #[inline]
     fn links_of(&self, packet: &Packet) -> &[u32] {
-        if packet.is_ack { &self.return_path } else { &self.path }
+        if packet.is_ack { &self.far_end.return_path } else { &self.path }
     }
 
     /// A packet has left `link` at `now`: on to the next link, the sender or the receiver. True if it was that.
@@ -120,142 +99,42 @@ impl Flow {
             return false;
         }
         if packet.is_ack {
-            let at = link.arrival(now, || Some(self.last_ack));
-            // Those before it were dropped on the way.
-            let skipped = packet.seq.wrapping_sub(self.first_ack) as usize;
-            self.acks_returning.drain(..skipped.min(self.acks_returning.len()));
-            self.first_ack = packet.seq.wrapping_add(1);
-            if let Some(ack) = self.acks_returning.pop_front() {
-                self.await_ack(packet.flow, at, ack, arrivals);
-            }
+            self.far_end.returned(&packet, link, now, arrivals);
             return false;
         }
-        let at = link.arrival(now, || Some(self.last_arrival));
-        self.receive(&packet, at, end, arrivals);
+        let at = link.arrival(now, || Some(self.far_end.last_arrival));
+        self.far_end.receive(&packet, at, end, arrivals);
         true
-    }
-
-    /// A data packet has left the last link and will arrive at `at`. A receiver acts on arrivals and on its own timer
-    /// alone, so it takes the packet now, in its future; what arrives after the run's `end` is not in the results.
-    #[inline]
-    fn receive(&mut self, packet: &Packet, at: Time, end: Time, arrivals: &mut Arrivals) {
-        self.acknowledge_late(packet.flow, at, arrivals);
-        let mut payload = packet.bytes - self.header_bytes;
-        if at < end {
-            self.wire_bytes += u64::from(packet.bytes);
-        } else {
-            payload = 0;
-        }
-        self.last_arrival = at;
-        let before = self.receiver.goodput_bytes;
-        if let Some(ack) = self.receiver.on_data(packet, payload, at) {
-            self.send_ack(packet.flow, ack, at, arrivals);
-        }
-        if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
-            bin.wire_bytes += u64::from(packet.bytes);
-            bin.payload_bytes += self.receiver.goodput_bytes - before;
-        }
-    }
-
-    /// A delayed acknowledgement leaves if it is due by `now`.
-    #[inline]
-    fn acknowledge_late(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) {
-        if self.receiver.ack_due <= now {
-            self.acknowledge_due(index, arrivals);
-        }
-    }
-
-    #[cold]
-    fn acknowledge_due(&mut self, index: u32, arrivals: &mut Arrivals) {
-        let due = self.receiver.ack_due;
-        let ack = self.receiver.on_timer();
-        self.send_ack(index, ack, due, arrivals);
-    }
-
-    /// The receiver's acknowledgement starts its way back.
-    #[inline(always)]
-    fn send_ack(&mut self, index: u32, ack: Ack, now: Time, arrivals: &mut Arrivals) {
-        let at = now + self.return_delay;
-        if self.return_path.is_empty() {
-            self.await_ack(index, at, ack, arrivals);
-        } else {
-            self.return_ack(index, ack, now, at);
-        }
-    }
-
-    /// The acknowledgement will reach the first link of the return path at `at`.
-    #[inline(never)]
-    fn return_ack(&mut self, index: u32, ack: Ack, now: Time, at: Time) {
-        let slot = self.first_ack.wrapping_add(self.acks_returning.len() as u32);
-        self.acks_returning.push_back(ack);
-        // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
-        let blocks = u32::from(ack.sacked);
-        let bytes = self.ack_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 };
-        let packet = Packet {
-            arrival: now,
-            sent: now,
-            rtt: RoundTrip::UNKNOWN,
-            signal: Signal::None,
-            flow: index,
-            seq: slot,
-            bytes,
-            hop: 0,
-            is_ack: true,
-            ecn: Ecn::NotCapable,
-            reduced: false,
-        };
-        self.returning.push_back((at, packet));
-    }
-
-    /// The acknowledgement will reach the sender at `at`.
-    #[inline(always)]
-    fn await_ack(&mut self, index: u32, at: Time, ack: Ack, arrivals: &mut Arrivals) {
-        self.last_ack = at;
-        if !arrivals.push(self.way, index, at, ack) {
-            self.late_acks.push_back((at, ack));
-        }
     }
 
     /// The sender hears the next acknowledgement that has reached it by `now`. False if there is none.
     #[inline]
     fn hear(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) -> bool {
-        if let Some(ack) = arrivals.front(self.way, index, now) {
+        let way = self.far_end.way;
+        if let Some(ack) = arrivals.front(way, index, now) {
             self.sender.on_ack(ack, now);
-            arrivals.take(self.way);
+            arrivals.take(way);
             return true;
         }
-        !self.late_acks.is_empty() && self.hear_late(now)
+        !self.far_end.late_acks.is_empty() && self.hear_late(now)
     }
 
     #[cold]
     fn hear_late(&mut self, now: Time) -> bool {
-        let due = self.late_acks.front().is_some_and(|late| late.0 <= now);
+        let due = self.far_end.late_acks.front().is_some_and(|late| late.0 <= now);
         if due {
-            if let Some((_, ack)) = self.late_acks.pop_front() {
+            if let Some((_, ack)) = self.far_end.late_acks.pop_front() {
                 self.sender.on_ack(&ack, now);
             }
         }
         due
     }
 
-    /// When the next acknowledgement leaves the receiver or is due that is not among the [`Arrivals`].
-    #[inline]
-    fn next_answer(&self) -> Time {
-        let mut next = self.receiver.ack_due;
-        if let Some(late) = self.late_acks.front() {
-            next = next.min(late.0);
-        }
-        if let Some(returning) = self.returning.front() {
-            next = next.min(returning.0);
-        }
-        next
-    }
-
     /// When something is due here that is not among the [`Arrivals`].
     #[inline]
     fn next_time(&self) -> Time {
         let own = if self.started { self.sender.next_timer() } else { self.start };
-        let mut next = own.min(self.next_answer());
+        let mut next = own.min(self.far_end.next_answer());
         if let Some(change) = self.wants.last() {
             next = next.min(change.0);
         }
@@ -273,8 +152,8 @@ pub struct Sim {
     arrivals: Arrivals,
     pub(crate) links: Vec<Link>,
     pub(crate) flows: Vec<Flow>,
-    /// Data packets that reached their receivers, for throughput figures of the simulator itself.
-    pub data_packets: u64,
+    /// Data packets that have left their last links, those with timetables apart.
+    forwarded_packets: u64,
     decision: Option<usize>,
     /// A flow that waits for an action before it sends.
     unsent: Option<usize>,
@@ -283,16 +162,22 @@ pub struct Sim {
 }
 
 impl Sim {
-    pub(crate) fn from_parts(links: Vec<Link>, mut flows: Vec<Flow>, end: Time) -> Self {
+    pub(crate) fn from_parts(mut links: Vec<Link>, mut flows: Vec<Flow>, end: Time) -> Self {
         let mut flow_turns = Schedule::new(flows.len());
         // Acknowledgements that come from one link and are delayed alike keep their order.
         let mut ways = BTreeMap::new();
         for (i, flow) in flows.iter_mut().enumerate() {
-            let last = if flow.return_path.is_empty() { &flow.path } else { &flow.return_path };
-            let delay = if flow.return_path.is_empty() { flow.return_delay } else { Dur::ZERO };
+            let FarEnd { return_path, return_delay, .. } = &flow.far_end;
+            let (last, delay) =
+                if return_path.is_empty() { (&flow.path, *return_delay) } else { (return_path, Dur::ZERO) };
             let next = ways.len();
-            flow.way = *ways.entry((last.last().copied(), delay)).or_insert(next);
+            flow.far_end.way = *ways.entry((last.last().copied(), delay)).or_insert(next);
             flow_turns.set(i, Turn::new(flow.next_time(), i as u32));
+        }
+        for (index, link) in links.iter_mut().enumerate() {
+            if leads_nowhere_else(&flows, index as u32) {
+                link.keep_timetable();
+            }
         }
         Self {
             now: Time::ZERO,
@@ -301,7 +186,7 @@ impl Sim {
             arrivals: Arrivals::new(ways.len()),
             links,
             flows,
-            data_packets: 0,
+            forwarded_packets: 0,
             decision: None,
             unsent: None,
             end,
@@ -329,6 +214,23 @@ impl Sim {
     #[must_use]
     pub fn links(&self) -> &[Link] {
         &self.links
+    }
+
+    /// IP bytes of each flow that have left its last link and reach the receiver before the end of the scenario.
+    #[must_use]
+    pub fn wire_bytes(&self) -> Vec<u64> {
+        let mut bytes: Vec<u64> = self.flows.iter().map(|flow| flow.far_end.wire_bytes).collect();
+        for (flow, booked) in self.links.iter().flat_map(Link::booked) {
+            bytes[flow as usize] -= u64::from(booked);
+        }
+        bytes
+    }
+
+    /// Data packets that have left their last links, for throughput figures of the simulator itself.
+    #[must_use]
+    pub fn data_packets(&self) -> u64 {
+        let booked = self.links.iter().filter(|link| link.keeps_timetable());
+        self.forwarded_packets + booked.map(|link| link.stats.delivered_packets).sum::<u64>()
     }
 
     /// The flows for which the caller decides.
@@ -385,6 +287,18 @@ impl Sim {
 
     /// Runs until `end` (events at `end` itself excluded) or until a decision of the caller is due.
     pub fn run_until(&mut self, end: Time) -> Stop {
+        let stop = self.run_events(end);
+        let past = match stop {
+            Stop::Time => Time(end.0.saturating_sub(1)),
+            Stop::Decision(_) => self.now,
+        };
+        for link in &mut self.links {
+            link.settle(past);
+        }
+        stop
+    }
+
+    fn run_events(&mut self, end: Time) -> Stop {
         if let Some(flow) = self.unsent.take() {
             self.flows[flow].sender.read_controller();
             self.send(flow);
@@ -429,8 +343,8 @@ impl Sim {
             if let Some(packet) = link.depart(self.now) {
                 let index = packet.flow as usize;
                 let flow = &mut self.flows[index];
-                self.data_packets += u64::from(flow.forward(packet, link, self.now, self.end, &mut self.arrivals));
-                let next = flow.next_answer();
+                self.forwarded_packets += u64::from(flow.forward(packet, link, self.now, self.end, &mut self.arrivals));
+                let next = flow.far_end.next_answer();
                 if next < self.flow_turns.get(index).at() {
                     self.flow_turns.set(index, Turn::new(next, packet.flow));
                 }
@@ -463,14 +377,17 @@ impl Sim {
         self.link_turns.set(link, Turn::new(self.links[link].next_time(), link as u32));
     }
 
-    /// An acknowledgement reaches flow `index`, whose turn for anything else comes later: only the sender's timers change.
+    /// An acknowledgement reaches flow `index`, whose turn for anything else comes later: only the sender's timers change,
+    /// and the receiver's, if it takes at once what is sent.
     fn run_ack(&mut self, index: usize) {
         let heard = self.hear(index);
-        let next = self.flows[index].sender.next_timer();
+        let flow = &self.flows[index];
+        let next = flow.sender.next_timer();
         if heard && next <= self.now {
             // Timers follow whatever else arrives now.
             self.run_flow(index);
         } else {
+            let next = next.min(flow.far_end.next_answer());
             self.expect(index, next);
         }
     }
@@ -503,9 +420,9 @@ impl Sim {
                 want.tell(flow.sender.controller());
             }
         }
-        flow.acknowledge_late(index as u32, now, &mut self.arrivals);
+        flow.far_end.acknowledge_late(index as u32, now, &mut self.arrivals);
         while self.hear(index) {}
-        if !self.flows[index].returning.is_empty() {
+        if !self.flows[index].far_end.returning.is_empty() {
             self.return_acks(index);
         }
         let mut next = self.flows[index].next_time();
@@ -532,11 +449,11 @@ impl Sim {
 
     /// Acknowledgements of flow `index` reach the first link of their return path.
     fn return_acks(&mut self, index: usize) {
-        while let Some(&(at, packet)) = self.flows[index].returning.front() {
+        while let Some(&(at, packet)) = self.flows[index].far_end.returning.front() {
             if at > self.now {
                 break;
             }
-            self.flows[index].returning.pop_front();
+            self.flows[index].far_end.returning.pop_front();
             self.enter(packet);
         }
     }
@@ -595,7 +512,7 @@ impl Sim {
     /// Lets a sender send, and before that handle its timers if they are due; what it emits enters its first link.
     #[inline]
     fn drive(&mut self, index: usize, timers: bool) {
-        let Self { flows, links, link_turns, now, .. } = self;
+        let Self { flows, links, link_turns, arrivals, now, end, .. } = self;
         let flow = &mut flows[index];
         if flow.stop <= *now {
             // A stopped flow sends nothing more; what is under way drains.
@@ -603,33 +520,71 @@ impl Sim {
             return;
         }
         let first = flow.path[0] as usize;
-        let emit = emitter(&mut links[first], index, flow.header_bytes, *now);
+        let (link, Flow { sender, far_end, .. }) = (&mut links[first], flow);
+        if link.keeps_timetable() {
+            let emit = booker(link, index, far_end, *now, *end, arrivals);
+            if timers {
+                sender.on_timer(*now, emit)
+            } else {
+                sender.send(*now, emit)
+            }
+            return;
+        }
+        let emit = emitter(link, index, far_end.header_bytes, *now);
         if timers {
-            flow.sender.on_timer(*now, emit);
+            sender.on_timer(*now, emit)
         } else {
-            flow.sender.send(*now, emit);
+            sender.send(*now, emit)
         }
         link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
     }
 }
 
+/// Nothing that crosses link `index` goes on to another link: it is the whole path of every flow that sends over it, and on
+/// no return path. When a packet leaves it then matters to that packet's receiver alone.
+fn leads_nowhere_else(flows: &[Flow], index: u32) -> bool {
+    let apart = |flow: &Flow| !flow.path.contains(&index) && !flow.far_end.return_path.contains(&index);
+    let whole = |flow: &Flow| flow.path == [index] && !flow.far_end.return_path.contains(&index);
+    flows.iter().all(|flow| apart(flow) || whole(flow))
+}
+
 /// What a sender emits enters the first link of its path.
 #[inline]
 fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl FnMut(Emission) {
+    move |e: Emission| link.arrive(packet(&e, flow, header_bytes, now), now)
+}
+
+/// What a sender emits is booked on the only link of its path, and the receiver takes it.
+#[inline]
+fn booker<'a>(
+    link: &'a mut Link,
+    flow: usize,
+    far_end: &'a mut FarEnd,
+    now: Time,
+    end: Time,
+    arrivals: &'a mut Arrivals,
+) -> impl FnMut(Emission) + 'a {
     move |e: Emission| {
-        let packet = Packet {
-            arrival: now,
-            sent: now,
-            rtt: e.rtt,
-            signal: e.signal,
-            flow: flow as u32,
-            seq: e.seq,
-            bytes: e.payload + header_bytes,
-            hop: 0,
-            is_ack: false,
-            ecn: if e.ecn { Ecn::Capable } else { Ecn::NotCapable },
-            reduced: e.reduced,
-        };
-        link.arrive(packet, now);
+        let packet = packet(&e, flow, far_end.header_bytes, now);
+        if let Some(at) = link.book(packet.bytes, packet.flow, now, far_end.last_arrival, end) {
+            far_end.receive(&packet, at, end, arrivals);
+        }
+    }
+}
+
+#[inline(always)]
+fn packet(e: &Emission, flow: usize, header_bytes: u32, now: Time) -> Packet {
+    Packet {
+        arrival: now,
+        sent: now,
+        rtt: e.rtt,
+        signal: e.signal,
+        flow: flow as u32,
+        seq: e.seq,
+        bytes: e.payload + header_bytes,
+        hop: 0,
+        is_ack: false,
+        ecn: if e.ecn { Ecn::Capable } else { Ecn::NotCapable },
+        reduced: e.reduced,
     }
 }

@@ -34,7 +34,7 @@ impl Before {
     /// The present state of `sim`.
     #[must_use]
     pub fn of(sim: &Sim) -> Self {
-        Self { at: sim.now(), wire_bytes: sim.flows().iter().map(|f| f.wire_bytes).collect() }
+        Self { at: sim.now(), wire_bytes: sim.wire_bytes() }
     }
 
     /// Writes the columns of the time since, for `learner` among `learners`.
@@ -42,8 +42,8 @@ impl Before {
         let (now, flows) = (sim.now(), sim.flows());
         let length = now.since(self.at);
         let mbps = |bytes: u64| if length == Dur::ZERO { 0.0 } else { bytes as f64 * 8e3 / length.0 as f64 };
-        let rate =
-            |flow: usize| mbps(flows[flow].wire_bytes.saturating_sub(self.wire_bytes.get(flow).copied().unwrap_or(0)));
+        let wire_bytes = sim.wire_bytes();
+        let rate = |flow: usize| mbps(wire_bytes[flow].saturating_sub(self.wire_bytes.get(flow).copied().unwrap_or(0)));
         let capacity = |link: &u32| sim.links()[*link as usize].capacity_bytes(self.at, now);
         let Some(&link) = flows[learner].path.iter().min_by_key(|link| capacity(link)) else { return };
         let capacity_mbps = mbps(capacity(&link));

@@ -338,7 +338,7 @@ impl Worlds {
     /// Data packets delivered in the current episodes, for figures of speed.
     #[must_use]
     pub fn data_packets(&self) -> Vec<u64> {
-        self.worlds.iter().map(|w| w.sim.data_packets).collect()
+        self.worlds.iter().map(|w| w.sim.data_packets()).collect()
     }
 
     /// Starts every world anew from its first episode; with `seed`, of a run seeded with it.

@@ -19,7 +19,7 @@ fn document(link: (f64, f64, f64), schemes: &[&str]) -> Value {
 }
 
 fn goodput_mbps(sim: &Sim, flow: usize, seconds: f64) -> f64 {
-    sim.flows()[flow].receiver.goodput_bytes as f64 * 8e-6 / seconds
+    sim.flows()[flow].receiver().goodput_bytes as f64 * 8e-6 / seconds
 }
 
 fn mean_rtt_ms(sim: &Sim) -> f64 {
@@ -111,7 +111,7 @@ fn a_change_of_capacity_is_followed() {
         {"at_s": 0, "rate_mbps": 100}, {"at_s": 20, "rate_mbps": 10}, {"at_s": 40, "rate_mbps": 100}]});
     document["record"] = json!({"series": true, "bin_ms": 10_000});
     let sim = run(&document, u64::MAX);
-    let bins = &sim.flows()[0].series.as_ref().map_or(Vec::new(), |s| s.bins.clone());
+    let bins = &sim.flows()[0].series().map_or(Vec::new(), |s| s.bins.clone());
     let mbps: Vec<f64> = bins.iter().map(|bin| bin.payload_bytes as f64 * 8e-7).collect();
     println!("{mbps:?}");
     assert!(mbps[1] > 90.0 && mbps[3] > 9.0 && mbps[5] > 85.0, "{mbps:?}");

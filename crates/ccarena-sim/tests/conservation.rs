@@ -4,7 +4,7 @@
 
 mod common;
 
-use ccarena_cc::all_schemes;
+use ccarena_cc::{Time, all_schemes};
 use ccarena_net::queues::{Kind, LimitRule};
 use ccarena_sim::Sim;
 use common::{build, fingerprint, run};
@@ -150,6 +150,36 @@ fn scenario() -> impl Strategy<Value = Value> {
     )
 }
 
+/// Drop-tail links that lead nowhere else, besides those that acknowledgements cross.
+fn single_hops() -> impl Strategy<Value = Value> {
+    let limit = prop_oneof![
+        (1..100_u32).prop_map(|n| json!({"type": "droptail", "packets": n})),
+        (1..100_000_u32).prop_map(|n| json!({"type": "droptail", "bytes": n})),
+        (0.1..3.0_f64).prop_map(|n| json!({"type": "droptail", "bdp": n})),
+    ];
+    let paths = prop::collection::vec((prop::bool::weighted(0.7), prop::bool::weighted(0.3)), 5);
+    let wakes = prop_oneof![4 => Just(0.0), 1 => 0.1..20.0_f64];
+    (scenario(), prop::collection::vec(limit, 2), paths, wakes).prop_map(|(mut document, limits, paths, wakes)| {
+        for (link, limit) in document["links"].as_array_mut().unwrap().iter_mut().zip(limits) {
+            link["queue"] = limit;
+            link["agent"] = json!(false);
+            link["wakes_ms"] = json!(wakes);
+        }
+        for (flow, (first, back)) in document["flows"].as_array_mut().unwrap().iter_mut().zip(paths) {
+            flow["path"] = json!([if first { "link0" } else { "link1" }]);
+            flow["return_path"] = if back { json!(["link2"]) } else { json!([]) };
+        }
+        document
+    })
+}
+
+/// What has happened so far, link by link and flow by flow.
+fn so_far(sim: &Sim) -> String {
+    let links: Vec<_> = sim.links().iter().map(|l| (l.stats, l.backlog_packets(), l.backlog_bytes())).collect();
+    let flows: Vec<_> = sim.flows().iter().map(|f| (f.sender.stats, f.decisions)).collect();
+    format!("{links:?} {flows:?} {:?} {}", sim.wire_bytes(), sim.data_packets())
+}
+
 /// What entered a link has left it or is in it; what flows sent has arrived, was lost or is on its way.
 fn check_conservation(document: &Value, sim: &Sim) -> Result<(), TestCaseError> {
     for link in sim.links() {
@@ -166,13 +196,14 @@ fn check_conservation(document: &Value, sim: &Sim) -> Result<(), TestCaseError> 
             .iter()
             .map(|l| l.stats.dropped_packets + l.stats.lost_packets + l.backlog_packets() as u64 + l.pipe.len() as u64)
             .sum();
-        prop_assert_eq!(sent, sim.data_packets + elsewhere);
+        prop_assert_eq!(sent, sim.data_packets() + elsewhere);
     }
-    for flow in sim.flows() {
-        let (s, r) = (flow.sender.stats, &flow.receiver);
+    let wire_bytes = sim.wire_bytes();
+    for (i, flow) in sim.flows().iter().enumerate() {
+        let (s, r) = (flow.sender.stats, flow.receiver());
         prop_assert!(s.retransmitted <= s.sent);
         prop_assert!(r.goodput_bytes <= (s.sent - s.retransmitted) * MSS, "unique bytes only");
-        prop_assert!(flow.wire_bytes >= r.goodput_bytes);
+        prop_assert!(wire_bytes[i] >= r.goodput_bytes);
     }
     Ok(())
 }
@@ -188,6 +219,26 @@ proptest! {
         prop_assert!(fingerprint(sim) == fingerprint(again), "the way the time is sliced must not matter");
     }
 
+    /// Without one, links that can keep a timetable.
+    #[test]
+    fn a_packet_log_changes_nothing_else(mut document in single_hops(), slice_ns in 1_000_000..3_000_000_000_u64) {
+        let (scenario, mut logged) = build(&document);
+        document["record"]["packets"] = json!(false);
+        let (_, mut plain) = build(&document);
+        prop_assert!(plain.links()[0].keeps_timetable() && !logged.links()[0].keeps_timetable());
+        let mut at = 0;
+        while at < scenario.duration.0 {
+            at = scenario.duration.0.min(at + slice_ns);
+            logged.run_until(Time(at));
+            plain.run_until(Time(at));
+            prop_assert_eq!(so_far(&logged), so_far(&plain), "by {} ns", at);
+        }
+        for link in 0..logged.links().len() {
+            prop_assert!(logged.take_log(link).is_some());
+        }
+        prop_assert_eq!(fingerprint(logged), fingerprint(plain));
+    }
+
     /// A stopped flow drains: then every segment that arrived is either new or a duplicate, and nothing is under way.
     #[test]
     fn what_was_sent_is_delivered_once(mut document in scenario()) {
@@ -200,9 +251,9 @@ proptest! {
         let sim = run(&document, u64::MAX);
         check_conservation(&document, &sim)?;
         prop_assert!(sim.links().iter().all(|l| l.backlog_packets() == 0 && l.pipe.is_empty()));
-        let unique: u64 = sim.flows().iter().map(|f| f.receiver.goodput_bytes / MSS).sum();
-        let duplicates: u64 = sim.flows().iter().map(|f| f.receiver.duplicates).sum();
-        prop_assert_eq!(unique + duplicates, sim.data_packets);
+        let unique: u64 = sim.flows().iter().map(|f| f.receiver().goodput_bytes / MSS).sum();
+        let duplicates: u64 = sim.flows().iter().map(|f| f.receiver().duplicates).sum();
+        prop_assert_eq!(unique + duplicates, sim.data_packets());
     }
 
     /// Bulk data goes on arriving, whatever the scheme, the loss and the buffer. (With more loss than this seven losses of
@@ -231,8 +282,8 @@ proptest! {
         let (_, mut sim) = build(&document);
         let mut before = 0;
         for quarter in 1..=4_u64 {
-            sim.run_until(ccarena_cc::Time(quarter * 30_000_000_000));
-            let delivered = sim.flows()[0].receiver.goodput_bytes;
+            sim.run_until(Time(quarter * 30_000_000_000));
+            let delivered = sim.flows()[0].receiver().goodput_bytes;
             prop_assert!(delivered > before, "nothing arrived in 30 s: {:?}", sim.flows()[0].sender.stats);
             before = delivered;
         }

@@ -18,7 +18,7 @@ fn document(scheme: &str, mbps: f64, packets: u32, delay_ms: f64, options: &Valu
 }
 
 fn goodput_mbps(sim: &Sim, seconds: f64) -> f64 {
-    sim.flows()[0].receiver.goodput_bytes as f64 * 8e-6 / seconds
+    sim.flows()[0].receiver().goodput_bytes as f64 * 8e-6 / seconds
 }
 
 fn mean_rtt_ms(sim: &Sim) -> f64 {

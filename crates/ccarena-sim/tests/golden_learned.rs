@@ -97,7 +97,17 @@ fn act(sim: &mut Sim, flow: usize, numbers: &mut u64) {
     sim.act(flow, action).unwrap();
 }
 
+/// A run with a packet log, which changes nothing else.
 fn run(document: &Value, seed: u64) -> Value {
+    let logged = run_as_it_is(document, seed);
+    let plain = run_as_it_is(&merged(document.clone(), &json!({"record": {"reports": true}})), seed);
+    for key in ["seen", "goodput_bytes", "last_report"] {
+        assert_eq!(logged[key], plain[key], "{key} without a packet log: {document}");
+    }
+    logged
+}
+
+fn run_as_it_is(document: &Value, seed: u64) -> Value {
     let scenario = Scenario::from_json(document).unwrap();
     let mut sim = Sim::new(&scenario, &Files::default(), true).unwrap();
     let (mut hash, mut numbers, mut decisions) = (0xcbf2_9ce4_8422_2325, seed, 0);
@@ -122,7 +132,7 @@ fn run(document: &Value, seed: u64) -> Value {
         hash = of_floats(of_floats(hash, &observation), &report);
     }
     let last: Vec<f64> = report.iter().map(|x| (f64::from(*x) * 1e3).round() / 1e3).collect();
-    let goodput: Vec<u64> = sim.flows().iter().map(|f| f.receiver.goodput_bytes).collect();
+    let goodput: Vec<u64> = sim.flows().iter().map(|f| f.receiver().goodput_bytes).collect();
     let packets = digest_from(hash, common::fingerprint(sim).into_bytes());
     json!({
         "decisions": decisions, "seen": format!("{hash:016x}"), "packets": format!("{packets:016x}"),

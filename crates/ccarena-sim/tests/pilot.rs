@@ -19,10 +19,11 @@ fn flow(more: &Value) -> Value {
 fn figures(link: &Value, flows: &[Value]) -> Vec<(f64, f64)> {
     let document = json!({"duration_s": SECONDS, "links": [link], "flows": flows});
     let sim = run(&document, u64::MAX);
-    let figures = sim.flows().iter().map(|flow| {
+    let wire_bytes = sim.wire_bytes();
+    let figures = sim.flows().iter().enumerate().map(|(i, flow)| {
         let stats = flow.sender.stats;
         let rtt_ms = stats.rtt_sum.as_millis_f64() / stats.rtt_count.max(1) as f64;
-        (flow.wire_bytes as f64 * 8e-6 / SECONDS, rtt_ms)
+        (wire_bytes[i] as f64 * 8e-6 / SECONDS, rtt_ms)
     });
     figures.collect()
 }

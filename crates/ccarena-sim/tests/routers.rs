@@ -13,10 +13,10 @@ const MS: u64 = 1_000_000;
 /// Wire rates in Mbit/s of every flow over a stretch of the run.
 fn rates(sim: &mut Sim, from_s: f64, to_s: f64) -> Vec<f64> {
     sim.run_until(Time::from_secs_f64(from_s));
-    let before: Vec<u64> = sim.flows().iter().map(|f| f.wire_bytes).collect();
+    let before = sim.wire_bytes();
     sim.run_until(Time::from_secs_f64(to_s));
-    let bits = |(flow, before): (&ccarena_sim::sim::Flow, &u64)| (flow.wire_bytes - before) as f64 * 8.0;
-    sim.flows().iter().zip(&before).map(|f| bits(f) / 1e6 / (to_s - from_s)).collect()
+    let rate = |(now, before): (u64, u64)| (now - before) as f64 * 8.0 / 1e6 / (to_s - from_s);
+    sim.wire_bytes().into_iter().zip(before).map(rate).collect()
 }
 
 fn jain(rates: &[f64]) -> f64 {

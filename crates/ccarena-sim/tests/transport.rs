@@ -24,7 +24,7 @@ fn a_deep_queue_is_repaired_without_a_timeout() {
         let (stats, dropped) = (sim.flows()[0].sender.stats, sim.links()[0].stats.dropped_packets);
         assert!(dropped > 800, "{scheme}: {dropped} dropped");
         assert_eq!((stats.timeouts, stats.retransmitted), (0, dropped), "{scheme}: {stats:?}");
-        assert_eq!(sim.flows()[0].receiver.duplicates, 0, "{scheme}");
+        assert_eq!(sim.flows()[0].receiver().duplicates, 0, "{scheme}");
     }
 }
 
@@ -39,7 +39,11 @@ fn cumulative_acknowledgements_repair_each_loss_once() {
     let sim = run(&document, u64::MAX);
     let (stats, dropped) = (sim.flows()[0].sender.stats, sim.links()[0].stats.dropped_packets);
     assert!(dropped >= 10, "{dropped} dropped");
-    assert_eq!((stats.timeouts, stats.retransmitted, sim.flows()[0].receiver.duplicates), (0, dropped, 0), "{stats:?}");
+    assert_eq!(
+        (stats.timeouts, stats.retransmitted, sim.flows()[0].receiver().duplicates),
+        (0, dropped, 0),
+        "{stats:?}"
+    );
 }
 
 /// During an outage the timer expires though nothing is lost; timestamps tell, and nothing but what the timer itself sent
@@ -50,7 +54,7 @@ fn an_outage_causes_no_needless_retransmissions() {
         {"at_s": 0, "rate_mbps": 10}, {"at_s": 5, "rate_mbps": 0}, {"at_s": 6, "rate_mbps": 10}]});
     for scheme in ["reno", "cubic", "bbr"] {
         let sim = run(&document(scheme, &outage, 100), u64::MAX);
-        let (stats, receiver) = (sim.flows()[0].sender.stats, &sim.flows()[0].receiver);
+        let (stats, receiver) = (sim.flows()[0].sender.stats, sim.flows()[0].receiver());
         let dropped = sim.links()[0].stats.dropped_packets;
         assert!(stats.timeouts >= 1, "{scheme}: {stats:?}");
         assert!(receiver.duplicates <= stats.timeouts + 1, "{scheme}: {} duplicates, {stats:?}", receiver.duplicates);
@@ -66,7 +70,7 @@ fn a_lost_tail_is_probed() {
     let sim = run(&document, u64::MAX);
     let flow = &sim.flows()[0];
     assert!(sim.links()[0].stats.dropped_packets >= 3, "the initial window does not fit the queue");
-    assert_eq!((flow.sender.stats.timeouts, flow.receiver.goodput_bytes), (0, 14_480));
+    assert_eq!((flow.sender.stats.timeouts, flow.receiver().goodput_bytes), (0, 14_480));
     assert!(flow.sender.app.completion[0].as_millis_f64() < 300.0, "{:?}", flow.sender.app.completion);
 }
 
@@ -93,7 +97,7 @@ fn marks_reduce_the_window_without_a_loss() {
             let expected = if scheme == "vegas" { 0..=3 } else { 3..=1000 };
             assert!(expected.contains(&stats.ecn_reductions), "{scheme} over {queue}: {stats:?}");
             assert!(stats.ecn_reductions <= 2 * dropped + 3, "{scheme} over {queue}: {dropped} drops, {stats:?}");
-            let goodput_mbps = sim.flows()[0].receiver.goodput_bytes as f64 * 8e-6 / 60.0;
+            let goodput_mbps = sim.flows()[0].receiver().goodput_bytes as f64 * 8e-6 / 60.0;
             assert!(goodput_mbps > 14.0, "{scheme} over {queue}: {goodput_mbps} Mbit/s");
         }
     }
@@ -120,7 +124,7 @@ fn a_sleeping_host_takes_packets_together() {
     document["links"][0]["jitter_ms"] = json!(0.1);
     let sim = run(&document, u64::MAX);
     let flow = &sim.flows()[0];
-    assert_eq!(flow.receiver.duplicates, 0);
+    assert_eq!(flow.receiver().duplicates, 0);
     let rtt_ms = flow.sender.min_rtt().as_millis_f64();
     assert!((40.0..46.0).contains(&rtt_ms), "{rtt_ms} ms: two ways of 20 ms and up to a sleep");
     let mean_ms = flow.sender.stats.rtt_sum.as_millis_f64() / flow.sender.stats.rtt_count as f64;
@@ -145,9 +149,8 @@ fn shares_follow_weights_and_requirements() {
         document["duration_s"] = json!(120);
         document["record"] = json!({"series": true, "bin_ms": 60_000});
         let sim = run(&document, u64::MAX);
-        let got = |flow: usize, bin: usize| {
-            sim.flows()[flow].series.as_ref().map_or(0.0, |s| s.bins[bin].payload_bytes as f64)
-        };
+        let got =
+            |flow: usize, bin: usize| sim.flows()[flow].series().map_or(0.0, |s| s.bins[bin].payload_bytes as f64);
         let (before, after) = (got(1, 0) / got(0, 0), got(1, 1) / got(0, 1));
         assert!((0.6..1.6).contains(&before), "{before} for alike flows: {document}");
         assert!(after > 1.8, "{after} for a flow of four times the weight or need: {document}");
@@ -161,7 +164,7 @@ fn a_cap_is_kept() {
         let mut document = document("cubic", &json!({"type": "constant", "rate_mbps": link_mbps}), 100);
         document["flows"][0]["app"] = json!({"type": "capped", "rate_mbps": rate_mbps});
         let sim = run(&document, u64::MAX);
-        let goodput_mbps = sim.flows()[0].receiver.goodput_bytes as f64 * 8e-6 / 20.0;
+        let goodput_mbps = sim.flows()[0].receiver().goodput_bytes as f64 * 8e-6 / 20.0;
         let most = f64::min(rate_mbps, link_mbps * 1448.0 / 1500.0);
         assert!((0.97 * most..=most).contains(&goodput_mbps), "{goodput_mbps} of {most} Mbit/s");
     }

@@ -33,6 +33,12 @@ impl<T: Item> DropTail<T> {
         Self { fifo: Infinite::empty(), room: Room::new(spec.limit, setting.bdp_bytes), serving: None }
     }
 
+    /// What it holds.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
     /// The head goes into service: it waits no longer, but stays until it is dequeued, which saves a copy of each packet.
     /// Its size, if there is one.
     #[inline]

@@ -54,13 +54,14 @@ pub enum LimitRule {
 
 /// A limit in packets and bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    pub packets: usize,
-    pub bytes: u64,
+pub struct Room {
+    pub(super) packets: usize,
+    pub(super) bytes: u64,
 }
 
 impl Room {
     /// What `limit` comes to; `bdp_bytes` is what a limit in BDP multiplies.
+    #[must_use]
     pub fn new(limit: Option<Limit>, bdp_bytes: u64) -> Self {
         let (packets, bytes) = match limit {
             None => (usize::MAX, u64::MAX),
@@ -73,12 +74,14 @@ impl Room {
 
     /// A queue with so many packets and bytes has room for a packet of `more` bytes.
     #[inline]
+    #[must_use]
     pub fn fits(&self, packets: usize, bytes: u64, more: u32) -> bool {
         self.holds(packets + 1, bytes + u64::from(more))
     }
 
     /// So many packets and bytes are within the limit.
     #[inline]
+    #[must_use]
     pub fn holds(&self, packets: usize, bytes: u64) -> bool {
         packets <= self.packets && bytes <= self.bytes
     }

@@ -30,7 +30,7 @@ mod testing;
 pub use ccarena_cc::registry::Param;
 use ccarena_cc::types::Time;
 
-pub use limit::{LIMITS, Limit, LimitRule};
+pub use limit::{LIMITS, Limit, LimitRule, Room};
 pub use spec::{Discipline, Params, QueueSpec, Refusal, Setting};
 
 /// What a queue holds.

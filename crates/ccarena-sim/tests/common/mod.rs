@@ -31,12 +31,13 @@ pub fn run(document: &Value, slice_ns: u64) -> Sim {
 /// Everything that a run says about itself, as text.
 pub fn fingerprint(mut sim: Sim) -> String {
     let mut text = String::new();
-    for flow in sim.flows() {
-        let r = &flow.receiver;
+    let wire_bytes = sim.wire_bytes();
+    for (i, flow) in sim.flows().iter().enumerate() {
+        let r = flow.receiver();
         writeln!(
             text,
             "{:?} {} {} {} {:?} {:?}",
-            flow.sender.stats, flow.wire_bytes, r.goodput_bytes, r.duplicates, flow.sender.app.completion, flow.reports
+            flow.sender.stats, wire_bytes[i], r.goodput_bytes, r.duplicates, flow.sender.app.completion, flow.reports
         )
         .unwrap();
     }

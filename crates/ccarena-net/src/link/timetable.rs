@@ -1,0 +1,96 @@
+//! Departures that are known when packets arrive.
+//!
+//! Nothing that comes later to a first-in-first-out link which drops arrivals alone moves a packet that waits there: its
+//! departure follows from what arrived before it. With a timetable, nothing need happen when a packet leaves.
+
+use std::collections::VecDeque;
+
+use ccarena_cc::types::Time;
+
+use super::LinkStats;
+use crate::queues::Room;
+
+/// Whose packets are not counted.
+const NOBODY: u32 = u32::MAX;
+
+/// A packet that has not left yet.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    departs: Time,
+    bytes: u32,
+    /// The flow that it is counted for.
+    flow: u32,
+}
+
+/// What is on a link, and when each packet leaves.
+#[derive(Debug)]
+pub struct Timetable {
+    entries: VecDeque<Entry>,
+    bytes: u64,
+    /// When the newest packet leaves, or left.
+    last: Time,
+    room: Room,
+    /// The first packet is in transmission, and takes no room.
+    transmits: bool,
+}
+
+impl Timetable {
+    /// That of an idle link whose queue holds `room`, besides the packet in transmission if the link `transmits`.
+    pub fn new(room: Room, transmits: bool) -> Self {
+        Self { entries: VecDeque::new(), bytes: 0, last: Time::ZERO, room, transmits }
+    }
+
+    /// When the newest packet leaves, or left.
+    #[inline]
+    pub fn last(&self) -> Time {
+        self.last
+    }
+
+    /// Whether the queue has room for a packet of `bytes`.
+    #[inline]
+    pub fn fits(&self, bytes: u32) -> bool {
+        let (mut packets, mut waiting) = (self.entries.len(), self.bytes);
+        if let Some(first) = self.entries.front().filter(|_| self.transmits) {
+            packets -= 1;
+            waiting -= u64::from(first.bytes);
+        }
+        self.room.fits(packets, waiting, bytes)
+    }
+
+    /// A packet that leaves at `departs`, after all others; counted for `flow`, if for any.
+    #[inline]
+    pub fn push(&mut self, departs: Time, bytes: u32, flow: Option<u32>) {
+        self.last = departs;
+        self.bytes += u64::from(bytes);
+        self.entries.push_back(Entry { departs, bytes, flow: flow.unwrap_or(NOBODY) });
+    }
+
+    /// Books what leaves by `now`.
+    #[inline]
+    pub fn settle(&mut self, now: Time, stats: &mut LinkStats) {
+        while let Some(&Entry { departs, bytes, .. }) = self.entries.front() {
+            if departs > now {
+                break;
+            }
+            self.entries.pop_front();
+            self.bytes -= u64::from(bytes);
+            stats.delivered_packets += 1;
+            stats.delivered_bytes += u64::from(bytes);
+        }
+    }
+
+    /// Packets that wait or are in transmission.
+    pub fn packets(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Their IP bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Flow and IP bytes of those that are counted.
+    pub fn counted(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.entries.iter().filter(|e| e.flow != NOBODY).map(|e| (e.flow, e.bytes))
+    }
+}

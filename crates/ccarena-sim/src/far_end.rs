@@ -1,0 +1,167 @@
+//! The far end of a flow: its receiver, and the acknowledgements on their way back.
+
+use std::collections::VecDeque;
+
+use ccarena_cc::{Dur, Signal, Time};
+use ccarena_net::series::{FlowBin, Series};
+
+use crate::arrivals::Arrivals;
+use crate::packet::{Ack, Ecn, Link, Packet};
+use crate::receiver::Receiver;
+use crate::rtt::RoundTrip;
+
+/// A receiver acts on arrivals and on its own timer alone. So it takes a packet as soon as it is known when that arrives,
+/// in its future, and may be ahead of the clock.
+pub struct FarEnd {
+    /// The receiver.
+    pub receiver: Receiver,
+    pub(crate) return_path: Vec<u32>,
+    /// From the receiver to the sender, or to the first link of the return path.
+    pub(crate) return_delay: Dur,
+    pub(crate) header_bytes: u32,
+    pub(crate) ack_bytes: u32,
+    /// Which of the [`Arrivals`] its acknowledgements take.
+    pub(crate) way: usize,
+    /// Acknowledgements that the arrivals have not taken, in order.
+    pub(crate) late_acks: VecDeque<(Time, Ack)>,
+    /// When the last acknowledgement reached, or will reach, the sender.
+    last_ack: Time,
+    /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
+    acks_returning: VecDeque<Ack>,
+    first_ack: u32,
+    /// Acknowledgements on their way to the first link of the return path.
+    pub(crate) returning: VecDeque<(Time, Packet)>,
+    /// IP bytes of what the receiver has taken, if that arrives before the run's end.
+    pub(crate) wire_bytes: u64,
+    /// What reached the receiver per bin, if that is kept.
+    pub(crate) series: Option<Series<FlowBin>>,
+    /// When the last data segment reached, or will reach, the receiver.
+    pub(crate) last_arrival: Time,
+}
+
+impl FarEnd {
+    /// That of a flow that has not started; everything else is set by the builder.
+    pub(crate) fn new(receiver: Receiver) -> Self {
+        Self {
+            receiver,
+            return_path: Vec::new(),
+            return_delay: Dur::ZERO,
+            header_bytes: 52,
+            ack_bytes: 52,
+            way: 0,
+            late_acks: VecDeque::new(),
+            last_ack: Time::ZERO,
+            acks_returning: VecDeque::new(),
+            first_ack: 0,
+            returning: VecDeque::new(),
+            wire_bytes: 0,
+            series: None,
+            last_arrival: Time::ZERO,
+        }
+    }
+
+    /// A data packet will arrive at `at`; what arrives from the run's `end` on is not in the results.
+    #[inline]
+    pub(crate) fn receive(&mut self, packet: &Packet, at: Time, end: Time, arrivals: &mut Arrivals) {
+        self.acknowledge_late(packet.flow, at, arrivals);
+        let mut payload = packet.bytes - self.header_bytes;
+        if at < end {
+            self.wire_bytes += u64::from(packet.bytes);
+        } else {
+            payload = 0;
+        }
+        self.last_arrival = at;
+        let before = self.receiver.goodput_bytes;
+        if let Some(ack) = self.receiver.on_data(packet, payload, at) {
+            self.send_ack(packet.flow, ack, at, arrivals);
+        }
+        if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
+            bin.wire_bytes += u64::from(packet.bytes);
+            bin.payload_bytes += self.receiver.goodput_bytes - before;
+        }
+    }
+
+    /// The packet of an acknowledgement has left the last link of the return path, `link`, at `now`.
+    pub(crate) fn returned(&mut self, packet: &Packet, link: &mut Link, now: Time, arrivals: &mut Arrivals) {
+        let at = link.arrival(now, || Some(self.last_ack));
+        // Those before it were dropped on the way.
+        let skipped = packet.seq.wrapping_sub(self.first_ack) as usize;
+        self.acks_returning.drain(..skipped.min(self.acks_returning.len()));
+        self.first_ack = packet.seq.wrapping_add(1);
+        if let Some(ack) = self.acks_returning.pop_front() {
+            self.await_ack(packet.flow, at, ack, arrivals);
+        }
+    }
+
+    /// A delayed acknowledgement leaves if it is due by `now`.
+    #[inline]
+    pub(crate) fn acknowledge_late(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) {
+        if self.receiver.ack_due <= now {
+            self.acknowledge_due(index, arrivals);
+        }
+    }
+
+    #[cold]
+    fn acknowledge_due(&mut self, index: u32, arrivals: &mut Arrivals) {
+        let due = self.receiver.ack_due;
+        let ack = self.receiver.on_timer();
+        self.send_ack(index, ack, due, arrivals);
+    }
+
+    /// The receiver's acknowledgement starts its way back.
+    #[inline(always)]
+    fn send_ack(&mut self, index: u32, ack: Ack, now: Time, arrivals: &mut Arrivals) {
+        let at = now + self.return_delay;
+        if self.return_path.is_empty() {
+            self.await_ack(index, at, ack, arrivals);
+        } else {
+            self.return_ack(index, ack, now, at);
+        }
+    }
+
+    /// The acknowledgement will reach the first link of the return path at `at`.
+    #[inline(never)]
+    fn return_ack(&mut self, index: u32, ack: Ack, now: Time, at: Time) {
+        let slot = self.first_ack.wrapping_add(self.acks_returning.len() as u32);
+        self.acks_returning.push_back(ack);
+        // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
+        let blocks = u32::from(ack.sacked);
+        let bytes = self.ack_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 };
+        let packet = Packet {
+            arrival: now,
+            sent: now,
+            rtt: RoundTrip::UNKNOWN,
+            signal: Signal::None,
+            flow: index,
+            seq: slot,
+            bytes,
+            hop: 0,
+            is_ack: true,
+            ecn: Ecn::NotCapable,
+            reduced: false,
+        };
+        self.returning.push_back((at, packet));
+    }
+
+    /// The acknowledgement will reach the sender at `at`.
+    #[inline(always)]
+    fn await_ack(&mut self, index: u32, at: Time, ack: Ack, arrivals: &mut Arrivals) {
+        self.last_ack = at;
+        if !arrivals.push(self.way, index, at, ack) {
+            self.late_acks.push_back((at, ack));
+        }
+    }
+
+    /// When the next acknowledgement leaves the receiver or is due that is not among the [`Arrivals`].
+    #[inline]
+    pub(crate) fn next_answer(&self) -> Time {
+        let mut next = self.receiver.ack_due;
+        if let Some(late) = self.late_acks.front() {
+            next = next.min(late.0);
+        }
+        if let Some(returning) = self.returning.front() {
+            next = next.min(returning.0);
+        }
+        next
+    }
+}
