@@ -37,7 +37,13 @@ try:
 except ImportError as error:
     raise MissingDependencyError.for_extra("stable-baselines3", "train", "training with Stable-Baselines3") from error
 
-from ccarena.agents.sb3_buffers import Explorer, TimedReplayBuffer, TimedRolloutBuffer, TimedVecEnv
+from ccarena.agents.sb3_buffers import (
+    BalancedReplayBuffer,
+    Explorer,
+    TimedReplayBuffer,
+    TimedRolloutBuffer,
+    TimedVecEnv,
+)
 
 __all__ = ["Sb3", "find_class"]
 
@@ -64,7 +70,8 @@ class Sb3:
         self._context, self._config = context, config
         self._sums = ReportSums(context.spec, context.config.progress)
         found, arguments = find_class(config.name), _arguments(context, config)
-        self._worlds = TimedVecEnv(context.make_envs(context.rows, context.config.threads), config)
+        balance = _balance(context, config)
+        self._worlds = TimedVecEnv(context.make_envs(context.rows, context.config.threads), config, balance)
         try:
             self._model = _build(found, arguments, context, config, self._worlds)
         except BaseException:
@@ -188,6 +195,22 @@ def _arguments(context: Context, config: Sb3Config) -> dict[str, Any]:
     return bind(found, config.arguments, "algorithm", config.name, OURS, tuple(Sb3Config.model_fields))
 
 
+def _balance(context: Context, config: Sb3Config) -> int | None:
+    """Where the report has the column by which replay is balanced, if it is. Raises ConfigError."""
+    if config.balance is None:
+        return None
+    columns = context.spec.report
+    if config.balance not in columns:
+        hint = did_you_mean(config.balance, columns)
+        raise ConfigError(f"algorithm.balance = {config.balance}: {context.spec.name} reports no such column{hint}")
+    if not issubclass(find_class(config.name), OffPolicyAlgorithm) or config.discount != "time":
+        raise ConfigError(
+            f"algorithm.balance = {config.balance}: it is for off-policy algorithms with algorithm.discount: time; "
+            "leave it out, or null"
+        )
+    return columns.index(config.balance)
+
+
 def _build(
     found: type[BaseAlgorithm], arguments: dict[str, Any], context: Context, config: Sb3Config, worlds: TimedVecEnv
 ) -> BaseAlgorithm:
@@ -219,7 +242,8 @@ def _build(
     }
     if config.discount == "time":
         if "replay_buffer_class" in takes and "discounts" in inspect.getsource(found):
-            given.setdefault("replay_buffer_class", TimedReplayBuffer)
+            memory = TimedReplayBuffer if config.balance is None else BalancedReplayBuffer
+            given.setdefault("replay_buffer_class", memory)
         elif "rollout_buffer_class" in takes:
             given.setdefault("rollout_buffer_class", TimedRolloutBuffer)
             given.setdefault("rollout_buffer_kwargs", {"discounts": worlds})

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class TimedVecEnv(Sb3VecEnv):
     """Worlds whose rewards count by the length of their intervals; `discounts` `[N]` is what the future counts.
 
-    `rewards` `[N]` are those of the last step as the environment gives them, but for the floor.
+    `rewards` `[N]` are those of the last step as the environment gives them, but for the floor. `groups` `[N]` is what
+    the column `balance` of reports said when the actions were asked for that the next step takes; 0 in a new episode.
     """
 
-    def __init__(self, envs: gym.vector.VectorEnv, config: Sb3Config) -> None:
+    def __init__(self, envs: gym.vector.VectorEnv, config: Sb3Config, balance: int | None = None) -> None:
         super().__init__(envs)
-        self._config = config
+        self._config, self._balance = config, balance
+        self.groups = np.zeros(self.num_envs, np.uint8)
         self.discounts = np.full(self.num_envs, config.gamma, np.float32)
         self.rewards = np.zeros(self.num_envs, np.float32)
 
@@ -43,6 +45,10 @@ class TimedVecEnv(Sb3VecEnv):
             rewards, self.discounts = discounted(rewards, self.infos["interval_s"], gamma, unit_s)
         for info, discount in zip(infos, self.discounts.tolist(), strict=True):
             info["discount"] = discount
+        if self._balance is not None:
+            for info, group in zip(infos, self.groups.tolist(), strict=True):
+                info["group"] = group
+            self.groups = np.where(dones, 0, self.infos["reports"][:, self._balance]).astype(np.uint8)
         return observations, rewards, dones, infos
 
 
@@ -60,13 +66,46 @@ class TimedReplayBuffer(ReplayBuffer):
         super().add(*args, **kwargs)
 
     def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> ReplayBufferSamples:
-        worlds = np.random.randint(0, self.n_envs, size=len(batch_inds))
+        batch_inds, worlds = self._draw(batch_inds)
         ended = self.dones[batch_inds, worlds] * (1 - self.timeouts[batch_inds, worlds])
         columns = (ended, self.rewards[batch_inds, worlds], self.discounts[batch_inds, worlds])
         dones, rewards, discounts = (self.to_torch(column.reshape(-1, 1)) for column in columns)
         rows = (self.observations, self.actions, self.next_observations)
         observations, actions, following = (self.to_torch(array[batch_inds, worlds]) for array in rows)
         return ReplayBufferSamples(observations, actions, following, dones, rewards, discounts)
+
+    def _draw(self, batch_inds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Steps and worlds of the transitions of a batch, for which SB3 has drawn the steps `batch_inds`."""
+        return batch_inds, np.random.randint(0, self.n_envs, size=len(batch_inds))
+
+
+class BalancedReplayBuffer(TimedReplayBuffer):
+    """A replay buffer that gives transitions of each group as if all groups were equally frequent.
+
+    They are drawn among `CANDIDATES` times as many transitions as are asked for, so that a group that is rarer than
+    one of those comes less often.
+    """
+
+    CANDIDATES = 16
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.groups = np.zeros((self.buffer_size, self.n_envs), np.uint8)
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        """Adds a transition per world; its infos come last."""
+        infos = args[5] if len(args) > 5 else kwargs["infos"]
+        self.groups[self.pos] = [info["group"] for info in infos]
+        super().add(*args, **kwargs)
+
+    def _draw(self, batch_inds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        filled, wanted = self.buffer_size if self.full else self.pos, len(batch_inds)
+        steps = np.random.randint(0, filled, size=wanted * self.CANDIDATES)
+        worlds = np.random.randint(0, self.n_envs, size=len(steps))
+        groups = self.groups[steps, worlds]
+        share = 1.0 / np.bincount(groups)[groups]
+        chosen = np.random.choice(len(steps), size=wanted, p=share / share.sum())
+        return steps[chosen], worlds[chosen]
 
 
 class TimedRolloutBuffer(RolloutBuffer):

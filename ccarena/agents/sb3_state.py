@@ -39,6 +39,7 @@ def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
         "starts": np.array(_starts(model), dtype=np.bool_),
         "returns": worlds._returns.copy(),
         "lengths": worlds._lengths.copy(),
+        "asked_in": worlds.groups.copy(),
         "numpy": keys,
         "torch": torch.get_rng_state().numpy(),
     }
@@ -80,6 +81,7 @@ def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
         model._last_obs = arrays["observation"].copy()
         model._last_episode_starts = arrays["starts"].copy()
         worlds._returns[:], worlds._lengths[:] = arrays["returns"], arrays["lengths"]
+        worlds.groups[:] = arrays["asked_in"]
     except ValueError as error:
         log.warning("the worlds begin fresh episodes, because theirs are of another executor (%s)", error)
         worlds.seed(

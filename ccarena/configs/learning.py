@@ -176,6 +176,9 @@ class Sb3Config(Named):
     noise: float | None = Field(None, ge=0, le=1)
     """Standard deviation of exploration in the boldest world, actions from -1 to 1; in the calmest a tenth. Off-policy
     algorithms with continuous actions then begin with their own policy; null leaves exploration to the algorithm."""
+    balance: Text | None = None
+    """A column of the report, such as Hyvar's `case`: an off-policy algorithm learns from transitions as if those that
+    begin with each of its values were equally frequent. Null leaves them as frequent as they are."""
 
 
 class OwnAlgorithm(Named):

@@ -5,7 +5,10 @@ Hyvar (slides) and Orca, whose reward differs in details only:
     R = ((thr - ε loss) / RTT) / (thr_max / RTT_min)
 
 1 is the highest throughput so far with empty queues. Throughput and loss are rates in one unit, RTT the mean, thr_max
-and RTT_min the extremes of the flow so far. The slides do not give ε: 5 is our value.
+and RTT_min the extremes of the flow so far. The slides do not give ε: 5 is our value. Two options are ours. thr_max may
+forget, since where capacity varies the highest throughput of minutes ago says nothing of what can be had. And an
+inference may cost something: the reasoner asks at its shortest period while there is a queue, and nothing in R says
+that the point of Hyvar is to be asked seldom.
 
 Aurora (its paper, §4.2): 10 throughput - 1000 latency - 2000 loss, with packets/s, s and the lost share of packets.
 """
@@ -21,12 +24,20 @@ PACKET_BITS = 12_000.0
 """A packet of Aurora's throughput: 1500 bytes."""
 
 
-def hyvar(report: Columns, epsilon: float = 5.0) -> NDArray[np.float32]:
-    """Hyvar's and Orca's reward, `[N]`, with `epsilon` as the weight of loss; 0 where nothing has arrived yet."""
+def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_ms: float = 0.0) -> NDArray[np.float32]:
+    """Hyvar's and Orca's reward, `[N]`, with `epsilon` as the weight of loss; 0 where nothing has arrived yet.
+
+    With `lately` 1, thr_max is the highest throughput of the last 10 to 15 s. An inference costs what a reward of 1 for
+    `inference_ms` is worth.
+    """
     useful = report.throughput_mbps - epsilon * report.loss_mbps
-    best = report.throughput_max_mbps * report.rtt_ms
+    highest = report.throughput_lately_mbps if lately >= 0.5 else report.throughput_max_mbps
+    best = highest * report.rtt_ms
     power = useful * report.rtt_min_ms
-    return np.divide(power, best, out=np.zeros_like(power), where=best > 0).astype(np.float32, copy=False)
+    reward = np.divide(power, best, out=np.zeros_like(power), where=best > 0)
+    if inference_ms > 0:
+        reward -= inference_ms / np.maximum(report.interval_ms, 1.0)
+    return reward.astype(np.float32, copy=False)
 
 
 def aurora(

@@ -39,13 +39,15 @@ ALGORITHMS = {
     "PPO": {"n_steps": 8, "batch_size": 32, "n_epochs": 2},
 }
 PAIRS = (("hyvar", "TD3"), ("orca", "SAC"), ("aurora", "PPO"))
+BALANCED = ("hyvar", "balanced")
+ALGORITHMS["balanced"] = {**ALGORITHMS["TD3"], "balance": "case"}
 
 
 def configuration(out: Path, name: str = "hyvar", algorithm: str = "TD3", **changes: Any) -> TrainConfig:
     settings = {
         "total_decisions": 640,
         "network.hidden": [16, 8],
-        "algorithm": {"name": algorithm, **ALGORITHMS[algorithm]},
+        "algorithm": {"name": "TD3" if algorithm == "balanced" else algorithm, **ALGORITHMS[algorithm]},
         "env.worlds": 8,
         "env.episode_s": [0.5, 1],
         "env.link.rate_mbps": [6, 24],
@@ -118,7 +120,7 @@ def test_the_artifact_is_the_models_deterministic_policy(name: str, algorithm: s
     np.testing.assert_allclose(artifact.act(observations), expected[:, 0], atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "algorithm"), PAIRS)
+@pytest.mark.parametrize(("name", "algorithm"), [*PAIRS, BALANCED])
 def test_interrupted_and_resumed_equals_uninterrupted(
     name: str, algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,6 +195,36 @@ def test_the_replay_buffer_returns_each_transitions_own_discount() -> None:
     assert len(sample.rewards[:, 0].unique()) == 8
 
 
+def test_a_balanced_replay_buffer_gives_every_group_alike() -> None:
+    space, action = gymnasium.spaces.Box(-1, 1, (2,), np.float32), gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    buffer = sb3_buffers.BalancedReplayBuffer(800, space, action, "cpu", n_envs=2)
+    np.random.seed(1)
+    for k in range(300):
+        # One transition of fifty is of group 3, the rest of group 4; rewards say which.
+        groups = [3 if k % 25 == 0 else 4, 4]
+        infos = [{"discount": 0.9, "group": group} for group in groups]
+        rows = np.full((2, 2), k, np.float32)
+        buffer.add(rows, rows, np.zeros((2, 1)), np.array(groups, np.float32), np.zeros(2, np.bool_), infos)
+    rewards = torch.cat([buffer.sample(256).rewards[:, 0] for _ in range(10)])
+    assert set(rewards.tolist()) == {3.0, 4.0}, "nothing but what is there"
+    assert 0.45 < float((rewards == 3).float().mean()) < 0.55
+
+
+def test_groups_are_those_in_which_the_learner_was_asked(tmp_path: Path) -> None:
+    config = configuration(tmp_path, algorithm="balanced")
+    context = Context(config, spec_of(config), environments(config))
+    column = context.spec.report.index("case")
+    worlds = sb3_buffers.TimedVecEnv(context.make_envs(8, 1), config.algorithm, column)
+    worlds.reset()
+    before, met = np.zeros(8), set()
+    for _ in range(200):
+        _, _, dones, infos = worlds.step(np.zeros((8, 1), np.float32))
+        assert [info["group"] for info in infos] == before.tolist()
+        before = np.where(dones, 0, worlds.infos["reports"][:, column])
+        met |= set(before.tolist())
+    assert {0.0, 4.0} <= met
+
+
 def test_advantages_with_equal_discounts_are_sb3s() -> None:
     from stable_baselines3.common.buffers import RolloutBuffer
 
@@ -234,6 +266,11 @@ def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest
         (["--algorithm.gama", "0.9"], 'TD3 takes no such argument; did you mean "gamma"?'),
         (["--algorithm.name", "TD4"], 'unknown algorithm; did you mean "TD3"?'),
         (["--algorithm", "PPO", "--algorithm.noise", "0.1"], "algorithm.noise = 0.1: it is for off-policy"),
+        (
+            ["--algorithm.balance", "caze"],
+            'algorithm.balance = caze: hyvar reports no such column; did you mean "case"?',
+        ),
+        (["--algorithm", "PPO", "--algorithm.balance", "case"], "algorithm.balance = case: it is for off-policy"),
         (["--params", "{alfa: 1}"], 'unknown parameter "alfa"; did you mean "alpha"?'),
         (["--network.filters", "8"], "network.filters = 8: mlp takes no such argument"),
         (["--reward.epsilom", "8"], 'reward.epsilom = 8: hyvar takes no such argument; did you mean "epsilon"?'),

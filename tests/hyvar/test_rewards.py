@@ -47,6 +47,19 @@ def test_epsilon_is_a_parameter() -> None:
     assert Reward(RewardConfig(name="hyvar", epsilon=2), HYBRID)(row) == pytest.approx([0.8])
 
 
+def test_the_highest_throughput_may_be_forgotten() -> None:
+    fields = {"throughput_mbps": 10, "rtt_ms": 20, "rtt_min_ms": 20, "throughput_max_mbps": 40}
+    row = report(HYBRID, throughput_lately_mbps=20, **fields)
+    assert hyvar(row) == pytest.approx([0.25])
+    assert Reward(RewardConfig(name="hyvar", lately=1), HYBRID)(row) == pytest.approx([0.5])
+
+
+def test_an_inference_may_cost_something() -> None:
+    row = report(HYBRID, throughput_mbps=10, rtt_ms=20, rtt_min_ms=20, throughput_max_mbps=10, interval_ms=40)
+    assert Reward(RewardConfig(name="hyvar", inference_ms=2), HYBRID)(row) == pytest.approx([0.95])
+    assert Reward(RewardConfig(name="hyvar", inference_ms=2), HYBRID)(report(HYBRID)) == pytest.approx([-2])
+
+
 def test_aurora() -> None:
     # 12 Mbit/s are 1000 packets/s.
     row = report(AURORA, throughput_mbps=12, rtt_ms=50, loss_ratio=0.02)

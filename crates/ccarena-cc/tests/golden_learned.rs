@@ -21,6 +21,7 @@ const CASES: &[(&str, &[(&str, f64)])] = &[
     ("hyvar", &[]),
     ("hyvar", &[("alpha", 1.1), ("max_action", 1.0), ("mtp_ms", 50.0), ("mtp_min_ms", 50.0)]),
     ("hyvar", &[("case3_as_printed", 1.0)]),
+    ("hyvar", &[("timed", 1.0), ("mtp_min_rtts", 1.0)]),
     ("hyvar", &[("learn_1", 1.0), ("learn_2", 1.0), ("steepness", 0.0), ("pacing_gain", 1.25)]),
     ("hyvar", &[("learn_4", 0.0), ("mtp_ms", 30.0), ("mtp_min_ms", 30.0), ("window_limit", 1000.0)]),
     ("hyvar", &[("mtp_min_ms", 300.0), ("mtp_max_ms", 100.0), ("delta", 0.0), ("hystart", 0.0), ("alpha", 10.0)]),

@@ -121,6 +121,7 @@ fn a_parameter_that_cannot_be_had_is_named() {
         kernel::write(&shipped("hyvar"), &ImageOptions { params, ..options() }).unwrap_err()
     };
     assert!(matches!(with("hystart", 0.0), ImageError::Fixed { .. }));
+    assert!(with("timed", 1.0).to_string().contains("timed 1 cannot be had in the kernel"));
     assert!(with("alpha", 99.0).to_string().contains("expected 1 to 10"));
     let params = [("alpha".to_string(), 2.0)].into();
     assert!(kernel::write(&shipped("hyvar"), &ImageOptions { params, ..options() }).is_ok());

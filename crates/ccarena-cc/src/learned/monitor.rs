@@ -107,6 +107,8 @@ pub struct Measured {
     pub srtt: Dur,
     /// Highest throughput of any period so far, in bit/s.
     pub throughput_max: f64,
+    /// Highest throughput of the periods that ended in the last [`LATELY`], in bit/s.
+    pub throughput_lately: f64,
     /// Slope of a least-squares line through the RTT samples, in seconds per second.
     pub slope: f64,
     /// Periods that it consists of, and the least and the greatest length that was chosen for them.
@@ -163,6 +165,33 @@ impl Measured {
     }
 }
 
+/// How far back a maximum reaches that forgets: so much at least, and half of it more at most.
+pub const LATELY: Dur = Dur::from_millis(10_000);
+
+/// A maximum that forgets.
+#[derive(Clone, Debug, Default)]
+struct Lately {
+    /// When the newest of three parts of the time began, half of [`LATELY`] each.
+    since: Time,
+    parts: [f64; 3],
+}
+
+impl Lately {
+    fn add(&mut self, value: f64, now: Time) {
+        while now.since(self.since) >= LATELY / 2 {
+            // After a long silence nothing of before it is left, and the parts begin anew.
+            let silent = now.since(self.since) >= LATELY * 2;
+            self.since = if silent { now } else { self.since + LATELY / 2 };
+            self.parts = if silent { [0.0; 3] } else { [0.0, self.parts[0], self.parts[1]] };
+        }
+        self.parts[0] = self.parts[0].max(value);
+    }
+
+    fn max(&self) -> f64 {
+        self.parts.iter().copied().fold(0.0, f64::max)
+    }
+}
+
 /// x / y; zero if y is.
 #[must_use]
 pub fn ratio(x: f64, y: f64) -> f64 {
@@ -216,6 +245,7 @@ pub struct Monitor {
     length_most: Dur,
     /// Highest throughput of any period so far, in bit/s.
     pub throughput_max: f64,
+    lately: Lately,
     rtt: Dur,
     rtt_before: Dur,
 }
@@ -250,6 +280,7 @@ impl Monitor {
             length_least: Dur::MAX,
             length_most: Dur::ZERO,
             throughput_max: 0.0,
+            lately: Lately::default(),
             rtt: Dur::ZERO,
             rtt_before: Dur::ZERO,
         }
@@ -335,6 +366,7 @@ impl Monitor {
         self.finished = std::mem::replace(&mut self.period, Sums { start: now, ..Sums::default() });
         let measured = self.measured(&self.finished, now);
         self.throughput_max = self.throughput_max.max(measured.throughput());
+        self.lately.add(measured.throughput(), now);
         self.rtt_before = self.rtt;
         self.rtt = measured.rtt;
         if let Some(rest) = &mut self.rest {
@@ -343,6 +375,7 @@ impl Monitor {
         }
         Measured {
             throughput_max: self.throughput_max,
+            throughput_lately: self.lately.max(),
             periods: 1,
             length_least: length,
             length_most: length,
@@ -403,6 +436,7 @@ impl Monitor {
             rtt_min: self.rtt_min,
             srtt: self.srtt,
             throughput_max: self.throughput_max,
+            throughput_lately: self.lately.max(),
             slope: if self.has_line { sums.line.slope() } else { 0.0 },
             ..Measured::default()
         }
@@ -467,5 +501,30 @@ impl Rest {
             self.recent.add(sent.now, srtt, Totals { sent: sent.bytes.0, sent_packets: 1, ..Totals::default() });
         }
         self.newest.in_flight = sent.prior_in_flight + sent.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maximum_that_forgets_reaches_back_10_to_15_seconds() {
+        let second = |k: u64| Time::ZERO + Dur::from_millis(1000) * k;
+        for shift in 0..12 {
+            let mut lately = Lately::default();
+            lately.add(1.0, second(shift));
+            lately.add(5.0, second(shift + 1));
+            let kept = (2..40).filter(|k| {
+                lately.add(2.0, second(shift + k));
+                lately.max() > 2.0
+            });
+            let last = kept.max().unwrap_or(0) - 1;
+            assert!((9..=15).contains(&last), "{shift}: {last} s");
+        }
+        let mut lately = Lately::default();
+        lately.add(5.0, second(1));
+        lately.add(2.0, second(1000));
+        assert!(lately.max() < 3.0, "a long silence");
     }
 }

@@ -269,7 +269,10 @@ fn check_options(document: &Resolved) -> Result<(), ImageError> {
     let option = |piece: &Piece, option: String| {
         Err(ImageError::Option { piece: format!("{} {:?}", piece.kind, piece.name), option })
     };
-    let base = &document.base;
+    let (clock, base) = (&document.clock, &document.base);
+    if clock.name == "reasoner" && clock.options.last().is_some_and(|x| *x >= 0.5) {
+        return option(clock, "timed 1".into());
+    }
     if base.name == "cubic" {
         // The kernel's has these three as Linux has them; the fourth is the pacing gain.
         if let Some(k) = (0..3).find(|&k| base.options.get(k).is_some_and(|x| *x < 0.5)) {

@@ -192,7 +192,7 @@ static __always_inline void end_period(struct flow *flow, struct tcp_sock *tp, u
 		if (now < flow->ends_ns || !flow->sums.acked)
 			return;
 		flow->pending |= FLAG_PERIOD;
-		if (reasoner_judge(&flow->reasoner, reasoner_of(flow), rtt_ratio, ratio(lost, lost + acked)))
+		if (reasoner_judge(&flow->reasoner, reasoner_of(flow), rtt_ratio, srtt_ns, ratio(lost, lost + acked)))
 			flow->pending |= FLAG_ASKED;
 	}
 	begin_period(flow, tp, now);

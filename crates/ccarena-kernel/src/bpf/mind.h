@@ -371,7 +371,7 @@ FIXED_FUNCTION u32 mind_end(struct mind *mind FIXED_NONNULL, const struct image 
 	mind_measure(mind, m, now);
 	remember(mind, image, m);
 	if (image->clock == CLOCK_REASONER)
-		asked = reasoner_judge(&mind->reasoner, reasoner_of(image), srtt_ratio(mind), loss_ratio(m));
+		asked = reasoner_judge(&mind->reasoner, reasoner_of(image), srtt_ratio(mind), mind->srtt_ns, loss_ratio(m));
 	mind_begin_period(mind, image, now);
 	if (asked)
 		mind->action_before = mind->action;

@@ -21,10 +21,11 @@ enum {
 	REASONER_ASK_RISING,
 	REASONER_ASK_LOSSY,
 	REASONER_ASK_QUEUED,
+	REASONER_LEAST_RTTS,
 };
 
 struct reasoner_options {
-	s64 of[11];
+	s64 of[12];
 };
 
 /* What it knows of a flow. */
@@ -44,14 +45,16 @@ static FIXED_INLINE void reasoner_begin(struct reasoner *reasoner, const struct 
 	reasoner->length_ns = ns_of(clamped(options->of[REASONER_PERIOD_MS], least, most));
 }
 
-/* Judges a period that ends with `ratio` and has lost `loss` of its bytes. Whether the decider is asked. */
+/* Judges a period that ends with these RTTs and has lost `loss` of its bytes. Whether the decider is asked. */
 FIXED_FUNCTION u32 reasoner_judge(struct reasoner *reasoner FIXED_NONNULL,
-				  const struct reasoner_options *options FIXED_NONNULL, s64 rtt_ratio, s64 loss)
+				  const struct reasoner_options *options FIXED_NONNULL, s64 rtt_ratio, u64 srtt_ns,
+				  s64 loss)
 {
 	const s64 *o = options->of;
 	s64 gradient = reasoner->has_ratio ? rtt_ratio - reasoner->ratio : 0;
 	s64 alpha = o[REASONER_ALPHA] > 0 ? o[REASONER_ALPHA] : RAW_ONE, exponent = 0, asks = 0;
 	s64 least = o[REASONER_LEAST_MS], most = o[REASONER_MOST_MS] > least ? o[REASONER_MOST_MS] : least;
+	u64 least_ns;
 	bool printed = o[REASONER_AS_PRINTED] >= RAW_ONE / 2;
 
 	reasoner->ratio = rtt_ratio;
@@ -80,7 +83,8 @@ FIXED_FUNCTION u32 reasoner_judge(struct reasoner *reasoner FIXED_NONNULL,
 			asks = o[REASONER_ASK_LOSSY];
 	}
 	reasoner->length_ns = scaled(reasoner->length_ns, exp2_of(exponent), 1ull << EXP_BITS);
-	reasoner->length_ns = max64(min64(reasoner->length_ns, ns_of(most)), ns_of(least));
+	least_ns = max64(ns_of(least), min64(scaled(srtt_ns, o[REASONER_LEAST_RTTS], RAW_ONE), ns_of(most)));
+	reasoner->length_ns = max64(min64(reasoner->length_ns, ns_of(most)), least_ns);
 	return asks >= RAW_ONE / 2;
 }
 

@@ -12,6 +12,10 @@
 //!
 //! The slides give no number, do not define S, of which the name and the rising exponent suggest the logistic function of
 //! −∇, and print case 3 with loss < δ, which cases 1 and 2 exhaust: see the options.
+//!
+//! If periods end by a timer, there are some without an acknowledgement. sRTT says nothing of them, but the oldest packet in
+//! flight has waited for as long as the silence lasts at least: R̂ is not below that over RTT_min. So the decider is asked in
+//! an outage. It is asked, too, while the application sends nothing.
 
 use super::{Clock, ClockEntry, Length, Verdict};
 use crate::learned::monitor::Measured;
@@ -43,6 +47,18 @@ pub const REASONER: ClockEntry = ClockEntry {
         flag("ask_2", 0.0, "1: the decider is asked in case 2"),
         flag("ask_3", 1.0, "1: the decider is asked in case 3"),
         flag("ask_4", 1.0, "1: the decider is asked in case 4"),
+        Param {
+            name: "min_rtts",
+            default: 0.0,
+            min: 0.0,
+            max: 10.0,
+            doc: "shortest period in smoothed RTTs, within the bounds: before a round trip no action shows",
+        },
+        flag(
+            "timed",
+            0.0,
+            "1: periods end by a timer, whether or not acknowledgements come: the decider is asked in an outage",
+        ),
     ],
     kernel: true,
     build: |options| Box::new(Reasoner::new(options)),
@@ -55,8 +71,8 @@ const RISING: u8 = 2;
 const LOSSY: u8 = 3;
 const QUEUED: u8 = 4;
 
-/// Values of the options, in their order.
-pub type Reasoning = [f64; 11];
+/// Values of the options in their order, but for `timed`.
+pub type Reasoning = [f64; 12];
 
 #[derive(Clone, Debug)]
 struct Reasoner {
@@ -67,6 +83,10 @@ struct Reasoner {
     as_printed: bool,
     /// By case, of which the first is none.
     asks: [bool; 5],
+    least_rtts: f64,
+    timed: bool,
+    /// Time without an acknowledgement, of whole periods.
+    silence: Dur,
     least_s: f64,
     most_s: f64,
     period_s: f64,
@@ -85,6 +105,9 @@ impl Reasoner {
             steepness: options[5],
             as_printed: yes(6),
             asks: [false, yes(7), yes(8), yes(9), yes(10)],
+            least_rtts: options[11],
+            timed: yes(12),
+            silence: Dur::ZERO,
             least_s,
             most_s,
             period_s: (options[2] / 1e3).clamp(least_s, most_s),
@@ -114,10 +137,11 @@ impl Reasoner {
         }
     }
 
-    fn judge_ratios(&mut self, rtt_ratio: f64, loss_ratio: f64) -> Verdict {
+    fn judge_ratios(&mut self, rtt_ratio: f64, loss_ratio: f64, srtt: Dur) -> Verdict {
         let gradient = self.rtt_ratio.replace(rtt_ratio).map_or(0.0, |before| rtt_ratio - before);
         let case = self.case(rtt_ratio, loss_ratio, gradient);
-        self.period_s = (self.period_s * self.factor(case, rtt_ratio, gradient)).clamp(self.least_s, self.most_s);
+        let least_s = (self.least_rtts * srtt.as_secs_f64()).clamp(self.least_s, self.most_s);
+        self.period_s = (self.period_s * self.factor(case, rtt_ratio, gradient)).clamp(least_s, self.most_s);
         // As printed, case 3 covers cases 1 and 2, which then set the period, and the decider acts in both.
         let printed = self.as_printed && self.asks[usize::from(LOSSY)] && matches!(case, FALLING | RISING);
         let ask = printed || self.asks[usize::from(case)];
@@ -127,15 +151,21 @@ impl Reasoner {
 
 impl Clock for Reasoner {
     fn first(&self) -> Length {
-        Length::Acked(Dur::from_secs_f64(self.period_s))
+        let period = Dur::from_secs_f64(self.period_s);
+        if self.timed { Length::Timed(period) } else { Length::Acked(period) }
     }
 
     fn judge(&mut self, ended: &Measured) -> Verdict {
-        self.judge_ratios(ended.srtt_ratio(), ended.loss_ratio())
+        let mut rtt_ratio = ended.srtt_ratio();
+        if self.timed {
+            self.silence = if ended.acked_packets > 0 { Dur::ZERO } else { self.silence + ended.interval };
+            rtt_ratio = rtt_ratio.max(ended.of_rtt_min(self.silence));
+        }
+        self.judge_ratios(rtt_ratio, ended.loss_ratio(), ended.srtt)
     }
 
     fn reasoning(&self) -> Option<Reasoning> {
-        Some(self.options)
+        (!self.timed).then_some(self.options)
     }
 }
 
@@ -150,7 +180,7 @@ mod tests {
 
     fn millis_of(length: Length) -> f64 {
         match length {
-            Length::Acked(length) => length.as_millis_f64(),
+            Length::Acked(length) | Length::Timed(length) => length.as_millis_f64(),
             other => panic!("{other:?}"),
         }
     }
@@ -158,9 +188,9 @@ mod tests {
     /// The period after ratios `before` and `after` from one of 100 ms, with the case and whether the decider is asked.
     fn judge(options: &[(&str, f64)], before: f64, after: f64, loss_ratio: f64) -> (u8, bool, f64) {
         let mut reasoner = reasoner(options);
-        reasoner.judge_ratios(before, 0.0);
+        reasoner.judge_ratios(before, 0.0, Dur::ZERO);
         reasoner.period_s = 0.1;
-        let verdict = reasoner.judge_ratios(after, loss_ratio);
+        let verdict = reasoner.judge_ratios(after, loss_ratio, Dur::ZERO);
         (verdict.case, verdict.ask, millis_of(verdict.next))
     }
 
@@ -182,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_first_period_has_no_gradient() {
-        let verdict = reasoner(&[]).judge_ratios(1.2, 0.0);
+        let verdict = reasoner(&[]).judge_ratios(1.2, 0.0, Dur::ZERO);
         assert_eq!(verdict, Verdict { case: 2, ask: false, next: Length::Acked(Dur::from_millis(20)) });
     }
 
@@ -193,11 +223,20 @@ mod tests {
         let mut ratio = 1.2;
         for _ in 0..20 {
             ratio -= 0.001;
-            reasoner.judge_ratios(ratio, 0.0);
+            reasoner.judge_ratios(ratio, 0.0, Dur::ZERO);
         }
         assert!((millis_of(reasoner.first()) - 150.0).abs() < 1e-9);
-        reasoner.judge_ratios(100.0, 0.0);
+        reasoner.judge_ratios(100.0, 0.0, Dur::ZERO);
         assert!((millis_of(reasoner.first()) - 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_shortest_period_may_follow_the_rtt() {
+        let mut reasoner = reasoner(&[("min_rtts", 1.0)]);
+        for (srtt_ms, expected) in [(4, 10.0), (60, 60.0), (400, 200.0)] {
+            reasoner.judge_ratios(100.0, 0.0, Dur::from_millis(srtt_ms));
+            assert!((millis_of(reasoner.first()) - expected).abs() < 1e-9, "{srtt_ms} ms");
+        }
     }
 
     #[test]
@@ -218,6 +257,26 @@ mod tests {
             assert!(judge(&flags(1.0), before, after, loss).1, "case {case}");
             assert!(!judge(&flags(0.0), before, after, loss).1, "case {case}");
         }
+    }
+
+    #[test]
+    fn a_timed_silence_counts_as_a_queue() {
+        let ms = Dur::from_millis;
+        let period = |acked_packets| Measured {
+            interval: ms(20),
+            acked_packets,
+            rtt_min: ms(50),
+            srtt: ms(50),
+            ..Measured::default()
+        };
+        let mut timed = reasoner(&[("timed", 1.0)]);
+        assert_eq!(timed.first(), Length::Timed(ms(20)));
+        let cases: Vec<u8> = [9, 0, 0, 0, 0, 9].iter().map(|&acked| timed.judge(&period(acked)).case).collect();
+        // 80 ms of silence are more than 1.25 smallest RTTs of 50 ms.
+        assert_eq!(cases, [RISING, RISING, RISING, RISING, QUEUED, FALLING]);
+        let mut acked = reasoner(&[]);
+        assert!((0..9).all(|_| acked.judge(&period(0)).case == RISING), "without a timer there is no such period");
+        assert_eq!((timed.reasoning(), acked.reasoning().is_some()), (None, true), "who can be in its place");
     }
 
     #[test]

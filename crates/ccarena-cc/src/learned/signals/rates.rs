@@ -18,6 +18,15 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, HUGE)
     .natural(0.0, MBPS, 0.0, 4.0)
     .source("Orca (thr_max)"),
+    Signal::new(
+        "throughput_lately_mbps",
+        "Mbit/s",
+        "highest throughput of any period of the last 10 to 15 s",
+        |v, _| v.measured.throughput_lately / 1e6,
+    )
+    .bounds(0.0, HUGE)
+    .natural(0.0, MBPS, 0.0, 4.0)
+    .user_space(),
     Signal::new("throughput_ratio", "1", "throughput over the highest of any period so far", throughput_ratio)
         .natural(0.0, 1.0, 0.0, 1.0)
         .options(OVER)

@@ -77,6 +77,31 @@ fn hyvar_asks_the_learner_in_cases_3_and_4_alone() {
     assert_reported(&mut flow, "case", 3.0);
 }
 
+/// How often hyvar is asked in a second without acknowledgements, after one with them and short queues.
+fn asked_in_an_outage(timed: f64) -> u32 {
+    let mut flow = started("hyvar", 100, &[("timed", timed)]);
+    let mut tick = |acked: bool| {
+        flow.now = flow.now + Dur::from_millis(5);
+        if flow.controller.next_timer() <= flow.now {
+            flow.controller.on_timer(flow.now);
+        }
+        if acked {
+            flow.now = flow.now - Dur::from_millis(5);
+            return ack(&mut flow, RTT, RTT);
+        }
+        due(&mut flow)
+    };
+    let before: u32 = (0..200).map(|_| u32::from(tick(true))).sum();
+    assert_eq!(before, 0, "no queue, no question");
+    (0..200).map(|_| u32::from(tick(false))).sum()
+}
+
+#[test]
+fn with_a_timer_hyvar_decides_on_outages() {
+    assert_eq!(asked_in_an_outage(0.0), 0);
+    assert!(asked_in_an_outage(1.0) > 50, "every 10 ms once the silence is longer than the queue that is allowed");
+}
+
 #[test]
 fn a_report_covers_the_time_since_the_learner_was_last_asked() {
     let mut flow = started("hyvar", 100, &[]);
