@@ -47,6 +47,8 @@ numbers! {
     search = 0.00022, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
     trickle_ms = 85.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
     trickle_packets = 0.73, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
+    trickle_rtts = 0.0, 0.0 to 10.0: "the least such silence in newest RTTs: what is sent where a packet now and then gets \
+                                      through piles up";
     loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window";
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
     probe_s = 3.4, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
