@@ -46,6 +46,8 @@ class Augment(Section):
     """Mean time between two outages, s."""
     outage_s: Annotated[Pair, Range(0.001, 60)] = (0.05, 1.0)
     """Mean length of an outage, s."""
+    outage_mbps: Annotated[Pair, Range(0, 1000)] = (0.0, 0.0)
+    """What an outage leaves, Mbit/s, in packets evenly spaced: 0.012 is a packet per second."""
 
 
 class AgentConfig(Section):

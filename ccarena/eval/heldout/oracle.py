@@ -20,13 +20,14 @@ rounding (2.4 ms at 5 Mbit/s).
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Bound", "one_rtt_late"]
+__all__ = ["Bound", "one_rtt_late", "trade_off"]
 
 Floats = NDArray[np.float64]
 _PACKET_BYTES = 1500
@@ -115,6 +116,33 @@ def one_rtt_late(
         rate_mbps=np.diff(served) / (slot_ms * 125.0),
         queueing_delay_ms=delay,
     )
+
+
+GAINS = tuple(np.geomspace(0.5, 4.0, 13).tolist())
+"""What is kept in flight along the trade-off of delay and throughput, in bandwidth-delay products."""
+AVERAGES_MS = (20.0, 100.0, 200.0)
+"""Windows over which capacity is seen there."""
+
+
+@functools.lru_cache(maxsize=64)
+def trade_off(capacity_mbps: bytes, slot_ms: float, base_rtt_ms: float, limit_bytes: float) -> tuple[Floats, Floats]:
+    """What utilisation costs such senders: utilisations, rising, and 95th percentiles of the queueing delay in ms.
+
+    `capacity_mbps` is an array of float64 as bytes. Of all `GAINS` and `AVERAGES_MS` those remain that no other sender
+    betters in both.
+    """
+    capacity = np.frombuffer(capacity_mbps)
+    bounds = [
+        one_rtt_late(capacity, slot_ms, base_rtt_ms, limit_bytes, gain=gain, average_ms=average_ms)
+        for gain in GAINS
+        for average_ms in AVERAGES_MS
+    ]
+    kept: list[Bound] = []
+    for bound in sorted(bounds, key=lambda b: (-b.utilisation, b.queueing_delay_p95_ms)):
+        if not kept or bound.queueing_delay_p95_ms < kept[-1].queueing_delay_p95_ms:
+            kept.append(bound)
+    kept.reverse()
+    return np.array([b.utilisation for b in kept]), np.array([b.queueing_delay_p95_ms for b in kept])
 
 
 def _trailing_mean(values: Floats, window: int) -> Floats:

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from ccarena.documents import report_of
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.eval import metrics
+from ccarena.eval.heldout import oracle
 
 __all__ = ["FLOW", "KINDS", "RUN", "Window", "check", "names", "row"]
 
 Floats = NDArray[np.float64]
+PACKET_BYTES = 1500
 
 WINDOWED_FLOW = {
     "throughput_mbps": "IP bytes that reached the receiver, over the flow's time in the window",
@@ -106,6 +108,12 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     "share_within_packets": (
         {"packets": 5},
         "share of the window with at most so many packets queued; needs record.packets",
+    ),
+    "over_late_knowledge": (
+        {},
+        "95th percentile of packets' queueing delays, over that of a sender which knows the capacity exactly, but one round "
+        "trip late (`heldout.oracle`), at the same utilisation; null where that reaches no such utilisation; needs "
+        "record.packets, and bins that are short beside the round trip",
     ),
     "queue_packets": (
         {"quantile": 0.8},
@@ -328,12 +336,26 @@ class _View:
             return float(np.mean(of) / np.mean(to)) if of and sum(to) > 0 else math.nan
         if kind == "period_share":
             return self.period_share(spec)
+        if kind == "over_late_knowledge":
+            return self.over_late_knowledge()
         if kind == "share_within_delay":
             return metrics.share_within_delay(self.log(), float(spec["budget_ms"]), window.from_s, window.to_s)
         if kind == "share_within_packets":
             return metrics.share_within_packets(self.log(), int(spec["packets"]), window.from_s, window.to_s)
         lengths, share = metrics.queue_cdf(self.log(), window.from_s, window.to_s)
         return float(lengths[min(int(np.searchsorted(share, float(spec["quantile"]) - 1e-12)), len(lengths) - 1)])
+
+    def over_late_knowledge(self) -> float:
+        """Of the whole run: the oracle's curve says what a utilisation costs on all of the link."""
+        link = self.document["links"][0]
+        queue, rtt_ms = link["queue"], 2 * float(link["delay_ms"])
+        limit = float(queue["packets"]) * PACKET_BYTES if "packets" in queue else math.inf
+        capacity = np.ascontiguousarray(self.link["capacity_mbps"], dtype=np.float64)
+        utilisation, late_ms = oracle.trade_off(capacity.tobytes(), self.bin_s * 1e3, rtt_ms, limit)
+        reached = metrics.utilisation(float(self.link["delivered_bytes"]), float(self.link["capacity_bytes"]))
+        least = np.interp(reached, utilisation, late_ms, right=math.nan)
+        delays = metrics.queueing_delay_ms(self.log())
+        return float(metrics.percentile(delays, 0.95) / least) if delays.size and least > 0 else math.nan
 
     def periods(self, flow: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
         """Of each of a flow's reports: when it came, what time it covers, and the mean period in it; none of others."""

@@ -17,10 +17,21 @@ pub struct Reshape {
     pub mean: Option<Rate>,
     /// Times are rounded up to multiples of this many milliseconds.
     pub grid_ms: u32,
-    /// Without opportunities now and then: mean time between outages, and mean length of one.
-    pub outages: Option<(Dur, Dur)>,
+    /// Hardly any opportunities now and then.
+    pub outages: Option<Outages>,
     /// Of what is random.
     pub seed: u64,
+}
+
+/// Outages that are put into a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outages {
+    /// Mean time from one to the next.
+    pub every: Dur,
+    /// Mean length.
+    pub mean: Dur,
+    /// What one leaves, evenly spaced: recorders that keep a session alive see about a packet per second.
+    pub rate: Rate,
 }
 
 impl Default for Reshape {
@@ -86,13 +97,20 @@ impl Reshape {
     }
 
     fn without_outages(&self, times: Vec<f64>, length_ms: f64, stream: &mut Stream) -> Vec<f64> {
-        let Some((between, long)) = self.outages else { return times };
+        let Some(Outages { every, mean, rate }) = self.outages else { return times };
+        let gap = f64::from(OPPORTUNITY_BYTES) * 8e3 / rate.0 as f64;
         let mut out = Vec::with_capacity(times.len());
-        let (mut start, mut end) = (0.0, 0.0);
+        let (mut start, mut end, mut left) = (0.0, 0.0, 0.0);
         for &t in &times {
             while t >= end && end < length_ms {
-                start = end + stream.exponential(between.as_millis_f64().max(1.0));
-                end = start + stream.exponential(long.as_millis_f64().max(1.0));
+                start = end + stream.exponential(every.as_millis_f64().max(1.0));
+                end = start + stream.exponential(mean.as_millis_f64().max(1.0));
+                left = start + gap;
+            }
+            // What is left of the outages up to here, before what comes after them.
+            while left < end.min(t) {
+                out.push(left);
+                left += gap;
             }
             if t < start || t >= end {
                 out.push(t);
@@ -145,13 +163,18 @@ mod tests {
 
     #[test]
     fn outages_take_their_share() {
-        let outages = Some((Dur::from_millis(900), Dur::from_millis(100)));
+        let (every, mean) = (Dur::from_millis(900), Dur::from_millis(100));
+        let outages = Some(Outages { every, mean, rate: Rate(0) });
         let shape = Reshape { outages, seed: 3, ..Reshape::default() };
         let trace = shape.apply(&steady(), Dur::ZERO, "outages").unwrap();
         let longest = trace.opportunities_ms().windows(2).map(|w| w[1] - w[0]).max();
         assert!(longest > Some(50), "{longest:?} ms");
         assert!((0.8..0.98).contains(&(mbps(&trace) / 24.1)), "{}", mbps(&trace));
-        let always = Reshape { outages: Some((Dur(1), Dur::from_millis(1 << 40))), ..shape };
-        assert!(always.apply(&steady(), Dur::ZERO, "none").is_ok(), "what would be nothing stays");
+        let always = |rate| Outages { every: Dur(1), mean: Dur::from_millis(1 << 40), rate };
+        let nothing = Reshape { outages: Some(always(Rate(0))), ..shape };
+        assert!(nothing.apply(&steady(), Dur::ZERO, "none").is_ok(), "what would be nothing stays");
+        let little = Reshape { outages: Some(always(Rate::from_mbps(0.12))), ..shape };
+        let trace = little.apply(&steady(), Dur::ZERO, "little").unwrap();
+        assert!((mbps(&trace) - 0.12).abs() < 0.01, "ten packets per second are left: {}", mbps(&trace));
     }
 }

@@ -9,7 +9,7 @@ use ccarena_cc::reader::At;
 use ccarena_cc::{Document, Dur, Rate, Time};
 use ccarena_net::ServiceSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
-use ccarena_net::reshape::Reshape;
+use ccarena_net::reshape::{Outages, Reshape};
 use ccarena_net::rng::{Purpose, Stream, derive};
 use ccarena_net::routers::{Kind, RouterSpec};
 use ccarena_net::scenario::{App, Flow, Link, Record, Scenario};
@@ -28,6 +28,10 @@ pub enum Range {
 }
 
 impl Range {
+    const fn nothing() -> Self {
+        Self::Fixed(0.0)
+    }
+
     fn bounds(self) -> (f64, f64) {
         match self {
             Self::Fixed(x) => (x, x),
@@ -153,9 +157,18 @@ pub struct Augment {
     pub outage_every_s: Range,
     /// Mean length of an outage in seconds.
     pub outage_s: Range,
+    /// What an outage leaves in Mbit/s.
+    #[serde(default = "Range::nothing")]
+    pub outage_mbps: Range,
 }
 
 impl Augment {
+    /// What an outage leaves. Nothing is drawn where outages leave nothing.
+    fn left(&self, stream: &mut Stream) -> Rate {
+        let some = self.outage_mbps.bounds().1 > 0.0;
+        if some { Rate::from_mbps(self.outage_mbps.uniform(stream)) } else { Rate(0) }
+    }
+
     fn draw(&self, stream: &mut Stream) -> Reshape {
         let seconds = |x: f64| Dur::from_secs_f64(x);
         Reshape {
@@ -165,7 +178,8 @@ impl Augment {
             grid_ms: self.grid_ms.log_uniform(stream).round().max(1.0) as u32,
             outages: stream.chance(self.outages).then(|| {
                 let every = seconds(self.outage_every_s.log_uniform(stream));
-                (every, seconds(self.outage_s.log_uniform(stream)))
+                let mean = seconds(self.outage_s.log_uniform(stream));
+                Outages { every, mean, rate: self.left(stream) }
             }),
             seed: stream.next_u64(),
         }

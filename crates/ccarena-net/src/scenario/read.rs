@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
-use crate::reshape::Reshape;
+use crate::reshape::{self, Reshape};
 use crate::routers::{self, RouterSpec};
 use crate::service::ServiceSpec;
 
@@ -134,9 +134,10 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
 fn reshape(at: &At<'_>) -> Result<Reshape> {
     let o = at.object(&["length_s", "stretch", "mean_mbps", "grid_ms", "outages", "seed"])?;
     let outages = |at: &At<'_>| {
-        let o = at.object(&["every_s", "mean_s"])?;
+        let o = at.object(&["every_s", "mean_s", "rate_mbps"])?;
         let seconds = |field| o.require(field, "seconds")?.seconds(0.001);
-        Ok((seconds("every_s")?, seconds("mean_s")?))
+        let rate = Rate::from_mbps(o.or("rate_mbps", 0.0, |at| at.number(0.0, 1000.0))?);
+        Ok(reshape::Outages { every: seconds("every_s")?, mean: seconds("mean_s")?, rate })
     };
     Ok(Reshape {
         length: o.maybe("length_s", |at| Ok(Dur::from_secs_f64(at.number(0.1, 600.0)?)))?,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{AckPolicy, App, Flow, Link, Scenario, VERSION};
 use crate::queues::{Limit, QueueSpec};
-use crate::reshape::Reshape;
+use crate::reshape::{self, Reshape};
 use crate::routers::RouterSpec;
 use crate::service::ServiceSpec;
 
@@ -54,8 +54,8 @@ fn service(s: &ServiceSpec) -> Value {
         ServiceSpec::Trace { file, offset, reshape: None } => {
             json!({"type": "trace", "file": file, "offset_ms": ms(offset)})
         }
-        ServiceSpec::Trace { file, offset, reshape: Some(reshape) } => {
-            json!({"type": "trace", "file": file, "offset_ms": ms(offset), "reshape": self::reshape(reshape)})
+        ServiceSpec::Trace { file, offset, reshape: Some(reshaped) } => {
+            json!({"type": "trace", "file": file, "offset_ms": ms(offset), "reshape": self::reshape(reshaped)})
         }
         ServiceSpec::Cellular { preset, seed, offset } => {
             json!({"type": "cellular", "preset": preset, "seed": seed, "offset_ms": ms(offset)})
@@ -65,12 +65,13 @@ fn service(s: &ServiceSpec) -> Value {
 
 fn reshape(r: &Reshape) -> Value {
     let seconds = |d: Dur| d.as_secs_f64();
+    let outages = |o: reshape::Outages| json!({"every_s": seconds(o.every), "mean_s": seconds(o.mean), "rate_mbps": o.rate.as_mbps()});
     json!({
         "length_s": r.length.map(seconds),
         "stretch": r.stretch,
         "mean_mbps": r.mean.map(Rate::as_mbps),
         "grid_ms": r.grid_ms,
-        "outages": r.outages.map(|(every, mean)| json!({"every_s": seconds(every), "mean_s": seconds(mean)})),
+        "outages": r.outages.map(outages),
         "seed": r.seed,
     })
 }

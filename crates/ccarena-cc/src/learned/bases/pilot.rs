@@ -130,7 +130,9 @@ impl Pilot {
 
     /// One packet beyond the window if nothing has been heard for long.
     fn trickle(&mut self, now: Time) {
-        let gap = self.numbers.trickle_ms / 1e3 + self.numbers.trickle_packets / self.seen.slow.max(1.0);
+        let silence = self.numbers.trickle_ms / 1e3 + self.numbers.trickle_packets / self.seen.slow.max(1.0);
+        // Where a packet now and then gets through, what is sent into the silence piles up, and the newest RTT shows it.
+        let gap = silence.max(self.numbers.trickle_rtts * self.seen.rtt.as_secs_f64());
         if self.seen.in_flight > 0.0 && now.since(self.seen.heard.max(self.trickled)).as_secs_f64() > gap {
             self.beyond = self.seen.in_flight + 1.0;
             self.trickled = now;
