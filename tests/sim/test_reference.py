@@ -26,6 +26,9 @@ MISSES: dict[str, float] = {
     # 88 to 95 ms (mahimahi 75, simulated 93). What the shells' host does decides here.
     "12mbps 20 ms droptail(200) bbr": 2.0,
     "TMobile-LTE-driving.down 20 ms droptail(100) reno": 2.0,
+    # The 95th percentile of the queueing delay alone: 237 ms in the one recorded run, 299 ms in the median of the
+    # simulated ones. The mean is within its bound: 105 and 115 ms.
+    "Verizon-LTE-short.up 20 ms droptail(100) cubic": 2.0,
     # One run under random loss is one draw, which differs from the median of the draws.
     "24mbps 20 ms droptail(80) cubic loss 0.001": 3.0,
     "24mbps 20 ms droptail(80) reno loss 0.001": 1.5,
