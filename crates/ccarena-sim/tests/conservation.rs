@@ -150,7 +150,8 @@ fn scenario() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Drop-tail links that lead nowhere else, besides those that acknowledgements cross.
+/// Drop-tail links that lead nowhere else, besides those that acknowledgements cross. Where delays are whole milliseconds,
+/// as the opportunities of traces are, packets arrive and leave at the same time.
 fn single_hops() -> impl Strategy<Value = Value> {
     let limit = prop_oneof![
         (1..100_u32).prop_map(|n| json!({"type": "droptail", "packets": n})),
@@ -159,15 +160,24 @@ fn single_hops() -> impl Strategy<Value = Value> {
     ];
     let paths = prop::collection::vec((prop::bool::weighted(0.7), prop::bool::weighted(0.3)), 5);
     let wakes = prop_oneof![4 => Just(0.0), 1 => 0.1..20.0_f64];
-    (scenario(), prop::collection::vec(limit, 2), paths, wakes).prop_map(|(mut document, limits, paths, wakes)| {
+    let parts = (scenario(), prop::collection::vec(limit, 2), paths, wakes, any::<bool>());
+    parts.prop_map(|(mut document, limits, paths, wakes, whole)| {
+        let round = |ms: &mut Value| *ms = json!(ms.as_f64().unwrap().round());
         for (link, limit) in document["links"].as_array_mut().unwrap().iter_mut().zip(limits) {
             link["queue"] = limit;
             link["agent"] = json!(false);
             link["wakes_ms"] = json!(wakes);
+            if whole {
+                round(&mut link["delay_ms"]);
+                link["jitter_ms"] = json!(0);
+            }
         }
         for (flow, (first, back)) in document["flows"].as_array_mut().unwrap().iter_mut().zip(paths) {
             flow["path"] = json!([if first { "link0" } else { "link1" }]);
             flow["return_path"] = if back { json!(["link2"]) } else { json!([]) };
+            if whole {
+                round(&mut flow["start_s"]);
+            }
         }
         document
     })
