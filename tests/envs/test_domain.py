@@ -164,13 +164,17 @@ def test_agents_lack_what_is_configured() -> None:
 def test_recordings_are_reshaped_as_configured(tmp_path: Path) -> None:
     trace = tmp_path / "steady"
     _core.write_trace(trace, np.arange(1, 60_001, dtype=np.uint32))
-    augment = {"mean_mbps": [0.2, 2], "stretch": 1.5, "outages": 1}
+    augment = {"mean_mbps": [0.2, 2], "stretch": 1.5, "outages": 1, "outage_mbps": [0.01, 0.02]}
     overrides = {"kinds": {"trace": 1}, "traces": [str(trace)], "augment": augment, "uplinks": 1, "delayed_acks": 0}
     config = load_config("acct", {f"env.link.{key}": value for key, value in {**overrides, "unlimited": 1}.items()})
     drawn = json.loads(_core.draw_scenario(domain_json=domain_json(config), seed=3))
     data, uplink = drawn["links"]
     reshape = data["service"]["reshape"]
-    assert reshape["stretch"] == 1.5 and 0.2 <= reshape["mean_mbps"] <= 2 and reshape["outages"] is not None
+    assert (
+        reshape["stretch"] == 1.5
+        and 0.2 <= reshape["mean_mbps"] <= 2
+        and 0.01 <= reshape["outages"]["rate_mbps"] <= 0.02
+    )
     assert uplink["service"]["reshape"]["mean_mbps"] is None
     assert data["queue"] == {"type": "infinite"}
     flow = drawn["flows"][0]

@@ -111,9 +111,9 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "over_late_knowledge": (
         {},
-        "95th percentile of packets' queueing delays, over that of a sender which knows the capacity exactly, but one round "
-        "trip late (`heldout.oracle`), at the same utilisation; null where that reaches no such utilisation; needs "
-        "record.packets, and bins that are short beside the round trip",
+        "95th percentile of packets' queueing delays, over that of a sender which knows the capacity exactly, but one "
+        "round trip late (`heldout.oracle`), at the same utilisation; null where that reaches no such utilisation; "
+        "needs record.packets, and bins that are short beside the round trip",
     ),
     "queue_packets": (
         {"quantile": 0.8},
@@ -346,9 +346,11 @@ class _View:
         return float(lengths[min(int(np.searchsorted(share, float(spec["quantile"]) - 1e-12)), len(lengths) - 1)])
 
     def over_late_knowledge(self) -> float:
-        """Of the whole run: the oracle's curve says what a utilisation costs on all of the link."""
-        link = self.document["links"][0]
-        queue, rtt_ms = link["queue"], 2 * float(link["delay_ms"])
+        """Of the whole run, for the oracle's curve says what a utilisation costs on all of the link; its round trip
+        is the shortest that the first flow has seen."""
+        queue, rtt_ms = self.document["links"][0]["queue"], float(self.result["flows"][0]["rtt_min_ms"] or math.nan)
+        if not rtt_ms > 0:
+            return math.nan
         limit = float(queue["packets"]) * PACKET_BYTES if "packets" in queue else math.inf
         capacity = np.ascontiguousarray(self.link["capacity_mbps"], dtype=np.float64)
         utilisation, late_ms = oracle.trade_off(capacity.tobytes(), self.bin_s * 1e3, rtt_ms, limit)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccarena.eval.heldout.oracle import one_rtt_late
+from ccarena.eval.heldout.oracle import one_rtt_late, trade_off
 
 
 def test_constant_capacity_costs_one_round_trip_and_no_queue() -> None:
@@ -91,3 +91,17 @@ def test_the_same_as_the_literal_recursion(capacity: list[int], late: int, limit
 def test_nonsense_is_refused(capacity: list[float], slot_ms: float, rtt_ms: float) -> None:
     with pytest.raises(ValueError, match="slots"):
         one_rtt_late(capacity, slot_ms, rtt_ms)
+
+
+def test_the_trade_off_has_no_point_that_another_betters() -> None:
+    rng = np.random.default_rng(3)
+    capacity = np.repeat(rng.uniform(2, 20, 100), 25)
+    utilisation, late_ms = trade_off(capacity.tobytes(), 4.0, 40.0, math.inf)
+    assert len(utilisation) > 3, "there is something to trade"
+    assert (np.diff(utilisation) > 0).all() and (np.diff(late_ms) > 0).all()
+    for gain, average_ms in ((1.0, 20.0), (0.8, 100.0), (2.0, 200.0)):
+        one = one_rtt_late(capacity, 4.0, 40.0, gain=gain, average_ms=average_ms)
+        better = (utilisation >= one.utilisation) & (late_ms <= one.queueing_delay_p95_ms)
+        # Gains of the curve are close together: a sender between two of them is nearly on it.
+        close = np.interp(one.utilisation, utilisation, late_ms) <= 1.1 * one.queueing_delay_p95_ms + 4
+        assert better.any() or close
