@@ -210,7 +210,7 @@ fn hyvar_leaves_cubic_to_the_kernel_and_hears_of_it_once_per_period() {
         assert!(decisions > 5.0 && decisions < reports / 2.0, "{decisions} of {reports} reports");
         // Besides a question, the socket's beginning and its end wake the daemon.
         between(result["machine"]["wakeups"].as_f64().unwrap(), decisions / 2.0, decisions + 3.0);
-        assert_eq!(flow["reports"]["shape"], json!([decisions as u64, 19]));
+        assert_eq!(flow["reports"]["shape"], json!([decisions as u64, 20]));
     });
 }
 
