@@ -92,11 +92,14 @@ def test_the_figures_make_sense(small: Path) -> None:
         assert all(len(series["rate_mbps"]) == 4 for series in course.values()) and len(course) == 5
 
 
-def test_tracks_and_controls_of_policies() -> None:
-    entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], shipped(), KNOWN, 1)}
+def test_tracks_and_controls_of_policies(tmp_path: Path) -> None:
+    bare = tmp_path / "hyvar.safetensors"
+    dataclasses.replace(load(shipped()["hyvar"]), rules=[]).save(bare)
+    policies, known = {**shipped(), "hyvar": bare}, {digest(bare.read_bytes()): [CONSTANT, NO_LAW]}
+    entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], policies, known, 1)}
     assert entrants["acct"].track == ASSISTED and entrants["hyvar"].track == END_TO_END
     beside = {label: e.of for label, e in entrants.items() if e.of}
-    # Those that a policy brings along are not searched again; hyvar's brings none.
+    # Neither those that a policy brings along are searched again nor those that are known of one that brings none.
     brought = [rule.label for rule in map(Rule.of, load(shipped()["acct"]).rules) if rule.found]
     assert len(brought) > 1
     assert beside == {f"acct: {label}": "acct" for label in brought} | {"hyvar: 2 always": "hyvar"}
