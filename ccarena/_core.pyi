@@ -82,6 +82,9 @@ class Policy:
     def of(data: bytes) -> Policy:
         """From a file's bytes. Raises PolicyError."""
 
+    def with_weights(self, weights: dict[str, NDArray[np.float32]]) -> Policy:
+        """The same with other weights, by the names of its tensors. Raises PolicyError."""
+
     @property
     def digest(self) -> str:
         """Of the document that it was trained for."""
@@ -177,6 +180,27 @@ class VecWorlds:
         A learner that decides more often keeps its action and reports its last interval. A world whose episode is over
         starts the next one; `final_observations` is written in its rows alone. `truth`, `[rows, columns]`, gets what
         only the simulator knows of the step. Raises ActionError, before any world has moved.
+        """
+
+    def rollout(
+        self,
+        policy: Policy,
+        noise: NDArray[np.float32],
+        spread: float,
+        observations: NDArray[np.float32],
+        drawn: NDArray[np.float32],
+        reports: NDArray[np.float32],
+        truncated: NDArray[np.bool_],
+        final_observations: NDArray[np.float32],
+        following: NDArray[np.float32],
+        truth: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Lets every world run as many decisions of `policy` as `drawn` has room for, and fills the arrays.
+
+        They are `[worlds, steps, learners, ...]`, `following` is `[rows, length]`. `noise` is what chance adds to the
+        policy's outputs, times `spread` where actions are continuous; `drawn` are indices, or continuous actions before
+        they are squashed into their bounds. The GIL is released meanwhile. Raises ActionError for an array of another
+        length, and PolicyError.
         """
 
     def state(self) -> bytes:

@@ -20,15 +20,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ccarena.agents.acting import acting
 from ccarena.agents.actor_critic import ActorCritic
 from ccarena.agents.algorithm import Context, Stats
+from ccarena.agents.collecting import Steps, collector
 from ccarena.agents.progress import ReportSums
 from ccarena.configs.schema import A3CConfig
-from ccarena.errors import TrainingError
+from ccarena.errors import PolicyError, TrainingError
 from ccarena.policies.networks import bind_flat
 
 FloatArray = NDArray[np.float32]
+CALMER = "start a new run with lower algorithm.actor_lr and algorithm.critic_lr, or with algorithm.max_grad_norm"
 
 
 def n_step_returns(
@@ -71,21 +72,9 @@ class Update:
 
 
 @dataclass
-class Rollout:
-    """What a worker has seen: T decisions in each of N worlds, and what their gradient depends on."""
+class Rollout(Steps):
+    """What a worker has seen, and what it says of it for the learning curve."""
 
-    observations: FloatArray
-    """`[T, N, size]`."""
-    actions: NDArray[Any]
-    """`[T, N, ...]`."""
-    rewards: FloatArray
-    """`[T, N]`, as the environment gives them."""
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    following: FloatArray
-    """`[N, size]`: the observations after the last decision."""
-    finals: list[tuple[int, NDArray[np.intp], FloatArray]]
-    """Observations in which episodes were truncated, as (step, worlds, `[k, size]`)."""
     stats: Stats
 
 
@@ -181,69 +170,37 @@ class Worker:
     ) -> None:
         self._envs = envs
         self._differentiator = Differentiator(context, config, device or context.config.device)
-        network = self._differentiator.network
-        self._distribution = network.actions
-        self._act = acting(network, context.spec, self._differentiator.device)
+        observation, _ = envs.reset(seed=env_seed)
+        own = self._differentiator
+        self._collector = collector(
+            envs, own.network, context.spec, own.device, config.rollout_length, np.asarray(observation)
+        )
         self._rng = np.random.Generator(np.random.PCG64(sampling_seed))
         self._sums = ReportSums(context.spec, context.config.progress)
-        # Worlds of ccarena leave the rewards of a rollout to one call for all of its decisions.
-        self._rewards_of = getattr(envs, "rewards_of", None)
-
-        steps, worlds, spec = config.rollout_length, envs.num_envs, context.spec
-        actions = self._distribution
-        self._observations = np.empty((steps, worlds, spec.size), dtype=np.float32)
-        self._actions = np.empty((steps, worlds, *actions.shape), dtype=actions.dtype)
-        self._rewards = np.empty((steps, worlds), dtype=np.float32)
-        self._terminated = np.empty((steps, worlds), dtype=np.bool_)
-        self._truncated = np.empty((steps, worlds), dtype=np.bool_)
-        self._reports = np.empty((steps, worlds, len(spec.report)), dtype=np.float32)
-        self._truth = np.empty((steps, worlds, len(spec.truth)), dtype=np.float32)
-        self._episode_return = np.zeros(worlds)
-        self._episode_decisions = np.zeros(worlds)
-        self._observation, _ = envs.reset(seed=env_seed)
+        self._episode_return = np.zeros(envs.num_envs)
+        self._episode_decisions = np.zeros(envs.num_envs)
 
     def run(self, weights: FloatArray, entropy_weight: float) -> Update:
         """One rollout with `weights` and its gradient at the same weights."""
         return self._differentiator.update(self.collect(weights), entropy_weight)
 
     def collect(self, weights: FloatArray) -> Rollout:
-        """One rollout with `weights`, in buffers that the next one overwrites."""
+        """One rollout with `weights`, in buffers that the next one overwrites. Raises TrainingError."""
         self._differentiator.load(weights)
-        finals: list[tuple[int, NDArray[np.intp], FloatArray]] = []
-        has_reports = False
-        distribution = self._distribution
-        noise = distribution.noise(self._rng, self._rewards.shape)
-        # Between two steps the simulator has taken the caches: what can wait until after the last one does.
-        for t in range(len(self._actions)):
-            self._observations[t] = self._observation
-            distribution.sample(self._act(self._observations[t]), noise[t], self._actions[t])
-            given = distribution.given(self._actions[t])
-            self._observation, self._rewards[t], terminated, truncated, infos = self._envs.step(given)
-            self._terminated[t], self._truncated[t] = terminated, truncated
-            if (report := infos.get("reports")) is not None:
-                self._reports[t] = report
-                has_reports = True
-            if (truth := infos.get("truth")) is not None:
-                self._truth[t] = truth
-            if "final_obs" in infos:
-                (cut,) = np.nonzero(self._truncated[t] & ~self._terminated[t])
-                if len(cut):
-                    finals.append((t, cut, np.stack([infos["final_obs"][world] for world in cut])))
-        if self._rewards_of is not None:
-            self._rewards[:] = self._rewards_of(self._reports, self._truth)
+        try:
+            steps = self._collector.collect(self._rng)
+        except PolicyError as error:
+            raise TrainingError(f"the actor has no finite answer any more ({error}); {CALMER}") from error
+        stats = self._episodes(steps)
+        if steps.reports is not None:
+            stats |= self._sums(steps.reports.reshape(-1, steps.reports.shape[-1]))
+        return Rollout(**vars(steps), stats=stats)
 
-        stats = self._episodes()
-        if has_reports:
-            stats |= self._sums(self._reports.reshape(-1, self._reports.shape[-1]))
-        following = np.array(self._observation, dtype=np.float32)
-        kept = (self._observations, self._actions, self._rewards, self._terminated, self._truncated)
-        return Rollout(*kept, following, finals, stats)
-
-    def _episodes(self) -> Stats:
+    def _episodes(self, steps: Steps) -> Stats:
         """Of the rollout that has just been collected, and of the episodes that ended in it."""
         episodes = return_sum = length_sum = 0.0
-        over = self._terminated | self._truncated
-        for rewards, done in zip(self._rewards, over, strict=True):
+        over = steps.terminated | steps.truncated
+        for rewards, done in zip(steps.rewards, over, strict=True):
             self._episode_return += rewards
             self._episode_decisions += 1
             if done.any():
@@ -253,8 +210,8 @@ class Worker:
                 length_sum += float(self._episode_decisions[ended].sum())
                 self._episode_return[ended] = self._episode_decisions[ended] = 0
         return {
-            "decisions": float(self._rewards.size),
-            "reward": float(self._rewards.sum(dtype=np.float64)),
+            "decisions": float(steps.rewards.size),
+            "reward": float(steps.rewards.sum(dtype=np.float64)),
             "episodes": episodes,
             "return": return_sum,
             "episode_decisions": length_sum,
@@ -264,7 +221,7 @@ class Worker:
         """Everything that the next `run` depends on besides its arguments, as arrays and as JSON."""
         arrays: dict[str, NDArray] = {
             "environment": np.frombuffer(self._envs.get_state(), dtype=np.uint8),  # type: ignore[attr-defined]
-            "observation": np.array(self._observation, dtype=np.float32),
+            "observation": np.array(self._collector.observation, dtype=np.float32),
             "episode_return": self._episode_return.copy(),
             "episode_decisions": self._episode_decisions.copy(),
         }
@@ -273,7 +230,7 @@ class Worker:
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
         """Back to a `state()`."""
         self._envs.set_state(arrays["environment"].tobytes())  # type: ignore[attr-defined]
-        self._observation = arrays["observation"].copy()
+        self._collector.observation = arrays["observation"].copy()
         self._episode_return = arrays["episode_return"].copy()
         self._episode_decisions = arrays["episode_decisions"].copy()
         self._rng.bit_generator.state = rest["rng"]
@@ -318,8 +275,7 @@ class Learner:
         gradient = update.gradient
         if not np.isfinite(gradient).all():
             raise TrainingError(
-                f"update {self.updates + 1}, after {self.decisions} decisions: the gradient is not finite; "
-                "start a new run with lower algorithm.actor_lr and algorithm.critic_lr, or with algorithm.max_grad_norm"
+                f"update {self.updates + 1}, after {self.decisions} decisions: the gradient is not finite; {CALMER}"
             )
         square = np.square(gradient)
         if self.updates == 0:

@@ -19,7 +19,7 @@ from ccarena.envs.spec import Spec
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import Graph, run
 
-__all__ = ["Act", "acting"]
+__all__ = ["Act", "acting", "live"]
 
 FloatArray = NDArray[np.float32]
 Act = Callable[[FloatArray], FloatArray]
@@ -32,7 +32,7 @@ def acting(network: ActorCritic, spec: Spec, device: torch.device) -> Act:
     By NumPy on the CPU, as an artifact of the network answers: without what only training uses. By PyTorch on another
     device, and where the graph has constants that were computed from the weights, as of a batch normalisation.
     """
-    graph = _live(network.actor, spec.size) if device.type == "cpu" else None
+    graph = live(network.actor, spec.size) if device.type == "cpu" else None
     if graph is None:
 
         def by_torch(observations: FloatArray) -> FloatArray:
@@ -41,11 +41,11 @@ def acting(network: ActorCritic, spec: Spec, device: torch.device) -> Act:
             return y
 
         return by_torch
-    live, normalised = graph, spec.contract.normalisation
-    return lambda observations: run(live, normalised(observations))[0]
+    known, normalised = graph, spec.contract.normalisation
+    return lambda observations: run(known, normalised(observations))[0]
 
 
-def _live(actor: nn.Module, size: int) -> Graph | None:
+def live(actor: nn.Module, size: int) -> Graph | None:
     """The graph of `actor`, whose tensors are the module's own memory; None if it has others than the module."""
     graph = to_graph(actor, size)
     own: dict[str, Tensor] = {**dict(actor.named_parameters()), **dict(actor.named_buffers())}

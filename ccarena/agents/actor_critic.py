@@ -26,6 +26,10 @@ class Actions(Protocol):
     shape: tuple[int, ...]
     dtype: type[np.generic]
 
+    @property
+    def spread(self) -> float:
+        """What noise is multiplied by."""
+
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """What chance adds to `shape` decisions."""
 
@@ -44,6 +48,7 @@ class Discrete:
 
     shape: tuple[int, ...] = ()
     dtype: type[np.generic] = np.int64
+    spread: float = 1.0
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -81,13 +86,18 @@ class Gaussian:
     def __init__(self, bounds: tuple[float, float], log_std: nn.Parameter) -> None:
         self._bounds, self._log_std = bounds, log_std
 
+    @property
+    def spread(self) -> float:
+        """The standard deviation of y."""
+        return math.exp(float(self._log_std.detach()))
+
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Standard normal."""
         return rng.standard_normal((*shape, 1), dtype=np.float32)
 
     def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
         """y, before it is squashed."""
-        np.add(answer, noise * np.float32(math.exp(float(self._log_std.detach()))), out=out)
+        np.add(answer, noise * np.float32(self.spread), out=out)
 
     def given(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Within the bounds."""

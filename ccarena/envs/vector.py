@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,27 @@ from ccarena import _core
 from ccarena.configs.record import Scheme
 from ccarena.envs.learned import Distribution, RewardLike, Setting
 from ccarena.envs.spec import Spec
-from ccarena.errors import ConfigError
+from ccarena.errors import ActionError, ConfigError
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What became of T decisions in each of N rows."""
+
+    observations: NDArray[np.float32]
+    """What they were made on, `[T, N, size]`."""
+    drawn: NDArray[np.float32]
+    """`[T, N]`: indices of discrete actions, continuous ones before they are squashed into their bounds."""
+    reports: NDArray[np.float32]
+    """`[T, N, report]`."""
+    truncated: NDArray[np.bool_]
+    """`[T, N]`."""
+    final_observations: NDArray[np.float32]
+    """`[T, N, size]`: last ones of finished episodes where `truncated`, nothing elsewhere."""
+    truth: NDArray[np.float32] | None
+    """`[T, N, truth]`, if the reward takes it or it was asked for."""
+    following: NDArray[np.float32]
+    """`[N, size]`: the observations after the last decision."""
 
 
 class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
@@ -82,7 +103,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         self._terminated = np.zeros(n, np.bool_)
         needed = privileged or setting.reward.needs_truth
         self._truth = np.zeros((n, len(setting.spec.truth)), np.float32) if needed else None
-        self._late_rewards = late_rewards
+        self.late_rewards = late_rewards
 
     @property
     def scheme(self) -> Spec:
@@ -112,7 +133,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         self._worlds.step(given, self._observations, self._reports, self._truncated, self._final, self._truth)
         reward = (
             np.zeros(self.num_envs, np.float32)
-            if self._late_rewards
+            if self.late_rewards
             else self._setting.reward(self._reports, self._truth)
         )
         infos: dict[str, Any] = {"reports": self._out(self._reports), "interval_s": spec.intervals_s(self._reports)}
@@ -122,6 +143,55 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             infos["final_obs"] = self._out(self._final)
             infos["_final_obs"] = self._truncated.copy()
         return self._out(self._observations), reward, self._terminated.copy(), self._truncated.copy(), infos
+
+    def rollout(self, policy: _core.Policy, noise: NDArray[np.float32], spread: float = 1.0) -> Seen:
+        """Lets `policy` make T decisions in every row, with nobody in between; `noise` is `[T, N, outputs]`.
+
+        Of discrete actions the one with the largest sum of logit and noise is taken. A continuous one is y, the output
+        plus the noise times `spread`, squashed into its bounds: low + (high - low) (1 + tanh y) / 2. Episodes
+        follow one another as in `step`.
+
+        Raises:
+            ActionError: the noise has another shape.
+            PolicyError: the policy is of another document, or gives a number that is not finite.
+        """
+        spec, n, learners = self._setting.spec, self.num_envs, self.learners
+        steps = len(noise)
+        if noise.shape != (steps, n, spec.outputs):
+            raise ActionError(f"noise of shape {noise.shape}; expected (T, {n}, {spec.outputs})")
+        worlds = n // learners
+
+        def fresh(*shape: int, dtype: type[np.generic] = np.float32) -> NDArray[Any]:
+            return np.empty((worlds, steps, learners, *shape), dtype)
+
+        def by_step(array: NDArray[Any]) -> NDArray[Any]:
+            return array.swapaxes(0, 1).reshape(steps, n, *array.shape[3:])
+
+        observations, finals = fresh(spec.size), fresh(spec.size)
+        drawn, reports, truncated = fresh(), fresh(len(spec.report)), fresh(dtype=np.bool_)
+        truth = None if self._truth is None else fresh(len(spec.truth))
+        given = noise.reshape(steps, worlds, learners, spec.outputs).swapaxes(0, 1)
+        self._worlds.rollout(
+            policy,
+            np.ascontiguousarray(given, np.float32),
+            spread,
+            observations,
+            drawn,
+            reports,
+            truncated,
+            finals,
+            self._observations,
+            truth,
+        )
+        return Seen(
+            by_step(observations),
+            by_step(drawn),
+            by_step(reports),
+            by_step(truncated),
+            by_step(finals),
+            None if truth is None else by_step(truth),
+            self._observations.copy(),
+        )
 
     def rewards_of(self, reports: NDArray[np.float32], truth: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Rewards `[...]` of steps from what they reported, `[..., report]`, and the simulator's truth, `[..., truth]`,

@@ -91,27 +91,28 @@ def test_nothing_passes_between_episodes() -> None:
 def test_gradient_is_that_of_the_loss() -> None:
     """Against the loss written down separately, on the rollout that the worker has collected."""
     settings = config(max_grad_norm=None)
-    worker = Worker(ToyEnvs(8), SMALL, settings, 1, 2)
+    worker, same = (Worker(ToyEnvs(8), SMALL, settings, 1, 2) for _ in range(2))
     learner = Learner(SMALL, settings)
     gradient = worker.run(learner.weights, entropy_weight=0.3).gradient
+    rollout = same.collect(learner.weights)
 
     network = learner.network()
-    logits, values = network(torch.from_numpy(worker._observations).flatten(0, 1))
+    logits, values = network(torch.from_numpy(rollout.observations).flatten(0, 1))
     chosen = torch.distributions.Categorical(logits=logits)
-    finals = np.zeros_like(worker._rewards)
-    assert worker._truncated.any()
+    finals = np.zeros_like(rollout.rewards)
+    assert rollout.truncated.any()
     replay = ToyEnvs(8)
     replay.reset(seed=1)
     for t in range(settings.rollout_length):
-        _, _, _, truncated, infos = replay.step(worker._actions[t])
+        _, _, _, truncated, infos = replay.step(rollout.actions[t])
         for world in np.flatnonzero(truncated):
             finals[t, world] = network.value(torch.from_numpy(infos["final_obs"][world : world + 1])).item()
     last = network.value(torch.from_numpy(replay._observation)).detach().numpy()
     returns = n_step_returns(
-        worker._rewards * np.float32(0.01), worker._terminated, worker._truncated, finals, last, 0.9
+        rollout.rewards * np.float32(0.01), rollout.terminated, rollout.truncated, finals, last, 0.9
     )
     target = torch.from_numpy(returns).flatten()
-    gain = (chosen.log_prob(torch.from_numpy(worker._actions).flatten()) * (target - values.detach())).mean()
+    gain = (chosen.log_prob(torch.from_numpy(rollout.actions).flatten()) * (target - values.detach())).mean()
     loss = -gain - 0.3 * chosen.entropy().mean() + 0.5 * (target - values).pow(2).mean()
     loss.backward()
     expected = torch.cat([p.grad.flatten() for p in network.parameters()])
@@ -145,9 +146,9 @@ def test_samples_follow_the_policy() -> None:
         network.actor.out.weight.zero_()
         network.actor.out.bias.copy_(torch.linspace(-1, 1, 15))
     weights = torch.cat([p.detach().flatten() for p in network.parameters()]).numpy()
-    worker.run(weights, 0.0)
-    expected = torch.softmax(network.actor.out.bias, 0).detach().numpy() * worker._actions.size
-    found = np.bincount(worker._actions.ravel(), minlength=15)
+    rollout = worker.collect(weights)
+    expected = torch.softmax(network.actor.out.bias, 0).detach().numpy() * rollout.actions.size
+    found = np.bincount(rollout.actions.ravel(), minlength=15)
     assert ((found - expected) ** 2 / expected).sum() < 56
 
 

@@ -14,11 +14,14 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ccarena import _core
 from ccarena.envs import LearnedVectorEnv
-from ccarena.errors import ActionError, CheckpointError, ConfigError
+from ccarena.errors import ActionError, CheckpointError, ConfigError, PolicyError
+from ccarena.policies.artifact import Artifact
 from tests.envs.acct import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES, SHORT, AcctVectorEnv, rewards
 
 ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "ccarena" / "policies" / "shipped"
 
 
 def actions(steps: int, worlds: int, seed: int = 0) -> np.ndarray:
@@ -178,6 +181,24 @@ def test_late_rewards_are_those_of_the_steps() -> None:
     at_once = roll(envs, chosen)
     assert not late[1].any() and at_once[1].any()
     assert envs.rewards_of(reports).tobytes() == at_once[1].tobytes()
+
+
+def test_a_rollout_refuses_what_does_not_fit() -> None:
+    envs = AcctVectorEnv(3, SHORT, seed=2)
+    policy = _core.Policy(SHIPPED / "acct.safetensors")
+    name, biases = next(
+        (k, v) for k, v in Artifact.load(SHIPPED / "acct.safetensors").graph.tensors.items() if "bias" in k
+    )
+    before = envs.get_state()
+    with pytest.raises(ActionError, match=r"noise of shape \(4, 2, 15\); expected \(T, 3, 15\)"):
+        envs.rollout(policy, np.zeros((4, 2, len(ACTIONS)), np.float32))
+    other = _core.Policy(SHIPPED / "hyvar.safetensors")
+    with pytest.raises(PolicyError, match=r"a policy for the document .*; expected one for"):
+        envs.rollout(other, np.zeros((4, 3, len(ACTIONS)), np.float32))
+    for bad, message in ((np.zeros(1, np.float32), r"shape \[1\]"), (np.full(biases.shape, np.nan, np.float32), "NaN")):
+        with pytest.raises(PolicyError, match=message):
+            policy.with_weights({name: bad})
+    assert envs.get_state() == before, "no world has moved"
 
 
 def test_counts_that_make_no_sense_are_refused() -> None:

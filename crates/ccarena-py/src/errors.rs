@@ -48,7 +48,8 @@ pub fn world(error: &ccarena_sim::WorldError) -> PyErr {
     use ccarena_sim::WorldError;
     match error {
         WorldError::Sim(e) => sim(e),
-        WorldError::Action { .. } => action(error),
+        WorldError::Action { .. } | WorldError::Length { .. } => action(error),
+        WorldError::Policy(e) => policy(e),
         WorldError::State(_) => raise("CheckpointError", error.to_string()),
         _ => scenario(error),
     }

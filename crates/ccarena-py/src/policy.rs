@@ -1,11 +1,12 @@
 //! Policy artifacts.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ccarena_cc::Policies;
 use ccarena_cc::policy::Policy as Inner;
-use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyReadonlyArray2, PyReadonlyArrayDyn, PyReadwriteArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -37,6 +38,13 @@ impl Policy {
     #[getter]
     fn state_len(&self) -> usize {
         self.0.graph().state_len()
+    }
+
+    /// with_weights(weights: dict[str, float32 array]) -> Policy: the same with other weights, by the tensors' names.
+    fn with_weights(&self, weights: BTreeMap<String, PyReadonlyArrayDyn<'_, f32>>) -> PyResult<Self> {
+        let weights = weights.into_iter().map(|(name, array)| Ok((name, array.as_slice()?.to_vec())));
+        let weights = weights.collect::<PyResult<_>>()?;
+        self.0.with_weights(&weights).map(|p| Self(Arc::new(p))).map_err(errors::policy)
     }
 
     /// act(observations: float32[n, len], state: float32[n, state_len] | None) -> (actions: int64[n], logits:

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use ccarena_net::Scenario;
-use ccarena_sim::{Domain, Source, StepOut, TRUTH, World, Worlds};
+use ccarena_sim::{Domain, Draw, RolloutOut, Source, StepOut, TRUTH, World, Worlds};
 use numpy::{
-    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadwriteArray1, PyReadwriteArray2, PyUntypedArrayMethods,
+    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArray2,
+    PyReadwriteArrayDyn, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::policy::Policy;
 use crate::simulate::to_python;
 use crate::{errors, learned};
 
@@ -105,6 +107,46 @@ impl VecWorlds {
             truth,
         };
         py.detach(|| self.0.step(actions, out)).map_err(|e| errors::world(&e))
+    }
+
+    /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, truth=None):
+    /// every world runs as many decisions as `drawn` [worlds, steps, learners] has room for, with nobody in between.
+    #[pyo3(signature = (policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, truth=None))]
+    #[expect(clippy::too_many_arguments, reason = "an array each")]
+    fn rollout(
+        &mut self,
+        py: Python<'_>,
+        policy: &Policy,
+        noise: PyReadonlyArrayDyn<'_, f32>,
+        spread: f32,
+        mut observations: PyReadwriteArrayDyn<'_, f32>,
+        mut drawn: PyReadwriteArrayDyn<'_, f32>,
+        mut reports: PyReadwriteArrayDyn<'_, f32>,
+        mut truncated: PyReadwriteArrayDyn<'_, bool>,
+        mut final_observations: PyReadwriteArrayDyn<'_, f32>,
+        mut following: PyReadwriteArrayDyn<'_, f32>,
+        mut truth: Option<PyReadwriteArrayDyn<'_, f32>>,
+    ) -> PyResult<()> {
+        let policy = &*policy.0;
+        let contract = policy.contract();
+        let (digest, expected) = (&contract.document.spec().digest, &self.0.spec().digest);
+        if digest != expected {
+            return Err(errors::policy(format!("a policy for the document {digest}; expected one for {expected}")));
+        }
+        let bounds = contract.actions.is_empty().then_some(contract.bounds);
+        let draw = Draw { noise: noise.as_slice()?, spread, bounds };
+        let drawn = drawn.as_slice_mut()?;
+        let steps = drawn.len() / (self.0.len() * self.0.learners());
+        let out = RolloutOut {
+            observations: observations.as_slice_mut()?,
+            drawn,
+            reports: reports.as_slice_mut()?,
+            truncated: truncated.as_slice_mut()?,
+            final_observations: final_observations.as_slice_mut()?,
+            following: following.as_slice_mut()?,
+            truth: truth.as_mut().map(|array| array.as_slice_mut()).transpose()?.unwrap_or_default(),
+        };
+        py.detach(|| self.0.rollout(policy, draw, steps, out)).map_err(|e| errors::world(&e))
     }
 
     /// state() -> bytes: all that restore needs.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ccarena_cc::policy::PolicyError;
 use ccarena_cc::{ActionError, Dur, LearnedSpec, Time};
 use ccarena_net::rng::{Purpose, derive};
 use ccarena_net::{Demand, ResourceError, Scenario};
@@ -79,6 +80,19 @@ pub enum WorldError {
         /// What they ask for.
         source: ResourceError,
     },
+    /// An array of another length.
+    #[error("{name}: {found} numbers; expected {expected}")]
+    Length {
+        /// Which.
+        name: &'static str,
+        /// How long it is.
+        found: usize,
+        /// How long it should be.
+        expected: usize,
+    },
+    /// The policy of a rollout has no answer.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// A saved state that does not fit.
     #[error("saved environment state: {0}")]
     State(String),
@@ -90,6 +104,16 @@ pub enum WorldError {
         /// Why.
         message: String,
     },
+}
+
+impl WorldError {
+    /// Of a world whose first action is number `first` among those of all worlds.
+    pub(crate) fn at(self, first: usize) -> Self {
+        match self {
+            Self::Action { index, source } => Self::Action { index: first + index, source },
+            other => other,
+        }
+    }
 }
 
 /// How long past its horizon an episode waits for the decision interval to end: a stalled flow reports what it has.
@@ -244,8 +268,27 @@ impl World {
         self.sim.observe(self.learners[learner], out);
     }
 
+    /// To the next decision of every learner, and if that ends the episode, on to the first one of the next.
+    pub(crate) fn advance(&mut self, actions: &[f32], row: Row<'_>) -> Result<(), WorldError> {
+        let (before, width) = ((!row.truth.is_empty()).then(|| self.before()), self.spec.report.len());
+        let over = self
+            .step(actions, |i, report| row.reports[i * width..(i + 1) * width].copy_from_slice(report))
+            .map_err(|(index, source)| WorldError::Action { index, source })?;
+        row.truncated.fill(over);
+        if let Some(before) = before {
+            for (i, truth) in row.truth.chunks_mut(TRUTH.len()).enumerate() {
+                self.write_truth(&before, i, truth);
+            }
+        }
+        if over {
+            self.observe_all(row.finals);
+            self.reset(self.episode + 1)?;
+        }
+        Ok(())
+    }
+
     /// Writes what every learner observes, one after the other.
-    fn observe_all(&mut self, out: &mut [f32]) {
+    pub(crate) fn observe_all(&mut self, out: &mut [f32]) {
         let width = self.spec.observation_len;
         for (learner, row) in out.chunks_mut(width).enumerate() {
             self.observe(learner, row);
@@ -256,6 +299,14 @@ impl World {
     pub fn report(&mut self, learner: usize, out: &mut [f32]) {
         self.sim.report(self.learners[learner], out);
     }
+}
+
+/// What a step of one world fills, a row per learner: those of [`StepOut`] without the observations that follow.
+pub(crate) struct Row<'a> {
+    pub reports: &'a mut [f32],
+    pub truncated: &'a mut [bool],
+    pub finals: &'a mut [f32],
+    pub truth: &'a mut [f32],
 }
 
 /// Arrays that a step fills, one row per learner: those of the first world, of the second and so on.
@@ -368,15 +419,10 @@ impl Worlds {
         }
         let (width, report_width, learners) = (self.spec.observation_len, self.spec.report.len(), self.learners);
         let Self { worlds, pool, .. } = self;
-        // Nothing is measured where nothing is to be written.
-        let mut untold = vec![Before::default(); if out.truth.is_empty() { 0 } else { worlds.len() }];
-        for (before, world) in untold.iter_mut().zip(worlds.iter()) {
-            *before = world.before();
-        }
-        let truths: Vec<Option<(Before, &mut [f32])>> = if out.truth.is_empty() {
-            worlds.iter().map(|_| None).collect()
+        let truths: Vec<&mut [f32]> = if out.truth.is_empty() {
+            worlds.iter().map(|_| Default::default()).collect()
         } else {
-            untold.into_iter().zip(out.truth.chunks_mut(TRUTH.len() * learners)).map(Some).collect()
+            out.truth.chunks_mut(TRUTH.len() * learners).collect()
         };
         pool.install(|| {
             worlds
@@ -390,24 +436,18 @@ impl Worlds {
                 .enumerate()
                 // Worlds take unequal times: a thread that is done early finds single ones to take over.
                 .with_max_len(1)
-                .try_for_each(|(index, ((((((world, actions), observation), report), truncated), last), truth))| {
-                    let over = world
-                        .step(actions, |i, row| report[i * report_width..(i + 1) * report_width].copy_from_slice(row))
-                        .map_err(|(i, source)| WorldError::Action { index: index * learners + i, source })?;
-                    truncated.fill(over);
-                    if let Some((before, rows)) = truth {
-                        for (i, row) in rows.chunks_mut(TRUTH.len()).enumerate() {
-                            world.write_truth(&before, i, row);
-                        }
-                    }
-                    if over {
-                        world.observe_all(last);
-                        world.reset(world.episode + 1)?;
-                    }
+                .try_for_each(|(index, ((((((world, actions), observation), reports), truncated), finals), truth))| {
+                    let row = Row { reports, truncated, finals, truth };
+                    world.advance(actions, row).map_err(|error| error.at(index * learners))?;
                     world.observe_all(observation);
                     Ok(())
                 })
         })
+    }
+
+    /// The threads, and the worlds that they run.
+    pub(crate) fn parts(&mut self) -> (&rayon::ThreadPool, &mut [World]) {
+        (&self.pool, &mut self.worlds)
     }
 
     /// The state of all worlds: per world the seed, the episode's number, and the actions since it began.

@@ -136,6 +136,19 @@ impl Policy {
     /// If `observation` is not of the policy's length or has a value that is not finite, or if an output is not finite;
     /// what a recurrent policy remembers then starts over.
     pub fn act<'s>(&self, observation: &[f32], scratch: &'s mut Scratch) -> Result<(u32, &'s [f32]), PolicyError> {
+        let outputs = self.answer(observation, scratch)?;
+        if self.contract.actions.is_empty() {
+            let (low, high) = self.contract.bounds;
+            outputs[0] = outputs[0].clamp(low, high);
+        }
+        Ok((argmax(outputs), outputs))
+    }
+
+    /// All outputs, `[outputs]`, as the network gives them: a continuous action may be outside of its bounds.
+    ///
+    /// # Errors
+    /// As [`act`](Self::act).
+    pub fn answer<'s>(&self, observation: &[f32], scratch: &'s mut Scratch) -> Result<&'s mut [f32], PolicyError> {
         let Scratch { buffer, state } = scratch;
         self.normalisation.apply(observation, &mut buffer[self.plan.input()])?;
         self.plan.run(buffer, state);
@@ -145,11 +158,28 @@ impl Policy {
             state.fill(0.0);
             return Err(PolicyError::OutputNotFinite { index, value });
         }
-        if self.contract.actions.is_empty() {
-            let (low, high) = self.contract.bounds;
-            outputs[0] = outputs[0].clamp(low, high);
+        Ok(outputs)
+    }
+
+    /// The same policy with other weights: those of the graph's tensors that `weights` has, by name.
+    ///
+    /// # Errors
+    /// If one has not as many numbers as its tensor, or one that is not finite.
+    pub fn with_weights(&self, weights: &BTreeMap<String, Vec<f32>>) -> Result<Self, PolicyError> {
+        let mut graph = self.graph.clone();
+        for tensor in &mut graph.tensors {
+            let Some(data) = weights.get(&tensor.name) else { continue };
+            let name = tensor.name.clone();
+            if data.len() != tensor.data.len() {
+                return Err(PolicyError::Shape { name, found: vec![data.len()], expected: tensor.shape.clone() });
+            }
+            if let Some(index) = data.iter().position(|x| !x.is_finite()) {
+                return Err(PolicyError::NotFinite { name, index, value: data[index] });
+            }
+            tensor.data.clone_from(data);
         }
-        Ok((argmax(outputs), outputs))
+        let plan = Plan::new(&graph);
+        Ok(Self { graph, plan, integer: OnceLock::new(), ..self.clone() })
     }
 
     /// Outputs `[n, outputs]` of `observations` `[n, observation_len]`, both row by row.

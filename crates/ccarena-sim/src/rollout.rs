@@ -1,0 +1,164 @@
+//! Rollouts: worlds in which a policy makes many decisions with nobody in between.
+//!
+//! Each world runs all of its decisions by itself: no thread waits for the slowest world of a step, and what a simulation
+//! has in the processor's caches is there at its next decision.
+
+use ccarena_cc::policy::Policy;
+use rayon::prelude::*;
+
+use crate::truth::TRUTH;
+use crate::worlds::{Row, World, WorldError, Worlds};
+
+/// How decisions are drawn from what a policy answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw<'a> {
+    /// What chance adds to each answer, `[worlds, steps, learners, outputs]`. Of discrete actions the one with the largest
+    /// sum is taken: with Gumbel noise a sample of the softmax.
+    pub noise: &'a [f32],
+    /// What the noise is multiplied by where actions are continuous.
+    pub spread: f32,
+    /// Bounds that a continuous sum y is squashed into, as low + (high - low) (1 + tanh y) / 2; none for discrete actions.
+    pub bounds: Option<(f32, f32)>,
+}
+
+impl Draw<'_> {
+    /// What is drawn (an index, or y), and the action that it stands for.
+    fn of(&self, answer: &[f32], noise: &[f32]) -> (f32, f32) {
+        if let Some((low, high)) = self.bounds {
+            let y = answer[0] + noise[0] * self.spread;
+            return (y, low + (high - low) * (0.5 + 0.5 * y.tanh()));
+        }
+        let (mut best, mut most) = (0, f32::NEG_INFINITY);
+        for (index, (x, noise)) in answer.iter().zip(noise).enumerate() {
+            if x + noise > most {
+                (best, most) = (index, x + noise);
+            }
+        }
+        (best as f32, best as f32)
+    }
+}
+
+/// Arrays that a rollout fills, `[worlds, steps, learners, ...]` but for the last one.
+pub struct RolloutOut<'a> {
+    /// What decisions were made on; `[.., observation_len]`.
+    pub observations: &'a mut [f32],
+    /// What was drawn: indices of discrete actions, continuous ones before they are squashed.
+    pub drawn: &'a mut [f32],
+    /// Reports of the finished intervals; `[.., report_len]`.
+    pub reports: &'a mut [f32],
+    /// The episode is over.
+    pub truncated: &'a mut [bool],
+    /// Last observations of finished episodes, elsewhere untouched; `[.., observation_len]`.
+    pub final_observations: &'a mut [f32],
+    /// What only the simulator knows of the steps, if that is wanted: `[.., TRUTH]`, or empty.
+    pub truth: &'a mut [f32],
+    /// Observations after the last decision; `[worlds, learners, observation_len]`.
+    pub following: &'a mut [f32],
+}
+
+/// A world's part of a rollout's arrays.
+struct Part<'a> {
+    noise: &'a [f32],
+    observations: &'a mut [f32],
+    drawn: &'a mut [f32],
+    reports: &'a mut [f32],
+    truncated: &'a mut [bool],
+    finals: &'a mut [f32],
+    truth: &'a mut [f32],
+    following: &'a mut [f32],
+}
+
+impl Worlds {
+    /// Lets every world run `steps` decisions of `policy`, drawn as `draw` says. What a recurrent one remembers is forgotten
+    /// after each decision.
+    ///
+    /// # Errors
+    /// If an array has not its length, if the policy fails, or as [`step`](Self::step); worlds may then have moved.
+    pub fn rollout(
+        &mut self,
+        policy: &Policy,
+        draw: Draw<'_>,
+        steps: usize,
+        out: RolloutOut<'_>,
+    ) -> Result<(), WorldError> {
+        let (width, report, learners) = (self.spec().observation_len, self.spec().report.len(), self.learners());
+        let (decisions, outputs) = (self.len() * steps * learners, policy.outputs());
+        for (name, found, expected) in [
+            ("noise", draw.noise.len(), decisions * outputs),
+            ("observations", out.observations.len(), decisions * width),
+            ("drawn", out.drawn.len(), decisions),
+            ("reports", out.reports.len(), decisions * report),
+            ("truncated", out.truncated.len(), decisions),
+            ("final_observations", out.final_observations.len(), decisions * width),
+            ("following", out.following.len(), self.len() * learners * width),
+        ] {
+            if found != expected {
+                return Err(WorldError::Length { name, found, expected });
+            }
+        }
+        let (told, expected) = (out.truth.len(), decisions * TRUTH.len());
+        if told != 0 && told != expected {
+            return Err(WorldError::Length { name: "truth", found: told, expected });
+        }
+        let rows = steps * learners;
+        let truths: Vec<&mut [f32]> = match told {
+            0 => (0..self.len()).map(|_| Default::default()).collect(),
+            _ => out.truth.chunks_mut(rows * TRUTH.len()).collect(),
+        };
+        let mut parts: Vec<Part<'_>> = draw
+            .noise
+            .chunks(rows * outputs)
+            .zip(out.observations.chunks_mut(rows * width))
+            .zip(out.drawn.chunks_mut(rows))
+            .zip(out.reports.chunks_mut(rows * report))
+            .zip(out.truncated.chunks_mut(rows))
+            .zip(out.final_observations.chunks_mut(rows * width))
+            .zip(out.following.chunks_mut(learners * width))
+            .zip(truths)
+            .map(|(((((((noise, observations), drawn), reports), truncated), finals), following), truth)| Part {
+                noise,
+                observations,
+                drawn,
+                reports,
+                truncated,
+                finals,
+                truth,
+                following,
+            })
+            .collect();
+        let (pool, worlds) = self.parts();
+        pool.install(|| {
+            worlds.par_iter_mut().zip(&mut parts).enumerate().with_max_len(1).try_for_each(|(index, (world, part))| {
+                part.fill(world, policy, &draw, learners).map_err(|error| error.at(index * learners))
+            })
+        })
+    }
+}
+
+impl Part<'_> {
+    fn fill(&mut self, world: &mut World, policy: &Policy, draw: &Draw<'_>, learners: usize) -> Result<(), WorldError> {
+        let (width, report, outputs) = (world.spec().observation_len, world.spec().report.len(), policy.outputs());
+        let (mut scratch, mut actions) = (policy.scratch(), vec![0.0; learners]);
+        let mut truths = self.truth.chunks_mut(learners * TRUTH.len());
+        let steps = self
+            .noise
+            .chunks(learners * outputs)
+            .zip(self.observations.chunks_mut(learners * width))
+            .zip(self.drawn.chunks_mut(learners))
+            .zip(self.reports.chunks_mut(learners * report))
+            .zip(self.truncated.chunks_mut(learners))
+            .zip(self.finals.chunks_mut(learners * width));
+        for (((((noise, observations), drawn), reports), truncated), finals) in steps {
+            world.observe_all(observations);
+            let decisions = noise.chunks(outputs).zip(observations.chunks(width)).zip(drawn).zip(&mut actions);
+            for (((noise, observation), drawn), action) in decisions {
+                scratch.state().fill(0.0);
+                (*drawn, *action) = draw.of(policy.answer(observation, &mut scratch)?, noise);
+            }
+            let truth = truths.next().unwrap_or_default();
+            world.advance(&actions, Row { reports, truncated, finals, truth })?;
+        }
+        world.observe_all(self.following);
+        Ok(())
+    }
+}
