@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -55,20 +55,26 @@ class TimedVecEnv(Sb3VecEnv):
 class TimedReplayBuffer(ReplayBuffer):
     """A replay buffer that keeps each transition's discount; SB3 asks for it as it does for n-step returns."""
 
+    KEPT: ClassVar[dict[str, type[np.generic]]] = {"discount": np.float32}
+    """What is kept of a transition's infos, each in an attribute of that name."""
+    discount: NDArray[np.float32]
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.discounts = np.zeros((self.buffer_size, self.n_envs), np.float32)
+        for name, dtype in self.KEPT.items():
+            setattr(self, name, np.zeros((self.buffer_size, self.n_envs), dtype))
 
     def add(self, *args: Any, **kwargs: Any) -> None:
         """Adds a transition per world; its infos come last."""
         infos = args[5] if len(args) > 5 else kwargs["infos"]
-        self.discounts[self.pos] = [info["discount"] for info in infos]
+        for name in self.KEPT:
+            getattr(self, name)[self.pos] = [info[name] for info in infos]
         super().add(*args, **kwargs)
 
     def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> ReplayBufferSamples:
         batch_inds, worlds = self._draw(batch_inds)
         ended = self.dones[batch_inds, worlds] * (1 - self.timeouts[batch_inds, worlds])
-        columns = (ended, self.rewards[batch_inds, worlds], self.discounts[batch_inds, worlds])
+        columns = (ended, self.rewards[batch_inds, worlds], self.discount[batch_inds, worlds])
         dones, rewards, discounts = (self.to_torch(column.reshape(-1, 1)) for column in columns)
         rows = (self.observations, self.actions, self.next_observations)
         observations, actions, following = (self.to_torch(array[batch_inds, worlds]) for array in rows)
@@ -87,22 +93,14 @@ class BalancedReplayBuffer(TimedReplayBuffer):
     """
 
     CANDIDATES = 16
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.groups = np.zeros((self.buffer_size, self.n_envs), np.uint8)
-
-    def add(self, *args: Any, **kwargs: Any) -> None:
-        """Adds a transition per world; its infos come last."""
-        infos = args[5] if len(args) > 5 else kwargs["infos"]
-        self.groups[self.pos] = [info["group"] for info in infos]
-        super().add(*args, **kwargs)
+    KEPT: ClassVar[dict[str, type[np.generic]]] = {**TimedReplayBuffer.KEPT, "group": np.uint8}
+    group: NDArray[np.uint8]
 
     def _draw(self, batch_inds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         filled, wanted = self.buffer_size if self.full else self.pos, len(batch_inds)
         steps = np.random.randint(0, filled, size=wanted * self.CANDIDATES)
         worlds = np.random.randint(0, self.n_envs, size=len(steps))
-        groups = self.groups[steps, worlds]
+        groups = self.group[steps, worlds]
         share = 1.0 / np.bincount(groups)[groups]
         chosen = np.random.choice(len(steps), size=wanted, p=share / share.sum())
         return steps[chosen], worlds[chosen]
