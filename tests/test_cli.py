@@ -99,7 +99,7 @@ def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsy
 
 
 @pytest.mark.parametrize(
-    ("config", "decisions", "others"), [("acct", 24_000_000, "n_epochs"), ("aurora", 2_000_000, "actor_lr")]
+    ("config", "decisions", "others"), [("acct", 3_000_000, "n_epochs"), ("aurora", 2_000_000, "actor_lr")]
 )
 def test_help_of_train_has_the_values_in_force(
     config: str, decisions: int, others: str, capsys: pytest.CaptureFixture[str]
