@@ -191,7 +191,7 @@ static __always_inline bool is_due(struct flow *flow, struct tcp_sock *tp, u64 n
 		return tp->bytes_acked - flow->first_acked >= flow->end;
 	if (!interval_us)
 		interval_us = default_us > 1000 ? default_us : 1000;
-	return now - flow->begun_ns >= (interval_us > 100 ? interval_us : 100) * NSEC_PER_USEC;
+	return now - flow->begun_ns >= interval_us * NSEC_PER_USEC;
 }
 
 SEC("struct_ops")

@@ -42,6 +42,8 @@ pub struct Socket {
     heard: u64,
     /// Packets that have arrived.
     delivered: u64,
+    /// The smoothed RTT.
+    srtt_us: u32,
     /// The window that the datapath has or has been told of, if it runs CUBIC.
     known: Bytes,
     /// The last answers: their number and when the event was that they answer.
@@ -51,12 +53,15 @@ pub struct Socket {
 }
 
 /// While ACKs come in bursts, as at the start of a flow and in small windows, an interval that ends with one of them hears
-/// of the rest of the burst a round trip later: every ACK reports until so many packets have arrived, and in windows
-/// below so many.
+/// of the rest of the burst with the next one, or a round trip later: every ACK reports until so many packets have arrived,
+/// and in windows below so many.
 const BURSTY_PACKETS: u64 = 2000;
 const BURSTY_WINDOW: u32 = 64;
-/// The shortest interval that the datapath takes.
-const EVERY_ACK_US: u32 = 100;
+/// An interval that every ACK ends.
+const EVERY_ACK_US: u32 = 1;
+/// One that keeps reports to 10,000 per second. A window of [`BURSTY_WINDOW`] packets does so by itself if a round trip takes
+/// as many times as long.
+const SPACED_US: u32 = 100;
 /// The longest that a datapath with its own CUBIC is left alone.
 const LONGEST_US: u32 = 10_000_000;
 
@@ -116,6 +121,7 @@ impl Socket {
             sequence: 0,
             heard: 0,
             delivered: 0,
+            srtt_us: 0,
             known,
             answered: VecDeque::new(),
             observation,
@@ -130,6 +136,7 @@ impl Socket {
         self.sequence = event.answer_sequence;
         self.heard = event.sequence;
         self.delivered = event.delivered_packets;
+        self.srtt_us = event.srtt_us;
         self.feed.join(event);
     }
 
@@ -151,6 +158,7 @@ impl Socket {
         totals.rtt_count += u64::from(event.rtt_count);
         self.heard = event.sequence;
         self.delivered = event.delivered_packets;
+        self.srtt_us = event.srtt_us;
         let Self { driver, feed, observation, report, .. } = self;
         let Driver { controller, decider, flow, keeps_reports, .. } = driver;
         let mut asking =
@@ -222,16 +230,15 @@ impl Socket {
         let steps = controller.extrapolation(self.feed.at());
         let window = segments(controller.window().0);
         let interval_us = if let Some(left) = steps.cubic {
-            // 0 and the largest numbers have meanings of their own.
-            u32::try_from(left.0 / 1000).unwrap_or(INTERVAL_WINDOW).clamp(EVERY_ACK_US, LONGEST_US)
-        } else if let Some(period) = steps.report {
-            u32::try_from(period.0 / 1000).unwrap_or(INTERVAL_WINDOW).clamp(EVERY_ACK_US, LONGEST_US)
+            interval(left)
         } else if steps.per_window {
             INTERVAL_WINDOW
-        } else if self.delivered < BURSTY_PACKETS || window < BURSTY_WINDOW {
+        } else if window < BURSTY_WINDOW && self.srtt_us >= BURSTY_WINDOW * SPACED_US {
             EVERY_ACK_US
+        } else if window < BURSTY_WINDOW || self.delivered < BURSTY_PACKETS {
+            SPACED_US
         } else {
-            0
+            steps.report.map_or(0, interval)
         };
         let cubic = steps.cubic.is_some();
         let known = std::mem::replace(&mut self.known, controller.window());
@@ -259,6 +266,11 @@ impl Socket {
             min_burst: controller.min_burst_segments(),
         }
     }
+}
+
+/// In µs; 0 and the largest numbers have meanings of their own.
+fn interval(length: Dur) -> u32 {
+    u32::try_from(length.0 / 1000).unwrap_or(INTERVAL_WINDOW).clamp(SPACED_US, LONGEST_US)
 }
 
 /// As the TCP option writes a rate: at least 1 kbit/s.

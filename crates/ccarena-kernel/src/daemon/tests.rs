@@ -284,6 +284,28 @@ fn what_an_application_wants_is_told_in_time() {
 }
 
 #[test]
+fn the_datapath_reports_as_often_as_the_window_wants() {
+    let document = r#"{
+        "learned": 1, "name": "timed", "clock": {"kind": "timer", "period_ms": 20}, "base": "none",
+        "act": {"kind": "window", "bounds": [2, 100]}, "observe": {"signals": ["since_ack_ms"]}, "report": ["time_s"]
+    }"#;
+    let interval_us = |window: f32, srtt_us: u32, delivered_packets: u64| {
+        let controller = ccarena_cc::Document::parse(document).unwrap().controller(&Config::default()).unwrap();
+        let decider = Some(Decider::Constant(ccarena_cc::Action::Continuous(window)));
+        let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
+        daemon.take_over(7, Driver { controller, decider, ..driver("acct", 0) }, 0);
+        let sent_bytes = u64::from(MSS);
+        let event = Event { kind: EVENT_REPORT, sent_bytes, mss: MSS, srtt_us, delivered_packets, ..Event::default() };
+        let event = Event { cookie: 7, ..event };
+        daemon.on_event(&event, &mut |_| ()).unwrap().1.interval_us
+    };
+    assert_eq!(interval_us(100.0, 20_000, 3000), 5000, "four reports to a decision");
+    assert_eq!(interval_us(100.0, 20_000, 1000), 100, "a burst at the start of a flow");
+    assert_eq!(interval_us(10.0, 20_000, 3000), 1, "every ACK of a small window");
+    assert_eq!(interval_us(10.0, 1_000, 3000), 100, "but not hundreds of thousands per second");
+}
+
+#[test]
 fn a_timer_asks_while_the_datapath_is_silent() {
     let document = r#"{
         "learned": 1, "name": "timed", "clock": {"kind": "timer", "period_ms": 20}, "base": "none",
@@ -295,7 +317,7 @@ fn a_timer_asks_while_the_datapath_is_silent() {
     assert_eq!(daemon.next_timer(), Time::NEVER, "nothing has been sent");
     let first = Event { cookie: 7, kind: EVENT_REPORT, sent_bytes: u64::from(MSS), mss: MSS, ..Event::default() };
     let (_, answer) = daemon.on_event(&first, &mut |_| panic!("the period has just begun")).unwrap();
-    assert_eq!((answer.base, answer.interval_us), (BASE_HOLD, 5000), "four reports to a decision");
+    assert_eq!((answer.base, answer.interval_us), (BASE_HOLD, 100), "every ACK of a small window reports");
     let mut silent_ms = Vec::new();
     for _ in 0..3 {
         let due = daemon.next_timer();
