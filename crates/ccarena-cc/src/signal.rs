@@ -29,6 +29,14 @@ pub enum Signal {
         /// What the window is to grow by (H_feedback); infinite until a router says so.
         feedback_bytes: f32,
     },
+    /// In the simulator, whose receivers may take packets before routers have spoken: what is looked up when the
+    /// acknowledgement arrives. In a packet, both numbers are 1.
+    Later {
+        /// Packets that it stands for, since the flow began.
+        packets: u32,
+        /// Those of them that the acknowledgement before does not stand for.
+        fresh: u32,
+    },
 }
 
 impl Signal {
@@ -41,6 +49,10 @@ impl Signal {
                 *brake = brake.wrapping_add(b);
             }
             (Self::Window { feedback_bytes, .. }, Self::Window { feedback_bytes: more, .. }) => *feedback_bytes += more,
+            (Self::Later { packets, fresh }, Self::Later { packets: p, fresh: f }) => {
+                *packets = packets.wrapping_add(p);
+                *fresh += f;
+            }
             (all, packet) => *all = packet,
         }
     }
@@ -49,8 +61,10 @@ impl Signal {
     #[inline]
     pub fn echo(&mut self) -> Self {
         let said = *self;
-        if matches!(said, Self::Window { .. }) {
-            *self = Self::None;
+        match self {
+            Self::Window { .. } => *self = Self::None,
+            Self::Later { fresh, .. } => *fresh = 0,
+            _ => {}
         }
         said
     }
@@ -84,6 +98,14 @@ mod tests {
         assert_eq!(heard.echo(), Signal::None, "what was said is not said again");
         heard.heard(header(1.0));
         assert_eq!(heard.echo(), header(1.0));
+
+        let mut heard = Signal::None;
+        let one = Signal::Later { packets: 1, fresh: 1 };
+        heard.heard(one);
+        heard.heard(one);
+        assert_eq!(heard.echo(), Signal::Later { packets: 2, fresh: 2 });
+        heard.heard(one);
+        assert_eq!(heard.echo(), Signal::Later { packets: 3, fresh: 1 });
 
         let mut heard = Signal::None;
         heard.heard(Signal::Rate(Rate(5)));

@@ -1,5 +1,6 @@
 //! A link: loss, a queue, a service, perhaps a router that tells senders something, and a pipe of packets in propagation.
 
+mod said;
 mod timetable;
 
 use std::collections::VecDeque;
@@ -15,6 +16,7 @@ use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
 use crate::trace::{Trace, TraceError};
+use said::Said;
 use timetable::Timetable;
 
 /// What a link carries.
@@ -148,6 +150,8 @@ pub struct Link<T> {
 
     /// In place of the queue, if departures are known when packets arrive.
     timetable: Option<Timetable>,
+    /// What the router says where there is a timetable.
+    said: Said<T>,
     /// The packet in transmission, if it has been taken from the queue.
     transmitting: Option<T>,
     /// When the packet in service will have left; never if there is none.
@@ -190,6 +194,7 @@ impl<T: Carried> Link<T> {
             logs_late_drops: true,
             serves_from_queue,
             timetable: None,
+            said: Said::new(),
             transmitting: None,
             departs: Time::NEVER,
             serialisation: Dur::ZERO,
@@ -286,14 +291,22 @@ impl<T: Carried> Link<T> {
         self.service.capacity_bytes(from, to)
     }
 
-    /// Keeps a timetable from now on, if all that happens here follows from the arrivals: the queue drops nothing but
-    /// arrivals, and nobody looks at packets that leave, neither a router nor a packet log or a series. Whether it does.
+    /// Keeps a timetable from now on, if all that happens here follows from the arrivals and may be told later: the queue
+    /// drops nothing but arrivals, and packets that leave are written down in no packet log and no series. A router is
+    /// asked later what it says to packets that leave ([`said`](Self::said)). Whether it does.
     pub fn keep_timetable(&mut self) -> bool {
-        let unseen = self.router.is_none() && self.log.is_none() && self.series.is_none();
+        let unseen = self.log.is_none() && self.series.is_none();
         if let (AnyQueue::DropTail(queue), true) = (&self.queue, unseen) {
             self.timetable = Some(Timetable::new(queue.room(), !self.serves_from_queue));
         }
         self.timetable.is_some()
+    }
+
+    /// Whether it has a router.
+    #[inline]
+    #[must_use]
+    pub fn is_routed(&self) -> bool {
+        self.router.is_some()
     }
 
     /// Whether it keeps a timetable: packets then come by [`book`](Self::book).
@@ -305,14 +318,24 @@ impl<T: Carried> Link<T> {
 
     /// A packet arrives at a link with a timetable. When it will reach the other end, at which the packet before it arrives
     /// at `previous`; none if it is lost, dropped, or never leaves. What arrives from `end` on is counted for no flow.
+    ///
+    /// `ROUTED` if the link has a router, which answers later ([`said`](Self::said)). Who calls knows it for all packets:
+    /// looking at each shows in the simulator's rate.
     #[inline]
-    pub fn book(&mut self, bytes: u32, flow: u32, now: Time, previous: Time, end: Time) -> Option<Time> {
+    pub fn book<const ROUTED: bool>(&mut self, packet: &mut T, now: Time, previous: Time, end: Time) -> Option<Time>
+    where
+        T: Copy,
+    {
         self.stats.arrived_packets += 1;
+        if ROUTED {
+            self.settle(now);
+            self.tell_of_arrival(packet, now);
+        }
         if self.loses(now) {
             self.stats.lost_packets += 1;
             return None;
         }
-        let timetable = self.timetable.as_mut()?;
+        let (bytes, flow, timetable) = (packet.bytes(), packet.flow_number(), self.timetable.as_mut()?);
         timetable.settle(now, &mut self.stats);
         if !timetable.fits(bytes) {
             self.stats.dropped_packets += 1;
@@ -325,21 +348,34 @@ impl<T: Carried> Link<T> {
             _ => self.service.departure(before.max(now), bytes, before > now),
         };
         if departs == Time::NEVER {
-            timetable.push(departs, bytes, None);
+            timetable.push(departs, bytes, flow, false);
             return None;
         }
         let at = self.arrival(departs, || Some(previous));
         if let Some(timetable) = &mut self.timetable {
-            timetable.push(departs, bytes, (at < end).then_some(flow));
+            timetable.push(departs, bytes, flow, at < end);
+        }
+        if ROUTED {
+            self.said.defer(packet);
         }
         Some(at)
     }
 
-    /// Brings counters and backlog of a link with a timetable up to what has happened by `now`.
+    /// Brings counters, backlog and router of a link with a timetable up to what has happened by `now`.
     pub fn settle(&mut self, now: Time) {
-        if let Some(timetable) = &mut self.timetable {
-            timetable.settle(now, &mut self.stats);
+        let Some(timetable) = &mut self.timetable else { return };
+        let Some(router) = &mut self.router else { return timetable.settle(now, &mut self.stats) };
+        while let Some((left, flow)) = timetable.leave(now, &mut self.stats) {
+            let sight = Sight { now: left, service: &mut self.service, backlog_bytes: timetable.bytes() };
+            self.said.leave(flow, router.as_mut(), sight);
         }
+    }
+
+    /// What an acknowledgement that reaches `flow`'s sender at `now` says from the router of a link with a timetable. It
+    /// says [`Signal::Later`] so far, with these numbers.
+    pub fn said(&mut self, flow: u32, packets: u32, fresh: u32, now: Time) -> Signal {
+        self.settle(now);
+        self.said.to(flow, packets, fresh)
     }
 
     /// The packets on a link with a timetable that will arrive in time to be counted: flow and IP bytes of each.
@@ -412,11 +448,16 @@ impl<T: Carried> Link<T> {
 
     #[cold]
     fn routed_in(&mut self, packet: T, now: Time) -> T {
+        self.tell_of_arrival(&packet, now);
+        packet
+    }
+
+    /// The router hears of a packet that arrives.
+    fn tell_of_arrival(&mut self, packet: &T, now: Time) {
         let backlog_bytes = self.backlog_bytes();
         if let Some(router) = &mut self.router {
-            router.on_arrival(&packet, now, backlog_bytes);
+            router.on_arrival(packet, now, backlog_bytes);
         }
-        packet
     }
 
     #[cold]

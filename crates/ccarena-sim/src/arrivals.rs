@@ -47,8 +47,8 @@ impl Arrivals {
     /// The acknowledgement of `flow` that arrives by `now`, if it is next on its way: where it lies, until it is
     /// [taken](Self::take).
     #[inline]
-    pub fn front(&self, way: usize, flow: u32, now: Time) -> Option<&Ack> {
-        let (turn, ack) = self.ways[way].front()?;
+    pub fn front(&mut self, way: usize, flow: u32, now: Time) -> Option<&mut Ack> {
+        let (turn, ack) = self.ways[way].front_mut()?;
         (*turn <= Turn::new(now, flow)).then_some(ack)
     }
 

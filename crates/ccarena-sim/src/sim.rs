@@ -5,18 +5,19 @@
 //! delivery opportunity is used before the arrivals of the same instant, and of two links or flows the first.
 //!
 //! Most links keep a timetable ([`Link::keep_timetable`]): what is sent over one goes to its receiver at once, with the time
-//! of its arrival, and nothing happens at the link later. Results are the same as without.
+//! of its arrival, and nothing happens at the link later. What a router says there, the sender looks up when it hears the
+//! acknowledgement. Results are the same as without.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Time};
+use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Signal, Time};
 use ccarena_net::scenario::Want;
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
 use crate::far_end::FarEnd;
-use crate::packet::{Ecn, Link, Packet};
+use crate::packet::{Ack, Ecn, Link, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
@@ -109,25 +110,34 @@ impl Flow {
 
     /// The sender hears the next acknowledgement that has reached it by `now`. False if there is none.
     #[inline]
-    fn hear(&mut self, index: u32, now: Time, arrivals: &mut Arrivals) -> bool {
+    fn hear(&mut self, index: u32, now: Time, arrivals: &mut Arrivals, links: &mut [Link]) -> bool {
         let way = self.far_end.way;
         if let Some(ack) = arrivals.front(way, index, now) {
-            self.sender.on_ack(ack, now);
+            self.take(index, ack, now, links);
             arrivals.take(way);
             return true;
         }
-        !self.far_end.late_acks.is_empty() && self.hear_late(now)
+        !self.far_end.late_acks.is_empty() && self.hear_late(index, now, links)
     }
 
     #[cold]
-    fn hear_late(&mut self, now: Time) -> bool {
+    fn hear_late(&mut self, index: u32, now: Time, links: &mut [Link]) -> bool {
         let due = self.far_end.late_acks.front().is_some_and(|late| late.0 <= now);
         if due {
-            if let Some((_, ack)) = self.far_end.late_acks.pop_front() {
-                self.sender.on_ack(&ack, now);
+            if let Some((_, mut ack)) = self.far_end.late_acks.pop_front() {
+                self.take(index, &mut ack, now, links);
             }
         }
         due
+    }
+
+    /// The sender takes an acknowledgement, once it is known what the router of a link with a timetable says in it.
+    #[inline(always)]
+    fn take(&mut self, index: u32, ack: &mut Ack, now: Time, links: &mut [Link]) {
+        if let Signal::Later { packets, fresh } = ack.signal {
+            ack.signal = links[self.path[0] as usize].said(index, packets, fresh, now);
+        }
+        self.sender.on_ack(ack, now);
     }
 
     /// When something is due here that is not among the [`Arrivals`].
@@ -397,7 +407,7 @@ impl Sim {
     #[inline]
     fn hear(&mut self, index: usize) -> bool {
         let flow = &mut self.flows[index];
-        if !flow.hear(index as u32, self.now, &mut self.arrivals) {
+        if !flow.hear(index as u32, self.now, &mut self.arrivals, &mut self.links) {
             return false;
         }
         if flow.decider.is_some() && self.decide(index) {
@@ -521,22 +531,14 @@ impl Sim {
         }
         let first = flow.path[0] as usize;
         let (link, Flow { sender, far_end, .. }) = (&mut links[first], flow);
-        if link.keeps_timetable() {
-            let emit = booker(link, index, far_end, *now, *end, arrivals);
-            if timers {
-                sender.on_timer(*now, emit)
-            } else {
-                sender.send(*now, emit)
+        match (link.keeps_timetable(), link.is_routed()) {
+            (true, false) => run(sender, timers, *now, booker::<false>(link, index, far_end, *now, *end, arrivals)),
+            (true, true) => run(sender, timers, *now, booker::<true>(link, index, far_end, *now, *end, arrivals)),
+            (false, _) => {
+                run(sender, timers, *now, emitter(link, index, far_end.header_bytes, *now));
+                link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
             }
-            return;
         }
-        let emit = emitter(link, index, far_end.header_bytes, *now);
-        if timers {
-            sender.on_timer(*now, emit)
-        } else {
-            sender.send(*now, emit)
-        }
-        link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
     }
 }
 
@@ -548,15 +550,21 @@ fn leads_nowhere_else(flows: &[Flow], index: u32) -> bool {
     flows.iter().all(|flow| apart(flow) || whole(flow))
 }
 
+/// A sender sends, and before that handles its `timers` if they are due.
+#[inline(always)]
+fn run(sender: &mut Sender, timers: bool, now: Time, emit: impl FnMut(Emission)) {
+    if timers { sender.on_timer(now, emit) } else { sender.send(now, emit) }
+}
+
 /// What a sender emits enters the first link of its path.
 #[inline]
 fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl FnMut(Emission) {
     move |e: Emission| link.arrive(packet(&e, flow, header_bytes, now), now)
 }
 
-/// What a sender emits is booked on the only link of its path, and the receiver takes it.
+/// What a sender emits is booked on the only link of its path, which has a router if `ROUTED`, and the receiver takes it.
 #[inline]
-fn booker<'a>(
+fn booker<'a, const ROUTED: bool>(
     link: &'a mut Link,
     flow: usize,
     far_end: &'a mut FarEnd,
@@ -565,8 +573,8 @@ fn booker<'a>(
     arrivals: &'a mut Arrivals,
 ) -> impl FnMut(Emission) + 'a {
     move |e: Emission| {
-        let packet = packet(&e, flow, far_end.header_bytes, now);
-        if let Some(at) = link.book(packet.bytes, packet.flow, now, far_end.last_arrival, end) {
+        let mut packet = packet(&e, flow, far_end.header_bytes, now);
+        if let Some(at) = link.book::<ROUTED>(&mut packet, now, far_end.last_arrival, end) {
             far_end.receive(&packet, at, end, arrivals);
         }
     }

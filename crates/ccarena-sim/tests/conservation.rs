@@ -150,29 +150,51 @@ fn scenario() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Drop-tail links that lead nowhere else, besides those that acknowledgements cross. Where delays are whole milliseconds,
-/// as the opportunities of traces are, packets arrive and leave at the same time.
+/// No router, or one of any kind.
+fn router() -> impl Strategy<Value = Value> {
+    let often = prop_oneof![Just(0.0), 0.0..300.0_f64];
+    let lacks = (often.clone(), often, 0.0..0.5_f64, 0..8_u32, 0.0..0.5_f64);
+    prop_oneof![
+        Just(json!(false)),
+        Just(json!(true)),
+        Just(json!("acct")),
+        lacks.prop_map(|(every, late, noise, bits, missing)| json!({"type": "acct", "every_ms": every,
+            "late_ms": late, "noise": noise, "bits": bits, "missing": missing})),
+        Just(json!("abc")),
+        Just(json!("xcp")),
+    ]
+}
+
+/// Drop-tail links that lead nowhere else, besides those that acknowledgements cross, and more flows than elsewhere that
+/// listen to routers. Where delays are whole milliseconds, as the opportunities of traces are, packets arrive and leave at
+/// the same time.
 fn single_hops() -> impl Strategy<Value = Value> {
     let limit = prop_oneof![
         (1..100_u32).prop_map(|n| json!({"type": "droptail", "packets": n})),
         (1..100_000_u32).prop_map(|n| json!({"type": "droptail", "bytes": n})),
         (0.1..3.0_f64).prop_map(|n| json!({"type": "droptail", "bdp": n})),
     ];
-    let paths = prop::collection::vec((prop::bool::weighted(0.7), prop::bool::weighted(0.3)), 5);
+    let listener = prop::option::weighted(0.6, prop::sample::select(vec!["acct", "abc", "xcp"]));
+    let paths = prop::collection::vec((prop::bool::weighted(0.7), prop::bool::weighted(0.3), listener), 5);
     let wakes = prop_oneof![4 => Just(0.0), 1 => 0.1..20.0_f64];
-    let parts = (scenario(), prop::collection::vec(limit, 2), paths, wakes, any::<bool>());
-    parts.prop_map(|(mut document, limits, paths, wakes, whole)| {
+    let links = prop::collection::vec((limit, router()), 2);
+    let parts = (scenario(), links, paths, wakes, any::<bool>());
+    parts.prop_map(|(mut document, links, paths, wakes, whole)| {
         let round = |ms: &mut Value| *ms = json!(ms.as_f64().unwrap().round());
-        for (link, limit) in document["links"].as_array_mut().unwrap().iter_mut().zip(limits) {
+        for (link, (limit, router)) in document["links"].as_array_mut().unwrap().iter_mut().zip(links) {
             link["queue"] = limit;
-            link["agent"] = json!(false);
+            link["agent"] = router;
             link["wakes_ms"] = json!(wakes);
             if whole {
                 round(&mut link["delay_ms"]);
                 link["jitter_ms"] = json!(0);
             }
         }
-        for (flow, (first, back)) in document["flows"].as_array_mut().unwrap().iter_mut().zip(paths) {
+        for (flow, (first, back, listener)) in document["flows"].as_array_mut().unwrap().iter_mut().zip(paths) {
+            if let Some(scheme) = listener {
+                flow["scheme"] = json!(scheme);
+                flow["policy"] = if scheme == "acct" { json!({"constant": 3}) } else { Value::Null };
+            }
             flow["path"] = json!([if first { "link0" } else { "link1" }]);
             flow["return_path"] = if back { json!(["link2"]) } else { json!([]) };
             if whole {
@@ -219,15 +241,7 @@ fn check_conservation(document: &Value, sim: &Sim) -> Result<(), TestCaseError> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
-
-    #[test]
-    fn packets_are_conserved_and_runs_repeat(document in scenario()) {
-        let sim = run(&document, u64::MAX);
-        check_conservation(&document, &sim)?;
-        let again = run(&document, 77_777_777);
-        prop_assert!(fingerprint(sim) == fingerprint(again), "the way the time is sliced must not matter");
-    }
+    #![proptest_config(ProptestConfig { cases: 384, ..ProptestConfig::default() })]
 
     /// Without one, links that can keep a timetable.
     #[test]
@@ -247,6 +261,18 @@ proptest! {
             prop_assert!(logged.take_log(link).is_some());
         }
         prop_assert_eq!(fingerprint(logged), fingerprint(plain));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packets_are_conserved_and_runs_repeat(document in scenario()) {
+        let sim = run(&document, u64::MAX);
+        check_conservation(&document, &sim)?;
+        let again = run(&document, 77_777_777);
+        prop_assert!(fingerprint(sim) == fingerprint(again), "the way the time is sliced must not matter");
     }
 
     /// A stopped flow drains: then every segment that arrived is either new or a duplicate, and nothing is under way.

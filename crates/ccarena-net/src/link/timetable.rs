@@ -10,15 +10,15 @@ use ccarena_cc::types::Time;
 use super::LinkStats;
 use crate::queues::Room;
 
-/// Whose packets are not counted.
-const NOBODY: u32 = u32::MAX;
+/// Beside the number of a flow: the packet is not counted for it.
+const UNCOUNTED: u32 = 1 << 31;
 
 /// A packet that has not left yet.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     departs: Time,
     bytes: u32,
-    /// The flow that it is counted for.
+    /// Its flow, perhaps [`UNCOUNTED`].
     flow: u32,
 }
 
@@ -57,26 +57,29 @@ impl Timetable {
         self.room.fits(packets, waiting, bytes)
     }
 
-    /// A packet that leaves at `departs`, after all others; counted for `flow`, if for any.
+    /// A packet of `flow` that leaves at `departs`, after all others, and counts or not.
     #[inline]
-    pub fn push(&mut self, departs: Time, bytes: u32, flow: Option<u32>) {
+    pub fn push(&mut self, departs: Time, bytes: u32, flow: u32, counts: bool) {
         self.last = departs;
         self.bytes += u64::from(bytes);
-        self.entries.push_back(Entry { departs, bytes, flow: flow.unwrap_or(NOBODY) });
+        self.entries.push_back(Entry { departs, bytes, flow: if counts { flow } else { flow | UNCOUNTED } });
     }
 
     /// Books what leaves by `now`.
     #[inline]
     pub fn settle(&mut self, now: Time, stats: &mut LinkStats) {
-        while let Some(&Entry { departs, bytes, .. }) = self.entries.front() {
-            if departs > now {
-                break;
-            }
-            self.entries.pop_front();
-            self.bytes -= u64::from(bytes);
-            stats.delivered_packets += 1;
-            stats.delivered_bytes += u64::from(bytes);
-        }
+        while self.leave(now, stats).is_some() {}
+    }
+
+    /// Books the first packet if it leaves by `now`: when it did, and its flow.
+    #[inline]
+    pub fn leave(&mut self, now: Time, stats: &mut LinkStats) -> Option<(Time, u32)> {
+        let &Entry { departs, bytes, flow } = self.entries.front().filter(|first| first.departs <= now)?;
+        self.entries.pop_front();
+        self.bytes -= u64::from(bytes);
+        stats.delivered_packets += 1;
+        stats.delivered_bytes += u64::from(bytes);
+        Some((departs, flow & !UNCOUNTED))
     }
 
     /// Packets that wait or are in transmission.
@@ -91,6 +94,6 @@ impl Timetable {
 
     /// Flow and IP bytes of those that are counted.
     pub fn counted(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.entries.iter().filter(|e| e.flow != NOBODY).map(|e| (e.flow, e.bytes))
+        self.entries.iter().filter(|e| e.flow & UNCOUNTED == 0).map(|e| (e.flow, e.bytes))
     }
 }
