@@ -86,9 +86,12 @@ impl<T: Carried> Said<T> {
     #[inline]
     pub fn to(&mut self, flow: u32, packets: u32, fresh: u32) -> Signal {
         let told = &mut self.0[flow as usize];
-        // Acknowledgements may have been dropped on their way; what they said is not said again.
-        told.hear(packets.wrapping_sub(fresh));
-        told.echo.echo();
+        let before = packets.wrapping_sub(fresh);
+        if told.heard != before {
+            // Acknowledgements have been dropped on their way; what they said is not said again.
+            told.hear(before);
+            told.echo.echo();
+        }
         told.hear(packets);
         told.echo.echo()
     }

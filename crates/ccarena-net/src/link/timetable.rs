@@ -46,6 +46,12 @@ impl Timetable {
         self.last
     }
 
+    /// When the first packet leaves; never if there is none.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.entries.front().map_or(Time::NEVER, |first| first.departs)
+    }
+
     /// Whether the queue has room for a packet of `bytes`.
     #[inline]
     pub fn fits(&self, bytes: u32) -> bool {
