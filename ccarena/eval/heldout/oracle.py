@@ -27,6 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ccarena import _core
+
 __all__ = ["Bound", "one_rtt_late", "trade_off"]
 
 Floats = NDArray[np.float64]
@@ -80,26 +82,7 @@ def one_rtt_late(
     known = _trailing_mean(served_most, window)
     late = max(1, round(base_rtt_ms / slot_ms))
 
-    sent, served, lost, queue = np.zeros(slots + 1), np.zeros(slots + 1), np.zeros(slots + 1), np.zeros(slots + 1)
-    # Plain floats: element access of an array in a loop costs ten times as much.
-    total_sent = total_served = total_lost = queued = 0.0
-    for t in range(slots):
-        offered = 0.0
-        if t >= late:
-            heard = gain * float(known[t - late])
-            # Entry k of the totals is what had happened before slot k.
-            allowed = served[t - late + 1] + lost[t - late + 1] + heard * late - total_sent
-            offered = min(max(float(allowed), 0.0), heard)
-        total_sent += offered
-        # Within a slot fluid leaves as it comes: what is served now needs no place in the queue.
-        leaving = min(queued + offered, float(served_most[t]))
-        left = queued + offered - leaving
-        dropped = max(left - limit_bytes, 0.0)
-        queued = left - dropped
-        total_served += leaving
-        total_lost += dropped
-        sent[t + 1], served[t + 1], lost[t + 1], queue[t + 1] = total_sent, total_served, total_lost, queued
-
+    sent, served, lost, queue = _core.one_rtt_late(served_most, known, late, gain, limit_bytes)
     delay = _waiting_ms(sent - lost, served, slot_ms)
     weight = np.diff(sent - lost)
     offered_bytes = float(sent[-1])

@@ -5,8 +5,8 @@ use ccarena_cc::{Dur, Policies, Time, registry, steady_state};
 use ccarena_net::queues::LimitRule;
 use ccarena_net::record::{Array, FlowRecord, LinkRecord, RunRecord};
 use ccarena_net::{Demand, Scenario, queues, routers};
-use ccarena_sim::{Files, Sim};
-use numpy::{PyArray1, PyArrayMethods};
+use ccarena_sim::{Files, Sim, oracle};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -187,9 +187,33 @@ fn drive(py: Python<'_>, scenario_json: &str, acks: u64) -> PyResult<()> {
     Ok(())
 }
 
+/// one_rtt_late(served_most: float64[n], known: float64[n], late, gain, limit_bytes) -> (sent, served, lost, queue), each
+/// float64[n + 1]: bytes so far of a sender that hears of capacity `late` slots later.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "four arrays")]
+fn one_rtt_late<'py>(
+    py: Python<'py>,
+    served_most: PyReadonlyArray1<'py, f64>,
+    known: PyReadonlyArray1<'py, f64>,
+    late: usize,
+    gain: f64,
+    limit_bytes: f64,
+) -> PyResult<(
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+)> {
+    let (served_most, known) = (served_most.as_slice()?, known.as_slice()?);
+    let run = py.detach(|| oracle::one_rtt_late(served_most, known, late, gain, limit_bytes));
+    let [sent, served, lost, queue] = [run.sent, run.served, run.lost, run.queue].map(|x| PyArray1::from_vec(py, x));
+    Ok((sent, served, lost, queue))
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(drive, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(one_rtt_late, module)?)?;
     module.add_function(wrap_pyfunction!(validate_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(schemes, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;

@@ -11,6 +11,7 @@ pub mod domain;
 mod far_end;
 mod files;
 mod numbers;
+pub mod oracle;
 mod pacer;
 pub mod packet;
 pub mod receiver;
