@@ -80,10 +80,7 @@ def answers_of(policy: Any) -> Answers:
 
 def search(record: TrainConfig, spec: Spec, threads: int, progress: Progress | None = None) -> list[Rule]:
     """The best rule of each kind. Raises what `Trials` does; `progress(done, total)` is called after each kind."""
-    trials, links = Trials(record, spec, threads), record.rules.links
-
-    def score(candidates: Sequence[Candidate]) -> list[float]:
-        return [done.score for done in trials.run(candidates, SEED, links)]
+    score = _scored_once(Trials(record, spec, threads), record.rules.links)
 
     kinds: list[Callable[[], Rule]] = [
         lambda: _constant(spec, score),
@@ -103,12 +100,25 @@ def search(record: TrainConfig, spec: Spec, threads: int, progress: Progress | N
 
 def search_constant(record: TrainConfig, spec: Spec, threads: int) -> Rule:
     """The best single action alone, with the record's parameters. Raises what `Trials` does."""
-    trials = Trials(record, spec, threads)
-    found = _constant(spec, lambda tried: [done.score for done in trials.run(tried, SEED, record.rules.links)])
+    found = _constant(spec, _scored_once(Trials(record, spec, threads), record.rules.links))
     return replace(found, params={**spec.values(record.params), **found.params})
 
 
 Score = Callable[[Sequence[Candidate]], list[float]]
+
+
+def _scored_once(trials: Trials, links: int) -> Score:
+    """The mean objective over the links; a candidate that is asked about again, as climbing does, is not run again."""
+    known: dict[str, float] = {}
+
+    def score(candidates: Sequence[Candidate]) -> list[float]:
+        names = [repr(candidate) for candidate in candidates]
+        new = {name: each for name, each in zip(names, candidates, strict=True) if name not in known}
+        done = trials.run(list(new.values()), SEED, links)
+        known.update((name, each.score) for name, each in zip(new, done, strict=True))
+        return [known[name] for name in names]
+
+    return score
 
 
 def _actions(spec: Spec) -> list[float]:
