@@ -105,7 +105,11 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	  test -f "runs/shipped-$$config/policy.safetensors" || \
 	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
 	done
-	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct hyvar=runs/shipped-hyvar
+	mkdir -p runs/shipped-acct-table
+	$(BIN)/ccarena policy control runs/shipped-acct --out runs/shipped-acct-table/policy.safetensors
+	$(BIN)/ccarena eval runs/shipped-acct-table
+	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct acct-table=runs/shipped-acct-table \
+	  hyvar=runs/shipped-hyvar
 
 leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
 	$(BIN)/ccarena leaderboard run $(ARGS)

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from ccarena.files import write_atomically
 from ccarena.policies import artifact, tensorfile
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import COLUMNS, Curve, points_of
-from ccarena.run_folder import SHIPPED, find_policy
+from ccarena.policies.record import control_of
+from ccarena.run_folder import EVALUATION, SHIPPED, find_policy
 
 __all__ = ["LARGEST", "card", "ship"]
 
@@ -33,14 +36,18 @@ _FIGURES = {
 
 
 def card(policy: Artifact, name: str) -> str:
-    """The card of a policy in Markdown. Every figure is the artifact's own, of the evaluation after its training."""
+    """The card of a policy in Markdown. Every figure is the artifact's own, of the evaluation that is in it."""
     training, evaluation = policy.training, policy.evaluation
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
-    about = [
-        ("scheme", f"{policy.document.get('name')}, document {policy.contract.digest}"),
-        ("trained by", f"`ccarena train --config {training.get('name')}`, algorithm {_algorithm(training)}"),
+    command, rule = f"`ccarena train --config {training.get('name')}`", control_of(policy)
+    learned = [
+        ("trained by", f"{command}, algorithm {_algorithm(training)}"),
         ("decisions", _decisions(training)),
         ("seed", str(policy.seed)),
+    ]
+    about = [
+        ("scheme", f"{policy.document.get('name')}, document {policy.contract.digest}"),
+        *([("rule", f"{rule}; the best without learning on the training links of {command}")] if rule else learned),
         ("network", f"{weights:,} weights, {policy.graph.state_len} numbers remembered"),
         ("versions", ", ".join(f"{package} {version}" for package, version in policy.versions.items())),
         ("verdict", _verdict(evaluation)),
@@ -50,10 +57,9 @@ def card(policy: Artifact, name: str) -> str:
         f"# {name}",
         "<!-- Generated from the artifact by ccarena.policies.cards; not to be edited. -->",
         "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about)]),
-        "## Trained on",
+        "## Chosen on" if rule else "## Trained on",
         "\n".join(on) or "Not said.",
-        "## Learning curve",
-        _curve(policy.curve),
+        *([] if rule else ["## Learning curve", _curve(policy.curve)]),
         "## Evaluation",
         _means(policy, evaluation),
         "## Limits",
@@ -63,9 +69,15 @@ def card(policy: Artifact, name: str) -> str:
 
 
 def ship(name: str, run: str, folder: Path = SHIPPED) -> Path:
-    """Copies the policy of `run` to `folder` as `name`, with its card. Raises PolicyError."""
+    """Copies the policy of `run` to `folder` as `name`, with its card.
+
+    Its figures are those of the evaluation after its training, or of `ccarena eval`. Raises PolicyError.
+    """
     file = find_policy(run)
     policy = artifact.load(file)
+    evaluated = file.parent / "eval" / EVALUATION
+    if not policy.evaluation and evaluated.is_file():
+        policy = replace(policy, evaluation=json.loads(evaluated.read_text("utf-8")))
     if not policy.evaluation:
         raise PolicyError(f"{file}: it was not evaluated; only a policy with its figures is shipped")
     folder.mkdir(parents=True, exist_ok=True)

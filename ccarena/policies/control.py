@@ -16,6 +16,7 @@ from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract, FloatArray
 from ccarena.policies.graph import OBSERVATION, Graph, Node
+from ccarena.policies.record import CONTROL
 
 __all__ = ["best_rule", "control"]
 
@@ -49,10 +50,9 @@ def control(policy: Artifact) -> Artifact:
         graph,
         policy.contract,
         params=rule["params"],
-        training={**policy.training, "control": rule["label"]},
+        training={**policy.training, CONTROL: rule["label"]},
         seed=policy.seed,
         trained_on=policy.trained_on,
-        rules=policy.rules,
     )
 
 

@@ -11,17 +11,26 @@ from ccarena.documents import digest_of
 from ccarena.errors import ConfigError
 from ccarena.policies.artifact import Artifact
 
-__all__ = ["record_of", "scheme_of"]
+__all__ = ["CONTROL", "control_of", "record_of", "scheme_of"]
+
+CONTROL = "control"
+"""Beside the record of a training: the rule that a policy follows in which nothing is learned."""
 
 
 def record_of(policy: Artifact) -> TrainConfig:
     """The record that `policy` was trained by; its document alone if it names none that is understood."""
     document = json.loads(policy.contract.document)
+    training = {key: value for key, value in policy.training.items() if key != CONTROL}
     try:
-        record = load_config({**policy.training, "document": document})
+        record = load_config({**training, "document": document})
     except ConfigError:
         record = load_config({"document": document})
     return record.model_copy(update={"params": dict(policy.params)})
+
+
+def control_of(policy: Artifact) -> str:
+    """The rule that `policy` follows, if nothing in it is learned; else empty."""
+    return str(policy.training.get(CONTROL, ""))
 
 
 def scheme_of(policy: Artifact) -> str | dict[str, Any]:

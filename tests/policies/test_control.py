@@ -13,8 +13,10 @@ import pytest
 from ccarena import _core, cli
 from ccarena.errors import PolicyError
 from ccarena.policies import artifact
+from ccarena.policies.cards import ship
 from ccarena.policies.control import control
-from ccarena.run_folder import find_policy
+from ccarena.policies.record import control_of, record_of
+from ccarena.run_folder import EVALUATION, POLICY, find_policy
 from tests.policies.made import continuous
 
 RULES: dict[str, tuple[str, Any]] = {
@@ -62,6 +64,27 @@ def test_it_does_what_the_rule_does(name: str, tmp_path: Path, capsys) -> None:
     by_policy, by_rule = reports(str(made)), reports(says)
     assert len(by_rule) > 20
     np.testing.assert_allclose(by_policy, by_rule, rtol=1e-5)
+
+
+def test_it_is_judged_as_the_policy_is() -> None:
+    policy = with_rule("acct", {"by": "zone", "actions": [9.0, 0.0, 2.0, 1.0]})
+    made = control(policy)
+    assert record_of(made) == record_of(policy) and record_of(made).expectations
+    assert (control_of(made), control_of(policy)) == ("the rule", "")
+
+
+def test_its_card_names_the_rule_and_no_training(tmp_path: Path) -> None:
+    run = tmp_path / "table"
+    (run / "eval").mkdir(parents=True)
+    control(with_rule("acct", {"constant": 6.0})).save(run / POLICY)
+    with pytest.raises(PolicyError, match="it was not evaluated"):
+        ship("acct-table", str(run), tmp_path)
+    (run / "eval" / EVALUATION).write_text(json.dumps({"verdict": {"line": "verdict: all hold"}}), "utf-8")
+    target = ship("acct-table", str(run), tmp_path)
+    said = target.with_suffix(".md").read_text("utf-8")
+    assert "| rule | the rule; the best without learning" in said and "| verdict | all hold |" in said
+    assert "Learning curve" not in said and "trained by" not in said
+    assert artifact.load(target).evaluation
 
 
 def test_what_has_no_rule_says_so() -> None:

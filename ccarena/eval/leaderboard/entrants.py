@@ -29,7 +29,7 @@ from ccarena.eval.leaderboard.links import BoardTrace
 from ccarena.policies import artifact
 from ccarena.policies.cards import card
 from ccarena.policies.curve import Curve
-from ccarena.policies.record import record_of, scheme_of
+from ccarena.policies.record import control_of, record_of, scheme_of
 from ccarena.run_folder import POLICY, find_policy, shipped
 from ccarena.schemes import heuristics
 from ccarena.traces.held_out import derives_from
@@ -108,9 +108,12 @@ def default_schemes() -> list[str]:
 
 
 def policy_files(given: Sequence[str] | None) -> dict[str, Path]:
-    """Policies by label: the shipped ones if None; else those of folders, files and runs. Raises PolicyError."""
+    """Policies by label: the shipped ones if None; else those of folders, files and runs. Raises PolicyError.
+
+    A shipped control is left out, because its rule stands beside the policy that it is of.
+    """
     if given is None:
-        return shipped()
+        return {name: file for name, file in shipped().items() if not control_of(artifact.load(file))}
     found: dict[str, Path] = {}
     for text in given:
         folder = Path(text)

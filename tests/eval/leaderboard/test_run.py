@@ -19,7 +19,7 @@ from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard import measure as measuring
 from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.docs import GENERATED, ship
-from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, line_up
+from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, line_up, policy_files
 from ccarena.eval.leaderboard.exchange import export, take
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, run
@@ -95,7 +95,8 @@ def test_the_figures_make_sense(small: Path) -> None:
 def test_tracks_and_controls_of_policies(tmp_path: Path) -> None:
     bare = tmp_path / "hyvar.safetensors"
     dataclasses.replace(load(shipped()["hyvar"]), rules=[]).save(bare)
-    policies, known = {**shipped(), "hyvar": bare}, {digest(bare.read_bytes()): [CONSTANT, NO_LAW]}
+    # The default, without the shipped control, whose rule stands beside acct.
+    policies, known = {**policy_files(None), "hyvar": bare}, {digest(bare.read_bytes()): [CONSTANT, NO_LAW]}
     entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], policies, known, 1)}
     assert entrants["acct"].track == ASSISTED and entrants["hyvar"].track == END_TO_END
     beside = {label: e.of for label, e in entrants.items() if e.of}
