@@ -25,7 +25,7 @@ Answers = bytes | float | tuple[str, list[float]] | None
 """Who decides: a policy artifact's bytes; one action always (an index, or a continuous value); a column of the report
 and such an action for each of its categories 0, 1, ...; or nobody, which leaves the base alone."""
 
-RUNS_AT_ONCE = 256
+RUNS_AT_ONCE = 512
 """Of the runs whose reports are in memory at a time."""
 
 

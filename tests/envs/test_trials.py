@@ -53,6 +53,24 @@ def test_neither_threads_nor_company_change_a_trial() -> None:
     np.testing.assert_array_equal(alone.scores[4:], later.scores)
 
 
+@pytest.mark.parametrize("learners", [1, 2])
+def test_tables_beside_each_other_do_what_each_does_alone(learners: int) -> None:
+    # Some links do not come to some of the zones: what a table says of them changes nothing there.
+    config = record(env__learners=learners)
+    spec, rng = spec_of(config), np.random.default_rng(learners)
+    tables = [[9.0, 2.0, 2.0, 2.0]]
+    for _ in range(7):
+        tables.append(list(tables[-1]))
+        tables[-1][int(rng.integers(4))] = float(rng.integers(15))
+    candidates = [Candidate(("zone", table)) for table in tables] + [Candidate(("zone", tables[0]), {"budget_ms": 9.0})]
+    together = Trials(config, spec, threads=2).run(candidates, 4, 8)
+    for candidate, beside in zip(candidates, together, strict=True):
+        (alone,) = Trials(config, spec, threads=1).run([candidate], 4, 8)
+        np.testing.assert_array_equal(alone.reports, beside.reports)
+        np.testing.assert_array_equal(alone.scores, beside.scores)
+    assert len({outcome.score for outcome in together}) > 4
+
+
 def test_a_policy_and_a_table_that_always_say_the_same_are_that_constant() -> None:
     config = record()
     spec = spec_of(config)

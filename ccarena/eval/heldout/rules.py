@@ -199,14 +199,14 @@ def _base(spec: Spec, score: Score) -> Rule:
 
 
 def _law(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
-    from ccarena.agents.cma_es import CmaEs
-    from ccarena.agents.evolution import Ranges
-
     algorithm, law = record.algorithm, record.rules.law
     law = law or (algorithm.params if isinstance(algorithm, EvolutionConfig) else {})
     if not law:
         missing = "the record names no parameters of a law (rules.law)"
         return Rule("law", "the tuned law", missing=missing)
+    from ccarena.agents.cma_es import CmaEs
+    from ccarena.agents.evolution import Ranges
+
     given = record.rules.law_action
     action = float(constant.policy["constant"]) if given is None else float(spec.constant(given))
     ranges = Ranges.of(record, law, "rules.law")

@@ -75,6 +75,8 @@ pub struct Table {
     column: usize,
     actions: Vec<Action>,
     report: Vec<f32>,
+    /// Which of the actions have been taken.
+    taken: Vec<bool>,
 }
 
 /// Why nobody can decide for a flow as its scenario says.
@@ -271,6 +273,12 @@ impl Decider {
         Table::new(by, actions, learned).map(Self::Table)
     }
 
+    /// Which actions of a table it has taken so far; of others nothing.
+    #[must_use]
+    pub fn taken(&self) -> &[bool] {
+        if let Self::Table(table) = self { &table.taken } else { &[] }
+    }
+
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
     pub fn decide(&mut self, learned: &mut dyn LearnedController, now: Time) -> bool {
         let action = match self {
@@ -295,14 +303,16 @@ impl Table {
         let column =
             column.ok_or_else(|| BindError::Table { by: by.into(), actions: actions.len(), columns: columns() })?;
         let actions = actions.iter().map(|&value| spec.action(value)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { column, actions, report: vec![0.0; spec.report.len()] })
+        let taken = vec![false; actions.len()];
+        Ok(Self { column, actions, report: vec![0.0; spec.report.len()], taken })
     }
 
     fn decide(&mut self, learned: &dyn LearnedController) -> Action {
         learned.report(&mut self.report);
         // Before the first interval the report is of zeros: category 0.
-        let category = self.report[self.column].max(0.0) as usize;
-        self.actions[category.min(self.actions.len() - 1)]
+        let category = (self.report[self.column].max(0.0) as usize).min(self.actions.len() - 1);
+        self.taken[category] = true;
+        self.actions[category]
     }
 }
 

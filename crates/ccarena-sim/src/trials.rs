@@ -115,7 +115,8 @@ impl Trials {
     }
 
     /// Runs trials `first`, `first + 1`, ... of `seed` for every candidate, `count` of them; the result is the
-    /// candidates' trials in their order, each with its learners.
+    /// candidates' trials in their order, each with its learners. Tables that differ only in categories that a trial does
+    /// not come to are run once in it.
     ///
     /// # Errors
     /// If a scenario cannot be simulated or has no learner, or a candidate does not fit its document.
@@ -126,21 +127,73 @@ impl Trials {
         first: u64,
         count: u64,
     ) -> Result<Vec<Vec<Vec<Learned>>>, WorldError> {
-        let all: Vec<(usize, u64)> =
-            (0..candidates.len()).flat_map(|c| (first..first + count).map(move |trial| (c, trial))).collect();
-        let done: Vec<Vec<Learned>> = self.pool.install(|| {
-            all.into_par_iter()
+        let groups = alike(candidates);
+        let all: Vec<(&[usize], u64)> =
+            groups.iter().flat_map(|group| (first..first + count).map(move |trial| (&group[..], trial))).collect();
+        let done: Vec<Vec<Vec<Learned>>> = self.pool.install(|| {
+            all.par_iter()
                 .with_max_len(1)
-                .map(|(c, trial)| one(self.source.scenario(seed, trial, 0), &self.files, &candidates[c]))
+                .map(|&(group, trial)| {
+                    let scenario = self.source.scenario(seed, trial, 0);
+                    each(&scenario, &self.files, group.iter().map(|&c| &candidates[c]))
+                })
                 .collect::<Result<_, _>>()
         })?;
-        let mut rest = done.into_iter();
-        Ok(candidates.iter().map(|_| rest.by_ref().take(count as usize).collect()).collect())
+        let mut out: Vec<Vec<Vec<Learned>>> = vec![Vec::with_capacity(count as usize); candidates.len()];
+        for ((group, _), learned) in all.iter().zip(done) {
+            for (&candidate, learned) in group.iter().zip(learned) {
+                out[candidate].push(learned);
+            }
+        }
+        Ok(out)
     }
 }
 
-/// One trial.
-fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<Vec<Learned>, WorldError> {
+/// The candidates' numbers: tables that differ in their actions alone together, everyone else alone.
+fn alike(candidates: &[Candidate]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (number, candidate) in candidates.iter().enumerate() {
+        let same = groups.iter_mut().find(|group| match (&candidates[group[0]], candidate) {
+            (
+                Candidate { answers: Answers::Table(a, actions), params },
+                Candidate { answers: Answers::Table(b, others), params: own },
+            ) => a == b && actions.len() == others.len() && params == own,
+            _ => false,
+        });
+        match same {
+            Some(group) => group.push(number),
+            None => groups.push(vec![number]),
+        }
+    }
+    groups
+}
+
+/// One trial of each of `candidates`, which are alike. What does as another did wherever that one came to is not run again:
+/// it would do the same.
+fn each<'a>(
+    scenario: &Scenario,
+    files: &Files,
+    candidates: impl Iterator<Item = &'a Candidate>,
+) -> Result<Vec<Vec<Learned>>, WorldError> {
+    let mut done: Vec<(&Candidate, Vec<bool>, Vec<Learned>)> = Vec::new();
+    for candidate in candidates {
+        let same = done.iter().find(|(other, taken, _)| match (&other.answers, &candidate.answers) {
+            (Answers::Table(_, theirs), Answers::Table(_, ours)) => {
+                taken.iter().zip(theirs.iter().zip(ours)).all(|(taken, (a, b))| !taken || a == b)
+            }
+            _ => false,
+        });
+        let (taken, learned) = match same {
+            Some((_, taken, learned)) => (taken.clone(), learned.clone()),
+            None => one(scenario.clone(), files, candidate)?,
+        };
+        done.push((candidate, taken, learned));
+    }
+    Ok(done.into_iter().map(|(_, _, learned)| learned).collect())
+}
+
+/// One trial, and which actions of the candidate's table anyone has taken in it.
+fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<(Vec<bool>, Vec<Learned>), WorldError> {
     let learned = |scheme: &str| registry::schemes().iter().any(|s| s.name == scheme && s.learned);
     for flow in scenario.flows.iter_mut().filter(|f| f.policy.is_none()) {
         if flow.document.is_some() || learned(&flow.scheme) {
@@ -180,9 +233,14 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<V
         sim.end_interval(flows[i]);
         book(&mut sim, i, before, out);
     }
+    let mut taken = Vec::new();
+    for (decider, ..) in &learners {
+        taken.resize(decider.taken().len(), false);
+        taken.iter_mut().zip(decider.taken()).for_each(|(any, &own)| *any |= own);
+    }
     let mut out: Vec<Learned> = learners.into_iter().map(|(_, _, out)| out).collect();
     measure(&mut sim, &scenario, &flows, &mut out);
-    Ok(out)
+    Ok((taken, out))
 }
 
 /// Gives the scenario's learners receivers with room for no more than [`MOST_BDPS`], and says which flows learn.
