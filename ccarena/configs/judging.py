@@ -40,7 +40,8 @@ class RulesConfig(Section):
     """Parameters of the document that are tuned together, as `algorithm.params` of cma_es has them (and those, if none
     are given): the tuned law."""
     law_action: float | None = None
-    """The action that the tuned law takes always; null is the best of those that were tried."""
+    """The action that the tuned law takes always; null is the best of those that were tried, a continuous one being
+    searched with the law."""
     law_candidates: int = Field(300, ge=1, le=1_000_000)
     """Candidates that the law's search may try."""
 

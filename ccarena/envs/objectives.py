@@ -27,7 +27,7 @@ from ccarena.configs.userfile import bind, find, is_own
 from ccarena.envs.rewards import Columns
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["BUILT_IN", "Objective", "coefficients", "log_power", "reward"]
+__all__ = ["BUILT_IN", "Objective", "coefficients", "known_power", "log_power", "reward"]
 
 LEAST_MBPS, LEAST_MS = 1e-3, 0.5
 """Where logarithms stay level: below a packet in twelve seconds, and below the resolution of a signal delay."""
@@ -50,7 +50,23 @@ def log_power(run: Columns, weight: float = 1.0) -> NDArray[np.float64]:
     return np.log(share) - weight * (0.25 * p90 + 0.5 * p95 + 0.25 * p98)
 
 
-BUILT_IN: dict[str, Callable[..., NDArray[np.float64]]] = {"log_power": log_power, "reward": reward}
+def known_power(run: Columns, epsilon: float = 5.0) -> NDArray[np.float64]:
+    """((thr - `epsilon` loss) / RTT) / (capacity / RTT_min): the reward of Hyvar and Orca for a whole run.
+
+    What differs is the measure, which there is the flow's own highest throughput: a flow that never takes what it could
+    has nearly the full reward. RTT is the base RTT with the mean queueing delay.
+    """
+    share = run.throughput_mbps / np.maximum(run.capacity_mbps, LEAST_MBPS)
+    lost = run.loss_share / np.maximum(1.0 - run.loss_share, 1e-3)
+    rtt_ms = np.maximum(run.base_rtt_ms, LEAST_MS)
+    return share * (1.0 - epsilon * lost) * rtt_ms / (rtt_ms + run.queueing_delay_mean_ms)
+
+
+BUILT_IN: dict[str, Callable[..., NDArray[np.float64]]] = {
+    "known_power": known_power,
+    "log_power": log_power,
+    "reward": reward,
+}
 """Objectives by name."""
 LOGARITHMIC = ("log_power",)
 

@@ -135,6 +135,19 @@ def test_an_objective_of_ones_own(tmp_path: Path) -> None:
             Trials(config, spec_of(config), threads=1).run([Candidate(5.0)], 5, 2)
 
 
+def test_known_power_is_nearly_one_only_for_who_takes_the_capacity_without_a_queue() -> None:
+    config = record(env__link__kinds={**LINKS, "random_steps": 0, "cellular": 0}, objective="known_power")
+    config = load_config(config.model_dump() | {"env": config.env.model_dump() | {"cross_traffic": {"probability": 0}}})
+    timid, full = Trials(config, spec_of(config), threads=2).run([Candidate(None), Candidate(9.0)], 5, 4)
+    for outcome in (timid, full):
+        run = outcome.run
+        rtt = run.base_rtt_ms / (run.base_rtt_ms + run.queueing_delay_mean_ms)
+        lossless = run.loss_share == 0
+        expected = run.throughput_mbps / run.capacity_mbps * rtt
+        np.testing.assert_allclose(outcome.scores[lossless], expected[lossless])
+        assert (outcome.scores[~lossless] < expected[~lossless]).all() and (outcome.scores < 1).all()
+
+
 @pytest.mark.parametrize(
     ("objective", "message"),
     [

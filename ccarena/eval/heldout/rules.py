@@ -4,7 +4,8 @@
 - **an action per category** (zone, case) of the report's first column in `progress.shares`: from the best single
   action, one category after the other, until a round changes nothing;
 - **the base alone**: no action is ever put in force;
-- **the tuned law**: the parameters in `rules.law`, searched by CMA-ES with one action always.
+- **the tuned law**: the parameters in `rules.law`, searched by CMA-ES with one action always, and a continuous
+  action with them.
 
 All are scored by the record's `objective` over the same links of its training distribution. What cannot be found says
 why.
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ccarena.configs.schema import CmaEsConfig, EvolutionConfig, TrainConfig
 from ccarena.envs.spec import Spec
@@ -210,14 +212,25 @@ def _law(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
     given = record.rules.law_action
     action = float(constant.policy["constant"]) if given is None else float(spec.constant(given))
     ranges = Ranges.of(record, law, "rules.law")
-    strategy = CmaEs(ranges.shares(spec.values(record.params)), 0, CmaEsConfig(sigma=0.25), SEED)
+    ends = None if given is not None else spec.bounds
+    start = ranges.shares(spec.values(record.params))
+
+    def candidate(shares: NDArray[np.float64]) -> Candidate:
+        if ends is None:
+            return Candidate(action, ranges.values(shares))
+        return Candidate(float(np.interp(shares[-1], (0.0, 1.0), ends)), ranges.values(shares[:-1]))
+
+    if ends is not None:
+        start = np.append(start, np.interp(action, ends, (0.0, 1.0)))
+    strategy = CmaEs(start, 0, CmaEsConfig(sigma=0.25), SEED)
     tried = 0
     while tried < record.rules.law_candidates:
         asked = strategy.ask()
-        strategy.tell(np.array(score([Candidate(action, ranges.values(x)) for x in asked])), 0.0)
+        strategy.tell(np.array(score([candidate(x) for x in asked])), 0.0)
         tried += len(asked)
-    start, found = Candidate(action, {}), Candidate(action, ranges.values(strategy.centre))
-    best, value = _best([start, found], score)
-    params = dict((start, found)[best].params)
+    known, found = Candidate(action, {}), candidate(strategy.centre)
+    best, value = _best([known, found], score)
+    params = dict((known, found)[best].params)
+    action = (action, float(found.answers))[best]  # type: ignore[arg-type]
     said = ", ".join(f"{name} {number:.3g}" for name, number in params.items()) or "as the record has it"
     return Rule("law", f"{spec.name}'s law, {said}, {_named(spec, action)} always", {"constant": action}, params, value)

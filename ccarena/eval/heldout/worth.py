@@ -4,9 +4,10 @@ neither saw.
 The score is the record's `objective` over a whole run. The gain over a rule is the mean difference of scores over links
 and seeds, as a share of the rule's mean score, or as a relative change where the objective is a logarithm. Its interval
 (95 %) is a bootstrap over links, and over seeds within each link. The policy is held against the rule that does best on
-the very links of the test.
+the very links of the test, and has to beat every other one as surely: a rule that does a little worse on the mean, but
+otherwise than the policy, may leave more to chance.
 
-One training may be lucky: several policies of one record, trained with other seeds, are also held against the best rule
+One training may be lucky: several policies of one record, trained with other seeds, are also held against the rules
 together, and the bootstrap then draws trainings, too.
 """
 
@@ -76,13 +77,13 @@ class Worth:
 
     @property
     def best(self) -> Beside | None:
-        """The rule that does best on the tested links; None if none was found."""
-        found = [rule for rule in self.rules if math.isfinite(rule.score)]
-        return max(found, key=lambda rule: rule.score, default=None)
+        """The rule that decides: the best on the tested links, of those that the policy does not beat by more than the
+        interval if there are any; None if no rule was found."""
+        return _deciding(self.rules)
 
     @property
     def better(self) -> bool:
-        """Whether the policy beats the best rule by more than the interval."""
+        """Whether the policy beats every rule by more than the interval."""
         return self.best is not None and self.best.low > 0
 
     @property
@@ -90,9 +91,7 @@ class Worth:
         """The verdict in words."""
         if self.best is None:
             return "not compared with rules: " + "; ".join(f"{rule.kind}: {rule.missing}" for rule in self.rules)
-        if self.better:
-            return f"{self.best.said} over the best rule ({self.best.label})"
-        return f"not worth its network: {self.best.said} against the best rule ({self.best.label})"
+        return _line(self.best, self.rules)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -101,19 +100,35 @@ class Worth:
 
 @dataclass(frozen=True)
 class Trainings:
-    """Several trainings of one record beside the rule that does best on the tested links."""
+    """Several trainings of one record beside its rules on the tested links."""
 
     record: str
     seeds: list[int]
     """Of the trainings."""
     best: Beside
+    """The rule that decides, as `Worth.best`."""
+    rules: list[Beside]
 
     @property
     def line(self) -> str:
         """The verdict in words."""
-        worth = Worth(self.best, [self.best], "", 0, 0)
         few = "" if len(self.seeds) >= LEAST_SEEDS else f"; an interval is believed from {LEAST_SEEDS} trainings on"
-        return f"{worth.line}, {len(self.seeds)} trainings{few}"
+        return f"{_line(self.best, self.rules)}, {len(self.seeds)} trainings{few}"
+
+
+def _deciding(rules: Sequence[Beside]) -> Beside | None:
+    found = [rule for rule in rules if math.isfinite(rule.score)]
+    unbeaten = [rule for rule in found if not rule.low > 0]
+    return max(unbeaten or found, key=lambda rule: rule.score, default=None)
+
+
+def _line(rule: Beside, rules: Sequence[Beside]) -> str:
+    """What `rule`, which decides among `rules`, says of the policy."""
+    if rule.low > 0:
+        return f"{rule.said} over the best rule ({rule.label})"
+    is_best = rule.score >= max(each.score for each in rules if math.isfinite(each.score))
+    which = "the best rule" if is_best else "a rule that does worse on the mean, but not surely worse than the policy"
+    return f"not worth its network: {rule.said} against {which} ({rule.label})"
 
 
 def over_trainings(result: Evaluation) -> list[Trainings]:
@@ -137,9 +152,9 @@ def over_trainings(result: Evaluation) -> list[Trainings]:
             )
             gain, low, high = _bootstrap_trainings(ours, theirs, bool(policies[0]["logarithmic"]))
             found.append(Beside(rule.label, rule.kind, rule.score, float(theirs.mean()), gain, low, high))
-        if found:
-            best = max(found, key=lambda rule: rule.score)
-            out.append(Trainings(record, [int(each["policy_seed"]) for each in policies], best))
+        best = _deciding(found)
+        if best is not None:
+            out.append(Trainings(record, [int(each["policy_seed"]) for each in policies], best, found))
     return out
 
 

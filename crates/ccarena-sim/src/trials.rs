@@ -179,7 +179,7 @@ fn each<'a>(
     for candidate in candidates {
         let same = done.iter().find(|(other, taken, _)| match (&other.answers, &candidate.answers) {
             (Answers::Table(_, theirs), Answers::Table(_, ours)) => {
-                taken.iter().zip(theirs.iter().zip(ours)).all(|(taken, (a, b))| !taken || a == b)
+                taken.iter().zip(theirs.iter().zip(ours)).all(|(taken, (a, b))| !taken || a.total_cmp(b).is_eq())
             }
             _ => false,
         });

@@ -46,6 +46,17 @@ def test_an_action_is_sought_only_for_cases_in_which_the_learner_is_asked() -> N
     assert "falling" not in table.label and "rising" not in table.label, "the base acts alone in these cases"
 
 
+def test_a_continuous_action_is_searched_with_the_law() -> None:
+    keys = {"env__link__lossy": 0, "rules__links": 4, "rules__law_candidates": 40}
+    free, given = (
+        search(record("hyvar", **keys, **more), spec_of(record("hyvar")), 2)
+        for more in ({}, {"rules__law_action": -0.1})
+    )
+    constant, law = free[0], free[3]
+    assert law.score > constant.score and law.policy["constant"] != constant.policy["constant"]
+    assert given[3].policy["constant"] == -0.1
+
+
 def test_what_cannot_be_searched_says_why() -> None:
     config = record("aurora")
     constant, table, base, tuned = search(config, spec_of(config), 2)

@@ -65,6 +65,21 @@ def test_a_policy_that_does_not_is_not_worth_its_network() -> None:
     assert verdict.as_dict()["worth"]["better"] is False
 
 
+def test_every_rule_has_to_be_beaten() -> None:
+    # Worse than the table on the mean, but on some links far better than the policy, and on others far worse.
+    law = Rule("law", "the law", {"constant": 1}, score=8.0)
+    result = evaluation(gain=1.0, rules=[rule.as_dict() for rule in (CONSTANT, TABLE, law)])
+    for row in [row for row in result.scores if row["scheme"] == "by zone"]:
+        swing = 9.0 if int(row["link"]) % 2 else -10.0
+        result.scores.append({**row, "scheme": "the law", "score": row["score"] + swing})
+    worth = worth_of(result)
+    assert worth is not None and not worth.better and worth.best is not None and worth.best.label == "the law"
+    assert worth.best.gain > 0 > worth.best.low
+    assert worth.line.endswith(
+        "against a rule that does worse on the mean, but not surely worse than the policy (the law)"
+    )
+
+
 def test_few_seeds_and_tested_training_links_are_said() -> None:
     seen = ["Verizon-LTE-short.down"]
     notes = judge(evaluation(gain=1.0, seeds=2, tested_in_training=seen)).notes
