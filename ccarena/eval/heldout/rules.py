@@ -223,14 +223,13 @@ def _law(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
     if ends is not None:
         start = np.append(start, np.interp(action, ends, (0.0, 1.0)))
     strategy = CmaEs(start, 0, CmaEsConfig(sigma=0.25), SEED)
-    tried = 0
-    while tried < record.rules.law_candidates:
+    tried: list[Candidate] = []
+    while len(tried) < record.rules.law_candidates:
         asked = strategy.ask()
-        strategy.tell(np.array(score([candidate(x) for x in asked])), 0.0)
-        tried += len(asked)
-    known, found = Candidate(action, {}), candidate(strategy.centre)
-    best, value = _best([known, found], score)
-    params = dict((known, found)[best].params)
-    action = (action, float(found.answers))[best]  # type: ignore[arg-type]
+        tried += map(candidate, asked)
+        strategy.tell(np.array(score(tried[-len(asked) :])), 0.0)
+    tried += [Candidate(action, {}), candidate(strategy.centre)]
+    best, value = _best(tried, score)
+    action, params = float(tried[best].answers), dict(tried[best].params)  # type: ignore[arg-type]
     said = ", ".join(f"{name} {number:.3g}" for name, number in params.items()) or "as the record has it"
     return Rule("law", f"{spec.name}'s law, {said}, {_named(spec, action)} always", {"constant": action}, params, value)
