@@ -12,6 +12,7 @@ import pytest
 
 from ccarena import _core, cli
 from ccarena.errors import PolicyError
+from ccarena.eval.heldout.outcome import evaluate
 from ccarena.policies import artifact
 from ccarena.policies.cards import ship
 from ccarena.policies.control import control
@@ -71,6 +72,13 @@ def test_it_is_judged_as_the_policy_is() -> None:
     made = control(policy)
     assert record_of(made) == record_of(policy) and record_of(made).expectations
     assert (control_of(made), control_of(policy)) == ("the rule", "")
+
+
+def test_its_verdict_does_not_say_that_it_learned(tmp_path: Path) -> None:
+    control(with_rule("acct", {"by": "zone", "actions": [11.0, 2.0, 2.0, 4.0]})).save(tmp_path / POLICY)
+    outcome = evaluate(tmp_path, link_sets=["constant"], seeds=1, duration_s=5.0, schemes=[])
+    assert not outcome.verdict.learned and outcome.verdict.line.startswith(("verdict: as ", "verdict: not "))
+    assert "learned" not in outcome.verdict.line
 
 
 def test_its_card_names_the_rule_and_no_training(tmp_path: Path) -> None:

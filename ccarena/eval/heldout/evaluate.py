@@ -40,7 +40,7 @@ from ccarena.eval.recorded_traces import TRAINED_ON_TESTED, seen_in_training
 from ccarena.executors import Executor, Threads
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
-from ccarena.policies.record import record_of, scheme_of
+from ccarena.policies.record import control_of, record_of, scheme_of
 from ccarena.run_folder import POLICY
 from ccarena.schemes import heuristics
 from ccarena.terminal import Progress
@@ -162,6 +162,7 @@ class _Judged:
             "scheme": self.sender.label,
             "record": self.record.name,
             "policy": self.policy.name,
+            "rule": control_of(self.trained),
             "policy_seed": self.trained.seed,
             "policy_versions": self.trained.versions,
             "trained_on": self.trained.trained_on,

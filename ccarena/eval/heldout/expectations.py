@@ -69,11 +69,18 @@ class Verdict:
     """What `Expectation.control` is of; empty if the record has none."""
     worth: Worth | None = None
     """The comparison with the best rules without learning; None if there was none."""
+    is_rule: bool = False
+    """Nothing is learned in the policy: it follows a rule (`ccarena policy control`)."""
 
     @property
     def learned(self) -> bool:
-        """All expectations were tested and hold, and nothing else is off."""
-        return self.state == "learned"
+        """All expectations were tested and hold, nothing else is off, and it is no rule."""
+        return self.state == "learned" and not self.is_rule
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """What it is called if nothing is off, and if something is."""
+        return ("as expected, without learning", "not as expected") if self.is_rule else ("learned", "not learned")
 
     @property
     def state(self) -> Literal["learned", "not learned", "not tested"]:
@@ -101,8 +108,9 @@ class Verdict:
     def line(self) -> str:
         """One sentence: "learned", by how much more than the best rule, or what is off or was not tested."""
         worth = "" if self.worth is None else self.worth.line
+        good, bad = self.words
         if self.state == "learned":
-            return f"verdict: learned: {worth} ({self.counts})" if worth else f"verdict: learned ({self.counts})"
+            return f"verdict: {good}: {worth} ({self.counts})" if worth else f"verdict: {good} ({self.counts})"
         if self.state == "not tested":
             if len(self.untested) == len(self.expectations):
                 return "verdict: none, no expectation was tested" + (f"; {worth}" if worth else "")
@@ -111,7 +119,7 @@ class Verdict:
         off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if e.state == "fails"]
         if not off and not self.faults:
             return f"verdict: {worth} ({self.counts})"
-        return "verdict: not learned: " + "; ".join([*off, *self.faults, *([worth] if worth else [])])
+        return f"verdict: {bad}: " + "; ".join([*off, *self.faults, *([worth] if worth else [])])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -146,7 +154,8 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     if seen := result.meta.get("tested_in_training"):
         notes.append(f"not held out: {result.policy}: training drew from {', '.join(seen)}, or what was fitted to it")
     baseline = next((each.relative_to for each in expected if each.relative_to), "cubic")
-    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "", worth)
+    is_rule = bool(result.meta.get("rule"))
+    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "", worth, is_rule)
 
 
 def together(verdicts: Mapping[str, Verdict]) -> Verdict:

@@ -104,9 +104,10 @@ def _facts(result: Evaluation) -> dict[str, str]:
 
 
 def _findings(verdict: Verdict) -> list[Block]:
+    good, bad = (word.capitalize() for word in verdict.words)
     headlines: dict[str, tuple[State, str]] = {
-        "learned": ("good", f"Learned: {verdict.counts}"),
-        "not learned": ("bad", f"Not learned: {verdict.counts}"),
+        "learned": ("good", f"{good}: {verdict.counts}"),
+        "not learned": ("bad", f"{bad}: {verdict.counts}"),
         "not tested": ("unknown", f"Not tested in full: {verdict.counts}"),
     }
     state, headline = headlines[verdict.state]
