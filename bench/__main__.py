@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--date", default=today, help="the day that is recorded, ISO 8601 (today)")
     parser.add_argument("--seconds", type=float, default=5.0, help="length of the environment's measurement (5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of the environment (2)")
-    parser.add_argument("--train-decisions", type=int, default=200_000, help="length of the training (200000)")
+    parser.add_argument("--train-decisions", type=int, default=600_000, help="length of the training (600000)")
     parser.add_argument("--run-seconds", type=float, default=10.0, help="length of a run in real time (10)")
     parser.add_argument("--rounds", type=int, default=100, help="rounds of attaching and killing the bridge (100)")
     args = parser.parse_args(arguments)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from bench.sheet import Sheet
 from ccarena import _core
+from ccarena.agents.train import LEAST_BETWEEN, VALIDATIONS
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CcarenaError
 from ccarena.eval.reproduce.suite import load
@@ -137,10 +138,15 @@ def _random_actions(env: LearnedVectorEnv, steps: int = 512) -> NDArray[Any]:
 
 
 def training_rate(decisions: int, threads: int) -> float:
-    """Decisions/s of the default training, from its own clock: without imports and evaluation."""
+    """Decisions/s of the default training, from its own clock: without imports and evaluation.
+
+    It is validated as seldom as the whole training, of which `decisions` are a part.
+    """
+    every = max(load_config("acct").total_decisions // VALIDATIONS, LEAST_BETWEEN)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
         words = ["train", "--config", "acct", "--total-decisions", str(decisions), "--threads", str(threads)]
+        words += ["--validation.every_decisions", str(every)]
         command = [sys.executable, "-m", "ccarena.cli", *words, "--eval.link_sets", "[]", "--out", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
