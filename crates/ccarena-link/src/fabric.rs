@@ -88,7 +88,7 @@ impl Fabric {
     /// Everything up to `now` happens, each at its own time. `deliver` gets the packets that reach the ends of their
     /// routes and when they were to.
     #[inline]
-    pub fn advance(&mut self, now: Time, mut deliver: impl FnMut(&Datagram, Time)) {
+    pub fn advance(&mut self, now: Time, mut deliver: impl FnMut(Datagram, Time)) {
         loop {
             let flying = self.flying.peek().map_or(Time::NEVER, |f| f.0.at);
             let departures = self.links.iter().enumerate().map(|(i, link)| (link.departs(), i));
@@ -100,7 +100,7 @@ impl Fabric {
                     if usize::from(packet.hop) < self.routes[packet.route as usize].path.len() {
                         self.enter(packet, at);
                     } else {
-                        deliver(&packet, at);
+                        deliver(packet, at);
                     }
                 }
                 _ => return,
