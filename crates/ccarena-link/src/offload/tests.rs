@@ -63,7 +63,7 @@ impl Long {
         let flags = self.flags & if is_last { 0xff } else { !0x09 } & if is_first { 0xff } else { 0x7f };
         packet.extend([0x13, 0x89, 0, 80]);
         packet.extend(sequence);
-        packet.extend([1, 2, 3, 4, ((20 + self.options.len()) / 4 << 4) as u8, flags, 0x10, 0, 0, 0, 0, 7]);
+        packet.extend([1, 2, 3, 4, (((20 + self.options.len()) / 4) << 4) as u8, flags, 0x10, 0, 0, 0, 0, 7]);
         packet.extend(&self.options);
         packet.extend(payload);
         let addresses = if self.v6 { &packet[8..40] } else { &packet[12..20] };
