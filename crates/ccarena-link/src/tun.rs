@@ -18,8 +18,7 @@ const QUEUE_PACKETS: u32 = 500;
 
 /// A TUN device. It goes when its descriptor and every copy of it are closed, at the latest with the process.
 ///
-/// Packets come and go behind a virtio header ([`offload`](crate::offload)): the kernel leaves segmentation of TCP and
-/// checksums to us.
+/// Packets come and go behind a `struct virtio_net_hdr`: the kernel leaves segmentation of TCP and checksums to whoever reads.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
