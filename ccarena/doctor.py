@@ -38,7 +38,7 @@ TINY_SCENARIO = {
     ],
     "flows": [{"scheme": "cubic"}],
 }
-RATES_MBPS = (50, 100, 200, 500, 1000)
+RATES_MBPS = (50, 100, 200, 500, 1000, 2500, 5000)
 """Rates at which `--link-speed` tries the emulated link, one after the other; it refuses faster ones."""
 
 

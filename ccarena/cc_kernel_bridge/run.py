@@ -39,7 +39,7 @@ __all__ = ["HONEST_MBPS", "TRAFFIC", "Runner", "check_rates", "check_traffic", "
 TRAFFIC = ("own", "iperf3")
 """Programs that send and receive: `ccarena-kernel` itself, or a client and a server of iperf3 for each flow."""
 
-HONEST_MBPS = 1000.0
+HONEST_MBPS = 5000.0
 """The fastest link that the emulator serves on schedule; faster ones are refused."""
 
 START_S = 20.0

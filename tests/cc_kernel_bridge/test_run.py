@@ -175,15 +175,15 @@ def test_what_cannot_be_run_starts_nothing(program: Program, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match="unknown traffic"):
         run_scenario(SCENARIO, traffic="iperf")
     for service, where in (
-        ({"type": "constant", "rate_mbps": 2000}, "rate_mbps: 2000 Mbit/s"),
-        ({"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 1}, {"at_s": 1, "rate_mbps": 1001}]}, "steps: 1001"),
-        ({"type": "random_steps", "min_mbps": 1, "max_mbps": 1500, "period_s": 1}, "max_mbps: 1500"),
+        ({"type": "constant", "rate_mbps": 5001}, "rate_mbps: 5001 Mbit/s"),
+        ({"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 1}, {"at_s": 1, "rate_mbps": 6001}]}, "steps: 6001"),
+        ({"type": "random_steps", "min_mbps": 1, "max_mbps": 7500, "period_s": 1}, "max_mbps: 7500"),
     ):
         with pytest.raises(ScenarioError, match=rf"links\[0\]\.service\.{where}.*--backend sim"):
             run_scenario({**SCENARIO, "links": [{"service": service}]})
     fast = tmp_path / "fast.trace"
-    fast.write_text("1\n" * 100)
-    with pytest.raises(ScenarioError, match=r"file: 1203\.2 Mbit/s"):
+    fast.write_text("1\n" * 500)
+    with pytest.raises(ScenarioError, match=r"file: 6016 Mbit/s"):
         run_scenario({**SCENARIO, "links": [{"service": {"type": "trace", "file": str(fast)}}]})
     assert not heard.exists()
 

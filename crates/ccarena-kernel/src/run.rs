@@ -29,7 +29,7 @@ use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
 use crate::wire::Request;
 
 /// Largest buffers of sockets: as good as none, as in the simulator.
-const BUFFERS: &str = "4096 131072 67108864";
+const BUFFERS: &str = "4096 131072 134217728";
 /// What Linux adds to the smoothed RTT at least, without being asked (`TCP_RTO_MIN`).
 const DEFAULT_MIN_RTO: Dur = Dur::from_millis(200);
 /// From so many segments on the receiver's first window has to be enlarged too.

@@ -1,13 +1,13 @@
 //! An IP packet in the emulator, in a buffer that is used again.
 
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::net::Ipv4Addr;
 
 use ccarena_cc::types::{Rate, Time};
 use ccarena_net::{Carried, Item, rate_datagram, rng, tcp_option};
 
-use crate::tun::{MTU, Tun};
+use crate::offload::{Unsummed, updated};
+use crate::tun::MTU;
 
 /// Buffers that a thread keeps for later; a burst needs no more.
 const SPARE_BUFFERS: usize = 4096;
@@ -41,6 +41,8 @@ pub struct Datagram {
     /// None once dropped.
     buffer: Option<Buffer>,
     length: u16,
+    /// None if its transport's checksum is complete.
+    unsummed: Option<Unsummed>,
     /// How many links of its route it has left.
     pub(crate) hop: u16,
     /// Its route, a number of the fabric that carries it.
@@ -51,24 +53,21 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// The packet that waits in `tun`, if one does. It is of flow 0 until [`set_flow`](Self::set_flow).
-    pub(crate) fn read(tun: &Tun) -> io::Result<Option<Self>> {
+    /// A packet that `fill` writes, and whose length it gives. It is of flow 0 until [`set_flow`](Self::set_flow).
+    pub(crate) fn made(unsummed: Option<Unsummed>, fill: impl FnOnce(&mut [u8; MTU]) -> usize) -> Self {
         let mut buffer = buffer();
-        let length = tun.read(&mut buffer[..]);
-        let mut packet =
-            Self { buffer: Some(buffer), length: 0, hop: 0, route: 0, flow: 0, key: 0, arrival: Time::ZERO };
-        Ok(length?.map(|length| {
-            packet.length = length as u16;
-            packet
-        }))
+        let length = fill(&mut buffer) as u16;
+        Self { buffer: Some(buffer), length, unsummed, hop: 0, route: 0, flow: 0, key: 0, arrival: Time::ZERO }
     }
 
     /// A copy of the first [`MTU`] of `bytes`, for tests and tools.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
-        let (mut buffer, length) = (buffer(), bytes.len().min(MTU));
-        buffer[..length].copy_from_slice(&bytes[..length]);
-        Self { buffer: Some(buffer), length: length as u16, hop: 0, route: 0, flow: 0, key: 0, arrival: Time::ZERO }
+        let bytes = &bytes[..bytes.len().min(MTU)];
+        Self::made(None, |buffer| {
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        })
     }
 
     /// Makes it a packet of flow number `flow`.
@@ -87,6 +86,12 @@ impl Datagram {
     #[inline]
     pub fn packet(&self) -> &[u8] {
         self.buffer.as_ref().map_or(&[], |b| &b[..usize::from(self.length)])
+    }
+
+    /// What its transport's checksum lacks, if anything.
+    #[inline]
+    pub(crate) fn unsummed(&self) -> Option<Unsummed> {
+        self.unsummed
     }
 
     #[inline]
@@ -173,20 +178,17 @@ impl Carried for Datagram {
     }
 
     fn offer(&mut self, rate: Rate) {
+        let field = self.unsummed.map(Unsummed::field);
         let packet = self.packet_mut();
+        let kept = field.and_then(|at| Some((at.start, packet.get(at)?.first_chunk::<2>().copied()?)));
         if !tcp_option::lower(packet, rate) {
             rate_datagram::lower(packet, rate);
         }
+        // A checksum to be completed later does not have the payload and the options in it yet.
+        if let Some((at, checksum)) = kept {
+            packet[at..at + 2].copy_from_slice(&checksum);
+        }
     }
-}
-
-/// An internet checksum after one 16-bit word has changed (RFC 1624, equation 3).
-fn updated(checksum: u16, before: u16, after: u16) -> u16 {
-    let mut sum = u32::from(!checksum) + u32::from(!before) + u32::from(after);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 /// A hash of what the packets of a flow have in common. Fragments after the first have no ports: a fragmented datagram's

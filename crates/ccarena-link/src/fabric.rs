@@ -1,7 +1,7 @@
 //! Links and the routes over them, as a pure function of time: what the emulator runs by the clock.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use ccarena_cc::types::{Dur, Time};
 use ccarena_net::Link;
@@ -50,7 +50,9 @@ struct Flying {
 pub(crate) struct Fabric {
     pub links: Vec<Link<Datagram>>,
     routes: Vec<Route>,
-    flying: BinaryHeap<Reverse<Flying>>,
+    /// Packets in propagation that arrive no earlier than those before them, as most do, and the others.
+    orderly: VecDeque<Flying>,
+    overtaking: BinaryHeap<Reverse<Flying>>,
     sequence: u64,
     /// When the newest packet reaches the end of each route, and the next link after each link.
     newest_of_route: Vec<Time>,
@@ -61,7 +63,16 @@ pub(crate) struct Fabric {
 impl Fabric {
     pub fn new(links: Vec<Link<Datagram>>, routes: Vec<Route>, observer: Option<Box<dyn Observer>>) -> Self {
         let (newest_of_route, newest_of_link) = (vec![Time::ZERO; routes.len()], vec![Time::ZERO; links.len()]);
-        Self { links, routes, flying: BinaryHeap::new(), sequence: 0, newest_of_route, newest_of_link, observer }
+        Self {
+            links,
+            routes,
+            orderly: VecDeque::new(),
+            overtaking: BinaryHeap::new(),
+            sequence: 0,
+            newest_of_route,
+            newest_of_link,
+            observer,
+        }
     }
 
     /// A packet sets out on `route` at `now`.
@@ -81,26 +92,25 @@ impl Fabric {
     /// When something happens next.
     #[inline]
     pub fn next_time(&self) -> Time {
-        let flying = self.flying.peek().map_or(Time::NEVER, |f| f.0.at);
-        self.links.iter().fold(flying, |next, link| next.min(link.departs()))
+        self.links.iter().fold(self.lands(), |next, link| next.min(link.departs()))
     }
 
     /// Everything up to `now` happens, each at its own time. `deliver` gets the packets that reach the ends of their
     /// routes and when they were to.
     #[inline]
-    pub fn advance(&mut self, now: Time, mut deliver: impl FnMut(&Datagram, Time)) {
+    pub fn advance(&mut self, now: Time, mut deliver: impl FnMut(Datagram, Time)) {
         loop {
-            let flying = self.flying.peek().map_or(Time::NEVER, |f| f.0.at);
+            let flying = self.lands();
             let departures = self.links.iter().enumerate().map(|(i, link)| (link.departs(), i));
             // At one time, what leaves makes room for what arrives.
             match departures.min().filter(|&(at, _)| at <= flying) {
                 Some((at, link)) if at <= now && at != Time::NEVER => self.leave(link, at),
                 _ if flying <= now => {
-                    let Some(Reverse(Flying { at, packet, .. })) = self.flying.pop() else { return };
+                    let Some(Flying { at, packet, .. }) = self.land() else { return };
                     if usize::from(packet.hop) < self.routes[packet.route as usize].path.len() {
                         self.enter(packet, at);
                     } else {
-                        deliver(&packet, at);
+                        deliver(packet, at);
                     }
                 }
                 _ => return,
@@ -109,8 +119,29 @@ impl Fabric {
     }
 
     fn fly(&mut self, packet: Datagram, at: Time) {
-        self.flying.push(Reverse(Flying { at, sequence: self.sequence, packet }));
+        let flying = Flying { at, sequence: self.sequence, packet };
         self.sequence += 1;
+        if self.orderly.back().is_none_or(|last| last.at <= at) {
+            self.orderly.push_back(flying);
+        } else {
+            self.overtaking.push(Reverse(flying));
+        }
+    }
+
+    /// When the next packet in propagation arrives.
+    #[inline]
+    fn lands(&self) -> Time {
+        let orderly = self.orderly.front().map_or(Time::NEVER, |f| f.at);
+        self.overtaking.peek().map_or(orderly, |f| f.0.at.min(orderly))
+    }
+
+    /// That packet.
+    fn land(&mut self) -> Option<Flying> {
+        match (self.orderly.front(), self.overtaking.peek()) {
+            (Some(first), Some(Reverse(other))) if first < other => self.orderly.pop_front(),
+            (_, Some(_)) => self.overtaking.pop().map(|f| f.0),
+            (_, None) => self.orderly.pop_front(),
+        }
     }
 
     /// A packet reaches the link at its hop.

@@ -12,6 +12,8 @@ pub mod live;
 pub mod namespace;
 mod netlink;
 pub mod network;
+mod offload;
+mod outlet;
 mod pump;
 pub mod resources;
 pub mod shells;

@@ -1,7 +1,7 @@
 //! TUN devices: the kernel hands IP packets to us and takes them from us.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -18,8 +18,7 @@ const QUEUE_PACKETS: u32 = 500;
 
 /// A TUN device. It goes when its descriptor and every copy of it are closed, at the latest with the process.
 ///
-/// Packets come without a header before IP's. No offloads: the kernel segments and checksums, so that each is one packet
-/// of at most [`MTU`] bytes.
+/// Packets come and go behind a `struct virtio_net_hdr`: the kernel leaves segmentation of TCP and checksums to whoever reads.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
@@ -51,7 +50,8 @@ impl Tun {
             for (to, &from) in request.ifr_name.iter_mut().zip(name.as_bytes()) {
                 *to = from as libc::c_char;
             }
-            request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
+            request.ifr_ifru.ifru_flags =
+                (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL) as libc::c_short;
             libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request)
         };
         if made < 0 {
@@ -60,6 +60,14 @@ impl Tun {
                 Some(libc::EBUSY | libc::EEXIST) => LinkError::NameTaken(name.into()),
                 _ => LinkError::of(format!("cannot create the TUN device {name}"), error),
             });
+        }
+        let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+        #[allow(unsafe_code, reason = "a TUN device's features are set by an ioctl")]
+        // SAFETY: the descriptor is open, and TUNSETOFFLOAD takes a number.
+        let set = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offloads)) };
+        if set < 0 {
+            let what = format!("cannot set the offloads of the TUN device {name}");
+            return Err(LinkError::of(what, io::Error::last_os_error()));
         }
         netlink::Socket::open()?.set_up(netlink::index(name)?, Some(MTU as u32), Some(QUEUE_PACKETS))?;
         Ok(Self { file, name: name.into() })
@@ -101,12 +109,12 @@ impl Tun {
         Ok(Self { file, name: self.name.clone() })
     }
 
-    /// Reads one packet into `buffer`; its length, or none if none waits.
+    /// Reads one header and what it describes into `buffer`; their length, or none if nothing waits.
     ///
     /// # Errors
     /// If the device is gone.
     #[inline]
-    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match (&self.file).read(buffer) {
                 Ok(length) => return Ok(Some(length)),
@@ -117,13 +125,13 @@ impl Tun {
         }
     }
 
-    /// Writes one packet.
+    /// Writes one header and what it describes, in pieces.
     ///
     /// # Errors
     /// If the kernel does not take it: the device is down, or memory is short.
     #[inline]
-    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
-        (&self.file).write(packet).map(|_| ())
+    pub(crate) fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+        (&self.file).write_vectored(pieces).map(|_| ())
     }
 }
 

@@ -1,7 +1,10 @@
 //! Two namespaces and a router between them that may do anything to a packet.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -34,7 +37,7 @@ impl Wire {
             let make = || {
                 let tun = Tun::create("wire").unwrap();
                 tun.add_address(from, Some(to)).unwrap();
-                tun
+                whole_packets(&tun)
             };
             namespace.run(make).unwrap()
         };
@@ -62,15 +65,27 @@ impl Drop for Wire {
     }
 }
 
+/// What precedes each packet (`struct virtio_net_hdr`): zeroes for one that is whole and has its checksum.
+const OFFLOAD_HEADER: usize = 10;
+
+/// The descriptor of `tun`, the kernel cutting and summing what it hands over.
+#[allow(unsafe_code, reason = "a TUN device's features are set by an ioctl")]
+fn whole_packets(tun: &Tun) -> File {
+    // SAFETY: the descriptor is open, and TUNSETOFFLOAD takes a number.
+    let set = unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, 0 as libc::c_ulong) };
+    assert_eq!(set, 0);
+    tun.as_fd().try_clone_to_owned().unwrap().into()
+}
+
 fn ferry(
-    from: &Tun,
-    to: &Tun,
+    mut from: &File,
+    mut to: &File,
     queue: &mut VecDeque<(Duration, Vec<u8>)>,
     meddle: &mut dyn FnMut(&mut Vec<u8>) -> bool,
 ) {
     let mut buffer = [0; 2000];
-    while let Ok(Some(length)) = from.read(&mut buffer) {
-        let mut packet = buffer[..length].to_vec();
+    while let Ok(length) = from.read(&mut buffer) {
+        let mut packet = buffer[OFFLOAD_HEADER..length].to_vec();
         if meddle(&mut packet) {
             queue.push_back((clock() + DELAY, packet));
         }
@@ -78,7 +93,7 @@ fn ferry(
     while queue.front().is_some_and(|(due, _)| *due <= clock()) {
         if let Some((_, packet)) = queue.pop_front() {
             // A namespace on its way out takes no more.
-            let _ = to.write(&packet);
+            let _ = to.write(&[&[0; OFFLOAD_HEADER][..], &packet].concat());
         }
     }
 }

@@ -42,7 +42,7 @@ fn run(fabric: &mut Fabric, sends: &[(u64, usize, usize)], step: Dur) -> Vec<(us
             *now = until.min(*now + step);
             fabric.advance(*now, |p, due| {
                 assert!(due <= *now, "nothing leaves early");
-                out.push((number(p), due));
+                out.push((number(&p), due));
             });
             assert!(fabric.next_time() > *now, "all that is due has happened");
         }

@@ -48,6 +48,12 @@ pub fn one_link(mbps: f64, bdp: f64, flows: usize) -> Scenario {
 /// Sends bulk data in all flows of `scenario` for `seconds`.
 pub fn run(scenario: &Scenario, seconds: f64) -> (Vec<Flow>, Outcome) {
     let network = Network::new(scenario.flows.len()).expect("a network");
+    for end in [End::Senders, End::Receivers] {
+        for key in ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"] {
+            // Windows that let the link decide.
+            network.sysctl(end, key, "4096 131072 268435456").expect("set");
+        }
+    }
     let running = Emulator::default().start(scenario, trace::load, &network).expect("running");
     let flows = thread::scope(|scope| {
         let flow = |i| bulk(&network, i, seconds);
