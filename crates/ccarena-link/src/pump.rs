@@ -24,9 +24,8 @@ const BURST: u64 = 64;
 /// do not depend on it; packets are handed over half of it late on average.
 const GRAIN: Dur = Dur::from_micros(300);
 
-/// Packets taken and given in `TALLY` from which they are many: about 36 Mbit/s of full-sized ones, or the acknowledgements of
-/// 72 Mbit/s.
-const MANY: u64 = 12;
+/// Packets taken and given in `TALLY` from which they are many: about 60 Mbit/s of full-sized ones.
+const MANY: u64 = 20;
 const TALLY: Dur = Dur::from_millis(2);
 
 /// A device to read, the device that packets leave by, and whose they are.
