@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from bench.sheet import Sheet
 from ccarena import _core
-from ccarena.agents.train import LEAST_BETWEEN, VALIDATIONS
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CcarenaError
 from ccarena.eval.reproduce.suite import load
@@ -142,6 +141,9 @@ def training_rate(decisions: int, threads: int) -> float:
 
     It is validated as seldom as the whole training, of which `decisions` are a part.
     """
+    # Here alone: PyTorch would be most of the memory that is measured above.
+    from ccarena.agents.train import LEAST_BETWEEN, VALIDATIONS
+
     every = max(load_config("acct").total_decisions // VALIDATIONS, LEAST_BETWEEN)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
