@@ -83,7 +83,7 @@ def ship(name: str, run: str, folder: Path = SHIPPED) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}.safetensors"
     tensorfile.write_bytes(target, policy.encode())
-    write_atomically(target.with_suffix(".md"), card(policy, name))
+    write_atomically(target.with_suffix(".md"), card(artifact.load(target), name))
     total = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     if total > LARGEST:
         raise PolicyError(f"{folder}: {total:,} bytes of policies; expected at most {LARGEST:,}: ship fewer")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ccarena import run_folder
 from ccarena.cli import main
 from ccarena.errors import PolicyError
 from ccarena.eval.parity.command import parity
@@ -159,6 +160,13 @@ def test_a_policy_is_shipped_with_its_card(policy: Path, tmp_path: Path) -> None
     made.continuous("hyvar", 0.2).save(unjudged)
     with pytest.raises(PolicyError, match="not evaluated"):
         ship("tried", str(unjudged), tmp_path / "shipped")
+    judged = tmp_path / "eval" / run_folder.EVALUATION
+    judged.parent.mkdir()
+    judged.write_text(json.dumps({"means": {"b": {"hyvar": {}}, "a": {"reno": {}, "hyvar": {}}}}))
+    target = ship("tried", str(unjudged), tmp_path / "shipped")
+    assert target.with_suffix(".md").read_text() == card(artifact.load(target), "tried"), (
+        "in whichever order it is held"
+    )
 
 
 def test_shipped_policies_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
