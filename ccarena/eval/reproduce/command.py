@@ -100,7 +100,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         type=Path,
         metavar="FILE.md",
         help="then write the summary of all results there, a page per suite into the folder FILE, and the figures into "
-        "measurements.json beside it; without a suite: from the results that are there",
+        "measurements.json beside it; without a suite: from the results that are there; the rest stays as in FILE.json",
     )
 
 
@@ -266,11 +266,12 @@ def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given:
 
 def _write_docs(path: Path, out: Path) -> None:
     names = suite.shipped()
-    digests = pages.read(out, names)
+    again = pages.read(out, names)
+    digests = pages.with_kept(path, again, names)
     written = pages.write(path, digests, names)
     if not any(digest["quick"] for digest in digests):
         source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
-        measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, source))
+        measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, again, source))
     print(
         f"wrote {path} and {len(written) - 1} pages in {path.with_suffix('')}; now run `make measurements`",
         file=sys.stderr,

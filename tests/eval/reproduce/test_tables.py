@@ -78,6 +78,28 @@ def test_the_page_holds_every_claim(write: Write, tmp_path: Path) -> None:
         pages.read(out, ["own/mine"])
 
 
+def test_what_was_not_run_again_stays(tmp_path: Path) -> None:
+    claim = {"claim": "A", "paper": "1", "measured": "2", "state": "holds", "differs_in": "", "note": ""}
+    of = {"title": "T", "paper": "P", "summary": "S.", "conditions": [], "runs": 1, "seeds": 1, "failed": []}
+    of |= {"quick": False, "software": "1", "claims": [claim]}
+    machine = {"kernel": "6", "backend": "quic", "bound_ms": 1, "repeated": 0, "fallback_reports": 0}
+    machine |= {"lateness_p99_ms": None, "answer_p99_us": None}
+    names, page = ["own/a", "own/b"], tmp_path / "all.md"
+    first = [{**of, "suite": "own/b"}, {**of, "suite": "own/b", "machine": machine}]
+    pages.write(page, pages.with_kept(page, first, names), names)
+    again = {**of, "suite": "own/b", "title": "Again"}
+    new = {**of, "suite": "own/a"}
+    merged = pages.with_kept(page, [again, new], names)
+    assert merged == [new, again, first[1]]
+    with pytest.raises(ConfigError, match=r"all\.json: has a full run of own/b over QUIC; a quick one"):
+        pages.with_kept(page, [{**first[1], "quick": True}], names)
+    assert pages.with_kept(page, [again], ["own/a"]) == [], "a suite that is gone goes"
+    for damaged in ("{", "3", "[{}]"):
+        page.with_suffix(".json").write_text(damaged)
+        with pytest.raises(ConfigError, match=r"all\.json: not the results of suites"):
+            pages.with_kept(page, [again], names)
+
+
 def test_a_note_of_several_claims_stands_once() -> None:
     claim = {"paper": "1", "measured": "2", "state": "differs", "differs_in": "", "note": "The reason."}
     digest = {"suite": "own/mine", "title": "T", "paper": "P", "summary": "S.", "conditions": [], "quick": False}
@@ -106,12 +128,14 @@ def test_counts_and_headlines_become_measurements() -> None:
         {"claim": "B", "paper": "1", "measured": "2", "state": "differs"},
     ]
     digest = {"suite": "hyvar/mine", "claims": claims, "policies": [{"scheme": "hyvar", "seed": 3}]}
-    by_name = {entry.name: entry for entry in pages.entries([digest], source)}
+    by_name = {entry.name: entry for entry in pages.entries([digest], [digest], source)}
     assert by_name["papers/all/sim/holds"].value == by_name["papers/hyvar/sim/differs"].value == 1
     assert by_name["papers/sim"].value == "1 of 2"
     headline = by_name["learned/hyvar/mine/1/seed 3, in the simulator"]
     assert (headline.value, headline.target, headline.case) == ("2", "1 (paper)", "seed 3, in the simulator")
     assert not [name for name in by_name if name.startswith("learned/hyvar/mine/2")]
+    kept = [entry.name for entry in pages.entries([digest], [], source)]
+    assert "papers/sim" in kept and headline.name not in kept, "what was not run again keeps its version and date"
 
 
 def test_rows_are_the_same_bytes_however_they_are_run(write: Write, tmp_path: Path) -> None:
