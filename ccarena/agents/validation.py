@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena import _core
 from ccarena.agents.algorithm import Context, Stats
-from ccarena.agents.progress import ReportSums, merge, summarise
+from ccarena.agents.progress import ReportSums, summarise
 from ccarena.configs.schema import LinkKinds, TrainConfig
+from ccarena.envs.vector import LearnedVectorEnv
 from ccarena.policies.artifact import Artifact
 
 __all__ = ["Best", "Validated", "Validator"]
@@ -63,28 +65,44 @@ class Validator:
         return Validated(reward, classes, actions)
 
     def _run(self, record: TrainConfig, policy: Artifact) -> tuple[dict[str, float], NDArray[np.float64]]:
-        from ccarena.envs import LearnedVectorEnv
-
         # An algorithm may have found parameters of the document, too.
         record = record.model_copy(update={"params": dict(policy.params)})
         rows = self._settings.links * record.env.learners
         envs = LearnedVectorEnv(record, rows, threads=self._threads, copy=False)
         seed = int(np.random.SeedSequence([_MARK, self._settings.seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
         observations, _ = envs.reset(seed=seed)
-        state = np.zeros((rows, policy.graph.state_len), np.float32) if policy.graph.state_len else None
-        stats: Stats = {"decisions": 0.0, "reward": 0.0}
-        taken = np.empty((self._settings.decisions, rows))
-        for step in range(self._settings.decisions):
-            actions = policy.act(observations, state)
-            given = actions if policy.contract.bounds is None else actions[:, None]
-            taken[step] = self._values[actions] if policy.contract.bounds is None else actions
-            observations, reward, _, _, infos = envs.step(given)
-            merge(stats, {"decisions": float(rows), "reward": float(reward.sum(dtype=np.float64))})
-            merge(stats, self._sums(infos["reports"]))
+        lived = _natively if policy.contract.bounds is None and not policy.graph.state_len else _step_by_step
+        reports, rewards, taken = lived(envs, policy, observations, self._settings.decisions)
         envs.close()
-        row = summarise(stats)
+        stats: Stats = {"decisions": float(rewards.size), "reward": float(rewards.sum(dtype=np.float64))}
+        row = summarise(stats | self._sums(reports.reshape(-1, reports.shape[-1])))
         figures = {"reward": row.pop("reward_mean"), **row}
+        taken = self._values[taken.astype(int)] if policy.contract.bounds is None else taken
         return {name: value for name, value in figures.items() if value is not None}, taken.ravel()
+
+
+Lived = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[Any]]
+"""Of T decisions in N rows: reports `[T, N, report]`, rewards `[T, N]` and actions `[T, N]`."""
+
+
+def _natively(envs: LearnedVectorEnv, policy: Artifact, _: NDArray[np.float32], decisions: int) -> Lived:
+    """Without noise the discrete action of the largest logit is taken, which is the policy's."""
+    noise = np.zeros((decisions, envs.num_envs, envs.scheme.outputs), np.float32)
+    seen = envs.rollout(_core.Policy.of(policy.encode()), noise)
+    return seen.reports, envs.rewards_of(seen.reports, seen.truth), seen.drawn
+
+
+def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArray[np.float32], decisions: int) -> Lived:
+    """Any policy."""
+    rows = envs.num_envs
+    state = np.zeros((rows, policy.graph.state_len), np.float32) if policy.graph.state_len else None
+    reports, rewards, taken = [], np.empty((decisions, rows), np.float32), np.empty((decisions, rows))
+    for step in range(decisions):
+        taken[step] = actions = policy.act(observations, state)
+        given = actions if policy.contract.bounds is None else actions[:, None]
+        observations, rewards[step], _, _, infos = envs.step(given)
+        reports.append(np.array(infos["reports"]))
+    return np.stack(reports), rewards, taken
 
 
 def _only(config: TrainConfig, kind: str) -> TrainConfig:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ccarena.agents import train as training
+from ccarena.agents import validation
 from ccarena.agents.algorithm import Context
 from ccarena.agents.train import artifact_of
 from ccarena.agents.validation import Best, Validator
@@ -81,8 +82,8 @@ def test_nor_of_one_that_draws_from_global_generators(algorithm: str, tmp_path: 
         settings |= {"algorithm.n_steps": 64, "algorithm.batch_size": 128, "algorithm.n_epochs": 1}
     else:
         settings |= {"algorithm.buffer_size": 1000, "algorithm.learning_starts": 100}
-    for name, validation in (("with", SMALL | {"every_decisions": 512}), ("without", {"kinds": []})):
-        config = load_config("acct", settings | {"validation": validation, "out": str(tmp_path / name)})
+    for name, settled in (("with", SMALL | {"every_decisions": 512}), ("without", {"kinds": []})):
+        config = load_config("acct", settings | {"validation": settled, "out": str(tmp_path / name)})
         assert training.train(config) == 0
     a, b = (load(tmp_path / name / POLICY).tensors for name in ("with", "without"))
     assert all(np.array_equal(a[name], b[name]) for name in a)
@@ -141,6 +142,17 @@ def test_the_same_policy_does_the_same(record: str) -> None:
     other = here.config.model_copy(update={"threads": 1, "seed": 99})
     assert Validator(Context(other, here.spec, here.make_envs))(policy).row() == found.row()
     assert Validator(context(record, **small, seed=2))(policy).row() != found.row()
+
+
+def test_natively_is_as_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = context("acct", links=8, decisions=60)
+    policy = artifact_of(here, here.network(here.spec.outputs))
+    natively = Validator(here)(policy)
+    monkeypatch.setattr(validation, "_natively", validation._step_by_step)
+    by_steps = Validator(here)(policy)
+    assert natively.row() == by_steps.row()
+    assert all(np.array_equal(taken, by_steps.actions[kind]) for kind, taken in natively.actions.items())
+    assert len(np.unique(np.concatenate(list(natively.actions.values())))) > 1
 
 
 def test_of_equals_the_first_is_the_best() -> None:
