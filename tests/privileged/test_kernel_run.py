@@ -41,11 +41,12 @@ def scenario(*schemes: str, seconds: float = 2.0, **flow: Any) -> dict[str, Any]
     return {"duration_s": seconds, "links": [link], "flows": flows, "record": {"packets": True, "reports": True}}
 
 
-@pytest.mark.parametrize("scheme", shipped())
-def test_a_policy_thinks_in_the_kernel_as_it_does_in_user_space(scheme: str) -> None:
-    policy = find_policy(scheme)
-    flow = {"policy": str(policy), "params": artifact.load(policy).params}
-    document = {**scenario(scheme, seconds=3.0, **flow), "record": {"packets": True}}
+@pytest.mark.parametrize("name", shipped())
+def test_a_policy_thinks_in_the_kernel_as_it_does_in_user_space(name: str) -> None:
+    file = find_policy(name)
+    policy = artifact.load(file)
+    flow = {"policy": str(file), "params": policy.params}
+    document = {**scenario(policy.document["name"], seconds=3.0, **flow), "record": {"packets": True}}
     there, here = (run_scenario(document, in_kernel=in_kernel) for in_kernel in (True, False))
     assert there["machine"]["reports"] == 0 and here["machine"]["reports"] > 0
     decisions = [result["flows"][0]["decisions"] for result in (there, here)]
