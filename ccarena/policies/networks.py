@@ -131,6 +131,21 @@ class AcctConv(nn.Module):
         return y
 
 
+class Gru(nn.Module):
+    """A GRU cell (Cho et al. 2014, arXiv:1406.1078): what happened before the observation's history counts, too."""
+
+    def __init__(self, spec: Spec, outputs: int, hidden: int = 16) -> None:
+        super().__init__()
+        self.state = {"h": (hidden,)}
+        self.cell = nn.GRUCell(spec.size, hidden)
+        self.out = _orthogonal(nn.Linear(hidden, outputs), 1.0)
+
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """`[N, spec.size]` and memory `[N, hidden]` to `[N, outputs]` and the memory after."""
+        h = self.cell(x, h)
+        return self.out(h), h
+
+
 def _orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
     nn.init.orthogonal_(layer.weight, gain=gain)
     nn.init.zeros_(layer.bias)
@@ -185,5 +200,5 @@ def bind_flat(module: nn.Module) -> tuple[Tensor, Tensor]:
     return weights, gradient
 
 
-BUILT_IN: dict[str, Callable[..., nn.Module]] = {"acct_conv": AcctConv, "mlp": Mlp}
+BUILT_IN: dict[str, Callable[..., nn.Module]] = {"acct_conv": AcctConv, "gru": Gru, "mlp": Mlp}
 """Networks by name."""

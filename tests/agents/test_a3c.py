@@ -288,17 +288,7 @@ def test_a_worker_acts_with_the_weights_loaded_last(own: bool, tmp_path: Path) -
         np.testing.assert_allclose(act(seen), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
-def test_a_network_with_memory_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "net.py"
-    file.write_text(
-        "from torch import nn\n"
-        "class Net(nn.Module):\n"
-        "    def __init__(self, spec, outputs):\n"
-        "        super().__init__()\n"
-        "        self.state, self.out = {'h': (1,)}, nn.Linear(spec.size, outputs)\n"
-        "    def forward(self, x, h):\n"
-        "        return self.out(x), h\n"
-    )
-    config = load_config("acct", {"network": f"{file}:Net"})
+def test_a_network_with_memory_is_refused() -> None:
+    config = load_config("acct", {"network": "gru"})
     with pytest.raises(ConfigError, match="it has memory, and a3c learns without"):
         ActorCritic(Context(config, spec_of(config), make_toy))

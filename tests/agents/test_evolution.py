@@ -142,16 +142,17 @@ class Memory(nn.Module):
 """
 
 
-@pytest.mark.parametrize("name", ["Doubled", "Memory"])
-def test_networks_of_ones_own_evolve(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["Doubled", "Memory", "gru"])
+def test_networks_of_ones_own_and_with_memory_evolve(name: str, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(OWN_NETWORK)
-    searched = genome(record(network=f"{tmp_path}/net.py:{name}"))
+    network = {"name": name, "hidden": 4} if name == "gru" else f"{tmp_path}/net.py:{name}"
+    searched = genome(record(network=network))
     x = searched.start + 0.3
     spec = spec_of(record())
     observations = np.ones((2, spec.size), np.float32)
     artifact = load_bytes(searched.candidate(x).answers)
     module = searched.module(x)
-    memory = [torch.zeros(2, 4)] if name == "Memory" else []
+    memory = [] if name == "Doubled" else [torch.zeros(2, 4)]
     answer = module(torch.from_numpy(observations), *memory)
     expected = (answer[0] if memory else answer).detach().numpy()
     np.testing.assert_allclose(run_graph(artifact.graph, observations, None)[0], expected, rtol=1e-5, atol=1e-6)
