@@ -12,9 +12,10 @@ import copy
 import inspect
 import math
 import os
-import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ try:
 except ImportError as error:
     raise MissingDependencyError.for_extra("torch", "train", "exporting a policy") from error
 
+_TORCH = os.path.dirname(torch.__file__) + os.sep
 BATCH = object()
 """The batch's size, in shapes: nothing may depend on it."""
 
@@ -104,7 +106,17 @@ class _Unsupported(Exception):
 
 
 class _Tracer(fx.Tracer):
-    record_stack_traces = True
+    """Notes where in the network's code each operation is; stack traces of fx's would load PyTorch's compiler first."""
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        """A node with its `place` in `meta`: file and line."""
+        node = super().create_node(*args, **kwargs)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
+            frame = frame.f_back
+        if frame is not None and frame.f_code.co_filename != __file__:
+            node.meta["place"] = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        return node
 
 
 class _Exporter:
@@ -212,9 +224,7 @@ class _Exporter:
         return handler(self, *args, **kwargs)
 
     def _refusal(self, node: fx.Node, what: str) -> str:
-        found = re.findall(r'File "(.*?)", line (\d+)', node.stack_trace or "")
-        users = [":".join(place) for place in found if not place[0].startswith(os.path.dirname(torch.__file__))]
-        where = users[-1] if users else type(self._module).__name__
+        where = node.meta.get("place", type(self._module).__name__)
         return (
             f"{where}: {what} cannot be exported; a policy's network is made of {', '.join(sorted(OPERATIONS))}, "
             "by PyTorch's usual names (docs/artifact.md)"

@@ -376,7 +376,11 @@ def _run_link(
         result = backends.execute(held_out.scenario(link, sender), backend)
         capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
         validity = backends.validity(result)
-        figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
+        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+        queue_ns = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
+        figures = metrics.summarise(
+            result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms, queue_ns=queue_ns
+        )
         row = {**about, "scheme": sender.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
         if not validity.get("valid", True):
             runs.rows.append(row)
@@ -390,13 +394,14 @@ def _run_link(
             if counts is not None:
                 runs.actions[sender.label] = counts
         runs.rows.append(row)
-        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
-        runs.queue_ns[sender.label] = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
+        runs.queue_ns[sender.label] = queue_ns
         if with_series:
             lines[sender.label] = _over_time(result, link)
     if backend == SIM:
-        figures, result = best_window(link, capacity)
-        runs.rows.append({**about, "scheme": BEST_WINDOW, "capacity_mbps": float(capacity.mean()), **figures})
+        window, result = best_window(link, capacity)
+        figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
+        figures |= {"capacity_mbps": float(capacity.mean()), "window": float(window)}
+        runs.rows.append({**about, "scheme": BEST_WINDOW, **figures})
         if with_series:
             lines[BEST_WINDOW] = _over_time(result, link)
     per_bin = round(SERIES_BIN_S * 1e3)
@@ -434,8 +439,8 @@ def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
     }
 
 
-def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float], dict[str, Any]]:
-    """The figures and the run of the fixed window that has most power on this very link; with `window` in packets."""
+def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, dict[str, Any]]:
+    """The fixed window that has most power on this very link, in packets, and its run."""
     bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
     best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})
     for window in sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP}):
@@ -447,10 +452,7 @@ def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[dict[str, float]
         power = metrics.power(metrics.throughput_mbps(log, 0.0, link.duration_s), delay_ms)
         if power > best[0] or not best[1]:
             best = power, window, result
-    _, window, result = best
-    opportunities_ms = held_out.trace_opportunities_ms(link)
-    figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
-    return {**figures, "window": float(window)}, result
+    return best[1:]
 
 
 def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:

@@ -307,7 +307,8 @@ class _View:
             within = (log.departure_ns >= window.from_s * 1e9) & (log.departure_ns < window.to_s * 1e9)
             delays = metrics.queueing_delay_ms(log)[within]
             out["queueing_mean_ms"] = float(delays.mean()) if delays.size else math.nan
-            out |= {f"queueing_p{q}_ms": metrics.percentile(delays, q / 100) for q in (50, 95, 99)}
+            named = ("queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms")
+            out |= zip(named, metrics.percentiles(delays, (0.50, 0.95, 0.99)), strict=True)
             signal_ms = metrics.percentile(metrics.signal_delay_ms(log.where(within)), 0.95)
             out |= {"signal_p95_ms": signal_ms, "power": metrics.power(total_mbps, signal_ms)}
         return out
