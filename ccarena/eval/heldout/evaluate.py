@@ -452,6 +452,9 @@ def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, dict[str, A
         power = metrics.power(metrics.throughput_mbps(log, 0.0, link.duration_s), delay_ms)
         if power > best[0] or not best[1]:
             best = power, window, result
+        # A larger window has no less delay: where all of the capacity would not do at this one, no larger window does.
+        elif metrics.power(float(capacity_mbps.mean()), delay_ms) < best[0]:
+            break
     return best[1:]
 
 
