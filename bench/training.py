@@ -35,7 +35,7 @@ STARTS = 20
 MEMORY_WORLDS = 1024
 SB3: dict[str, tuple[str, int, dict[str, Any]]] = {
     "ppo": ("aurora", 8192, {}),
-    "td3": ("hyvar", 1024, {"algorithm.learning_starts": 64}),
+    "td3": ("hyvar", 4096, {"algorithm.learning_starts": 64}),
 }
 """Algorithms of Stable-Baselines3: a shipped record that learns by it, decisions per round, and what is changed."""
 SB3_ROUNDS = 3
