@@ -482,40 +482,42 @@ impl Drop for Detached {
 
 #[test]
 fn attaching_outlives_and_detaching_restores() {
-    let _alone = alone();
-    if !able() {
-        return;
-    }
-    // Others' private names come and go.
-    let plain = |all: &str| all.split_whitespace().filter(|n| !n.starts_with("cca.")).map(String::from).collect();
-    let controls = || fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
-    let before: BTreeSet<_> = plain(&controls());
-    assert!(attach::status().unwrap().is_none(), "something is attached: ccarena kernel detach");
-    assert!(matches!(attach::detach(), Err(KernelError::NotAttached(_))));
-    assert!(matches!(Datapath::attached(), Err(KernelError::NotAttached(_))));
+    real_time(|| {
+        let _alone = alone();
+        if !able() {
+            return;
+        }
+        // Others' private names come and go.
+        let plain = |all: &str| all.split_whitespace().filter(|n| !n.starts_with("cca.")).map(String::from).collect();
+        let controls = || fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+        let before: BTreeSet<_> = plain(&controls());
+        assert!(attach::status().unwrap().is_none(), "something is attached: ccarena kernel detach");
+        assert!(matches!(attach::detach(), Err(KernelError::NotAttached(_))));
+        assert!(matches!(Datapath::attached(), Err(KernelError::NotAttached(_))));
 
-    let _detached = Detached;
-    let options = Options { option: TcpOption::Cgroup(checks::cgroup_mount().unwrap()), ..Options::default() };
-    let status = attach::attach(&options).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(status.names, ["ccarena", "ewtcp", "multcp", "wcc_ai", "wcc_md"]);
-    assert!(status.option && status.age < Duration::from_secs(10));
-    assert!(status.names.iter().all(|name| controls().contains(name)));
-    assert!(matches!(attach::attach(&options), Err(KernelError::AlreadyAttached(_))));
-    let path = Datapath::attached().unwrap();
-    let ours = loaded_by("self");
-    assert_eq!(path.congestion_control("vegas"), "ccarena");
-    path.set_weight(Key::Mark(3), Some(2.0)).unwrap();
-    let ten = Answer { window_packets: 10, base: BASE_HOLD, desired_kbps: 7000, ..Answer::default() };
-    let told = transfer(path, 0, |stream| write_for(stream, Duration::from_millis(500)), |_| Some(ten));
-    let held: Vec<_> = told.reports().filter(|e| e.answer_sequence > 3).collect();
-    assert!(held.len() > 10);
-    assert!(held.iter().all(|e| e.window_packets == 10), "{:?}", held.iter().find(|e| e.window_packets != 10));
-    // The option acts on all sockets of the cgroup, here the root of all.
-    assert!(held.iter().any(|e| e.advertised_kbps == 7000));
+        let _detached = Detached;
+        let options = Options { option: TcpOption::Cgroup(checks::cgroup_mount().unwrap()), ..Options::default() };
+        let status = attach::attach(&options).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(status.names, ["ccarena", "ewtcp", "multcp", "wcc_ai", "wcc_md"]);
+        assert!(status.option && status.age < Duration::from_secs(10));
+        assert!(status.names.iter().all(|name| controls().contains(name)));
+        assert!(matches!(attach::attach(&options), Err(KernelError::AlreadyAttached(_))));
+        let path = Datapath::attached().unwrap();
+        let ours = loaded_by("self");
+        assert_eq!(path.congestion_control("vegas"), "ccarena");
+        path.set_weight(Key::Mark(3), Some(2.0)).unwrap();
+        let ten = Answer { window_packets: 10, base: BASE_HOLD, desired_kbps: 7000, ..Answer::default() };
+        let told = transfer(path, 0, |stream| write_for(stream, Duration::from_millis(500)), |_| Some(ten));
+        let held: Vec<_> = told.reports().filter(|e| e.answer_sequence > 3).collect();
+        assert!(held.len() > 10);
+        assert!(held.iter().all(|e| e.window_packets == 10), "{:?}", held.iter().find(|e| e.window_packets != 10));
+        // The option acts on all sockets of the cgroup, here the root of all.
+        assert!(held.iter().any(|e| e.advertised_kbps == 7000));
 
-    attach::detach().unwrap();
-    assert!(attach::status().unwrap().is_none());
-    assert!(!std::path::Path::new(attach::PINS).exists());
-    assert_gone(&ours);
-    assert_eq!(plain(&controls()), before);
+        attach::detach().unwrap();
+        assert!(attach::status().unwrap().is_none());
+        assert!(!std::path::Path::new(attach::PINS).exists());
+        assert_gone(&ours);
+        assert_eq!(plain(&controls()), before);
+    });
 }
