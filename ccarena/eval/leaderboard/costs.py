@@ -1,8 +1,9 @@
 """What a decision costs: CPU time of the native code, on the machine that measures.
 
 A scheme decides with every acknowledgement. Its controller is driven through a long flow in its steady state
-(crates/ccarena-cc/src/steady_state.rs), and what `fixed`, which does nothing, takes for the same is taken off. A
-policy decides once per its clock's interval, and its decision is one run of its network in float32.
+(crates/ccarena-cc/src/steady_state.rs), and what `fixed`, which does nothing, takes for the same is taken off:
+nothing is left of a scheme as cheap as reno. A policy decides once per its clock's interval, and its decision is one
+run of its network in float32.
 """
 
 from __future__ import annotations

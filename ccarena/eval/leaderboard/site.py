@@ -286,7 +286,8 @@ class Site:
             sections.append(_training(read_curve(entrant["curve"])))
         sections.append(Section("Card", "What is known of it.", blocks_of(entrant["card"]) or [Text("Nothing.")]))
         trained = [f"{each.get('kind')} {each.get('name')}" for each in entrant["trained_on"]]
-        cost = "none: computed" if entrant["cpu_ns"] is None else f"{entrant['cpu_ns']:,.0f} ns"
+        own = entrant["cpu_ns"]
+        cost = "none: computed" if own is None else "less than 1 ns" if own < 1 else f"{own:,.0f} ns"
         return Page(
             label,
             str(entrant["kind"]),

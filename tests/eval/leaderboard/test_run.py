@@ -125,7 +125,7 @@ def test_what_a_decision_costs(small: Path) -> None:
     with Store(str(small), read_only=True) as store:
         cost = {entrant["label"]: entrant["cpu_ns"] for entrant in store.entrants()}
     assert cost[LATE] is None and cost[BEST_WINDOW] is None
-    assert 0 < cost["reno"] < cost["copa"] < 1e5
+    assert 0 <= cost["reno"] < cost["copa"] < 1e5, "reno takes hardly more than a controller that does nothing"
     own = {entrant.label: entrant for entrant in line_up([], {"acct": shipped()["acct"]}, KNOWN, 1)}
     inference = cpu_ns(own["acct"])
     assert inference is not None and inference > cost["copa"], "a network takes longer than a formula"
