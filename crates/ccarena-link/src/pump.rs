@@ -21,11 +21,12 @@ use crate::tun::Tun;
 const BURST: u64 = 64;
 
 /// How often a thread wakes that has many packets to handle: a wake costs as much as several packets. Times of departure
-/// do not depend on it; packets are handed over half of it late on average.
-const GRAIN: Dur = Dur::from_micros(300);
+/// do not depend on it; packets are handed over half of it late on average. mahimahi's grain is a millisecond.
+const GRAIN: Dur = Dur::from_micros(500);
 
-/// Packets taken and given in `TALLY` from which they are many: about 60 Mbit/s of full-sized ones.
-const MANY: u64 = 20;
+/// Packets taken and given in `TALLY` from which they are many: about 36 Mbit/s of full-sized ones, or the delayed
+/// acknowledgements of twice as much.
+const MANY: u64 = 12;
 const TALLY: Dur = Dur::from_millis(2);
 
 /// A device to read, the device that packets leave by, and whose they are.

@@ -93,7 +93,7 @@ fn bytes_arrive_over_a_fast_link_that_drops_packets() {
 fn packets_are_handed_over_one_by_one_below_a_rate() {
     real_time(|| {
         needs_root!();
-        let pair = Pair::new(400.0, 300);
+        let pair = Pair::new(300.0, 300);
         pair.transfer(20_000_000);
         let [written, bytes] = Pair::received(&pair.far);
         let stats = pair.running.stop().unwrap().links[0].stats;
