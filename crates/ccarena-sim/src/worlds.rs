@@ -3,7 +3,7 @@
 //! A world's state is its episode's number and the actions since the episode began: that is all a checkpoint needs,
 //! and replaying it restores the world exactly.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::policy::PolicyError;
 use ccarena_cc::{ActionError, Dur, LearnedSpec, Time};
@@ -419,29 +419,21 @@ impl Worlds {
         }
         let (width, report_width, learners) = (self.spec.observation_len, self.spec.report.len(), self.learners);
         let Self { worlds, pool, .. } = self;
-        let truths: Vec<&mut [f32]> = if out.truth.is_empty() {
-            worlds.iter().map(|_| Default::default()).collect()
-        } else {
-            out.truth.chunks_mut(TRUTH.len() * learners).collect()
-        };
-        pool.install(|| {
-            worlds
-                .par_iter_mut()
-                .zip(actions.par_chunks(learners))
-                .zip(out.observations.par_chunks_mut(width * learners))
-                .zip(out.reports.par_chunks_mut(report_width * learners))
-                .zip(out.truncated.par_chunks_mut(learners))
-                .zip(out.final_observations.par_chunks_mut(width * learners))
-                .zip(truths)
-                .enumerate()
-                // Worlds take unequal times: a thread that is done early finds single ones to take over.
-                .with_max_len(1)
-                .try_for_each(|(index, ((((((world, actions), observation), reports), truncated), finals), truth))| {
-                    let row = Row { reports, truncated, finals, truth };
-                    world.advance(actions, row).map_err(|error| error.at(index * learners))?;
-                    world.observe_all(observation);
-                    Ok(())
-                })
+        let mut truths = out.truth.chunks_mut(TRUTH.len() * learners);
+        let rows = worlds
+            .iter_mut()
+            .zip(actions.chunks(learners))
+            .zip(out.observations.chunks_mut(width * learners))
+            .zip(out.reports.chunks_mut(report_width * learners))
+            .zip(out.truncated.chunks_mut(learners))
+            .zip(out.final_observations.chunks_mut(width * learners))
+            .enumerate()
+            .map(|(index, row)| (index, row, truths.next().unwrap_or_default()));
+        shared_out(pool, rows, |(index, (((((world, actions), observation), reports), truncated), finals), truth)| {
+            let row = Row { reports, truncated, finals, truth };
+            world.advance(actions, row).map_err(|error| error.at(index * learners))?;
+            world.observe_all(observation);
+            Ok(())
         })
     }
 
@@ -505,6 +497,32 @@ impl Worlds {
                 })
         })
     }
+}
+
+/// Does `work` for all `rows`, on the calling thread and all but one of the `pool`'s. To wake a thread may take as long as
+/// to step several worlds, and a step is done many times. Rows take unequal times, so each thread takes them one by one.
+fn shared_out<T>(
+    pool: &rayon::ThreadPool,
+    rows: impl ExactSizeIterator<Item = T> + Send,
+    work: impl Fn(T) -> Result<(), WorldError> + Sync,
+) -> Result<(), WorldError> {
+    let helpers = pool.current_num_threads().min(rows.len()).saturating_sub(1);
+    let (rows, failed) = (Mutex::new(rows), Mutex::new(None));
+    // A closure, so that the lock is open again while the row is worked on.
+    let next = || rows.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let share = || {
+        while let Some(row) = next() {
+            if let Err(error) = work(row) {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                return;
+            }
+        }
+    };
+    pool.in_place_scope(|scope| {
+        (0..helpers).for_each(|_| scope.spawn(|_| share()));
+        share();
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 fn truncated_state() -> WorldError {
