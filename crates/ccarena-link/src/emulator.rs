@@ -15,7 +15,7 @@ use crate::error::LinkError;
 use crate::fabric::{Fabric, Observer, Route};
 use crate::lateness::{Histogram, Lateness};
 use crate::network::{End, Network};
-use crate::pump::{Pump, Pumped, Way};
+use crate::pump::{Pump, Pumped, Way, Worker};
 use crate::tun::Tun;
 
 pub use crate::pump::Counts;
@@ -31,10 +31,14 @@ pub struct Chain {
     pub observer: Option<Box<dyn Observer>>,
 }
 
+/// Up to this rate one thread handles both directions, in Mbit/s: a wake, which costs as much as several packets, then serves
+/// both. It has time for several times as much.
+const ONE_THREAD_MBPS: f64 = 1000.0;
+
 /// Starts runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emulator {
-    /// Memory for the packets that wait in one direction, in queues and in propagation; what comes when it is full is lost.
+    /// Memory per direction for the packets that wait, in queues and in propagation; what comes when it is full is lost.
     pub memory_bytes: usize,
 }
 
@@ -54,10 +58,10 @@ pub struct Running {
     threads: Vec<Thread>,
 }
 
-/// A thread and the numbers of its links among those of the run.
+/// A thread and, of each of its parts, the numbers of the links among those of the run.
 struct Thread {
-    handle: JoinHandle<Pumped>,
-    numbers: Vec<usize>,
+    handle: JoinHandle<Vec<Pumped>>,
+    numbers: Vec<Vec<usize>>,
 }
 
 /// What a run leaves.
@@ -99,9 +103,12 @@ impl Emulator {
         let (returning, others): (Vec<_>, Vec<_>) = links.into_iter().enumerate().partition(|(i, _)| back.crosses(*i));
         if returning.iter().any(|(i, _)| forth.crosses(*i)) {
             let all = Part::of(vec![forth, back], others.into_iter().chain(returning));
-            return Running::start(vec![all], self.memory_bytes);
+            return Running::start(vec![vec![all]], self.memory_bytes);
         }
-        Running::start(vec![Part::of(vec![forth], others), Part::of(vec![back], returning)], self.memory_bytes)
+        // Data goes forth alone: there is no more on the way back than what acknowledges it.
+        let slow = others.iter().map(|(_, link)| mbps(link)).sum::<f64>() <= ONE_THREAD_MBPS;
+        let parts = [Part::of(vec![forth], others), Part::of(vec![back], returning)];
+        Running::start(on_threads(parts, slow), self.memory_bytes)
     }
 
     /// Runs `up` for packets from `near` to `far`, and `down` for those from `far` to `near`.
@@ -109,18 +116,30 @@ impl Emulator {
     /// # Errors
     /// If threads cannot be started.
     pub fn over(self, up: Chain, down: Chain, near: &Tun, far: &Tun) -> Result<Running, LinkError> {
-        let mut parts = Vec::with_capacity(2);
+        let slow = [&up, &down].iter().all(|chain| chain.links.iter().any(|link| mbps(link) <= ONE_THREAD_MBPS));
         let mut first = 0;
-        for (chain, input, output) in [(up, near, far), (down, far, near)] {
+        let mut part = |chain: Chain, input: &Tun, output: &Tun| {
             let count = chain.links.len();
             let route = Route { delay: chain.delay, path: (0..count).collect() };
             let way = Way::of_all(input.try_clone()?, output.try_clone()?);
             let fabric = Fabric::new(chain.links, vec![route], chain.observer);
-            parts.push(Part { ways: vec![way], fabric, numbers: (first..first + count).collect() });
             first += count;
-        }
-        Running::start(parts, self.memory_bytes)
+            Ok::<_, LinkError>(Part { ways: vec![way], fabric, numbers: (first - count..first).collect() })
+        };
+        let parts = [part(up, near, far)?, part(down, far, near)?];
+        Running::start(on_threads(parts, slow), self.memory_bytes)
     }
+}
+
+/// What each thread runs.
+fn on_threads(parts: [Part; 2], slow: bool) -> Vec<Vec<Part>> {
+    if slow { vec![parts.into()] } else { parts.map(|part| vec![part]).into() }
+}
+
+/// Mean capacity at the beginning.
+fn mbps(link: &Link<Datagram>) -> f64 {
+    let seconds = 10.0;
+    link.capacity_bytes(Time::ZERO, Time::from_secs_f64(seconds)) as f64 * 8e-6 / seconds
 }
 
 /// A direction of a scenario: the route of each flow, over the scenario's links.
@@ -135,7 +154,7 @@ impl Plan {
     }
 }
 
-/// What one thread runs.
+/// Devices and the links between them, which one thread runs.
 struct Part {
     ways: Vec<Way>,
     fabric: Fabric,
@@ -161,18 +180,22 @@ impl Part {
 }
 
 impl Running {
-    fn start(parts: Vec<Part>, memory_bytes: usize) -> Result<Self, LinkError> {
+    /// A thread for each of `threads`.
+    fn start(threads: Vec<Vec<Part>>, memory_bytes: usize) -> Result<Self, LinkError> {
         let (wake, woken) = UnixStream::pair().map_err(|e| LinkError::of("cannot create a pair of sockets", e))?;
         let zero_ns = clock::now_ns();
         let mut running = Self { zero_ns, stop: Arc::default(), wake: Some(wake), threads: Vec::new() };
-        for Part { ways, fabric, numbers } in parts {
+        for parts in threads {
             let woken = woken.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
-            let mut pump = Pump::new((ways, fabric), zero_ns, (Arc::clone(&running.stop), woken), memory_bytes);
+            let memory_bytes = memory_bytes.saturating_mul(parts.len());
+            let pump = |Part { ways, fabric, numbers }| (numbers, Pump::new((ways, fabric), zero_ns, memory_bytes));
+            let (numbers, pumps): (Vec<_>, _) = parts.into_iter().map(pump).unzip();
+            let mut worker = Worker { pumps, stop: Arc::clone(&running.stop), woken };
             let handle = thread::Builder::new()
                 .name("links".into())
                 .spawn(move || {
-                    pump.run();
-                    pump.finish()
+                    worker.run();
+                    worker.finish()
                 })
                 .map_err(|e| LinkError::of("cannot start a thread", e))?;
             running.threads.push(Thread { handle, numbers });
@@ -200,10 +223,11 @@ impl Running {
         self.wake_threads();
         let (mut links, mut lateness, mut counts) = (Vec::new(), Histogram::new(), Counts::default());
         for Thread { handle, numbers } in self.threads.drain(..) {
-            let pumped = handle.join().map_err(|_| LinkError::Panicked)?;
-            links.extend(numbers.into_iter().zip(pumped.links));
-            lateness.merge(&pumped.lateness);
-            counts.merge(&pumped.counts);
+            for (numbers, pumped) in numbers.into_iter().zip(handle.join().map_err(|_| LinkError::Panicked)?) {
+                links.extend(numbers.into_iter().zip(pumped.links));
+                lateness.merge(&pumped.lateness);
+                counts.merge(&pumped.counts);
+            }
         }
         links.sort_by_key(|(number, _)| *number);
         let links = links.into_iter().map(|(_, link)| link).collect();

@@ -101,30 +101,14 @@ pub struct Counts {
     pub cpu: Dur,
 }
 
-/// What a thread of the emulator runs.
-pub(crate) struct Pump {
-    ways: Vec<Way>,
-    fabric: Fabric,
-    zero_ns: u64,
-    stop: Arc<AtomicBool>,
-    woken: UnixStream,
-    /// Most packets that may wait at once.
-    most: usize,
-    lateness: Histogram,
-    counts: Counts,
+/// What a thread of the emulator runs: one direction or both, each with links of its own.
+pub(crate) struct Worker {
+    pub pumps: Vec<Pump>,
+    pub stop: Arc<AtomicBool>,
+    pub woken: UnixStream,
 }
 
-impl Pump {
-    pub fn new(
-        (ways, fabric): (Vec<Way>, Fabric),
-        zero_ns: u64,
-        (stop, woken): (Arc<AtomicBool>, UnixStream),
-        memory_bytes: usize,
-    ) -> Self {
-        let most = (memory_bytes / datagram::PACKET_BYTES).max(1);
-        Self { ways, fabric, zero_ns, stop, woken, most, lateness: Histogram::new(), counts: Counts::default() }
-    }
-
+impl Worker {
     /// Runs until it is told to stop.
     pub fn run(&mut self) {
         clock::precise_timers();
@@ -133,10 +117,13 @@ impl Pump {
         let (mut tally, mut since, mut many) = (0, self.now(), false);
         while !self.stop.load(Ordering::Relaxed) {
             let begun = self.now();
-            let before = self.counts.read + self.counts.written;
-            let more = self.take(&mut buffer);
-            self.give();
-            let handled = self.counts.read + self.counts.written - before;
+            let (mut more, mut handled) = (false, 0);
+            for pump in &mut self.pumps {
+                let before = pump.counts.read + pump.counts.written;
+                more |= pump.take(&mut buffer);
+                pump.give();
+                handled += pump.counts.read + pump.counts.written - before;
+            }
             tally += handled;
             if begun >= since + TALLY {
                 // Over a longer time than that, what was many has become few.
@@ -146,32 +133,40 @@ impl Pump {
             if more {
                 continue;
             }
-            if inputs.len() > 1 + self.ways.iter().filter(|way| way.input.is_some()).count() {
+            if inputs.len() > 1 + self.tuns().count() {
                 inputs = self.inputs();
             }
             if many && handled > 0 {
                 self.sleep_until(begun + GRAIN, &inputs[..1]);
             } else {
-                self.sleep_until(self.fabric.next_time(), &inputs);
+                let next = self.pumps.iter().map(|pump| pump.fabric.next_time()).min();
+                self.sleep_until(next.unwrap_or(Time::NEVER), &inputs);
             }
         }
     }
 
-    /// What the thread leaves.
-    pub fn finish(self) -> Pumped {
-        let counts = Counts { cpu: clock::thread_cpu(), ..self.counts };
-        Pumped { links: self.fabric.links, lateness: self.lateness, counts }
+    /// What each pump leaves; the thread's CPU time is in the first one's.
+    pub fn finish(self) -> Vec<Pumped> {
+        let cpu = clock::thread_cpu();
+        let each = self.pumps.into_iter().enumerate();
+        each.map(|(i, pump)| {
+            let counts = Counts { cpu: if i == 0 { cpu } else { Dur::ZERO }, ..pump.counts };
+            Pumped { links: pump.fabric.links, lateness: pump.lateness, counts }
+        })
+        .collect()
     }
 
-    #[inline]
     fn now(&self) -> Time {
-        Time(clock::now_ns().saturating_sub(self.zero_ns))
+        self.pumps.first().map_or(Time::ZERO, Pump::now)
+    }
+
+    fn tuns(&self) -> impl Iterator<Item = &Tun> {
+        self.pumps.iter().flat_map(|pump| &pump.ways).filter_map(|way| way.input.as_ref())
     }
 
     /// What to wait for: the end of the run first, then packets.
     fn inputs(&self) -> Vec<RawFd> {
-        let tuns = self.ways.iter().filter_map(|way| way.input.as_ref().map(AsRawFd::as_raw_fd));
-        [self.woken.as_raw_fd()].into_iter().chain(tuns).collect()
+        [self.woken.as_raw_fd()].into_iter().chain(self.tuns().map(AsRawFd::as_raw_fd)).collect()
     }
 
     fn sleep_until(&self, at: Time, fds: &[RawFd]) {
@@ -179,6 +174,29 @@ impl Pump {
         if at > now {
             clock::wait(fds, (at != Time::NEVER).then(|| at.since(now).0));
         }
+    }
+}
+
+/// Devices, and the links between them.
+pub(crate) struct Pump {
+    ways: Vec<Way>,
+    fabric: Fabric,
+    zero_ns: u64,
+    /// Most packets that may wait at once on the thread.
+    most: usize,
+    lateness: Histogram,
+    counts: Counts,
+}
+
+impl Pump {
+    pub fn new((ways, fabric): (Vec<Way>, Fabric), zero_ns: u64, memory_bytes: usize) -> Self {
+        let most = (memory_bytes / datagram::PACKET_BYTES).max(1);
+        Self { ways, fabric, zero_ns, most, lateness: Histogram::new(), counts: Counts::default() }
+    }
+
+    #[inline]
+    fn now(&self) -> Time {
+        Time(clock::now_ns().saturating_sub(self.zero_ns))
     }
 
     /// Takes packets from the kernel until none waits, or a burst of them. Whether more may wait.
