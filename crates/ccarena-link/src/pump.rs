@@ -24,8 +24,8 @@ const BURST: u64 = 64;
 /// do not depend on it; packets are handed over half of it late on average. mahimahi's grain is a millisecond.
 const GRAIN: Dur = Dur::from_micros(500);
 
-/// Packets taken and given in `TALLY` from which they are many: about 36 Mbit/s of full-sized ones, or the delayed
-/// acknowledgements of twice as much.
+/// Packets taken and given in `TALLY` from which they are many: about 36 Mbit/s of full-sized ones, or 24 Mbit/s with
+/// their acknowledgements on the same thread.
 const MANY: u64 = 12;
 const TALLY: Dur = Dur::from_millis(2);
 
