@@ -22,7 +22,7 @@ const BURST: u64 = 64;
 
 /// How often a thread wakes that has many packets to handle: a wake costs as much as several packets. Times of departure
 /// do not depend on it; packets are handed over half of it late on average. mahimahi's grain is a millisecond.
-const GRAIN: Dur = Dur::from_micros(500);
+const GRAIN: Dur = Dur::from_micros(300);
 
 /// Packets taken and given in `TALLY` from which they are many: about 36 Mbit/s of full-sized ones, or 24 Mbit/s with
 /// their acknowledgements on the same thread.
