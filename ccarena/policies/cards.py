@@ -80,6 +80,9 @@ def ship(name: str, run: str, folder: Path = SHIPPED) -> Path:
         policy = replace(policy, evaluation=json.loads(evaluated.read_text("utf-8")))
     if not policy.evaluation:
         raise PolicyError(f"{file}: it was not evaluated; only a policy with its figures is shipped")
+    if Path(str(policy.training.get("out", ""))).is_absolute():
+        # Where its run lay on the trainer's machine means nothing elsewhere.
+        policy = replace(policy, training={key: value for key, value in policy.training.items() if key != "out"})
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}.safetensors"
     tensorfile.write_bytes(target, policy.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -151,7 +152,10 @@ def test_export_refuses_what_it_cannot_write(policy: Path, capsys: pytest.Captur
 
 
 def test_a_policy_is_shipped_with_its_card(policy: Path, tmp_path: Path) -> None:
+    trained = artifact.load(policy)
+    replace(trained, training={**trained.training, "out": str(tmp_path / "somewhere")}).save(policy)
     target = ship("tried", str(policy), tmp_path / "shipped")
+    assert str(tmp_path).encode() not in target.read_bytes(), "it says nothing of the machine that it was trained on"
     text = target.with_suffix(".md").read_text()
     assert text == card(artifact.load(target), "tried")
     assert "| step | **hyvar** | 12.35 |" in text and "| seed | 7 |" in text
