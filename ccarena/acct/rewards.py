@@ -36,7 +36,7 @@ def burstiness(
 
 
 @cache
-def _scaled(actions: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _scaled(actions: tuple[float, ...]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
     """The actions and their w; kept, because rewards are wanted at every step."""
     return np.asarray(actions, np.float64), 1.0 + 0.1 * np.arange(len(actions))
 

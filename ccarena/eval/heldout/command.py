@@ -17,7 +17,7 @@ from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy
 from ccarena.schemes import is_heuristic
-from ccarena.terminal import command_line
+from ccarena.terminal import command_line, print_table
 
 if TYPE_CHECKING:
     from ccarena.eval.heldout.outcome import Outcome
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         _scenario(args)
         return 0
     from ccarena.eval.heldout.outcome import evaluate
-    from ccarena.eval.heldout.summary import print_summary
+    from ccarena.eval.heldout.summary import parts_table, print_summary
 
     out = args.out or _folder(args.entries, args.backend)
     outcome = evaluate(
@@ -119,6 +119,9 @@ def run(args: argparse.Namespace) -> int:
     for label, verdict in outcome.verdicts.items():
         print(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line)
     for several in outcome.trainings:
+        if several.parts:
+            title = f"{several.record}: over {several.best.label}, by links, {len(several.seeds)} trainings"
+            print_table(title, *parts_table(several.parts), left=1)
         print(f"{several.record}: {several.line}")
     return 0
 
@@ -131,7 +134,8 @@ def _record(args: argparse.Namespace, outcome: Outcome) -> None:
     for policy in about if outcome.verdicts else ():
         verdict = outcome.verdicts[policy["scheme"]]
         measurements.merge(args.record, figures.entries(policy["record"], policy["policy_seed"], verdict, source))
-    measurements.merge(args.record, [figures.of_trainings(each, source) for each in outcome.trainings])
+    for several in outcome.trainings:
+        measurements.merge(args.record, figures.of_trainings(several, source))
 
 
 def _folder(entries: Sequence[str], backend: str) -> Path:

@@ -40,7 +40,13 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
     return out
 
 
-def of_trainings(trainings: Trainings, source: Source) -> Entry:
-    """Several trainings of a record together beside the best rule without learning."""
+def of_trainings(trainings: Trainings, source: Source) -> list[Entry]:
+    """Several trainings of a record together beside the best rule without learning, on all links and on each kind."""
+    name = f"learned/{trainings.record}/worth"
     what = f"{trainings.record}, training seeds {', '.join(map(str, sorted(trainings.seeds)))}"
-    return Entry(f"learned/{trainings.record}/worth", "learned", what, trainings.line, source, table=WORTH)
+    entries = [Entry(name, "learned", what, trainings.line, source, table=WORTH)]
+    for part in trainings.parts:
+        ratios = f"throughput {part.throughput:.3g} ×, p95 signal delay {part.signal_delay_p95:.3g} × the rule's"
+        on = f"{what}: links of the set `{part.link_set}`"
+        entries.append(Entry(f"{name}/{part.link_set}", "learned", on, f"{part.said}; {ratios}", source, table=WORTH))
+    return entries

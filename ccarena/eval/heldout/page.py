@@ -14,7 +14,7 @@ from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
-from ccarena.eval.heldout.summary import SUMMARY, label, summary_table, with_interval, worth_table
+from ccarena.eval.heldout.summary import SUMMARY, label, parts_table, summary_table, with_interval, worth_table
 from ccarena.eval.heldout.worth import Worth
 from ccarena.eval.metrics import FIGURES
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
@@ -152,7 +152,12 @@ def _worth(worth: Worth) -> Section:
         f"policy, on the links of this test ({worth.links} links, {worth.seeds} seeds). The gain is that of the "
         f"record's objective ({worth.objective}), with a bootstrap interval over links and seeds."
     )
-    return Section("Beside rules without learning", lead, [Table(head, rows, words=1)])
+    tables = [Table(head, rows, words=1)]
+    if worth.best is not None and worth.parts:
+        lead += f" The second table has the gain over {worth.best.label} on each kind of links."
+        head, rows = parts_table(worth.parts)
+        tables.append(Table(head, rows, words=1))
+    return Section("Beside rules without learning", lead, tables)
 
 
 def _summary(result: Evaluation) -> Section:

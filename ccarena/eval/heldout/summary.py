@@ -12,7 +12,7 @@ import numpy as np
 from ccarena.eval.figure_text import heading, show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
-from ccarena.eval.heldout.worth import Worth
+from ccarena.eval.heldout.worth import Part, Worth
 from ccarena.eval.metrics import FIGURES, confidence_interval
 from ccarena.terminal import print_table
 
@@ -22,6 +22,7 @@ __all__ = [
     "label",
     "mean_of",
     "mean_rows",
+    "parts_table",
     "print_summary",
     "summary_table",
     "with_interval",
@@ -107,6 +108,8 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
         worth = verdict.worth
         title = f"beside rules without learning, by {worth.objective}: {worth.links} links, {worth.seeds} seeds"
         print_table(title, *worth_table(worth), left=1)
+        if worth.best is not None and worth.parts:
+            print_table(f"over {worth.best.label}, by links", *parts_table(worth.parts), left=1)
     for warning in verdict.notes:
         console.print(f"warning: {warning}", style="bold yellow", markup=False)
     for item in verdict.expectations:
@@ -140,6 +143,16 @@ def worth_table(worth: Worth) -> tuple[list[str], list[list[str]]]:
         said = ["–" if x is None or not math.isfinite(x) else f"{x:.4g}" for x in figures]
         said[2] = "" if each is worth.policy else each.said
         rows.append([label(each.label, worth.policy.label), *said])
+    return head, rows
+
+
+def parts_table(parts: Sequence[Part]) -> tuple[list[str], list[list[str]]]:
+    """(headings, rows): on each set of links the policy's gain over the rule that decides, and their means' ratios."""
+    head = ["links", "policy's gain [95 %]", "throughput, of the rule's", "p95 signal delay, of the rule's"]
+    rows = [
+        [f"{part.link_set} ({part.links})", part.said, f"{part.throughput:.3g}", f"{part.signal_delay_p95:.3g}"]
+        for part in parts
+    ]
     return head, rows
 
 

@@ -7,6 +7,8 @@ and seeds, as a share of the rule's mean score, or as a relative change where th
 the very links of the test, and has to beat every other one as surely: a rule that does a little worse on the mean, but
 otherwise than the policy, may leave more to chance.
 
+Beside the gain over all links stands that on each kind of them: where all senders do well there is little to gain.
+
 One training may be lucky: several policies of one record, trained with other seeds, are also held against the rules
 together, and the bootstrap then draws trainings, too.
 """
@@ -24,13 +26,15 @@ from numpy.typing import NDArray
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.rules import Rule
 
-__all__ = ["Beside", "Trainings", "Worth", "bootstrap", "over_trainings", "worth_of"]
+__all__ = ["Beside", "Part", "Trainings", "Worth", "bootstrap", "over_trainings", "worth_of"]
 
 RESAMPLES = 2000
 LEAST_SEEDS = 5
 """Of a test whose interval is believed."""
 
 Floats = NDArray[np.float64]
+Rows = dict[str, list[Mapping[str, Any]]]
+"""Of one scheme's scores, by link; a row per seed."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,27 @@ class Beside:
     @property
     def said(self) -> str:
         """The gain and its interval in words."""
-        if not math.isfinite(self.gain):
-            return self.missing
-        digits = 1 if max(abs(self.gain), abs(self.low), abs(self.high)) < 0.1 else 0
-        gain, low, high = (round(100.0 * value, digits) + 0.0 for value in (self.gain, self.low, self.high))
-        return f"{gain:+.{digits}f} % [{low:.{digits}f}, {high:.{digits}f}]".replace("-", "−")
+        return _said(self.gain, self.low, self.high) if math.isfinite(self.gain) else self.missing
+
+
+@dataclass(frozen=True)
+class Part:
+    """The policy beside the rule that decides, on the links of one set alone."""
+
+    link_set: str
+    links: int
+    gain: float
+    low: float
+    high: float
+    throughput: float
+    """The policy's mean over the rule's."""
+    signal_delay_p95: float
+    """Likewise."""
+
+    @property
+    def said(self) -> str:
+        """The gain and its interval in words."""
+        return _said(self.gain, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -74,6 +94,8 @@ class Worth:
     links: int
     seeds: int
     notes: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    """By link set; empty if there is one alone."""
 
     @property
     def best(self) -> Beside | None:
@@ -108,12 +130,20 @@ class Trainings:
     best: Beside
     """The rule that decides, as `Worth.best`."""
     rules: list[Beside]
+    parts: list[Part]
+    """By link set; empty if there is one alone."""
 
     @property
     def line(self) -> str:
         """The verdict in words."""
         few = "" if len(self.seeds) >= LEAST_SEEDS else f"; an interval is believed from {LEAST_SEEDS} trainings on"
         return f"{_line(self.best, self.rules)}, {len(self.seeds)} trainings{few}"
+
+
+def _said(gain: float, low: float, high: float) -> str:
+    digits = 1 if max(abs(gain), abs(low), abs(high)) < 0.1 else 0
+    gain, low, high = (round(100.0 * value, digits) + 0.0 for value in (gain, low, high))
+    return f"{gain:+.{digits}f} % [{low:.{digits}f}, {high:.{digits}f}]".replace("-", "−")
 
 
 def _deciding(rules: Sequence[Beside]) -> Beside | None:
@@ -141,32 +171,68 @@ def over_trainings(result: Evaluation) -> list[Trainings]:
             continue
         labels = [each["scheme"] for each in policies]
         scores = [_scores(result, label) for label in labels]
+        if any(label not in each for each, label in zip(scores, labels, strict=True)):
+            continue
+        ours = [each[label] for each, label in zip(scores, labels, strict=True)]
+        logarithmic = bool(policies[0]["logarithmic"])
         found = []
         for rule in (Rule.of(each) for each in policies[0]["rules"]):
             # Trainings search on the same links and find the same rules, if they have the same parameters.
             if not rule.found or any(rule.label not in each for each in scores):
                 continue
-            ours, theirs = (
-                np.stack([_table(each[name]) for each, name in zip(scores, names, strict=True)])
-                for names in (labels, [rule.label] * len(labels))
-            )
-            gain, low, high = _bootstrap_trainings(ours, theirs, bool(policies[0]["logarithmic"]))
-            found.append(Beside(rule.label, rule.kind, rule.score, float(theirs.mean()), gain, low, high))
+            theirs = [each[rule.label] for each in scores]
+            gain, low, high = _interval(ours, theirs, logarithmic)
+            score = float(np.mean([_table(each).mean() for each in theirs]))
+            found.append(Beside(rule.label, rule.kind, rule.score, score, gain, low, high))
         best = _deciding(found)
         if best is not None:
-            out.append(Trainings(record, [int(each["policy_seed"]) for each in policies], best, found))
+            parts = _parts(ours, [each[best.label] for each in scores], logarithmic)
+            out.append(Trainings(record, [int(each["policy_seed"]) for each in policies], best, found, parts))
     return out
 
 
-def _scores(result: Evaluation, policy: str) -> dict[str, dict[str, list[Mapping[str, Any]]]]:
+def _parts(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> list[Part]:
+    """The gain on each set of links; `ours` and `theirs` hold an entry per training."""
+    sets = list(dict.fromkeys(rows[0]["link_set"] for rows in ours[0].values()))
+    out = []
+    for name in sets if len(sets) > 1 else []:
+        mine, its = (
+            [{link: rows for link, rows in each.items() if rows[0]["link_set"] == name} for each in side]
+            for side in (ours, theirs)
+        )
+        gain, low, high = _interval(mine, its, logarithmic)
+        throughput, delay = (_ratio(mine, its, figure) for figure in ("throughput_mbps", "signal_delay_p95_ms"))
+        out.append(Part(name, len(mine[0]), gain, low, high, throughput, delay))
+    return out
+
+
+def _ratio(ours: Sequence[Rows], theirs: Sequence[Rows], figure: str) -> float:
+    """Of the means over trainings and links; NaN over nothing."""
+    above, below = (float(np.mean([_means(each)[figure] for each in side])) for side in (ours, theirs))
+    return above / below if below > 0 else math.nan
+
+
+def _scores(result: Evaluation, policy: str) -> dict[str, Rows]:
     """Rows of the policy's and its rules' scores, by scheme and link."""
-    scores: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    scores: dict[str, Rows] = {}
     for row in (row for row in result.scores if row["policy"] == policy):
         scores.setdefault(row["scheme"], {}).setdefault(f"{row['link_set']}: {row['link']}", []).append(row)
     return scores
 
 
-def _table(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Floats:
+def _interval(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> tuple[float, float, float]:
+    """(gain, low, high) of one training or of several together."""
+    if len(ours) > 1:
+        mine, its = (np.stack([_table(each) for each in side]) for side in (ours, theirs))
+        return _bootstrap_trainings(mine, its, logarithmic)
+    links = list(ours[0])
+    of_ours, of_theirs = (
+        [np.array([row["score"] for row in side[0][link]]) for link in links] for side in (ours, theirs)
+    )
+    return bootstrap(of_ours, of_theirs, logarithmic)
+
+
+def _table(rows: Rows) -> Floats:
     """`[links, seeds]` scores; a link of fewer seeds repeats them."""
     most = max(len(each) for each in rows.values())
     return np.stack([np.resize([row["score"] for row in each], most) for each in rows.values()])
@@ -222,6 +288,7 @@ def worth_of(result: Evaluation) -> Worth | None:
     notes = []
     if seeds < LEAST_SEEDS:
         notes.append(f"the interval over the best rule is of {seeds} seeds; expected {LEAST_SEEDS} or more")
+    logarithmic = bool(meta.get("logarithmic"))
     beside = []
     for rule in rules:
         if not rule.found or rule.label not in scores:
@@ -229,15 +296,19 @@ def worth_of(result: Evaluation) -> Worth | None:
             beside.append(Beside(rule.label, rule.kind, rule.score, missing=missing))
             continue
         theirs = scores[rule.label]
-        pairs = [[np.array([row["score"] for row in each[link]]) for link in ours] for each in (ours, theirs)]
-        gain, low, high = bootstrap(pairs[0], pairs[1], bool(meta.get("logarithmic")))
+        gain, low, high = _interval([ours], [theirs], logarithmic)
         trained = rule.score
         beside.append(Beside(rule.label, rule.kind, trained=trained, gain=gain, low=low, high=high, **_means(theirs)))
     policy = Beside(result.policy, "policy", gain=0.0, low=0.0, high=0.0, **_means(ours))
-    return Worth(policy, beside, str(meta.get("objective", "")), len(ours), seeds, notes)
+    best = _deciding(beside)
+    parts = [] if best is None else _parts([ours], [scores[best.label]], logarithmic)
+    notes += [
+        f"on {each.link_set} links {best.label} does better: {each.said}" for each in parts if best and each.high < 0
+    ]
+    return Worth(policy, beside, str(meta.get("objective", "")), len(ours), seeds, notes, parts)
 
 
-def _means(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+def _means(rows: Rows) -> dict[str, Any]:
     """Means over links of the means over seeds."""
     return {
         figure: float(np.mean([np.mean([row[figure] for row in each]) for each in rows.values()]))

@@ -9,9 +9,11 @@ import pytest
 
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import judge
+from ccarena.eval.heldout.figures import of_trainings
 from ccarena.eval.heldout.rules import Rule
-from ccarena.eval.heldout.summary import worth_table
+from ccarena.eval.heldout.summary import parts_table, worth_table
 from ccarena.eval.heldout.worth import bootstrap, over_trainings, worth_of
+from ccarena.measurements import Source
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1}, score=9.0)
 TABLE = Rule("by category", "by zone", {"by": "zone", "actions": [1, 0]}, score=10.0)
@@ -111,6 +113,55 @@ def test_differences_of_logarithms_are_relative_changes() -> None:
     assert (gain, low, high) == pytest.approx((0.07, 0.07, 0.07))
 
 
+def on_two_kinds(result: Evaluation, labels: list[str]) -> Evaluation:
+    """The same with every link again as a constant one, on which policies have the table's scores at half its delay."""
+    table = {(row["policy"], row["link"], row["seed"]): row for row in result.scores if row["scheme"] == "by zone"}
+    for row in list(result.scores):
+        again = {**row, "link_set": "constant"}
+        if row["scheme"] in labels:
+            score = table[row["policy"], row["link"], row["seed"]]["score"]
+            again |= {"score": score, "signal_delay_p95_ms": 3.5}
+        result.scores.append(again)
+    return result
+
+
+def test_the_gain_on_each_kind_of_links_stands_beside_that_on_all() -> None:
+    assert worth_of(evaluation(gain=1.0)).parts == [], "one kind of links needs no second table"
+    worth = worth_of(on_two_kinds(evaluation(gain=1.0), ["mine"]))
+    assert worth is not None and worth.best is not None and worth.links == 16
+    steps, constant = worth.parts
+    assert (steps.link_set, steps.links, constant.link_set, constant.links) == ("steps", 8, "constant", 8)
+    assert steps.gain == pytest.approx(1 / 13.5, rel=0.05) and steps.low < steps.gain < steps.high
+    assert (constant.gain, constant.low, constant.high) == (0, 0, 0) and constant.said == "+0.0 % [0.0, 0.0]"
+    assert constant.gain < worth.best.gain < steps.gain
+    assert (constant.throughput, constant.signal_delay_p95) == (1.0, 0.5)
+    assert worth.notes == []
+    head, rows = parts_table(worth.parts)
+    assert rows[1] == ["constant (8)", "+0.0 % [0.0, 0.0]", "1", "0.5"] and len(head) == 4
+
+
+def test_a_kind_of_links_on_which_the_rule_does_better_is_said() -> None:
+    result = on_two_kinds(evaluation(gain=4.0), ["mine"])
+    for row in result.scores:
+        if row["scheme"] == "mine" and row["link_set"] == "constant":
+            row["score"] -= 0.8
+    worth = worth_of(result)
+    assert worth is not None and worth.better and worth.parts[1].high < 0
+    assert worth.notes == [f"on constant links by zone does better: {worth.parts[1].said}"]
+
+
+def test_trainings_together_have_a_gain_on_each_kind_of_links() -> None:
+    labels = [f"mine-{seed}" for seed in range(1, 6)]
+    (several,) = over_trainings(on_two_kinds(trainings(1.0, 1.1, 0.9, 1.0, 1.0), labels))
+    steps, constant = several.parts
+    assert steps.gain == pytest.approx(1 / 13.5, rel=0.05) and steps.low < steps.gain < steps.high
+    assert (constant.gain, constant.throughput, constant.signal_delay_p95) == (0, 1.0, 0.5)
+    whole, first, second = of_trainings(several, Source("ccarena eval", "0.1.0", "2026-01-01"))
+    assert whole.name == "learned/mine/worth" and first.name == "learned/mine/worth/steps"
+    assert first.what == "mine, training seeds 1, 2, 3, 4, 5: links of the set `steps`"
+    assert second.value == "+0.0 % [0.0, 0.0]; throughput 1 ×, p95 signal delay 0.5 × the rule's"
+
+
 def trainings(*gains: float) -> Evaluation:
     """An evaluation of a policy per gain over the table, all of one record."""
     scores, about = [], []
@@ -133,3 +184,9 @@ def test_one_lucky_training_is_no_proof_where_others_fail() -> None:
     (few,) = over_trainings(trainings(1.0, 1.0))
     assert few.line.endswith("2 trainings; an interval is believed from 5 trainings on")
     assert over_trainings(evaluation(gain=1.0)) == []
+
+
+def test_trainings_of_which_one_was_not_scored_are_not_compared() -> None:
+    result = trainings(1.0, 1.0)
+    result.scores[:] = [row for row in result.scores if row["policy"] == "mine-1"]
+    assert over_trainings(result) == []
