@@ -18,11 +18,11 @@ CONNECTIONS = 100
 
 
 def measure(sheet: Sheet) -> None:
-    """Builds and runs `crates/ccarena-quic/examples/bench.rs`; as root the emulator, too. Raises CcarenaError."""
+    """Builds and runs `crates/ccarena-quic/examples/transfer.rs`; as root the emulator, too. Raises CcarenaError."""
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder, "figures.jsonl")
         # With the profile of `make setup`, which has built the libraries.
-        example = ["--profile", "extension", "-p", "ccarena-quic", "--example", "bench"]
+        example = ["--profile", "extension", "-p", "ccarena-quic", "--example", "transfer"]
         command = ["cargo", "run", *example, "--", "--json", str(lines)]
         done = subprocess.run(command, check=False, cwd=Path(__file__).parents[1], stdout=subprocess.DEVNULL)
         if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""The simulator's packets per second, by `crates/ccarena-sim/examples/bench.rs`, which measures without Python.
+"""The simulator's packets per second, by `crates/ccarena-sim/examples/packets.rs`, which measures without Python.
 
 It is built twice, both times as the extension is: ordinarily, and profile-guided, with counts of the workload that
 `make wheel GUIDED=1` counts (`bench.guided`: every scheme and queue discipline, traces, many flows). What both are
@@ -23,12 +23,12 @@ from ccarena.measurements import Ratio, Target
 GROWTH = "How the cost of a packet on a link grows"
 SCHEMES = "One flow of each scheme, 100 Mbit/s, 20 ms, 1 BDP of buffer, one core"
 GUIDED = "The same, profile-guided as `make wheel GUIDED=1` builds it: what targets judge"
-EXAMPLE = ("--package", "ccarena-sim", "--example", "bench")
+EXAMPLE = ("--package", "ccarena-sim", "--example", "packets")
 
 
 def measure(sheet: Sheet) -> None:
     """Builds and runs the example, guided and not. Raises CcarenaError if that fails."""
-    ordinary = guided.build(EXAMPLE, guided.ROOT / "target", {}) / "examples" / "bench"
+    ordinary = guided.build(EXAMPLE, guided.ROOT / "target", {}) / "examples" / "packets"
     judged = _guided()
     add(sheet, _figures(ordinary), judged=judged is None)
     if judged is not None:
@@ -44,8 +44,8 @@ def _guided() -> Path | None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder, "counts.profdata")
-        guided.record_program(counts, EXAMPLE, "examples/bench")
-        return guided.build(EXAMPLE, guided.ROOT / "target" / "guided", guided.flags(counts)) / "examples" / "bench"
+        guided.record_program(counts, EXAMPLE, "examples/packets")
+        return guided.build(EXAMPLE, guided.ROOT / "target" / "guided", guided.flags(counts)) / "examples" / "packets"
 
 
 def _figures(program: Path, *options: str) -> list[str]:

@@ -1,11 +1,11 @@
 //! The simulator's figures: packets per second and core, against a bare event loop with a binary heap, and how the cost
 //! of a packet grows with flows, links and window.
 //!
-//! `cargo run --release -p ccarena-sim --example bench [-- [--json FILE] [--heap PROGRAM] [--targets] [NAME]]`: cases
+//! `cargo run --release -p ccarena-sim --example packets [-- [--json FILE] [--heap PROGRAM] [--targets] [NAME]]`: cases
 //! whose names hold NAME, with `--targets` those alone that have a target; with `--json` the figures also go to FILE, a
 //! JSON object per line, as `bench/simulator.py` reads them.
 //!
-//! `bench --scenarios FILE` measures nothing: it runs each scenario of FILE, a JSON document per line, for its counts.
+//! `packets --scenarios FILE` measures nothing: it runs each scenario of FILE, a JSON document per line, for its counts.
 //!
 //! The event loop runs in a process of its own: in this program, or with `--heap` in PROGRAM, which is this one as it was
 //! built otherwise. So two builds of the simulator are held against one and the same loop.

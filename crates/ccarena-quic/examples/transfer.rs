@@ -1,7 +1,7 @@
 //! What QUIC under our controllers costs: bulk data on the loopback beside the same stack with its own CUBIC, and an
 //! acknowledgement under each heuristic.
 //!
-//! `cargo run --profile extension -p ccarena-quic --example bench [-- --json FILE]`: with `--json` the figures also go to FILE,
+//! `cargo run --profile extension -p ccarena-quic --example transfer [-- --json FILE]`: with `--json` the figures also go to FILE,
 //! a JSON object per line, as `bench/quic.py` reads them.
 
 use std::error::Error;
