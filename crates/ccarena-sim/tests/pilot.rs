@@ -17,13 +17,17 @@ fn flow(more: &Value) -> Value {
 
 /// Mbit/s of each flow, and the mean of its RTT samples in ms.
 fn figures(link: &Value, flows: &[Value]) -> Vec<(f64, f64)> {
-    let document = json!({"duration_s": SECONDS, "links": [link], "flows": flows});
+    figures_of(link, flows, SECONDS)
+}
+
+fn figures_of(link: &Value, flows: &[Value], seconds: f64) -> Vec<(f64, f64)> {
+    let document = json!({"duration_s": seconds, "links": [link], "flows": flows});
     let sim = run(&document, u64::MAX);
     let wire_bytes = sim.wire_bytes();
     let figures = sim.flows().iter().enumerate().map(|(i, flow)| {
         let stats = flow.sender.stats;
         let rtt_ms = stats.rtt_sum.as_millis_f64() / stats.rtt_count.max(1) as f64;
-        (wire_bytes[i] as f64 * 8e-6 / SECONDS, rtt_ms)
+        (wire_bytes[i] as f64 * 8e-6 / seconds, rtt_ms)
     });
     figures.collect()
 }
@@ -100,5 +104,22 @@ fn it_is_not_starved_by_those_who_fill_the_queue() {
         }
         assert!(own > 0.3 * 12.0, "beside {scheme}: {own} Mbit/s");
         assert!(others > 0.3 * 12.0, "{scheme} beside it: {others} Mbit/s");
+    }
+}
+
+/// A queue that another flow holds up for minutes is not taken for the path, nor for the flow's own.
+#[test]
+fn it_keeps_its_share_beside_cubic() {
+    const STARTS: u32 = 6;
+    for bdp in [1.0, 4.0] {
+        let (mut own, mut other) = (0.0, 0.0);
+        for k in 0..STARTS {
+            let cubic = json!({"scheme": "cubic", "start_s": 2.0 + 0.25 * f64::from(k)});
+            let rates = figures_of(&link(48.0, 40.0, bdp), &[flow(&json!({})), cubic], 120.0);
+            own += rates[0].0 / f64::from(STARTS);
+            other += rates[1].0 / f64::from(STARTS);
+        }
+        let share = own / (own + other);
+        assert!((0.35..0.65).contains(&share), "{bdp} BDP: {share}");
     }
 }

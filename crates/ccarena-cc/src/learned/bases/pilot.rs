@@ -143,7 +143,7 @@ impl Pilot {
 impl Base for Pilot {
     #[inline]
     fn on_ack(&mut self, ack: &AckInfo) {
-        self.seen.on_ack(ack, self.numbers.base_s);
+        self.seen.on_ack(ack, self.numbers.base_s, self.sharing.competes());
         self.beyond = 0.0;
         if ack.recovery == RecoveryState::Loss {
             self.ceiling += f64::from(ack.acked_packets);
@@ -156,7 +156,7 @@ impl Base for Pilot {
         self.seen.on_loss(loss);
         (self.velocity, self.beyond) = (0.0, 0.0);
         if loss.new_episode {
-            self.sharing.on_loss(loss.now, &self.numbers);
+            self.sharing.on_loss(loss.now, self.seen.rtt, &self.numbers);
         }
     }
 

@@ -19,8 +19,11 @@ impl Default for RecentMin {
 }
 
 impl RecentMin {
-    pub fn add(&mut self, now: Time, x: Dur, stretch: Dur) {
-        if now.since(self.since) >= stretch / 2 {
+    /// `keeps` is whether nothing is forgotten for now.
+    pub fn add(&mut self, now: Time, x: Dur, stretch: Dur, keeps: bool) {
+        if keeps {
+            self.since = now;
+        } else if now.since(self.since) >= stretch / 2 {
             // Nothing came for a whole stretch: what is remembered is older than that.
             self.before = if now.since(self.since) >= stretch { Dur::MAX } else { self.present };
             (self.present, self.since) = (Dur::MAX, now);
@@ -71,16 +74,17 @@ impl Estimates {
         Self { mss: f64::from(mss.max(1)), ..Self::default() }
     }
 
+    /// `held_up` is whether others hold the queue up, so that it is never empty and the smallest RTT cannot be seen.
     #[inline]
-    pub fn on_ack(&mut self, ack: &AckInfo, base_s: f64) {
+    pub fn on_ack(&mut self, ack: &AckInfo, base_s: f64, held_up: bool) {
         self.heard = ack.now;
         self.in_flight = ack.in_flight.0 as f64 / self.mss;
         self.srtt = ack.srtt;
         self.limited |= ack.cwnd_limited;
         let Some(rtt) = ack.rtt else { return };
         self.rtt = rtt;
-        self.base.add(ack.now, rtt, Dur::from_secs_f64(base_s));
-        self.standing.add(ack.now, rtt, ack.srtt + ack.srtt / 2);
+        self.base.add(ack.now, rtt, Dur::from_secs_f64(base_s), held_up);
+        self.standing.add(ack.now, rtt, ack.srtt + ack.srtt / 2, false);
         let base = self.base.get();
         // Links that serve in whole milliseconds touch it only nearly.
         if rtt <= base + (base / 50).max(Dur::from_millis(1)) {
@@ -172,10 +176,18 @@ mod tests {
     use super::*;
 
     fn acked(seen: &mut Estimates, from_ms: u64, to_ms: u64, rtt_ms: u64) {
+        acked_beside(seen, from_ms, to_ms, rtt_ms, false);
+    }
+
+    fn acked_beside(seen: &mut Estimates, from_ms: u64, to_ms: u64, rtt_ms: u64, held_up: bool) {
         for ms in from_ms..to_ms {
             let rtt = Dur::from_millis(rtt_ms);
             let now = Time::ZERO + Dur::from_millis(ms);
-            seen.on_ack(&AckInfo { now, rtt: Some(rtt), srtt: rtt, cwnd_limited: true, ..AckInfo::default() }, 10.0);
+            seen.on_ack(
+                &AckInfo { now, rtt: Some(rtt), srtt: rtt, cwnd_limited: true, ..AckInfo::default() },
+                10.0,
+                held_up,
+            );
         }
     }
 
@@ -188,6 +200,16 @@ mod tests {
         acked(&mut seen, 5000, 22_000, 60);
         assert!((seen.rtt_min().unwrap() - 0.06).abs() < 1e-9, "the old minimum has expired");
         assert!(seen.standing().abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_queue_that_others_hold_up_is_not_taken_for_the_path() {
+        let mut seen = Estimates::new(1448);
+        acked(&mut seen, 0, 1000, 20);
+        acked_beside(&mut seen, 1000, 60_000, 60, true);
+        assert!((seen.rtt_min().unwrap() - 0.02).abs() < 1e-9, "remembered as long as they do");
+        acked(&mut seen, 60_000, 80_000, 60);
+        assert!((seen.rtt_min().unwrap() - 0.06).abs() < 1e-9, "forgotten afterwards");
     }
 
     #[test]

@@ -53,12 +53,12 @@ numbers! {
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
     probe_s = 3.4, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
     probe_rtts = 31.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
-    drain = 0.72, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
+    drain = 0.5, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
     competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
     competing_share = 0.51, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
-    push_follows = 0.49, 0.0 to 1.0: "part of that factor by which the rate has to follow";
-    push_delay = 0.19, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
+    push_follows = 0.35, 0.0 to 1.0: "part of that factor by which the rate has to follow";
+    push_delay = 0.35, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
     successes = 3.0, 1.0 to 10.0: "such successes in a row from which the flow competes";
     growth = 3.5, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";

@@ -3,7 +3,8 @@
 //! A **drain** leaves less than a window without its queue for two round trips. It shows the smallest RTT again, to all
 //! flows that drain at the same time, and how much of the queue was the flow's own. If little was, and the delay stays, a
 //! **push** tries whether three times the window bring more of the link while the delay stays: then somebody else holds the
-//! queue up, and the flow **competes** as CUBIC would (RFC 9438), until drains show that the queue is its own.
+//! queue up, and the flow **competes** as CUBIC would (RFC 9438), until drains of half of the queue show that it is its own.
+//! While it competes no smallest RTT is forgotten, since the queue is never empty.
 
 use super::estimates::Estimates;
 use super::numbers::Numbers;
@@ -11,6 +12,8 @@ use crate::types::{Dur, Time};
 
 /// C and β of CUBIC (RFC 9438 section 5); β is an option here.
 const CUBIC_C: f64 = 0.4;
+/// Part of a full queue that has to be back after a loss before a drain can tell whose it is.
+const BACK: f64 = 0.7;
 
 /// What goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +60,8 @@ struct Competing {
     drained: Time,
     /// A loss has come since, and when.
     loss: Option<Time>,
+    /// RTT in seconds at the last loss: that of a full queue.
+    full: f64,
     /// A drain has found others.
     confirmed: bool,
 }
@@ -83,6 +88,12 @@ impl Sharing {
         self.phase != Phase::Law
     }
 
+    /// Others hold the queue up, as far as the flow knows.
+    #[inline]
+    pub fn competes(&self) -> bool {
+        self.competing.is_some()
+    }
+
     /// The window that holds in place of the law's, if one does. `window` is the present one, in packets; `packets` were
     /// delivered in this tick of `dt` seconds.
     pub fn tick(
@@ -99,7 +110,11 @@ impl Sharing {
         match &mut self.phase {
             Phase::Law => {
                 if self.is_due(now, numbers, seen, rtt_min) {
-                    self.phase = Phase::Drain(Trial::drain(now, numbers, seen, window, rtt_min));
+                    self.phase = Phase::Drain(if self.competing.is_some() {
+                        Trial::half_drain(now, seen, window, rtt_min)
+                    } else {
+                        Trial::drain(now, numbers, seen, window, rtt_min)
+                    });
                 }
             }
             Phase::Drain(trial) | Phase::Push(trial) if now < trial.until => trial.see(now, seen, packets, dt),
@@ -130,7 +145,9 @@ impl Sharing {
             // The first drain comes soon: a link whose capacity has risen by itself looks like a push that succeeds.
             Some(own) => {
                 let waited = since(own.drained);
-                let settled = own.loss.is_some_and(|at| since(at) > 2.0 * seen.srtt.as_secs_f64());
+                // Right after a loss a short queue is empty, whosever it was.
+                let is_back = seen.rtt.as_secs_f64() >= rtt_min + BACK * (own.full - rtt_min);
+                let settled = own.loss.is_some_and(|at| since(at) > 2.0 * seen.srtt.as_secs_f64()) && is_back;
                 let longest = if own.confirmed { 1.5 * numbers.leave_s } else { 8.0 * seen.srtt.as_secs_f64() };
                 waited > numbers.leave_s && settled || waited > longest
             }
@@ -143,21 +160,22 @@ impl Sharing {
         self.drained = now;
         let settle = Phase::Settle { until: now + seen.srtt };
         let after = if trial.least.is_finite() { trial.least } else { trial.rtt };
-        // Of a queue that is the flow's own the RTT falls with the window; of a share of it by as much less.
-        let share = (1.0 - after / trial.rtt) / (1.0 - trial.window / trial.before).max(0.05);
-        let stays = after - rtt_min > numbers.competing_ms / 1e3;
+        let share = trial.share(after, rtt_min);
+        let least = numbers.competing_ms / 1e3;
         self.phase = settle;
         if let Some(own) = &mut self.competing {
             own.drained = now;
             own.loss = None;
-            own.alone = if !stays || share > numbers.leave_share { own.alone + 1.0 } else { 0.0 };
+            let no_queue = trial.rtt - rtt_min <= least;
+            own.alone = if no_queue || share > numbers.leave_share { own.alone + 1.0 } else { 0.0 };
             if own.alone >= if own.confirmed { 2.0 } else { 1.0 } {
+                // If that was a mistake, one more push shows it.
+                self.successes = if own.confirmed { numbers.successes - 1.0 } else { 0.0 };
                 self.competing = None;
-                self.successes = 0.0;
             } else {
                 own.confirmed = true;
             }
-        } else if stays && share < numbers.competing_share {
+        } else if after - rtt_min > least && share < numbers.competing_share {
             self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
         } else {
             self.successes = 0.0;
@@ -179,6 +197,7 @@ impl Sharing {
                 alone: 0.0,
                 drained: now,
                 loss: None,
+                full: 0.0,
                 confirmed: false,
             });
         }
@@ -202,8 +221,9 @@ impl Sharing {
     }
 
     /// A loss episode has begun.
-    pub fn on_loss(&mut self, now: Time, numbers: &Numbers) {
+    pub fn on_loss(&mut self, now: Time, rtt: Dur, numbers: &Numbers) {
         if let Some(own) = &mut self.competing {
+            own.full = rtt.as_secs_f64();
             // Fast convergence (RFC 9438 section 4.7).
             own.highest =
                 if own.window < own.highest { own.window * (1.0 + numbers.back_off) / 2.0 } else { own.window };
@@ -244,11 +264,26 @@ impl Trial {
     fn drain(now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
         let rtt = (rtt_min + seen.standing()).max(rtt_min);
         let left = (window * rtt_min / rtt * numbers.drain).max(2.0).min(window);
-        Self::new(now, seen, (left, window), rtt, seen.slow)
+        Self::new(now, seen, (left, window), rtt, window / rtt)
+    }
+
+    /// Takes half of the queue away if all of it is the flow's own, and costs little if it is not.
+    fn half_drain(now: Time, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
+        let rtt = seen.rtt.as_secs_f64().max(rtt_min);
+        let left = (window * (rtt + rtt_min) / (2.0 * rtt)).max(2.0).min(window);
+        Self::new(now, seen, (left, window), rtt, window / rtt)
     }
 
     fn push(now: Time, numbers: &Numbers, seen: &Estimates, drain: Self) -> Self {
         Self::new(now, seen, (drain.before * numbers.push, drain.before), drain.rtt, drain.rate.max(1.0))
+    }
+
+    /// Share of the queue that was the flow's own: of its own queue the RTT falls to `after` with the window, as far as the
+    /// smallest RTT; of a share of it by as much less.
+    fn share(&self, after: f64, rtt_min: f64) -> f64 {
+        let alone = (self.rtt * self.window / self.before).max(rtt_min);
+        // With a handful of packets there is nothing to drain, and the RTT moves by itself.
+        (self.rtt - after).min(self.rtt - alone) / (self.rtt - alone).max(0.05 * self.rtt)
     }
 
     fn see(&mut self, now: Time, seen: &Estimates, packets: f64, dt: f64) {
