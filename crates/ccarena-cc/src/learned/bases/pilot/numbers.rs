@@ -59,8 +59,10 @@ numbers! {
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
     push_follows = 0.35, 0.0 to 1.0: "part of that factor by which the rate has to follow";
     push_delay = 0.35, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
-    successes = 3.0, 1.0 to 10.0: "such successes in a row from which the flow competes";
-    growth = 3.5, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
+    push_delay_few = 1.0, 0.0 to 4.0: "the same where the window was of five packets at most: the RTT would rise by nearly that \
+                                       factor if all of the queue were the flow's own, and hardly if others hold it up";
+    successes = 3.0, 1.0 to 10.0: "such successes, less failures, from which the flow competes";
+    growth = 3.0, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";
     leave_s = 5.0, 0.5 to 120.0: "time in s from one drain to the next where it competes";
     leave_share = 0.75, 0.0 to 1.0: "share of the queue above which it no longer competes, twice in a row";

@@ -14,6 +14,8 @@ use crate::types::{Dur, Time};
 const CUBIC_C: f64 = 0.4;
 /// Part of a full queue that has to be back after a loss before a drain can tell whose it is.
 const BACK: f64 = 0.7;
+/// So many packets are no part of a queue that others hold up to speak of: if the RTT moves, others have moved it.
+const FEW: f64 = 5.0;
 
 /// What goes on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -167,27 +169,27 @@ impl Sharing {
             own.drained = now;
             own.loss = None;
             let no_queue = trial.rtt - rtt_min <= least;
-            own.alone = if no_queue || share > numbers.leave_share { own.alone + 1.0 } else { 0.0 };
-            if own.alone >= if own.confirmed { 2.0 } else { 1.0 } {
+            let alone = no_queue || share > numbers.leave_share;
+            own.alone = if alone { own.alone + 1.0 } else { 0.0 };
+            own.confirmed |= !alone;
+            if own.alone >= 2.0 {
                 // If that was a mistake, one more push shows it.
                 self.successes = if own.confirmed { numbers.successes - 1.0 } else { 0.0 };
                 self.competing = None;
-            } else {
-                own.confirmed = true;
             }
         } else if after - rtt_min > least && share < numbers.competing_share {
             self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
-        } else {
-            self.successes = 0.0;
         }
     }
 
     fn judge_push(&mut self, now: Time, numbers: &Numbers, trial: Trial) {
         let (rate, rtt) = (trial.packets / trial.seconds.max(1e-3), trial.delays / trial.seconds.max(1e-3));
         let follows = rate >= trial.rate * (1.0 + numbers.push_follows * (numbers.push - 1.0));
-        let stays = rtt <= trial.rtt * (1.0 + numbers.push_delay);
+        let rises = if trial.before <= FEW { numbers.push_delay_few } else { numbers.push_delay };
+        let stays = rtt <= trial.rtt * (1.0 + rises);
         self.drained = now;
-        self.successes = if follows && stays { self.successes + 1.0 } else { 0.0 };
+        // Where capacity varies, chance makes a push fail now and then, whoever holds the queue up.
+        self.successes = if follows && stays { self.successes + 1.0 } else { (self.successes - 1.0).max(0.0) };
         if self.successes >= numbers.successes {
             let window = trial.window;
             self.competing = Some(Competing {
