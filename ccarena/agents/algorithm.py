@@ -32,8 +32,8 @@ __all__ = ["Algorithm", "Arrays", "Context", "MakeEnvs", "Run", "Stats"]
 
 Arrays = dict[str, NDArray]
 Stats = dict[str, float]
-"""Sums over decisions (and episodes), so that adding two of them merges them: `decisions`, `reward`; `episodes`,
-`return`, `episode_decisions`; and whatever else the learning curve is to have per decision."""
+"""Sums over decisions (and episodes), so that adding two of them merges them: `decisions`, `reward`; if the algorithm
+counts them, `episodes`, `return`, `episode_decisions`; and whatever else the learning curve is to have per decision."""
 MakeEnvs = Callable[[int, int], gym.vector.VectorEnv]
 """`(rows, threads)` to a vector environment of the training distribution with autoreset in the same step."""
 

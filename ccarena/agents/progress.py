@@ -63,11 +63,11 @@ def merge(total: Stats, part: Stats) -> None:
 
 
 def summarise(stats: Stats) -> dict[str, float | None]:
-    """Means per decision; returns and lengths per episode, None if none ended."""
+    """Means per decision; returns and lengths per episode, None if none ended or the algorithm does not say them."""
     decisions, episodes = max(stats["decisions"], 1.0), stats.get("episodes", 0.0)
     row: dict[str, float | None] = {"reward_mean": stats["reward"] / decisions}
-    row["return_mean"] = stats["return"] / episodes if episodes else None
-    row["episode_decisions_mean"] = stats["episode_decisions"] / episodes if episodes else None
+    for name, total in (("return_mean", "return"), ("episode_decisions_mean", "episode_decisions")):
+        row[name] = stats[total] / episodes if episodes and total in stats else None
     return row | {name: total / decisions for name, total in stats.items() if name not in _EPISODES}
 
 

@@ -31,6 +31,12 @@ def test_summary_is_per_decision_and_per_episode() -> None:
     assert summarise(STATS | {"episodes": 0.0})["return_mean"] is None
 
 
+def test_an_algorithm_need_not_sum_what_its_episodes_came_to() -> None:
+    """It may count the episodes all the same, as the example of imitation does."""
+    row = summarise({"decisions": 10.0, "reward": 5.0, "episodes": 2.0})
+    assert row == {"reward_mean": 0.5, "return_mean": None, "episode_decisions_mean": None}
+
+
 def test_rows_come_evenly_and_are_taken_back(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, total_decisions=100_000, shares={})  # a row at once, then every 250 decisions
     written = [recorder.add(STATS, decisions=decisions) for decisions in range(100, 1001, 100)]
