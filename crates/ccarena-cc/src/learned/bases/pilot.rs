@@ -8,6 +8,8 @@
 //! - **Silence**: while no acknowledgement comes, part of that time counts as queueing delay.
 //! - **Search**: while round trips pass without a queue the window grows besides, twice as much in each: slow start at the
 //!   beginning, and the way to capacity that has come free.
+//! - **Pacing**: somewhat faster than a window per round trip. Flows that send their windows in bursts take turns on the link,
+//!   see rates that vary for that reason alone, and starve one that does not.
 //! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen.
 //! - **Sharing**: see [`sharing`].
 //!
@@ -201,7 +203,9 @@ impl Base for Pilot {
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        None
+        let rtt_min = self.seen.rtt_min().filter(|_| self.numbers.pacing > 0.0)?;
+        let bits = self.window.max(self.beyond) * self.mss as f64 * 8.0;
+        Some(Rate((self.numbers.pacing * bits / rtt_min) as u64))
     }
 
     fn rate_bps(&self) -> f64 {

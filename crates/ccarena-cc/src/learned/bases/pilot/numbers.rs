@@ -45,6 +45,7 @@ numbers! {
     rise = 0.083, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
     fall = 0.056, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
     search = 0.00022, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
+    pacing = 1.15, 0.0 to 10.0: "windows per smallest RTT at which packets are paced; 0 sends as acknowledgements come";
     trickle_ms = 85.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
     trickle_packets = 0.73, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
     trickle_rtts = 0.5, 0.0 to 10.0: "the least such silence in newest RTTs: what is sent where a packet now and then gets \
@@ -58,7 +59,7 @@ numbers! {
     competing_share = 0.51, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
     push_follows = 0.35, 0.0 to 1.0: "part of that factor by which the rate has to follow";
-    push_delay = 0.35, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
+    push_delay = 0.25, 0.0 to 4.0: "part of the RTT by which it may rise meanwhile";
     push_delay_few = 1.0, 0.0 to 4.0: "the same where the window was of five packets at most: the RTT would rise by nearly that \
                                        factor if all of the queue were the flow's own, and hardly if others hold it up";
     successes = 3.0, 1.0 to 10.0: "such successes, less failures, from which the flow competes";
