@@ -81,6 +81,19 @@ fn an_outage_is_over_as_soon_as_the_link_is_back() {
     assert!(rate > 12.0 * 24.0 / 30.0, "{rate} Mbit/s");
 }
 
+/// Without acknowledgements the last that is known of the queue may be that it was empty, however long ago.
+#[test]
+fn silence_is_no_reason_to_send_more_and_more() {
+    let flow = flow(&json!({"params": {"preference": 0}, "delayed_ack": false}));
+    for seed in [2, 10, 11] {
+        let service = json!({"type": "cellular", "preset": "umts-driving", "seed": seed});
+        let link = json!({"service": service, "delay_ms": 20, "queue": {"type": "droptail", "packets": 1000}});
+        let sim = run(&json!({"duration_s": SECONDS, "links": [link], "flows": [flow.clone()]}), u64::MAX);
+        let (sent, arrived) = (sim.flows()[0].sender.stats.sent, sim.wire_bytes()[0] / 1500);
+        assert!(sent < arrived + arrived / 4, "seed {seed}: {sent} packets sent, {arrived} arrived");
+    }
+}
+
 #[test]
 fn flows_of_its_own_share() {
     let flows: Vec<Value> = (0..3).map(|i| flow(&json!({"start_s": i}))).collect();

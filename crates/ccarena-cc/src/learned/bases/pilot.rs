@@ -103,7 +103,7 @@ impl Pilot {
         let part = if goal > self.window { self.numbers.rise } else { self.numbers.fall };
         let moved = self.window + (goal - self.window) * (1.0 - (1.0 - part).powf(dt / STEP_S));
         self.search(now, rtt_min);
-        let searched = if self.velocity > 0.0 && self.is_filled() {
+        let searched = if self.velocity > 0.0 && self.is_filled() && !self.is_silent(now) {
             self.window * (1.0 + self.velocity).powf(dt / rtt_min.max(dt))
         } else if self.velocity > 0.0 {
             self.window
@@ -116,6 +116,11 @@ impl Pilot {
     /// The window is in use: growth beyond what is sent would be no search.
     fn is_filled(&self) -> bool {
         self.seen.in_flight + 1.0 >= 0.5 * self.window
+    }
+
+    /// Nothing has come back for longer than a round trip: that there is no queue is old news.
+    fn is_silent(&self, now: Time) -> bool {
+        now.since(self.seen.heard).as_secs_f64() > 1.5 * self.seen.srtt.as_secs_f64().max(STEP_S)
     }
 
     /// How fast to search, by whether there is a queue.
@@ -204,8 +209,8 @@ impl Base for Pilot {
 
     fn pacing_rate(&self) -> Option<Rate> {
         let rtt_min = self.seen.rtt_min().filter(|_| self.numbers.pacing > 0.0)?;
-        let bits = self.window.max(self.beyond) * self.mss as f64 * 8.0;
-        Some(Rate((self.numbers.pacing * bits / rtt_min) as u64))
+        let packets = self.window.max(self.beyond);
+        Some(Rate((self.numbers.pacing * packets * self.mss as f64 * 8.0 / rtt_min) as u64))
     }
 
     fn rate_bps(&self) -> f64 {
