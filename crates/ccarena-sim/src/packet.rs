@@ -1,6 +1,6 @@
 //! What travels: data segments and acknowledgements.
 
-use ccarena_cc::{Dur, Rate, Signal, Time};
+use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::Carried;
 use ccarena_net::queues::Item;
 
@@ -89,20 +89,13 @@ impl Carried for Packet {
     }
 
     #[inline]
-    fn offer(&mut self, rate: Rate) {
-        if let Signal::Rate(least) = &mut self.signal {
-            *least = rate.min(*least);
-        }
+    fn signal(&self) -> Signal {
+        self.signal
     }
 
     #[inline]
-    fn signal(&mut self) -> Option<&mut Signal> {
-        Some(&mut self.signal)
-    }
-
-    #[inline]
-    fn said(&self) -> Option<Signal> {
-        Some(self.signal)
+    fn set_signal(&mut self, signal: Signal) {
+        self.signal = signal;
     }
 }
 
