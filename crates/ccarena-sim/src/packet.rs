@@ -102,19 +102,20 @@ impl Carried for Packet {
 /// A link that carries packets.
 pub type Link = ccarena_net::Link<Packet>;
 
-/// An acknowledgement.
+/// Selectively acknowledged blocks, the most recent first.
+pub type Blocks = [Block; SACK_BLOCKS];
+
+/// An acknowledgement. Its blocks, if it has any, are kept apart: most have none.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// Next segment expected.
     pub cumulative: u32,
-    /// Number of valid `blocks`.
+    /// Number of valid blocks.
     pub sacked: u8,
     /// A segment had arrived before (D-SACK, RFC 2883).
     pub duplicate: bool,
     /// A mark is echoed (the ECE flag of RFC 3168 §6.1.3).
     pub echo_congestion: bool,
-    /// Selectively acknowledged blocks, the most recent first.
-    pub blocks: [Block; SACK_BLOCKS],
     /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).
     pub echo: Time,
     /// What routers said in data segments.
