@@ -186,6 +186,11 @@ pub trait Controller: Send + Sync {
         false
     }
 
+    /// Whether it looks at [`AckInfo::rate`]; a transport that need not take delivery-rate samples remembers less.
+    fn takes_rate_samples(&self) -> bool {
+        true
+    }
+
     /// Transmission `number` has arrived; called for each that an acknowledgement reports, before its
     /// [`on_ack`](Self::on_ack).
     fn on_packet_acked(&mut self, _number: u64) {}
@@ -219,11 +224,12 @@ pub trait Controller: Send + Sync {
         None
     }
 
-    /// An acknowledgement has been booked ([`on_ack`](Self::on_ack)): window and pacing rate after it. One call instead of
-    /// three, for a datapath that simulates millions of them; no scheme has one of its own.
-    fn answer(&mut self, ack: &AckInfo) -> (Bytes, Option<Rate>) {
+    /// An acknowledgement has been booked ([`on_ack`](Self::on_ack)): window and pacing rate after it, which is
+    /// [`Rate::UNLIMITED`] if there is none. One call instead of three, whose answer fits two registers, for a datapath
+    /// that simulates millions of them; no scheme has one of its own.
+    fn answer(&mut self, ack: &AckInfo) -> (Bytes, Rate) {
         self.on_ack(ack);
-        (self.window(), self.pacing_rate())
+        (self.window(), self.pacing_rate().unwrap_or(Rate::UNLIMITED))
     }
 
     /// Fewest segments that a paced sender sends at once (Linux's `min_tso_segs`).

@@ -98,6 +98,9 @@ impl Dur {
 }
 
 impl Rate {
+    /// No limit to the rate.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+
     /// `mbps` Mbit/s, rounded to the bit/s; negative and non-finite values give zero.
     #[must_use]
     pub fn from_mbps(mbps: f64) -> Self {

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::Ipv4Addr;
 
+use ccarena_cc::Signal;
 use ccarena_cc::types::{Rate, Time};
 use ccarena_net::{Carried, Item, rate_datagram, rng, tcp_option};
 
@@ -177,7 +178,13 @@ impl Carried for Datagram {
         self.arrival = now;
     }
 
-    fn offer(&mut self, rate: Rate) {
+    /// Any rate: what it asks stands in an option, which is read when a router has lowered it.
+    fn signal(&self) -> Signal {
+        Signal::Rate(Rate(u64::MAX))
+    }
+
+    fn set_signal(&mut self, signal: Signal) {
+        let (Signal::Rate(rate), true) = (signal, signal != self.signal()) else { return };
         let field = self.unsummed.map(Unsummed::field);
         let packet = self.packet_mut();
         let kept = field.and_then(|at| Some((at.start, packet.get(at)?.first_chunk::<2>().copied()?)));
@@ -254,7 +261,7 @@ mod tests {
             let mut packet = Datagram::copy_of(&bytes);
             packet.set_flow_from_headers();
             packet.mark();
-            packet.offer(Rate(1));
+            packet.set_signal(Signal::Rate(Rate(1)));
             prop_assert_eq!(packet.bytes() as usize, bytes.len());
             prop_assert!(packet.addresses().is_none() || version == 4);
         }
@@ -283,7 +290,7 @@ mod tests {
         let mut packet = Datagram::copy_of(&tcp_option::packet(from, to, &option, &[3; 1000]).unwrap());
         let advertised = |p: &Datagram| tcp_option::advertised(p.packet()).map(|a| a.kbps);
         for (offer, left) in [(9_000_000, 5_000), (3_000_000, 3_000), (4_000_000, 3_000)] {
-            packet.offer(Rate(offer));
+            packet.set_signal(Signal::Rate(Rate(offer)));
             assert_eq!(advertised(&packet), Some(left));
             assert!(tcp_option::checksum_holds(packet.packet()));
         }

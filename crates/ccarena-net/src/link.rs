@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use ccarena_cc::controller::Signal;
-use ccarena_cc::types::{Dur, Rate, Time};
+use ccarena_cc::types::{Dur, Time};
 
 use crate::queues::{self, AnyQueue, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
-use crate::routers::{self, Router, Sight};
+use crate::routers::{self, AnyRouter, Header, Router, Sight};
 use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
@@ -30,18 +30,11 @@ pub trait Carried: Item {
     /// It reaches a queue at `now`.
     fn arrive(&mut self, now: Time);
 
-    /// A router offers its flow `rate`.
-    fn offer(&mut self, rate: Rate);
+    /// What it asks routers, as those so far have changed it.
+    fn signal(&self) -> Signal;
 
-    /// The header for routers, if it carries one that they may change.
-    fn signal(&mut self) -> Option<&mut Signal> {
-        None
-    }
-
-    /// What that header says.
-    fn said(&self) -> Option<Signal> {
-        None
-    }
+    /// It says `signal` from now on.
+    fn set_signal(&mut self, signal: Signal);
 }
 
 /// One delivered packet, for the packet log.
@@ -142,7 +135,7 @@ pub struct Link<T> {
     loss_stream: Stream,
     /// When everything is lost.
     pub outages: Option<Outages>,
-    router: Option<Box<dyn Router>>,
+    router: Option<AnyRouter>,
     /// Packets that the queue drops when others leave are in the packet log (in mahimahi's they are not).
     pub logs_late_drops: bool,
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
@@ -151,7 +144,7 @@ pub struct Link<T> {
     /// In place of the queue, if departures are known when packets arrive.
     timetable: Option<Timetable>,
     /// What the router says where there is a timetable.
-    said: Said<T>,
+    said: Said,
     /// The packet in transmission, if it has been taken from the queue.
     transmitting: Option<T>,
     /// When the packet in service will have left; never if there is none.
@@ -178,7 +171,7 @@ impl<T: Carried> Link<T> {
         delay: Dur,
         loss: f64,
         loss_stream: Stream,
-        router: Option<Box<dyn Router>>,
+        router: Option<AnyRouter>,
     ) -> Self {
         let serves_from_queue = service.is_trace();
         Self {
@@ -358,7 +351,7 @@ impl<T: Carried> Link<T> {
             timetable.push(departs, bytes, flow, at < end);
         }
         if ROUTED {
-            self.said.defer(packet);
+            packet.set_signal(self.said.defer(flow, packet.signal()));
         }
         Some(at)
     }
@@ -376,9 +369,9 @@ impl<T: Carried> Link<T> {
     fn settle_departures(&mut self, now: Time) {
         let Some(timetable) = &mut self.timetable else { return };
         let Some(router) = &mut self.router else { return timetable.settle(now, &mut self.stats) };
-        while let Some((left, flow)) = timetable.leave(now, &mut self.stats) {
-            let sight = Sight { now: left, service: &mut self.service, backlog_bytes: timetable.bytes() };
-            self.said.leave(flow, router.as_mut(), sight);
+        while let Some(left) = timetable.leave(now, &mut self.stats) {
+            let sight = Sight { now: left.at, service: &mut self.service, backlog_bytes: timetable.bytes() };
+            self.said.leave(left.flow, left.bytes, router, sight);
         }
     }
 
@@ -464,10 +457,12 @@ impl<T: Carried> Link<T> {
     }
 
     /// The router hears of a packet that arrives.
+    #[inline]
     fn tell_of_arrival(&mut self, packet: &T, now: Time) {
         let backlog_bytes = self.backlog_bytes();
         if let Some(router) = &mut self.router {
-            router.on_arrival(packet, now, backlog_bytes);
+            let (flow, bytes, signal) = (packet.flow_number(), packet.bytes(), &mut packet.signal());
+            router.on_arrival(&Header { flow, bytes, signal }, now, backlog_bytes);
         }
     }
 
@@ -475,7 +470,10 @@ impl<T: Carried> Link<T> {
     fn routed_out(&mut self, mut packet: T, now: Time) -> T {
         let backlog_bytes = self.backlog_bytes();
         if let Some(router) = &mut self.router {
-            router.on_departure(&mut packet, &mut Sight { now, service: &mut self.service, backlog_bytes });
+            let mut signal = packet.signal();
+            let mut header = Header { flow: packet.flow_number(), bytes: packet.bytes(), signal: &mut signal };
+            router.on_departure(&mut header, &mut Sight { now, service: &mut self.service, backlog_bytes });
+            packet.set_signal(signal);
         }
         packet
     }

@@ -7,13 +7,29 @@ use std::collections::VecDeque;
 
 use ccarena_cc::Time;
 
-use crate::packet::Ack;
+use crate::packet::{Ack, Block, Blocks};
 use crate::schedule::{Schedule, Turn};
+
+/// An acknowledgement under way: to whom, and when it arrives.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    at: Time,
+    flow: u32,
+    ack: Ack,
+}
+
+/// Those on one way back.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    acks: VecDeque<Coming>,
+    /// Blocks of those that have some.
+    blocks: VecDeque<Blocks>,
+}
 
 /// What is under way on each way back.
 #[derive(Debug)]
 pub struct Arrivals {
-    ways: Vec<VecDeque<(Turn, Ack)>>,
+    ways: Vec<Way>,
     /// The head of each.
     heads: Schedule,
 }
@@ -21,7 +37,7 @@ pub struct Arrivals {
 impl Arrivals {
     /// Nothing is under way on any of `ways` ways.
     pub fn new(ways: usize) -> Self {
-        Self { ways: vec![VecDeque::new(); ways], heads: Schedule::new(ways) }
+        Self { ways: vec![Way::default(); ways], heads: Schedule::new(ways) }
     }
 
     /// The flow whose acknowledgement arrives next, and when.
@@ -32,31 +48,39 @@ impl Arrivals {
 
     /// An acknowledgement of `flow` is under way and arrives at `at`. False if it overtakes another one there, or comes
     /// before one of a later flow at the same time: it has to be kept elsewhere.
-    #[inline]
-    pub fn push(&mut self, way: usize, flow: u32, at: Time, ack: Ack) -> bool {
-        let (turn, queue) = (Turn::new(at, flow), &mut self.ways[way]);
-        match queue.back() {
-            Some(last) if last.0 > turn => return false,
+    #[inline(always)]
+    pub fn push(&mut self, way: usize, flow: u32, at: Time, ack: Ack, blocks: Blocks) -> bool {
+        let Way { acks, blocks: all } = &mut self.ways[way];
+        match acks.back() {
+            Some(last) if (last.at, last.flow) > (at, flow) => return false,
             Some(_) => {}
-            None => self.heads.set(way, turn),
+            None => self.heads.set(way, Turn::new(at, flow)),
         }
-        queue.push_back((turn, ack));
+        acks.push_back(Coming { at, flow, ack });
+        if ack.sacked > 0 {
+            all.push_back(blocks);
+        }
         true
     }
 
     /// The acknowledgement of `flow` that arrives by `now`, if it is next on its way: where it lies, until it is
-    /// [taken](Self::take).
+    /// [taken](Self::take), and its blocks.
     #[inline]
-    pub fn front(&mut self, way: usize, flow: u32, now: Time) -> Option<&mut Ack> {
-        let (turn, ack) = self.ways[way].front_mut()?;
-        (*turn <= Turn::new(now, flow)).then_some(ack)
+    pub fn front(&self, way: usize, flow: u32, now: Time) -> Option<(&Ack, &[Block])> {
+        let Way { acks, blocks } = &self.ways[way];
+        let coming = acks.front().filter(|coming| (coming.at, coming.flow) <= (now, flow))?;
+        let sacked = usize::from(coming.ack.sacked);
+        let blocks = if sacked == 0 { &[] } else { blocks.front().map_or(&[][..], |blocks| &blocks[..sacked]) };
+        Some((&coming.ack, blocks))
     }
 
     /// Takes the next acknowledgement off its way.
     #[inline]
     pub fn take(&mut self, way: usize) {
-        let queue = &mut self.ways[way];
-        queue.pop_front();
-        self.heads.set(way, queue.front().map_or(Turn::NEVER, |head| head.0));
+        let Way { acks, blocks } = &mut self.ways[way];
+        if acks.pop_front().is_some_and(|coming| coming.ack.sacked > 0) {
+            blocks.pop_front();
+        }
+        self.heads.set(way, acks.front().map_or(Turn::NEVER, |head| Turn::new(head.at, head.flow)));
     }
 }

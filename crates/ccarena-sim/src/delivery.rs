@@ -70,16 +70,6 @@ impl Delivery {
         }
     }
 
-    /// Segments that were all sent once are acknowledged up to `newest`, number `seq`; `first` is the first of them.
-    #[inline]
-    pub fn clean(&mut self, packets: u32, first: &Segment, newest: &Segment, seq: u32) {
-        self.packets = packets;
-        self.first_acked = first.sent;
-        self.last_acked = newest.sent;
-        self.latest = Some((newest.sent, seq));
-        self.newest = Some((*newest, seq));
-    }
-
     fn advance(&mut self, seq: u32, segment: &Segment) {
         let implausible = segment.ever_retransmitted() && self.now.since(segment.sent) < self.min_rtt;
         if !implausible {

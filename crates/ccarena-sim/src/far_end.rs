@@ -6,7 +6,7 @@ use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
-use crate::packet::{Ack, Ecn, Link, Packet};
+use crate::packet::{Ack, Blocks, Ecn, Link, Packet};
 use crate::receiver::Receiver;
 use crate::rtt::RoundTrip;
 
@@ -23,11 +23,11 @@ pub struct FarEnd {
     /// Which of the [`Arrivals`] its acknowledgements take.
     pub(crate) way: usize,
     /// Acknowledgements that the arrivals have not taken, in order.
-    pub(crate) late_acks: VecDeque<(Time, Ack)>,
+    pub(crate) late_acks: VecDeque<(Time, Ack, Blocks)>,
     /// When the last acknowledgement reached, or will reach, the sender.
     last_ack: Time,
     /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
-    acks_returning: VecDeque<Ack>,
+    acks_returning: VecDeque<(Ack, Blocks)>,
     first_ack: u32,
     /// Acknowledgements on their way to the first link of the return path.
     pub(crate) returning: VecDeque<(Time, Packet)>,
@@ -72,8 +72,14 @@ impl FarEnd {
         }
         self.last_arrival = at;
         let before = self.receiver.goodput_bytes;
-        if let Some(ack) = self.receiver.on_data(packet, payload, at) {
-            self.send_ack(packet.flow, ack, at, arrivals);
+        if self.receiver.on_data(packet, payload, at) {
+            if self.return_path.is_empty() {
+                let ack = self.receiver.acknowledge();
+                self.await_ack(packet.flow, at + self.return_delay, ack, self.receiver.blocks, arrivals);
+            } else {
+                let ack = self.receiver.acknowledge();
+                self.return_ack(packet.flow, &ack, at);
+            }
         }
         if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
             bin.wire_bytes += u64::from(packet.bytes);
@@ -88,8 +94,8 @@ impl FarEnd {
         let skipped = packet.seq.wrapping_sub(self.first_ack) as usize;
         self.acks_returning.drain(..skipped.min(self.acks_returning.len()));
         self.first_ack = packet.seq.wrapping_add(1);
-        if let Some(ack) = self.acks_returning.pop_front() {
-            self.await_ack(packet.flow, at, ack, arrivals);
+        if let Some((ack, blocks)) = self.acks_returning.pop_front() {
+            self.await_late_ack(packet.flow, at, &ack, blocks, arrivals);
         }
     }
 
@@ -105,25 +111,18 @@ impl FarEnd {
     fn acknowledge_due(&mut self, index: u32, arrivals: &mut Arrivals) {
         let due = self.receiver.ack_due;
         let ack = self.receiver.on_timer();
-        self.send_ack(index, ack, due, arrivals);
-    }
-
-    /// The receiver's acknowledgement starts its way back.
-    #[inline(always)]
-    fn send_ack(&mut self, index: u32, ack: Ack, now: Time, arrivals: &mut Arrivals) {
-        let at = now + self.return_delay;
         if self.return_path.is_empty() {
-            self.await_ack(index, at, ack, arrivals);
+            self.await_late_ack(index, due + self.return_delay, &ack, self.receiver.blocks, arrivals);
         } else {
-            self.return_ack(index, ack, now, at);
+            self.return_ack(index, &ack, due);
         }
     }
 
-    /// The acknowledgement will reach the first link of the return path at `at`.
+    /// The receiver's last acknowledgement leaves at `now` for the first link of the return path.
     #[inline(never)]
-    fn return_ack(&mut self, index: u32, ack: Ack, now: Time, at: Time) {
+    fn return_ack(&mut self, index: u32, ack: &Ack, now: Time) {
         let slot = self.first_ack.wrapping_add(self.acks_returning.len() as u32);
-        self.acks_returning.push_back(ack);
+        self.acks_returning.push_back((*ack, self.receiver.blocks));
         // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
         let blocks = u32::from(ack.sacked);
         let bytes = self.ack_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 };
@@ -140,16 +139,22 @@ impl FarEnd {
             ecn: Ecn::NotCapable,
             reduced: false,
         };
-        self.returning.push_back((at, packet));
+        self.returning.push_back((now + self.return_delay, packet));
     }
 
     /// The acknowledgement will reach the sender at `at`.
     #[inline(always)]
-    fn await_ack(&mut self, index: u32, at: Time, ack: Ack, arrivals: &mut Arrivals) {
+    fn await_ack(&mut self, index: u32, at: Time, ack: Ack, blocks: Blocks, arrivals: &mut Arrivals) {
         self.last_ack = at;
-        if !arrivals.push(self.way, index, at, ack) {
-            self.late_acks.push_back((at, ack));
+        if !arrivals.push(self.way, index, at, ack, blocks) {
+            self.late_acks.push_back((at, ack, blocks));
         }
+    }
+
+    /// The same for one that does not leave as a packet arrives: apart, so that those that do are made where they lie.
+    #[inline(never)]
+    fn await_late_ack(&mut self, index: u32, at: Time, ack: &Ack, blocks: Blocks, arrivals: &mut Arrivals) {
+        self.await_ack(index, at, *ack, blocks, arrivals);
     }
 
     /// When the next acknowledgement leaves the receiver or is due that is not among the [`Arrivals`].

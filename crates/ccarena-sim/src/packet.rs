@@ -1,6 +1,6 @@
 //! What travels: data segments and acknowledgements.
 
-use ccarena_cc::{Dur, Rate, Signal, Time};
+use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::Carried;
 use ccarena_net::queues::Item;
 
@@ -89,39 +89,33 @@ impl Carried for Packet {
     }
 
     #[inline]
-    fn offer(&mut self, rate: Rate) {
-        if let Signal::Rate(least) = &mut self.signal {
-            *least = rate.min(*least);
-        }
+    fn signal(&self) -> Signal {
+        self.signal
     }
 
     #[inline]
-    fn signal(&mut self) -> Option<&mut Signal> {
-        Some(&mut self.signal)
-    }
-
-    #[inline]
-    fn said(&self) -> Option<Signal> {
-        Some(self.signal)
+    fn set_signal(&mut self, signal: Signal) {
+        self.signal = signal;
     }
 }
 
 /// A link that carries packets.
 pub type Link = ccarena_net::Link<Packet>;
 
-/// An acknowledgement.
+/// Selectively acknowledged blocks, the most recent first.
+pub type Blocks = [Block; SACK_BLOCKS];
+
+/// An acknowledgement. Its blocks, if it has any, are kept apart: most have none.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// Next segment expected.
     pub cumulative: u32,
-    /// Number of valid `blocks`.
+    /// Number of valid blocks.
     pub sacked: u8,
     /// A segment had arrived before (D-SACK, RFC 2883).
     pub duplicate: bool,
     /// A mark is echoed (the ECE flag of RFC 3168 §6.1.3).
     pub echo_congestion: bool,
-    /// Selectively acknowledged blocks, the most recent first.
-    pub blocks: [Block; SACK_BLOCKS],
     /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).
     pub echo: Time,
     /// What routers said in data segments.

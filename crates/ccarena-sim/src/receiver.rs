@@ -10,7 +10,7 @@
 use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::scenario::QuicAcks;
 
-use crate::packet::{Ack, Block, Ecn, Packet, SACK_BLOCKS};
+use crate::packet::{Ack, Block, Blocks, Ecn, Packet, SACK_BLOCKS};
 use crate::rtt::RoundTrip;
 
 /// Segments acknowledged at once when a connection starts, after a duplicate and after a pause (`TCP_MAX_QUICKACKS`).
@@ -118,9 +118,14 @@ pub struct Receiver {
     /// Timestamp to echo: of the segment that last advanced the left edge of the acknowledged window.
     echo: Time,
     signal: Signal,
+    /// Packets for which routers speak [later](Signal::Later), and those that the last acknowledgement stands for.
+    later: u32,
+    later_said: u32,
     /// Marks are echoed until the sender says that it has reduced (`TCP_ECN_DEMAND_CWR`), and it has said so now.
     echo_congestion: bool,
     reduction_heard: bool,
+    /// Blocks of the last acknowledgement that had some.
+    pub blocks: Blocks,
     /// When a delayed acknowledgement is due.
     pub ack_due: Time,
     /// Payload bytes received for the first time.
@@ -153,8 +158,11 @@ impl Receiver {
             last_arrival: Time::NEVER,
             echo: Time::ZERO,
             signal: Signal::None,
+            later: 0,
+            later_said: 0,
             echo_congestion: false,
             reduction_heard: false,
+            blocks: Blocks::default(),
             ack_due: Time::NEVER,
             goodput_bytes: 0,
             duplicates: 0,
@@ -181,18 +189,14 @@ impl Receiver {
         }
     }
 
-    /// A data segment with `payload` bytes arrives, none if it is not to be counted; returns the acknowledgement if one
-    /// leaves now.
+    /// A data segment with `payload` bytes arrives, none if it is not to be counted. True if it is to be
+    /// [acknowledged](Self::acknowledge) now.
     #[inline]
-    pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time) -> Option<Ack> {
-        self.book(packet, payload, now).then(|| self.acknowledge())
-    }
-
-    /// True if it is to be acknowledged now.
-    #[inline]
-    fn book(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
-        if !matches!(packet.signal, Signal::None) {
-            self.signal.heard(packet.signal);
+    pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
+        match packet.signal {
+            Signal::None => {}
+            Signal::Later { packets, .. } => self.later = self.later.wrapping_add(packets),
+            said => self.signal.heard(said),
         }
         if packet.ecn == Ecn::Marked || packet.reduced {
             self.hear_congestion(packet);
@@ -360,41 +364,45 @@ impl Receiver {
         position >= BLOCKS_EXPECTED
     }
 
-    #[inline]
-    fn acknowledge(&mut self) -> Ack {
+    /// The acknowledgement that leaves now; if it has blocks, those are the [`blocks`](Self::blocks).
+    #[inline(always)]
+    pub fn acknowledge(&mut self) -> Ack {
         self.unacknowledged = 0;
         self.compressed = 0;
         self.ack_due = Time::NEVER;
         self.reduction_heard = false;
         self.quick = self.quick.saturating_sub(1);
         let duplicate = std::mem::take(&mut self.duplicate) && self.sack;
-        let (sacked, blocks) =
-            if self.beyond.is_empty() { (0, [(0, 0); SACK_BLOCKS]) } else { self.sack_blocks(duplicate) };
+        let before = std::mem::replace(&mut self.later_said, self.later);
+        let signal = match self.later {
+            0 => self.signal.echo(),
+            packets => Signal::Later { packets, fresh: packets.wrapping_sub(before) },
+        };
+        let sacked = if self.beyond.is_empty() { 0 } else { self.write_blocks(duplicate) };
         Ack {
             cumulative: self.next,
             sacked,
             duplicate,
             echo_congestion: self.echo_congestion,
-            blocks,
             echo: self.echo,
-            signal: self.signal.echo(),
+            signal,
             delay: Dur::ZERO,
         }
     }
 
-    /// The most recently changed blocks, and how many; one less beside a D-SACK.
+    /// The most recently changed blocks; how many, which is one less beside a D-SACK.
     #[cold]
-    fn sack_blocks(&self, duplicate: bool) -> (u8, [Block; SACK_BLOCKS]) {
-        let (mut sacked, mut blocks) = (0, [(0, 0); SACK_BLOCKS]);
+    fn write_blocks(&mut self, duplicate: bool) -> u8 {
+        let mut sacked = 0;
         let most = if self.sack { SACK_BLOCKS - usize::from(duplicate) } else { 0 };
         for &seq in self.recent.iter().take(most) {
             let at = self.beyond.partition_point(|b| b.1 <= seq);
             if let Some(&block) = self.beyond.get(at) {
-                blocks[usize::from(sacked)] = block;
+                self.blocks[usize::from(sacked)] = block;
                 sacked += 1;
             }
         }
-        (sacked, blocks)
+        sacked
     }
 
     /// Next segment expected.
@@ -432,17 +440,17 @@ mod tests {
         Packet { rtt: RoundTrip { smoothed: rtt, min: rtt }, ..packet(seq) }
     }
 
-    fn receive(r: &mut Receiver, seq: u32, now: Time) -> Option<Ack> {
-        r.on_data(&packet(seq), 1448, now)
+    fn receive(r: &mut Receiver, packet: &Packet, now: Time) -> Option<Ack> {
+        r.on_data(packet, 1448, now).then(|| r.acknowledge())
     }
 
     #[test]
     fn acknowledges_every_second_segment_after_the_quick_ones() {
         let mut r = Receiver::new(1448, true, true);
         let packet = |seq| packet_after(seq, 1000);
-        let acks = (0..116).filter(|&s| r.on_data(&packet(s), 1448, Time(0)).is_some()).count();
+        let acks = (0..116).filter(|&s| receive(&mut r, &packet(s), Time(0)).is_some()).count();
         assert_eq!(acks, 16 + 50);
-        assert!(r.on_data(&packet(116), 1448, Time(7)).is_none());
+        assert!(receive(&mut r, &packet(116), Time(7)).is_none());
         assert_eq!(r.ack_due, Time(7) + DELAYED_ACK);
         assert_eq!(r.on_timer().cumulative, 117);
     }
@@ -457,7 +465,7 @@ mod tests {
             (0..n)
                 .filter(|_| {
                     seq += 1;
-                    r.on_data(&packet(seq - 1), 1448, now).is_some()
+                    receive(&mut r, &packet(seq - 1), now).is_some()
                 })
                 .count()
         };
@@ -473,36 +481,37 @@ mod tests {
     fn quic_acknowledges_rarely_after_a_hundred_packets() {
         let mut r = Receiver::quic(1448, QuicAcks::default());
         let packet = |seq| packet_after(seq, 40);
-        let acks = (0..100).filter(|&s| r.on_data(&packet(s), 1448, Time(0)).is_some()).count();
+        let acks = (0..100).filter(|&s| receive(&mut r, &packet(s), Time(0)).is_some()).count();
         assert_eq!(acks, 50);
         let now = Time(100_000_000);
-        let acks = (100..200).filter(|&s| r.on_data(&packet(s), 1448, now).is_some()).count();
+        let acks = (100..200).filter(|&s| receive(&mut r, &packet(s), now).is_some()).count();
         assert_eq!(acks, 10);
         // A quarter of the RTT at most, which the acknowledgement tells.
-        assert!(r.on_data(&packet(200), 1448, now).is_none());
+        assert!(receive(&mut r, &packet(200), now).is_none());
         assert_eq!(r.ack_due, now + Dur::from_millis(10));
-        assert!(r.on_data(&packet(201), 1448, now + Dur::from_millis(4)).is_none());
+        assert!(receive(&mut r, &packet(201), now + Dur::from_millis(4)).is_none());
         assert_eq!(r.ack_due, now + Dur::from_millis(10));
         let ack = r.on_timer();
         assert_eq!((ack.cumulative, ack.delay), (202, Dur::from_millis(6)));
         // The first four packets behind a gap are acknowledged at once, others with the tenth.
         let later = now + Dur::from_millis(20);
-        let at_once = (203..230).filter(|&s| r.on_data(&packet(s), 1448, later).is_some()).count();
+        let at_once = (203..230).filter(|&s| receive(&mut r, &packet(s), later).is_some()).count();
         assert_eq!(at_once, 4 + 2);
-        assert_eq!(r.on_timer().blocks[0], (203, 230));
+        r.on_timer();
+        assert_eq!(r.blocks[0], (203, 230));
     }
 
     #[test]
     fn receive_offload_acknowledges_a_burst_at_once() {
         let mut r = Receiver::merging(1448, true, true, 44);
-        let acks = (0..132).filter(|&s| receive(&mut r, s, Time(9)).is_some()).count();
+        let acks = (0..132).filter(|&s| receive(&mut r, &packet(s), Time(9)).is_some()).count();
         assert_eq!(acks, 3);
         // What does not fill one waits for 50 µs, a lone segment as TCP's do.
         r.quick = 0;
         r.window.offered = r.window.clamp;
-        assert!(receive(&mut r, 132, Time(9)).is_none());
+        assert!(receive(&mut r, &packet(132), Time(9)).is_none());
         assert_eq!(r.ack_due, Time(9) + DELAYED_ACK);
-        assert!(receive(&mut r, 133, Time(9)).is_none());
+        assert!(receive(&mut r, &packet(133), Time(9)).is_none());
         assert_eq!(r.ack_due, Time(9) + MERGED);
     }
 
@@ -511,13 +520,14 @@ mod tests {
         let mut r = Receiver::new(1448, true, true);
         let packet = |seq| packet_after(seq, 100);
         for s in 0..100 {
-            r.on_data(&packet(s), 1448, Time(0));
+            receive(&mut r, &packet(s), Time(0));
         }
-        let acks = (101..111).filter(|&s| r.on_data(&packet(s), 1448, Time(9)).is_some()).count();
+        let acks = (101..111).filter(|&s| receive(&mut r, &packet(s), Time(9)).is_some()).count();
         assert_eq!(acks, 3);
         assert_eq!(r.ack_due, Time(9) + COMPRESSED);
-        assert_eq!(r.on_timer().blocks[0], (101, 111));
-        let ack = r.on_data(&packet(105), 1448, Time(10)).expect("a duplicate is acknowledged at once");
+        r.on_timer();
+        assert_eq!(r.blocks[0], (101, 111));
+        let ack = receive(&mut r, &packet(105), Time(10)).expect("a duplicate is acknowledged at once");
         assert!(ack.duplicate);
     }
 
@@ -526,10 +536,10 @@ mod tests {
         let mut r = Receiver::new(1448, true, true);
         let packet = |seq| packet_after(seq, 100);
         for s in 0..100 {
-            r.on_data(&packet(s), 1448, Time(0));
+            receive(&mut r, &packet(s), Time(0));
         }
         // Every second segment is lost: from the third block on each would push another out of the option.
-        let acks = (0..40).filter(|k| r.on_data(&packet(101 + 2 * k), 1448, Time(9)).is_some()).count();
+        let acks = (0..40).filter(|k| receive(&mut r, &packet(101 + 2 * k), Time(9)).is_some()).count();
         assert!(acks >= 20, "{acks} acknowledgements of 40 blocks");
     }
 
@@ -538,13 +548,13 @@ mod tests {
         let mut r = Receiver::new(1448, true, false);
         let mut last = None;
         for s in [0, 2, 4, 6, 8, 5] {
-            last = receive(&mut r, s, Time(0));
+            last = receive(&mut r, &packet(s), Time(0));
         }
         let ack = last.expect("out of order is acknowledged at once");
         assert_eq!((ack.cumulative, ack.sacked), (1, 3));
-        assert_eq!(ack.blocks, [(4, 7), (8, 9), (2, 3)]);
-        let ack = receive(&mut r, 1, Time(0)).expect("a filled gap is acknowledged at once");
-        assert_eq!((ack.cumulative, ack.sacked, ack.blocks[0]), (3, 2, (4, 7)));
+        assert_eq!(r.blocks, [(4, 7), (8, 9), (2, 3)]);
+        let ack = receive(&mut r, &packet(1), Time(0)).expect("a filled gap is acknowledged at once");
+        assert_eq!((ack.cumulative, ack.sacked, r.blocks[0]), (3, 2, (4, 7)));
         assert_eq!(r.goodput_bytes, 7 * 1448);
     }
 }

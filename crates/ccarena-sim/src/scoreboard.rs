@@ -18,27 +18,32 @@ const EVER_RETRANSMITTED: u8 = 8;
 /// It was sent while the application was the limit.
 const APP_LIMITED: u8 = 16;
 
-/// What the sender remembers of a segment: its last transmission, and the delivery state at that time
+/// What the sender remembers of a segment: its last transmission, and with [`Flight`] the delivery state at that time
 /// (Linux's `tcp_skb_cb.tx`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segment {
     /// When it was last sent.
     pub sent: Time,
+    /// Delivered count when it was sent, in segments.
+    pub delivered: u32,
+    flags: u8,
+}
+
+/// What a delivery-rate sample of a segment starts from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flight {
     /// Send time of the segment that opened the flight it was sent in.
     pub first_sent: Time,
     /// When the delivered count last moved before it was sent.
     pub delivered_at: Time,
-    /// Delivered count when it was sent, in segments.
-    pub delivered: u32,
-    flags: u8,
 }
 
 impl Segment {
     /// A first transmission.
     #[must_use]
     #[inline]
-    pub fn new(sent: Time, first_sent: Time, delivered_at: Time, delivered: u32, app_limited: bool) -> Self {
-        Self { sent, first_sent, delivered_at, delivered, flags: if app_limited { APP_LIMITED } else { 0 } }
+    pub fn new(sent: Time, delivered: u32, app_limited: bool) -> Self {
+        Self { sent, delivered, flags: if app_limited { APP_LIMITED } else { 0 } }
     }
 
     /// It was sent while the application was the limit.
@@ -71,6 +76,8 @@ pub struct Detection {
 #[derive(Debug)]
 pub struct Scoreboard {
     ring: Vec<Segment>,
+    /// Of the same segments, where somebody takes delivery-rate samples; else empty.
+    flights: Vec<Flight>,
     una: u32,
     nxt: u32,
     sacked: u32,
@@ -94,6 +101,7 @@ impl Default for Scoreboard {
     fn default() -> Self {
         Self {
             ring: vec![Segment::default(); 64],
+            flights: Vec::new(),
             una: 0,
             nxt: 0,
             sacked: 0,
@@ -110,10 +118,13 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// An empty scoreboard that keeps what it marks lost, if `log`, for [`take_losses`](Self::take_losses).
+    /// An empty scoreboard. Keeps what it marks lost, if `log`, for [`take_losses`](Self::take_losses), and if `flights`
+    /// those of segments.
     #[must_use]
-    pub fn logging(log: bool) -> Self {
-        Self { losses: log.then(Vec::new), ..Self::default() }
+    pub fn new(log: bool, flights: bool) -> Self {
+        let board = Self { losses: log.then(Vec::new), ..Self::default() };
+        let flights = if flights { vec![Flight::default(); board.ring.len()] } else { Vec::new() };
+        Self { flights, ..board }
     }
 
     /// Segments marked lost since this was last called.
@@ -177,6 +188,21 @@ impl Scoreboard {
         self.ring[seq as usize & (self.ring.len() - 1)]
     }
 
+    /// The flight of segment `seq`, which is outstanding or has just been acknowledged, if flights are kept.
+    #[must_use]
+    #[inline]
+    pub fn flight(&self, seq: u32) -> Option<Flight> {
+        self.flights.get(seq as usize & (self.ring.len() - 1)).copied()
+    }
+
+    #[inline]
+    fn set_flight(&mut self, seq: u32, flight: Flight) {
+        let mask = self.ring.len() - 1;
+        if let Some(slot) = self.flights.get_mut(seq as usize & mask) {
+            *slot = flight;
+        }
+    }
+
     #[inline]
     fn at(&mut self, seq: u32) -> &mut Segment {
         let mask = self.ring.len() - 1;
@@ -185,23 +211,29 @@ impl Scoreboard {
 
     /// Books a first transmission of segment `nxt`.
     #[inline]
-    pub fn push(&mut self, segment: Segment) {
+    pub fn push(&mut self, segment: Segment, flight: Flight) {
         if self.outstanding() as usize == self.ring.len() {
             self.grow();
         }
         let seq = self.nxt;
         *self.at(seq) = segment;
+        self.set_flight(seq, flight);
         self.nxt += 1;
     }
 
     #[cold]
     fn grow(&mut self) {
-        let mut larger = vec![Segment::default(); self.ring.len() * 2];
-        let mask = larger.len() - 1;
+        let size = self.ring.len() * 2;
+        let mut ring = vec![Segment::default(); size];
+        let mut flights = vec![Flight::default(); if self.flights.is_empty() { 0 } else { size }];
         for seq in self.una..self.nxt {
-            larger[seq as usize & mask] = self.get(seq);
+            let at = seq as usize & (size - 1);
+            ring[at] = self.get(seq);
+            if let Some(flight) = self.flight(seq) {
+                flights[at] = flight;
+            }
         }
-        self.ring = larger;
+        (self.ring, self.flights) = (ring, flights);
     }
 
     /// Advances `una` without a look at the segments; only if [`clean`](Self::clean).
@@ -330,13 +362,14 @@ impl Scoreboard {
     }
 
     /// Books the retransmission of `seq`.
-    pub fn retransmit(&mut self, seq: u32, transmission: Segment) {
+    pub fn retransmit(&mut self, seq: u32, transmission: Segment, flight: Flight) {
         let flags = self.get(seq).flags;
         let counted = flags & RETRANSMITTED == 0;
         *self.at(seq) = Segment {
             flags: (flags & !APP_LIMITED) | transmission.flags | RETRANSMITTED | EVER_RETRANSMITTED,
             ..transmission
         };
+        self.set_flight(seq, flight);
         self.retransmitted += u32::from(counted);
         self.clean_from = self.clean_from.max(self.nxt);
         self.retransmissions.push_back((seq, transmission.sent));
@@ -454,9 +487,9 @@ mod tests {
             let mut now = Time(0);
             for op in ops {
                 now = now + Dur(1000);
-                let fresh = |board: &Scoreboard| Segment::new(now, now, now, board.nxt(), false);
+                let fresh = |board: &Scoreboard| Segment::new(now, board.nxt(), false);
                 match op {
-                    Op::Send(n) => for _ in 0..n { board.push(fresh(&board)); },
+                    Op::Send(n) => for _ in 0..n { board.push(fresh(&board), Flight::default()); },
                     Op::Acknowledge(n) => {
                         let to = (board.una() + n).min(board.nxt());
                         board.acknowledge(to, |seq, _| assert!(delivered.insert(seq)));
@@ -470,7 +503,7 @@ mod tests {
                         board.detect_losses((now, seq), Dur(1500), now);
                     }
                     Op::Retransmit => if let Some(seq) = board.next_retransmission() {
-                        board.retransmit(seq, fresh(&board));
+                        board.retransmit(seq, fresh(&board), Flight::default());
                     },
                     Op::Timeout => { board.mark_all_lost(now); }
                     Op::Unmark => board.unmark_losses(),

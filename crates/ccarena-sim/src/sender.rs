@@ -5,11 +5,13 @@
 //! D-SACK undo (D-SACK is heard by tail-loss probes only) and no undo by a partial acknowledgement in fast recovery; no
 //! send-buffer limit; timers are exact, not in ticks.
 
+mod sending;
 mod timers;
 
 use ccarena_cc::controller::RecoveryState;
-use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, SentInfo, Signal, Time};
+use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, Signal, Time};
 
+pub use self::sending::Leaving;
 use crate::app::AppState;
 use crate::delivery::{Delivery, older};
 use crate::numbers::Numbers;
@@ -17,7 +19,7 @@ use crate::pacer::Pacer;
 use crate::packet::{Ack, Block};
 use crate::reduction::Reduction;
 use crate::rtt::{RoundTrip, RttEstimator};
-use crate::scoreboard::{Detection, Scoreboard, Segment};
+use crate::scoreboard::{Detection, Flight, Scoreboard, Segment};
 
 /// Duplicate acknowledgements or sacked segments that mean loss at once (`tcp_reordering`).
 const REORDERING: u32 = 3;
@@ -66,6 +68,16 @@ enum Timer {
     Reorder,
 }
 
+/// What the controller hears of an acknowledgement that has been booked.
+struct Booked {
+    now: Time,
+    packets: u32,
+    rtt: Option<Dur>,
+    rate: Option<RateSample>,
+    lost: u32,
+    prior_in_flight: u32,
+}
+
 /// Counters of a flow, in segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderStats {
@@ -94,7 +106,9 @@ pub struct Sender {
     options: SenderOptions,
     rtt: RttEstimator,
     owns_recovery: bool,
+    /// It asks routers something, and what.
     signals: bool,
+    request: Signal,
     hears_every_segment: bool,
     /// For controllers that track packets: which transmission is which.
     numbers: Option<Numbers>,
@@ -159,13 +173,14 @@ impl Sender {
         let hears_every_segment = controller.hears_every_segment();
         let numbers = controller.tracks_packets().then(Numbers::default);
         let mut sender = Self {
-            board: Scoreboard::logging(numbers.is_some()),
+            board: Scoreboard::new(numbers.is_some(), controller.takes_rate_samples()),
             controller,
             app,
             options,
             rtt: RttEstimator::new(options.min_rto),
             owns_recovery,
             signals,
+            request: Signal::None,
             hears_every_segment,
             numbers,
             recovery: RecoveryState::Open,
@@ -213,17 +228,18 @@ impl Sender {
     /// Reads window and pacing after something other than an event of this sender has changed the controller.
     #[inline]
     pub fn read_controller(&mut self) {
-        self.take_answer((self.controller.window(), self.controller.pacing_rate()));
+        let pacing = self.controller.pacing_rate().unwrap_or(Rate::UNLIMITED);
+        self.take_answer((self.controller.window(), pacing));
     }
 
     #[inline]
-    fn take_answer(&mut self, (window, pacing): (Bytes, Option<Rate>)) {
+    fn take_answer(&mut self, (window, pacing): (Bytes, Rate)) {
         // Most acknowledgements leave the window as it is: no division then.
         if window != self.window_bytes {
             self.window_bytes = window;
             self.window = (u32::try_from(window.0).unwrap_or(u32::MAX) / self.options.mss).max(1);
         }
-        self.pacing = pacing;
+        self.pacing = (pacing != Rate::UNLIMITED).then_some(pacing);
     }
 
     /// Sends nothing more.
@@ -276,8 +292,8 @@ impl Sender {
         due
     }
 
-    /// Handles every timer that is due, then sends what may be sent.
-    pub fn on_timer(&mut self, now: Time, mut emit: impl FnMut(Emission)) {
+    /// Handles every timer that is due. What that sends, to be followed by what else may be [sent](Self::send).
+    pub fn on_timer(&mut self, now: Time) -> Option<Leaving> {
         self.on_controller_timer(now);
         if self.app_at <= now {
             self.app_at = self.app.advance(now, self.board.nxt());
@@ -286,11 +302,11 @@ impl Sender {
             match self.timer {
                 Timer::Off => self.timer_at = Time::NEVER,
                 Timer::Retransmit => self.on_timeout(now),
-                Timer::Probe => self.on_probe(now, &mut emit),
+                Timer::Probe => return self.on_probe(now),
                 Timer::Reorder => self.on_reorder_timeout(now),
             }
         }
-        self.send(now, emit);
+        None
     }
 
     /// The application has started or something for it is due.
@@ -298,61 +314,96 @@ impl Sender {
         self.app_at = self.app.advance(now, self.board.nxt());
     }
 
-    /// An acknowledgement arrives (`tcp_ack`). Sending what it allows is the caller's next step ([`send`](Self::send)).
+    /// An acknowledgement arrives (`tcp_ack`), with `blocks` if it has some and what routers say in it. Sending what it allows is the caller's next step ([`send`](Self::send)).
     #[inline]
-    pub fn on_ack(&mut self, ack: &Ack, now: Time) {
+    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], signal: Signal, now: Time) {
         let una = self.board.una();
         if ack.cumulative < una || ack.cumulative > self.board.nxt() {
             return;
         }
         let advanced = ack.cumulative > una;
-        let prior_in_flight = self.board.in_flight();
-        let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
-        let clean = advanced
+        let plain = advanced
             && ack.sacked == 0
             && self.recovery == RecoveryState::Open
             && !ack.echo_congestion
             && self.board.clean();
-        if clean {
-            let last = ack.cumulative - 1;
-            delivery.clean(ack.cumulative - una, &self.board.get(una), &self.board.get(last), last);
-            self.board.acknowledge_clean(ack.cumulative);
-            if let Some(numbers) = &mut self.numbers {
-                numbers.acked(una..ack.cumulative);
-            }
-        } else {
-            self.book(ack, advanced, &mut delivery);
+        if plain { self.on_progress(ack, signal, now) } else { self.on_news(ack, blocks, signal, now) }
+    }
+
+    /// Segments that were all sent once are acknowledged in order, and nothing else is told: most acknowledgements.
+    #[inline(always)]
+    fn on_progress(&mut self, ack: &Ack, signal: Signal, now: Time) {
+        let (una, last, prior_in_flight) = (self.board.una(), ack.cumulative - 1, self.board.in_flight());
+        let (first, newest) = (self.board.get(una), self.board.get(last));
+        self.board.acknowledge_clean(ack.cumulative);
+        if let Some(numbers) = &mut self.numbers {
+            numbers.acked(una..ack.cumulative);
         }
-        if advanced {
-            self.timeouts = 0;
-            if self.app.waits_for_acknowledgements() && self.app.acknowledged(ack.cumulative, now) {
-                self.app_at = self.app.advance(now, self.board.nxt());
-            }
-        }
-        let rtt = delivery.rtt(advanced).map(|(sequence, congestion)| {
-            self.backoff = 0;
-            let (sequence, sample) =
-                if self.options.ack_delay { self.without_delay(congestion, ack.delay) } else { (sequence, congestion) };
-            self.rtt.sample(sequence, congestion, self.board.una(), self.board.nxt());
-            self.stats.rtt_sum += sample;
-            self.stats.rtt_count += 1;
-            sample
-        });
-        let rate = self.sample_rate(&delivery);
-        let (mut lost, mut timer_set) = (0, false);
+        self.on_advance(ack, now);
+        let rtt = self.sample_rtt(now.since(first.sent), now.since(newest.sent), ack.delay);
+        let packets = ack.cumulative - una;
+        let rate = self.sample_rate(now, packets, (newest, last), Some((newest.sent, last)));
         if self.probe_high.is_some() {
-            self.on_probe_acknowledged(ack, advanced, &delivery);
+            self.on_probe_acknowledged(ack, true, false, now);
         }
-        if !clean {
-            (lost, timer_set) = self.alert(ack, advanced, &delivery);
+        self.set_timer(now);
+        if let Some(numbers) = &mut self.numbers {
+            numbers.tell_acked(self.controller.as_mut(), ack.cumulative);
         }
+        self.call_controller(
+            Booked { now, packets, rtt: Some(rtt), rate, lost: 0, prior_in_flight },
+            ack,
+            signal,
+            true,
+        );
+    }
+
+    /// An acknowledgement that may carry news of losses, or that makes no progress.
+    #[inline(never)]
+    fn on_news(&mut self, ack: &Ack, blocks: &[Block], signal: Signal, now: Time) {
+        let advanced = ack.cumulative > self.board.una();
+        let prior_in_flight = self.board.in_flight();
+        let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
+        self.book(ack, blocks, advanced, &mut delivery);
+        if advanced {
+            self.on_advance(ack, now);
+        }
+        let rtt = delivery.rtt(advanced).map(|(sequence, newest)| self.sample_rtt(sequence, newest, ack.delay));
+        let newest = delivery.newest;
+        let rate = newest.and_then(|newest| self.sample_rate(now, delivery.packets, newest, delivery.latest));
+        if self.probe_high.is_some() {
+            self.on_probe_acknowledged(ack, advanced, delivery.sacked, now);
+        }
+        let (lost, timer_set) = self.alert(ack, advanced, &delivery);
         if !timer_set && (advanced || self.sacked_after_head(&delivery)) {
             self.set_timer(now);
         }
         if let Some(numbers) = &mut self.numbers {
             numbers.tell_acked(self.controller.as_mut(), ack.cumulative);
         }
-        self.call_controller(&delivery, rtt, rate, ack, advanced, lost, prior_in_flight);
+        let booked = Booked { now, packets: delivery.packets, rtt, rate, lost, prior_in_flight };
+        self.call_controller(booked, ack, signal, advanced);
+    }
+
+    /// Something is acknowledged cumulatively.
+    #[inline]
+    fn on_advance(&mut self, ack: &Ack, now: Time) {
+        self.timeouts = 0;
+        if self.app.waits_for_acknowledgements() && self.app.acknowledged(ack.cumulative, now) {
+            self.app_at = self.app.advance(now, self.board.nxt());
+        }
+    }
+
+    /// Takes an RTT sample: of the timeout's segment and of the newest one. Returns the controller's.
+    #[inline]
+    fn sample_rtt(&mut self, sequence: Dur, newest: Dur, delay: Dur) -> Dur {
+        self.backoff = 0;
+        let (sequence, sample) =
+            if self.options.ack_delay { self.without_delay(newest, delay) } else { (sequence, newest) };
+        self.rtt.sample(sequence, newest, self.board.una(), self.board.nxt());
+        self.stats.rtt_sum += sample;
+        self.stats.rtt_count += 1;
+        sample
     }
 
     /// The newest segment's RTT for the timeout and for the controller, less the acknowledgement's delay unless that makes
@@ -372,7 +423,7 @@ impl Sender {
 
     /// Books an acknowledgement that may carry news of losses.
     #[cold]
-    fn book(&mut self, ack: &Ack, advanced: bool, delivery: &mut Delivery) {
+    fn book(&mut self, ack: &Ack, blocks: &[Block], advanced: bool, delivery: &mut Delivery) {
         if !self.options.sack {
             if advanced {
                 let before = self.board.sacked();
@@ -404,7 +455,6 @@ impl Sender {
             });
         }
         // The most recent block comes first; older ones repeat what is known, in case acknowledgements were lost.
-        let blocks: &[Block] = &ack.blocks[..usize::from(ack.sacked)];
         for &block in blocks.iter().rev() {
             self.board.sack(block, |seq, s| {
                 delivery.sacked(seq, s);
@@ -413,22 +463,29 @@ impl Sender {
         }
     }
 
-    /// Takes a delivery-rate sample (`tcp_rate_gen`) and moves the RACK clock (`tcp_rack_advance`).
+    /// `packets` are newly delivered, `newest` the one of them that was sent last, `latest` the transmission that has
+    /// surely arrived: moves the RACK clock (`tcp_rack_advance`) and takes a delivery-rate sample (`tcp_rate_gen`).
     #[inline]
-    fn sample_rate(&mut self, delivery: &Delivery) -> Option<RateSample> {
-        let (newest, _) = delivery.newest?;
-        let now = delivery.now;
-        self.delivered += delivery.packets;
+    fn sample_rate(
+        &mut self,
+        now: Time,
+        packets: u32,
+        newest: (Segment, u32),
+        latest: Option<(Time, u32)>,
+    ) -> Option<RateSample> {
+        self.delivered += packets;
         self.delivered_at = now;
-        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+        if self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
-        if let Some((sent, seq)) = delivery.latest {
+        if let Some((sent, seq)) = latest {
             self.rack = self.rack.max((sent, seq + 1));
             self.rack_rtt = now.since(sent);
         }
+        let Flight { first_sent, delivered_at } = self.board.flight(newest.1)?;
+        let newest = newest.0;
         self.first_sent = newest.sent;
-        let interval = newest.sent.since(newest.first_sent).max(now.since(newest.delivered_at));
+        let interval = newest.sent.since(first_sent).max(now.since(delivered_at));
         if interval < self.rtt.min() || interval == Dur::ZERO {
             return None;
         }
@@ -602,22 +659,13 @@ impl Sender {
         !self.options.sack && self.board.una() == self.high
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call site: the pieces of AckInfo that on_ack has at hand")]
-    #[inline]
-    fn call_controller(
-        &mut self,
-        delivery: &Delivery,
-        rtt: Option<Dur>,
-        rate: Option<RateSample>,
-        ack: &Ack,
-        advanced: bool,
-        lost: u32,
-        prior_in_flight: u32,
-    ) {
-        let info = AckInfo {
-            now: delivery.now,
-            acked: self.bytes(delivery.packets),
-            acked_packets: delivery.packets,
+    #[inline(always)]
+    fn call_controller(&mut self, booked: Booked, ack: &Ack, signal: Signal, advanced: bool) {
+        let Booked { now, packets, rtt, rate, lost, prior_in_flight } = booked;
+        let mut info = AckInfo {
+            now,
+            acked: self.bytes(packets),
+            acked_packets: packets,
             rtt,
             min_rtt: self.rtt.min(),
             srtt: self.rtt.smoothed(),
@@ -632,9 +680,12 @@ impl Sender {
             cwnd_limited: advanced && self.is_window_limited(),
             recovery: self.recovery,
             // All that an echoing acknowledgement delivers, as Linux counts (`tcp_count_delivered_ce`).
-            ecn_ce: if ack.echo_congestion { delivery.packets } else { 0 },
-            signal: if self.signals { ack.signal } else { Signal::None },
+            ecn_ce: if ack.echo_congestion { packets } else { 0 },
+            signal: Signal::None,
         };
+        if self.signals {
+            info.signal = signal;
+        }
         let answer = self.controller.answer(&info);
         self.take_answer(answer);
     }
@@ -675,189 +726,6 @@ impl Sender {
     #[inline]
     fn may_send_new(&self) -> bool {
         self.board.nxt() < self.app.available() && self.board.outstanding() < self.options.receive_window
-    }
-
-    /// Sends what window, pacing and application allow (`tcp_write_xmit`, `tcp_xmit_retransmit_queue`).
-    #[inline]
-    pub fn send(&mut self, now: Time, mut emit: impl FnMut(Emission)) {
-        if self.board.outstanding() == 0 && self.last_sent != Time::NEVER && self.may_send_new() {
-            let idle = now.since(self.last_sent);
-            if idle > self.rto() {
-                self.controller.on_idle_restart(now, idle, self.rto());
-                self.read_controller();
-            }
-        }
-        let (nxt, mut limited) = (self.board.nxt(), false);
-        let new_data_first = std::mem::take(&mut self.new_data_first);
-        let deferred = self.options.burst > 1 && self.defers_burst();
-        // Segments sent, those of them that the pacer has not counted yet, and what this burst may still hold.
-        let (mut sent, mut uncounted, mut burst) = (false, 0, 0);
-        self.pace_timer = Time::NEVER;
-        loop {
-            if self.board.in_flight() >= self.window() {
-                limited = true;
-                break;
-            }
-            let lost = if new_data_first { None } else { self.board.next_retransmission() };
-            if lost.is_none() && !self.may_send_new() {
-                break;
-            }
-            if deferred && lost.is_none() {
-                limited = true;
-                break;
-            }
-            if let Some(rate) = self.pacing {
-                if burst == 0 {
-                    self.count_burst(now, rate, std::mem::take(&mut uncounted));
-                    if now < self.pacer.next() {
-                        self.pace_timer = self.pacer.next();
-                        break;
-                    }
-                    burst = Pacer::burst(rate, self.options.mss, self.controller.min_burst_segments());
-                }
-                burst -= 1;
-                uncounted += 1;
-            }
-            sent = true;
-            match lost {
-                Some(seq) => self.retransmit_lost(seq, now, &mut emit),
-                None => self.transmit_new(now, &mut emit),
-            }
-        }
-        if let Some(rate) = self.pacing {
-            self.count_burst(now, rate, uncounted);
-        }
-        if sent || limited {
-            self.validate_window(limited);
-        }
-        if !limited && !self.may_send_new() && self.board.lost() == 0 {
-            // `tcp_rate_check_app_limited`
-            self.app_limited_until = (self.delivered + self.board.in_flight()).max(1);
-        }
-        if self.board.nxt() > nxt {
-            self.on_new_data(now);
-        }
-    }
-
-    /// `tcp_tso_should_defer`: new data waits until the window has room for a burst, or a third of the window; the last of
-    /// a transfer does not, nor what repairs a loss. While anything is in flight acknowledgements will come.
-    #[cold]
-    fn defers_burst(&self) -> bool {
-        let (window, in_flight) = (self.window(), self.board.in_flight());
-        let repairing = matches!(self.recovery, RecoveryState::Recovery | RecoveryState::Loss);
-        if self.pacing.is_some() || repairing || in_flight == 0 {
-            return false;
-        }
-        let room = window.saturating_sub(in_flight);
-        room < self.options.burst.min(window / 3) && self.app.available() - self.board.nxt() > room
-    }
-
-    /// `tcp_event_new_data_sent` and the end of `tcp_write_xmit`.
-    #[inline]
-    fn on_new_data(&mut self, now: Time) {
-        let timeout = self.until_timeout(now);
-        if !self.schedule_probe(now, timeout) && matches!(self.timer, Timer::Off | Timer::Probe) {
-            self.rearm(now);
-        }
-    }
-
-    #[inline]
-    fn count_burst(&mut self, now: Time, rate: Rate, segments: u32) {
-        if segments > 0 {
-            self.pacer.on_burst(now, rate, self.bytes(segments).0);
-        }
-    }
-
-    /// `tcp_cwnd_validate`.
-    #[inline]
-    fn validate_window(&mut self, limited: bool) {
-        let outstanding = self.board.outstanding();
-        if self.board.una() >= self.usage_mark
-            || limited
-            || (!self.window_limited && outstanding > self.most_outstanding)
-        {
-            self.window_limited = limited;
-            self.most_outstanding = outstanding;
-            self.usage_mark = self.board.nxt();
-        }
-    }
-
-    #[inline(always)]
-    fn transmit_new(&mut self, now: Time, emit: &mut impl FnMut(Emission)) {
-        let seq = self.board.nxt();
-        if self.board.outstanding() == 0 {
-            self.first_sent = now;
-            self.delivered_at = now;
-        }
-        self.tell_controller(seq, now, false);
-        let limited = self.app_limited_until > 0;
-        let stamp = self.stamp(now);
-        self.board.push(Segment::new(stamp, self.first_sent, self.delivered_at, self.delivered, limited));
-        let reduced = std::mem::take(&mut self.tell_reduction);
-        self.emit(seq, now, (self.options.ecn, reduced), emit);
-    }
-
-    /// A segment that is marked lost (`tcp_xmit_retransmit_queue`): with the first outstanding one the timer starts anew.
-    fn retransmit_lost(&mut self, seq: u32, now: Time, emit: &mut impl FnMut(Emission)) {
-        self.retransmit(seq, now, emit);
-        if seq == self.board.una() && self.timer != Timer::Reorder {
-            self.start_timer(Timer::Retransmit, now, self.rto());
-        }
-    }
-
-    /// The time of a transmission: after the one before, so that RACK knows which came first.
-    #[inline]
-    fn stamp(&mut self, now: Time) -> Time {
-        self.last_stamp = now.max(self.last_stamp + Dur(1));
-        self.last_stamp
-    }
-
-    fn retransmit(&mut self, seq: u32, now: Time, emit: &mut impl FnMut(Emission)) {
-        if self.episode_start == Time::NEVER {
-            self.episode_start = now;
-        }
-        self.tell_controller(seq, now, true);
-        let limited = self.app_limited_until > 0;
-        let stamp = self.stamp(now);
-        self.board.retransmit(seq, Segment::new(stamp, self.first_sent, self.delivered_at, self.delivered, limited));
-        self.stats.retransmitted += 1;
-        // Retransmissions are not marked (RFC 3168 §6.1.5).
-        self.emit(seq, now, (false, false), emit);
-    }
-
-    #[inline]
-    fn tell_controller(&mut self, seq: u32, now: Time, retransmission: bool) {
-        if self.hears_every_segment || self.board.in_flight() == 0 {
-            self.tell_sent(seq, now, retransmission);
-        }
-    }
-
-    fn tell_sent(&mut self, seq: u32, now: Time, retransmission: bool) {
-        let number = self.numbers.as_mut().map_or(0, |numbers| numbers.next(seq));
-        self.controller.on_sent(&SentInfo {
-            now,
-            bytes: Bytes(u64::from(self.options.mss)),
-            prior_in_flight: self.bytes(self.board.in_flight()),
-            snd_nxt: self.bytes(self.board.nxt()).0,
-            app_limited: self.app_limited_until > 0,
-            last_sent: if self.last_sent == Time::NEVER { Time::ZERO } else { self.last_sent },
-            retransmission,
-            number,
-        });
-        if self.numbers.is_some() {
-            self.read_controller();
-        }
-    }
-
-    #[inline(always)]
-    fn emit(&mut self, seq: u32, now: Time, (ecn, reduced): (bool, bool), emit: &mut impl FnMut(Emission)) {
-        self.last_sent = now;
-        self.stats.sent += 1;
-        if self.recovery.reducing() {
-            self.reduction.on_sent();
-        }
-        let signal = if self.signals { self.controller.request() } else { Signal::None };
-        emit(Emission { seq, payload: self.app.segment_bytes(seq), rtt: self.rtt.known(), signal, ecn, reduced });
     }
 }
 

@@ -17,7 +17,7 @@ use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
 use crate::far_end::FarEnd;
-use crate::packet::{Ack, Ecn, Link, Packet};
+use crate::packet::{Ack, Block, Ecn, Link, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
@@ -112,8 +112,8 @@ impl Flow {
     #[inline]
     fn hear(&mut self, index: u32, now: Time, arrivals: &mut Arrivals, links: &mut [Link]) -> bool {
         let way = self.far_end.way;
-        if let Some(ack) = arrivals.front(way, index, now) {
-            self.take(index, ack, now, links);
+        if let Some((ack, blocks)) = arrivals.front(way, index, now) {
+            self.take(index, ack, blocks, now, links);
             arrivals.take(way);
             return true;
         }
@@ -124,8 +124,9 @@ impl Flow {
     fn hear_late(&mut self, index: u32, now: Time, links: &mut [Link]) -> bool {
         let due = self.far_end.late_acks.front().is_some_and(|late| late.0 <= now);
         if due {
-            if let Some((_, mut ack)) = self.far_end.late_acks.pop_front() {
-                self.take(index, &mut ack, now, links);
+            if let Some((_, ack, blocks)) = self.far_end.late_acks.pop_front() {
+                let blocks = &blocks[..usize::from(ack.sacked)];
+                self.take(index, &ack, blocks, now, links);
             }
         }
         due
@@ -133,11 +134,12 @@ impl Flow {
 
     /// The sender takes an acknowledgement, once it is known what the router of a link with a timetable says in it.
     #[inline(always)]
-    fn take(&mut self, index: u32, ack: &mut Ack, now: Time, links: &mut [Link]) {
-        if let Signal::Later { packets, fresh } = ack.signal {
-            ack.signal = links[self.path[0] as usize].said(index, packets, fresh, now);
-        }
-        self.sender.on_ack(ack, now);
+    fn take(&mut self, index: u32, ack: &Ack, blocks: &[Block], now: Time, links: &mut [Link]) {
+        let signal = match ack.signal {
+            Signal::Later { packets, fresh } => links[self.path[0] as usize].said(index, packets, fresh, now),
+            said => said,
+        };
+        self.sender.on_ack(ack, blocks, signal, now);
     }
 
     /// When something is due here that is not among the [`Arrivals`].
@@ -531,11 +533,12 @@ impl Sim {
         }
         let first = flow.path[0] as usize;
         let (link, Flow { sender, far_end, .. }) = (&mut links[first], flow);
+        let probe = if timers { sender.on_timer(*now) } else { None };
         match (link.keeps_timetable(), link.is_routed()) {
-            (true, false) => run(sender, timers, *now, booker::<false>(link, index, far_end, *now, *end, arrivals)),
-            (true, true) => run(sender, timers, *now, booker::<true>(link, index, far_end, *now, *end, arrivals)),
+            (true, false) => sender.send(*now, probe, booker::<false>(link, index, far_end, *now, *end, arrivals)),
+            (true, true) => sender.send(*now, probe, booker::<true>(link, index, far_end, *now, *end, arrivals)),
             (false, _) => {
-                run(sender, timers, *now, emitter(link, index, far_end.header_bytes, *now));
+                sender.send(*now, probe, emitter(link, index, far_end.header_bytes, *now));
                 link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
             }
         }
@@ -548,12 +551,6 @@ fn leads_nowhere_else(flows: &[Flow], index: u32) -> bool {
     let apart = |flow: &Flow| !flow.path.contains(&index) && !flow.far_end.return_path.contains(&index);
     let whole = |flow: &Flow| flow.path == [index] && !flow.far_end.return_path.contains(&index);
     flows.iter().all(|flow| apart(flow) || whole(flow))
-}
-
-/// A sender sends, and before that handles its `timers` if they are due.
-#[inline(always)]
-fn run(sender: &mut Sender, timers: bool, now: Time, emit: impl FnMut(Emission)) {
-    if timers { sender.on_timer(now, emit) } else { sender.send(now, emit) }
 }
 
 /// What a sender emits enters the first link of its path.

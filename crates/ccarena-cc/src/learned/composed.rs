@@ -239,6 +239,15 @@ impl<B: Base + 'static> Controller for Composed<B> {
         self.base.on_sent(sent);
     }
 
+    fn takes_rate_samples(&self) -> bool {
+        self.monitor.keeps_rate()
+    }
+
+    /// The first period begins with the first segment, which leaves after silence.
+    fn hears_every_segment(&self) -> bool {
+        self.monitor.counts_sent || self.base.hears_every_segment()
+    }
+
     fn on_spurious_loss(&mut self, now: Time) {
         self.base.on_spurious_loss(now);
     }

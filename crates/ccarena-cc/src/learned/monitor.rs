@@ -460,6 +460,12 @@ impl Monitor {
         self.rest.as_ref().map(|rest| &rest.recent)
     }
 
+    /// Whether delivery-rate samples are kept.
+    #[must_use]
+    pub fn keeps_rate(&self) -> bool {
+        self.rest.as_ref().is_some_and(|rest| rest.parts.has(Parts::NEWEST))
+    }
+
     /// The newest acknowledgement, if it is kept.
     #[must_use]
     pub fn newest(&self) -> Newest {

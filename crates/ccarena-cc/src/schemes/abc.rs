@@ -97,6 +97,10 @@ impl Controller for Abc {
         self.cubic.hears_every_segment()
     }
 
+    fn takes_rate_samples(&self) -> bool {
+        false
+    }
+
     fn on_spurious_loss(&mut self, now: Time) {
         self.cubic.on_spurious_loss(now);
     }

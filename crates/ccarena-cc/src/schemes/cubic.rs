@@ -191,6 +191,10 @@ impl Controller for Cubic {
         false
     }
 
+    fn takes_rate_samples(&self) -> bool {
+        false
+    }
+
     fn on_spurious_loss(&mut self, _now: Time) {
         self.cwnd.undo();
     }

@@ -7,6 +7,10 @@ macro_rules! linux_window {
             false
         }
 
+        fn takes_rate_samples(&self) -> bool {
+            false
+        }
+
         fn on_spurious_loss(&mut self, _now: $crate::types::Time) {
             self.cwnd.undo();
         }

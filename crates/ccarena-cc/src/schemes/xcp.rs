@@ -102,6 +102,10 @@ impl Controller for Xcp {
         false
     }
 
+    fn takes_rate_samples(&self) -> bool {
+        false
+    }
+
     /// RFC 5681 section 4.1: feedback from before a silence says nothing about now.
     fn on_idle_restart(&mut self, _now: Time, _idle: Dur, _rto: Dur) {
         self.window = self.window.min(self.initial);

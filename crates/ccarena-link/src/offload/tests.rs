@@ -218,7 +218,7 @@ proptest! {
 
     #[test]
     fn a_rate_is_lowered_in_a_packet_whose_checksum_is_not_complete(kbps in 2..u32::MAX, payload in 1..3_000_usize) {
-        use ccarena_cc::types::Rate;
+        use ccarena_cc::{Rate, Signal};
         use ccarena_net::Carried;
         let options = tcp_option::option(tcp_option::Experiment::Advertisement, kbps).to_vec();
         let long = Long {
@@ -226,7 +226,7 @@ proptest! {
             payload: vec![9; payload], size: 1_000,
         };
         for mut packet in datagrams(&long.read(false)) {
-            packet.offer(Rate(1_000));
+            packet.set_signal(Signal::Rate(Rate(1_000)));
             let bytes = completed(&packet);
             prop_assert_eq!(tcp_option::advertised(&bytes).map(|a| a.kbps), Some(1));
             prop_assert!(tcp_option::checksum_holds(&bytes));

@@ -8,18 +8,17 @@ use std::collections::VecDeque;
 
 use ccarena_cc::controller::Signal;
 
-use super::Carried;
-use crate::routers::{Router, Sight};
+use crate::routers::{AnyRouter, Header, Router, Sight};
 
 /// What a router has said and has still to say to each flow, by number.
 #[derive(Debug)]
-pub struct Said<T>(Vec<Told<T>>);
+pub struct Said(Vec<Told>);
 
 /// What one flow is told.
 #[derive(Debug)]
-struct Told<T> {
-    /// Packets of which its sender has not heard, and how many of them have left.
-    packets: VecDeque<T>,
+struct Told {
+    /// Of packets of which its sender has not heard: what they ask, or were told if they are among the `left` first.
+    packets: VecDeque<Signal>,
     left: usize,
     /// Packets of which its sender has heard.
     heard: u32,
@@ -27,7 +26,7 @@ struct Told<T> {
     echo: Signal,
 }
 
-impl<T: Carried> Told<T> {
+impl Told {
     const fn new() -> Self {
         Self { packets: VecDeque::new(), left: 0, heard: 0, echo: Signal::None }
     }
@@ -37,45 +36,37 @@ impl<T: Carried> Told<T> {
     fn hear(&mut self, packets: u32) {
         let more = packets.wrapping_sub(self.heard);
         for _ in 0..more {
-            let Some(packet) = self.packets.pop_front() else { break };
-            if let Some(signal) = packet.said() {
-                self.echo.heard(signal);
-            }
+            let Some(signal) = self.packets.pop_front() else { break };
+            self.echo.heard(signal);
         }
         self.heard = packets;
         self.left -= more as usize;
     }
 }
 
-impl<T: Carried> Said<T> {
+impl Said {
     /// Nothing.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// `packet` will leave after those before it. What it asks is answered later.
+    /// A packet of `flow` that asks `signal` will leave after those before it. What it says meanwhile.
     #[inline]
-    pub fn defer(&mut self, packet: &mut T)
-    where
-        T: Copy,
-    {
-        let flow = packet.flow_number() as usize;
-        if flow >= self.0.len() {
-            self.0.resize_with(flow + 1, Told::new);
+    pub fn defer(&mut self, flow: u32, signal: Signal) -> Signal {
+        if flow as usize >= self.0.len() {
+            self.0.resize_with(flow as usize + 1, Told::new);
         }
-        self.0[flow].packets.push_back(*packet);
-        if let Some(signal) = packet.signal().filter(|signal| **signal != Signal::None) {
-            *signal = Signal::Later { packets: 1, fresh: 1 };
-        }
+        self.0[flow as usize].packets.push_back(signal);
+        if signal == Signal::None { signal } else { Signal::Later { packets: 1, fresh: 1 } }
     }
 
-    /// The next packet of `flow` leaves: `router` is asked.
+    /// The next packet of `flow` leaves, of `bytes`: `router` is asked.
     #[inline]
-    pub fn leave(&mut self, flow: u32, router: &mut dyn Router, mut sight: Sight<'_>) {
+    pub fn leave(&mut self, flow: u32, bytes: u32, router: &mut AnyRouter, mut sight: Sight<'_>) {
         let told = &mut self.0[flow as usize];
-        let packet = &mut told.packets[told.left];
-        router.on_departure(packet, &mut sight);
-        if packet.said().is_none_or(|signal| signal == Signal::None) {
+        let signal = &mut told.packets[told.left];
+        router.on_departure(&mut Header { flow, bytes, signal }, &mut sight);
+        if *signal == Signal::None {
             told.packets.remove(told.left);
         } else {
             told.left += 1;
@@ -91,6 +82,13 @@ impl<T: Carried> Said<T> {
             // Acknowledgements have been dropped on their way; what they said is not said again.
             told.hear(before);
             told.echo.echo();
+        }
+        let more = packets.wrapping_sub(told.heard) as usize;
+        if let Some(&Signal::Rate(rate)) = more.checked_sub(1).and_then(|newest| told.packets.get(newest)) {
+            // Of rates the newest counts. It is returned as it was read: to read what has just been written takes longer.
+            told.packets.drain(..more);
+            (told.heard, told.left, told.echo) = (packets, told.left - more, Signal::Rate(rate));
+            return Signal::Rate(rate);
         }
         told.hear(packets);
         told.echo.echo()

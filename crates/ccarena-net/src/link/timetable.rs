@@ -22,6 +22,14 @@ struct Entry {
     flow: u32,
 }
 
+/// A packet that has left.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    pub at: Time,
+    pub bytes: u32,
+    pub flow: u32,
+}
+
 /// What is on a link, and when each packet leaves.
 #[derive(Debug)]
 pub struct Timetable {
@@ -77,15 +85,15 @@ impl Timetable {
         while self.leave(now, stats).is_some() {}
     }
 
-    /// Books the first packet if it leaves by `now`: when it did, and its flow.
+    /// Books the first packet if it leaves by `now`.
     #[inline]
-    pub fn leave(&mut self, now: Time, stats: &mut LinkStats) -> Option<(Time, u32)> {
+    pub fn leave(&mut self, now: Time, stats: &mut LinkStats) -> Option<Left> {
         let &Entry { departs, bytes, flow } = self.entries.front().filter(|first| first.departs <= now)?;
         self.entries.pop_front();
         self.bytes -= u64::from(bytes);
         stats.delivered_packets += 1;
         stats.delivered_bytes += u64::from(bytes);
-        Some((departs, flow & !UNCOUNTED))
+        Some(Left { at: departs, bytes, flow: flow & !UNCOUNTED })
     }
 
     /// Packets that wait or are in transmission.

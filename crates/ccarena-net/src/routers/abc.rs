@@ -22,8 +22,7 @@ use std::collections::VecDeque;
 use ccarena_cc::controller::Signal;
 use ccarena_cc::types::{Dur, Rate, Time};
 
-use super::{Description, Param, Params, Router, Sight};
-use crate::link::Carried;
+use super::{Description, Header, Param, Params, Router, Sight};
 
 /// Registry entry.
 pub const ROUTER: Description = Description {
@@ -104,16 +103,16 @@ impl Marker {
 }
 
 impl Router for Marker {
-    fn on_arrival(&mut self, _packet: &dyn Carried, _now: Time, _backlog_bytes: u64) {}
+    fn on_arrival(&mut self, _packet: &Header<'_>, _now: Time, _backlog_bytes: u64) {}
 
-    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>) {
-        let current = self.leaves(sight.now, packet.bytes());
+    fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>) {
+        let current = self.leaves(sight.now, packet.bytes);
         // The window ends with this instant's opportunity, which carries the packet.
         let until = sight.now + Dur(1);
         let since = Time(until.0.saturating_sub(self.window.0));
         let capacity = Rate::of(sight.service.capacity_bytes(since, until), self.window);
         let share = self.share(capacity, current, sight.backlog_bytes);
-        let Some(Signal::Marks { accelerate, brake }) = packet.signal() else { return };
+        let Signal::Marks { accelerate, brake } = &mut *packet.signal else { return };
         // Algorithm 1.
         self.tokens = (self.tokens + share).min(self.most_tokens);
         if *accelerate > 0 {

@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 
 use ccarena_cc::types::{Dur, Rate, Time};
 
-use super::{Description, Param, Params, Router, Sight};
-use crate::link::Carried;
+use super::{Description, Header, Param, Params, Router, Sight};
 use crate::rng::Stream;
 
 /// Registry entry.
@@ -211,12 +210,12 @@ impl NetworkAgent {
 
 impl Router for NetworkAgent {
     #[inline]
-    fn on_arrival(&mut self, packet: &dyn Carried, now: Time, _backlog_bytes: u64) {
-        self.on_packet(packet.flow_number(), now);
+    fn on_arrival(&mut self, packet: &Header<'_>, now: Time, _backlog_bytes: u64) {
+        self.on_packet(packet.flow, now);
     }
 
     #[inline]
-    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>) {
+    fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>) {
         let now = sight.now;
         let offer = match &self.imperfect {
             None => Some(self.offer(sight.service.rate(now), now)),

@@ -7,8 +7,7 @@
 use ccarena_cc::controller::Signal;
 use ccarena_cc::types::Time;
 
-use super::{Description, FeedbackRouter, Kind, Marker, NetworkAgent, Params, Router, RouterSpec, Sight};
-use crate::link::Carried;
+use super::{Description, Header, FeedbackRouter, Kind, Marker, NetworkAgent, Params, Router, RouterSpec, Sight};
 
 /// Registry entry.
 pub const ROUTER: Description = Description {
@@ -38,11 +37,11 @@ fn defaults(kind: Kind) -> Params {
 
 impl Router for Any {
     #[inline]
-    fn on_arrival(&mut self, packet: &dyn Carried, now: Time, backlog_bytes: u64) {
+    fn on_arrival(&mut self, packet: &Header<'_>, now: Time, backlog_bytes: u64) {
         self.acct.on_arrival(packet, now, backlog_bytes);
-        match packet.said() {
-            Some(Signal::Marks { .. }) if self.abc.is_none() => self.abc = Some(Marker::of(&defaults(Kind::Marker))),
-            Some(Signal::Window { .. }) if self.xcp.is_none() => {
+        match *packet.signal {
+            Signal::Marks { .. } if self.abc.is_none() => self.abc = Some(Marker::of(&defaults(Kind::Marker))),
+            Signal::Window { .. } if self.xcp.is_none() => {
                 self.xcp = Some(FeedbackRouter::of(&defaults(Kind::FeedbackRouter)));
             }
             _ => {}
@@ -53,7 +52,7 @@ impl Router for Any {
     }
 
     #[inline]
-    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>) {
+    fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>) {
         self.acct.on_departure(packet, sight);
         if let Some(abc) = &mut self.abc {
             abc.on_departure(packet, sight);

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::types::Time;
+use ccarena_cc::Signal;
+use ccarena_cc::types::{Rate, Time};
 
-use crate::link::Carried;
 pub use crate::queues::{Param, Params};
 use crate::rng::Stream;
 use crate::service::Service;
@@ -33,16 +33,70 @@ pub struct Sight<'a> {
     pub backlog_bytes: u64,
 }
 
+/// What a router sees of a packet.
+#[derive(Debug)]
+pub struct Header<'a> {
+    /// The flow it counts for: a small number.
+    pub flow: u32,
+    /// IP bytes.
+    pub bytes: u32,
+    /// What its sender asks, as routers before have changed it, and now this one may.
+    pub signal: &'a mut Signal,
+}
+
+impl Header<'_> {
+    /// The router offers its flow `rate`.
+    #[inline]
+    pub fn offer(&mut self, rate: Rate) {
+        if let Signal::Rate(least) = &mut self.signal {
+            *least = rate.min(*least);
+        }
+    }
+}
+
 /// What a router does to the packets of a link.
 pub trait Router: Send + Sync {
     /// `packet` reaches the queue, in which `backlog_bytes` wait.
-    fn on_arrival(&mut self, packet: &dyn Carried, now: Time, backlog_bytes: u64);
+    fn on_arrival(&mut self, packet: &Header<'_>, now: Time, backlog_bytes: u64);
 
     /// `packet` leaves: what is written now does not age in the queue that it is about.
-    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>);
+    fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>);
 
     /// Before the first packet: where a router that draws has its numbers from.
     fn draws_from(&mut self, _stream: Stream) {}
+}
+
+/// A router of any kind. That of trainings is known to the compiler, as the commonest [queue](crate::queues::AnyQueue) is.
+pub enum AnyRouter {
+    /// That of trainings.
+    Agent(Box<NetworkAgent>),
+    /// Any other.
+    Other(Box<dyn Router>),
+}
+
+impl Router for AnyRouter {
+    #[inline]
+    fn on_arrival(&mut self, packet: &Header<'_>, now: Time, backlog_bytes: u64) {
+        match self {
+            Self::Agent(router) => router.on_arrival(packet, now, backlog_bytes),
+            Self::Other(router) => router.on_arrival(packet, now, backlog_bytes),
+        }
+    }
+
+    #[inline]
+    fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>) {
+        match self {
+            Self::Agent(router) => router.on_departure(packet, sight),
+            Self::Other(router) => router.on_departure(packet, sight),
+        }
+    }
+
+    fn draws_from(&mut self, stream: Stream) {
+        match self {
+            Self::Agent(router) => router.draws_from(stream),
+            Self::Other(router) => router.draws_from(stream),
+        }
+    }
 }
 
 /// A kind of router with its parameters, checked.
@@ -95,9 +149,11 @@ macro_rules! routers {
 
         /// Builds the router that `spec` describes; what it draws comes from `stream`.
         #[must_use]
-        pub fn build(spec: &RouterSpec, stream: Stream) -> Box<dyn Router> {
-            let mut router: Box<dyn Router> = match spec.kind {
-                $(Kind::$router => Box::new($router::of(&spec.params)),)*
+        pub fn build(spec: &RouterSpec, stream: Stream) -> AnyRouter {
+            let mut router = match spec.kind {
+                Kind::NetworkAgent => AnyRouter::Agent(Box::new(NetworkAgent::of(&spec.params))),
+                $(#[allow(unreachable_patterns, reason = "the one above is among them")]
+                Kind::$router => AnyRouter::Other(Box::new($router::of(&spec.params))),)*
             };
             router.draws_from(stream);
             router

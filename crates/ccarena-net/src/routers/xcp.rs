@@ -22,8 +22,7 @@
 use ccarena_cc::controller::Signal;
 use ccarena_cc::types::{Dur, Time};
 
-use super::{Description, Param, Params, Router, Sight};
-use crate::link::Carried;
+use super::{Description, Header, Param, Params, Router, Sight};
 
 /// Registry entry.
 pub const ROUTER: Description = Description {
@@ -107,9 +106,9 @@ impl FeedbackRouter {
 }
 
 /// Window in bytes and RTT in seconds of a packet that takes feedback; a sender without an RTT takes none (section 3.2).
-fn header(signal: Option<&Signal>) -> Option<(f64, f64)> {
+fn header(signal: Signal) -> Option<(f64, f64)> {
     match signal {
-        Some(&Signal::Window { window_bytes, rtt_us, .. }) if rtt_us > 0 && window_bytes >= 1.0 => {
+        Signal::Window { window_bytes, rtt_us, .. } if rtt_us > 0 && window_bytes >= 1.0 => {
             Some((f64::from(window_bytes), f64::from(rtt_us) / 1e6))
         }
         _ => None,
@@ -117,25 +116,25 @@ fn header(signal: Option<&Signal>) -> Option<(f64, f64)> {
 }
 
 impl Router for FeedbackRouter {
-    fn on_arrival(&mut self, packet: &dyn Carried, _now: Time, backlog_bytes: u64) {
-        let bytes = f64::from(packet.bytes());
+    fn on_arrival(&mut self, packet: &Header<'_>, _now: Time, backlog_bytes: u64) {
+        let bytes = f64::from(packet.bytes);
         self.came_bytes += bytes;
         self.least_backlog = self.least_backlog.min(backlog_bytes);
-        if let Some((window, rtt)) = header(packet.said().as_ref()) {
+        if let Some((window, rtt)) = header(*packet.signal) {
             self.weight += rtt * bytes / window;
             self.weighted_rtt += rtt * rtt * bytes / window;
             self.taking_bytes += bytes;
         }
     }
 
-    fn on_departure(&mut self, packet: &mut dyn Carried, sight: &mut Sight<'_>) {
+    fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>) {
         if sight.now.since(self.begun) >= self.interval {
             let capacity = sight.service.capacity_bytes(self.begun, sight.now) as f64;
             self.end_interval(sight.now, capacity);
         }
-        let bytes = f64::from(packet.bytes());
-        let found = header(packet.said().as_ref());
-        let Some(Signal::Window { feedback_bytes, .. }) = packet.signal() else { return };
+        let bytes = f64::from(packet.bytes);
+        let found = header(*packet.signal);
+        let Signal::Window { feedback_bytes, .. } = &mut *packet.signal else { return };
         let own = found.map_or(0.0, |(window, rtt)| {
             let give = (self.positive * rtt * rtt * bytes / window).min(self.to_give);
             let take = (self.negative * rtt * bytes).min(self.to_take);

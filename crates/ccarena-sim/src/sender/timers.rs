@@ -4,8 +4,7 @@
 use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{Dur, Time};
 
-use super::{Emission, Sender, Timer};
-use crate::delivery::Delivery;
+use super::{Leaving, Sender, Timer};
 use crate::packet::Ack;
 
 /// Least timeout, and the slack of a tail-loss probe: two ticks at HZ 250 (`TCP_TIMEOUT_MIN`).
@@ -66,28 +65,30 @@ impl Sender {
     }
 
     /// `tcp_send_loss_probe` (RFC 8985 §7.3): new data if there is some, else the last segment again.
-    pub(super) fn on_probe(&mut self, now: Time, emit: &mut impl FnMut(Emission)) {
+    pub(super) fn on_probe(&mut self, now: Time) -> Option<Leaving> {
+        let mut probe = None;
         if self.probe_high.is_none() && self.board.outstanding() > 0 {
             let fresh = self.may_send_new();
             if fresh {
-                self.transmit_new(now, emit);
+                probe = Some(self.transmit_new(now));
             } else {
                 let last = self.board.nxt() - 1;
                 if let Some(numbers) = &self.numbers {
                     // Nobody will hear of its last transmission again.
                     numbers.tell_lost(self.controller.as_mut(), last);
                 }
-                self.retransmit(last, now, emit);
+                probe = Some(self.retransmit(last, now));
             }
             self.probe_high = Some((self.board.nxt(), !fresh));
             self.timer = Timer::Off;
         }
         self.rearm(now);
+        probe
     }
 
     /// `tcp_process_tlp_ack`: a repeated segment that repaired a loss hides it; one reduction is due.
     #[cold]
-    pub(super) fn on_probe_acknowledged(&mut self, ack: &Ack, advanced: bool, delivery: &Delivery) {
+    pub(super) fn on_probe_acknowledged(&mut self, ack: &Ack, advanced: bool, sacked: bool, now: Time) {
         let Some((high, repeated)) = self.probe_high else { return };
         if ack.cumulative < high {
             return;
@@ -96,11 +97,11 @@ impl Sender {
             self.probe_high = None;
         } else if ack.cumulative > high {
             self.probe_high = None;
-            let info = self.loss_info(delivery.now, 0, true);
+            let info = self.loss_info(now, 0, true);
             self.controller.on_loss(&info);
-            self.controller.on_recovery_end(delivery.now, info.in_flight);
+            self.controller.on_recovery_end(now, info.in_flight);
             self.read_controller();
-        } else if !advanced && !delivery.sacked {
+        } else if !advanced && !sacked {
             self.probe_high = None;
         }
     }

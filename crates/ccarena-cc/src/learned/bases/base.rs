@@ -31,6 +31,11 @@ pub trait Base: Send + Sync {
     /// A segment leaves.
     fn on_sent(&mut self, _sent: &SentInfo) {}
 
+    /// See [`Controller::hears_every_segment`](crate::controller::Controller::hears_every_segment).
+    fn hears_every_segment(&self) -> bool {
+        false
+    }
+
     /// See [`Controller::on_spurious_loss`].
     fn on_spurious_loss(&mut self, _now: Time) {}
 

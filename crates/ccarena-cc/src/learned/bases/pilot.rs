@@ -182,6 +182,10 @@ impl Base for Pilot {
         self.seen.on_sent(sent);
     }
 
+    fn hears_every_segment(&self) -> bool {
+        true
+    }
+
     fn on_period(&mut self, now: Time, ended: &Measured, _target: f64) {
         let dt = ended.interval.as_secs_f64();
         if dt <= 0.0 {
