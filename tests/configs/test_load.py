@@ -52,7 +52,7 @@ def test_overrides_reach_their_keys() -> None:
     assert config.algorithm.actor_lr == 3e-4
     assert (config.env.link.kinds.constant, config.env.link.kinds.random_steps, config.env.link.kinds.trace) == (
         0,
-        2,
+        8,
         1,
     )
     assert config.algorithm.max_grad_norm is None
