@@ -38,7 +38,7 @@ struct Trial {
     before: f64,
     /// RTT in seconds before.
     rtt: f64,
-    /// Rate before, in packets per second.
+    /// Rate before, in packets per second, by Little's law: an average would still know of better times.
     rate: f64,
     /// From when on its effect is seen, and its end.
     seen_from: Time,
@@ -246,14 +246,14 @@ impl Sharing {
 }
 
 impl Trial {
-    fn new(now: Time, seen: &Estimates, (window, before): (f64, f64), rtt: f64, rate: f64) -> Self {
+    fn new(now: Time, seen: &Estimates, (window, before): (f64, f64), rtt: f64) -> Self {
         let round_trip = Dur::from_secs_f64(rtt).max(Dur::from_millis(10));
         let tail = seen.srtt.max(Dur::from_millis(10));
         Self {
             window,
             before,
             rtt,
-            rate,
+            rate: (before / rtt).max(1.0),
             seen_from: now + round_trip,
             until: now + round_trip + tail,
             least: f64::INFINITY,
@@ -266,18 +266,18 @@ impl Trial {
     fn drain(now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
         let rtt = (rtt_min + seen.standing()).max(rtt_min);
         let left = (window * rtt_min / rtt * numbers.drain).max(2.0).min(window);
-        Self::new(now, seen, (left, window), rtt, window / rtt)
+        Self::new(now, seen, (left, window), rtt)
     }
 
     /// Takes half of the queue away if all of it is the flow's own, and costs little if it is not.
     fn half_drain(now: Time, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
         let rtt = seen.rtt.as_secs_f64().max(rtt_min);
         let left = (window * (rtt + rtt_min) / (2.0 * rtt)).max(2.0).min(window);
-        Self::new(now, seen, (left, window), rtt, window / rtt)
+        Self::new(now, seen, (left, window), rtt)
     }
 
     fn push(now: Time, numbers: &Numbers, seen: &Estimates, drain: Self) -> Self {
-        Self::new(now, seen, (drain.before * numbers.push, drain.before), drain.rtt, drain.rate.max(1.0))
+        Self::new(now, seen, (drain.before * numbers.push, drain.before), drain.rtt)
     }
 
     /// Share of the queue that was the flow's own: of its own queue the RTT falls to `after` with the window, as far as the
