@@ -88,18 +88,19 @@ impl FeedbackRouter {
         let seconds = now.since(self.begun).as_secs_f64();
         let queue = if self.least_backlog == u64::MAX { 0.0 } else { self.least_backlog as f64 };
         let mean_rtt = if self.weight > 0.0 { self.weighted_rtt / self.weight } else { 0.0 };
-        // α d S - β Q; the interval was longer or shorter than d.
+        // What was counted over the interval is scaled to one round trip d. After an outage the two differ by far.
         let scale = if mean_rtt > 0.0 && seconds > 0.0 { mean_rtt / seconds } else { 1.0 };
         let total = self.alpha * (capacity_bytes - self.came_bytes) * scale - self.beta * queue;
-        let shuffled = (self.gamma * self.came_bytes - total.abs()).max(0.0);
-        let per = |amount: f64, sum: f64| if sum > 0.0 && seconds > 0.0 { amount / (seconds * sum) } else { 0.0 };
+        let shuffled = (self.gamma * self.came_bytes * scale - total.abs()).max(0.0);
         let (give, take) = (shuffled + total.max(0.0), shuffled + (-total).max(0.0));
+        let per = |amount: f64, sum: f64| if sum > 0.0 && mean_rtt > 0.0 { amount / (mean_rtt * sum * scale) } else { 0.0 };
         self.positive = per(give, self.weight);
         self.negative = per(take, self.taking_bytes);
-        // What packets of an interval as long as this one, d, are told together.
-        (self.to_give, self.to_take) = (give * scale, take * scale);
         let next = if mean_rtt > 0.0 { Dur::from_secs_f64(mean_rtt) } else { self.interval };
-        (self.begun, self.interval) = (now, next.clamp(SHORTEST, LONGEST));
+        let next = next.clamp(SHORTEST, LONGEST);
+        let part = if mean_rtt > 0.0 { next.as_secs_f64() / mean_rtt } else { 1.0 };
+        (self.to_give, self.to_take) = (give * part, take * part);
+        (self.begun, self.interval) = (now, next);
         (self.came_bytes, self.weight, self.weighted_rtt, self.taking_bytes) = (0.0, 0.0, 0.0, 0.0);
         self.least_backlog = u64::MAX;
     }
