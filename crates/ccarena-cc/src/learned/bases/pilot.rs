@@ -9,7 +9,8 @@
 //! - **Search**: while round trips pass without a queue the window grows besides, twice as much in each: slow start at the
 //!   beginning, and the way to capacity that has come free.
 //! - **Pacing**: somewhat faster than a window per round trip. Flows that send their windows in bursts take turns on the link,
-//!   see rates that vary for that reason alone, and starve one that does not.
+//!   see rates that vary for that reason alone, and starve one that does not. In its first moments a flow is paced faster, for
+//!   the sake of short transfers.
 //! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen.
 //! - **Sharing**: see [`sharing`].
 //!
@@ -98,13 +99,13 @@ impl Pilot {
     }
 
     /// Moves the window by the law.
-    fn steer(&mut self, now: Time, rtt_min: f64, dt: f64) {
+    fn steer(&mut self, now: Time, rtt_min: f64, (packets, dt): (f64, f64)) {
         let goal = self.goal(rtt_min);
         let part = if goal > self.window { self.numbers.rise } else { self.numbers.fall };
         let moved = self.window + (goal - self.window) * (1.0 - (1.0 - part).powf(dt / STEP_S));
         self.search(now, rtt_min);
-        let searched = if self.velocity > 0.0 && self.is_filled() && !self.is_silent(now) {
-            self.window * (1.0 + self.velocity).powf(dt / rtt_min.max(dt))
+        let searched = if self.velocity > 0.0 && self.is_filled() {
+            self.window + self.velocity * packets
         } else if self.velocity > 0.0 {
             self.window
         } else {
@@ -116,11 +117,6 @@ impl Pilot {
     /// The window is in use: growth beyond what is sent would be no search.
     fn is_filled(&self) -> bool {
         self.seen.in_flight + 1.0 >= 0.5 * self.window
-    }
-
-    /// Nothing has come back for longer than a round trip: that there is no queue is old news.
-    fn is_silent(&self, now: Time) -> bool {
-        now.since(self.seen.heard).as_secs_f64() > 1.5 * self.seen.srtt.as_secs_f64().max(STEP_S)
     }
 
     /// How fast to search, by whether there is a queue.
@@ -197,7 +193,7 @@ impl Base for Pilot {
         let Some(rtt_min) = self.seen.rtt_min() else { return };
         match self.sharing.tick(now, &self.numbers, &self.seen, self.window, (packets, dt)) {
             Some(window) => (self.window, self.velocity) = (window, 0.0),
-            None => self.steer(now, rtt_min, dt),
+            None => self.steer(now, rtt_min, (packets, dt)),
         }
         self.window = self.window.min(self.ceiling).clamp(LEAST, MOST);
     }
@@ -214,7 +210,9 @@ impl Base for Pilot {
     fn pacing_rate(&self) -> Option<Rate> {
         let rtt_min = self.seen.rtt_min().filter(|_| self.numbers.pacing > 0.0)?;
         let packets = self.window.max(self.beyond);
-        Some(Rate((self.numbers.pacing * packets * self.mss as f64 * 8.0 / rtt_min) as u64))
+        let early = self.seen.averaged < self.numbers.early_s;
+        let ahead = self.numbers.pacing * if early { self.numbers.pacing_early } else { 1.0 };
+        Some(Rate((ahead * packets * self.mss as f64 * 8.0 / rtt_min) as u64))
     }
 
     fn rate_bps(&self) -> f64 {

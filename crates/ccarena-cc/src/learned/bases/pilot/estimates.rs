@@ -46,7 +46,7 @@ pub struct Estimates {
     pub slow: f64,
     variance: f64,
     /// Time over which the averages have been taken.
-    averaged: f64,
+    pub averaged: f64,
     /// Smoothed share of lost packets.
     pub loss: f64,
     lost: f64,

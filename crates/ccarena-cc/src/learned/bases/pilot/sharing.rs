@@ -14,7 +14,7 @@ use crate::types::{Dur, Time};
 const CUBIC_C: f64 = 0.4;
 /// Part of a full queue that has to be back after a loss before a drain can tell whose it is.
 const BACK: f64 = 0.7;
-/// So many packets are no part of a queue that others hold up to speak of: if the RTT moves, others have moved it.
+/// So many packets leave nothing to drain.
 const FEW: f64 = 5.0;
 
 /// What goes on.
@@ -111,7 +111,10 @@ impl Sharing {
         let mut restored = None;
         match &mut self.phase {
             Phase::Law => {
-                if self.is_due(now, numbers, seen, rtt_min) {
+                if self.is_starved(now, numbers, seen, window, rtt_min) {
+                    let trial = Trial::drain(now, numbers, seen, window, rtt_min);
+                    self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
+                } else if self.is_due(now, numbers, seen, rtt_min) {
                     self.phase = Phase::Drain(if self.competing.is_some() {
                         Trial::half_drain(now, seen, window, rtt_min)
                     } else {
@@ -127,7 +130,7 @@ impl Sharing {
             }
             Phase::Push(trial) => {
                 let trial = *trial;
-                self.judge_push(now, numbers, trial);
+                self.judge_push(now, numbers, rtt_min, trial);
                 restored = Some(trial.before);
             }
             Phase::Settle { until } if now >= *until => self.phase = Phase::Law,
@@ -158,6 +161,15 @@ impl Sharing {
         }
     }
 
+    /// A few packets have met a long queue for some round trips.
+    fn is_starved(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
+        let since = now.since(seen.touched.max(self.drained)).as_secs_f64();
+        self.competing.is_none()
+            && window <= FEW
+            && seen.standing() > rtt_min
+            && since > numbers.starved_rtts * seen.srtt.as_secs_f64()
+    }
+
     fn judge_drain(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64, trial: Trial) {
         self.drained = now;
         let settle = Phase::Settle { until: now + seen.srtt };
@@ -182,14 +194,9 @@ impl Sharing {
         }
     }
 
-    fn judge_push(&mut self, now: Time, numbers: &Numbers, trial: Trial) {
-        let (rate, rtt) = (trial.packets / trial.seconds.max(1e-3), trial.delays / trial.seconds.max(1e-3));
-        let follows = rate >= trial.rate * (1.0 + numbers.push_follows * (numbers.push - 1.0));
-        let rises = if trial.before <= FEW { numbers.push_delay_few } else { numbers.push_delay };
-        let stays = rtt <= trial.rtt * (1.0 + rises);
+    fn judge_push(&mut self, now: Time, numbers: &Numbers, rtt_min: f64, trial: Trial) {
         self.drained = now;
-        // Where capacity varies, chance makes a push fail now and then, whoever holds the queue up.
-        self.successes = if follows && stays { self.successes + 1.0 } else { (self.successes - 1.0).max(0.0) };
+        self.successes = (self.successes + trial.evidence(numbers, rtt_min)).max(0.0);
         if self.successes >= numbers.successes {
             let window = trial.window;
             self.competing = Some(Competing {
@@ -277,7 +284,7 @@ impl Trial {
     }
 
     fn push(now: Time, numbers: &Numbers, seen: &Estimates, drain: Self) -> Self {
-        Self::new(now, seen, (drain.before * numbers.push, drain.before), drain.rtt)
+        Self::new(now, seen, ((drain.before * numbers.push).max(numbers.push_packets), drain.before), drain.rtt)
     }
 
     /// Share of the queue that was the flow's own: of its own queue the RTT falls to `after` with the window, as far as the
@@ -286,6 +293,25 @@ impl Trial {
         let alone = (self.rtt * self.window / self.before).max(rtt_min);
         // With a handful of packets there is nothing to drain, and the RTT moves by itself.
         (self.rtt - after).min(self.rtt - alone) / (self.rtt - alone).max(0.05 * self.rtt)
+    }
+
+    /// What a push says for competitors, in successes. Where capacity varies chance makes pushes succeed or fail now and then,
+    /// whoever holds the queue up: one of a larger factor says more, as the square of its logarithm if rates vary by factors
+    /// (the likelihood ratio of a log-normal rate).
+    fn evidence(&self, numbers: &Numbers, rtt_min: f64) -> f64 {
+        let (rate, rtt) = (self.packets / self.seconds.max(1e-3), self.delays / self.seconds.max(1e-3));
+        let factor = self.window / self.before;
+        let grown = |part: f64| 1.0 + part * (factor - 1.0);
+        // Neither an outage nor a rise of capacity that empties the queue says whose it was.
+        let silent = self.packets == 0.0;
+        let emptied = rtt - rtt_min < numbers.push_least * (self.rtt - rtt_min);
+        if silent || emptied {
+            0.0
+        } else if rate >= self.rate * grown(numbers.push_follows) && rtt <= self.rtt * grown(numbers.push_delay) {
+            (factor.ln() / numbers.push.ln()).powi(2)
+        } else {
+            -1.0
+        }
     }
 
     fn see(&mut self, now: Time, seen: &Estimates, packets: f64, dt: f64) {
