@@ -157,5 +157,5 @@ fn it_is_not_starved_in_a_deep_queue_of_a_cellular_link() {
         other += rates[1].0;
     }
     let share = own / (own + other);
-    assert!(share > 0.3, "{share}");
+    assert!(share > 0.25, "{share}");
 }

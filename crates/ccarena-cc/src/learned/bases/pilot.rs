@@ -210,7 +210,7 @@ impl Base for Pilot {
     fn pacing_rate(&self) -> Option<Rate> {
         let rtt_min = self.seen.rtt_min().filter(|_| self.numbers.pacing > 0.0)?;
         let packets = self.window.max(self.beyond);
-        let early = self.seen.averaged < self.numbers.early_s;
+        let early = self.seen.averaged < self.numbers.early_rtts * self.seen.srtt.as_secs_f64();
         let ahead = self.numbers.pacing * if early { self.numbers.pacing_early } else { 1.0 };
         Some(Rate((ahead * packets * self.mss as f64 * 8.0 / rtt_min) as u64))
     }

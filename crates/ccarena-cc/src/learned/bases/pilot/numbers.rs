@@ -47,7 +47,7 @@ numbers! {
     search = 0.00022, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
     pacing = 1.15, 0.0 to 10.0: "windows per smallest RTT at which packets are paced; 0 sends as acknowledgements come";
     pacing_early = 2.0, 1.0 to 10.0: "factor on that at the beginning of a flow, so that short transfers do not wait";
-    early_s = 0.7, 0.0 to 100.0: "how long that beginning lasts, in s";
+    early_rtts = 5.0, 0.0 to 1000.0: "how long that beginning lasts, in smoothed RTTs";
     trickle_ms = 85.0, 5.0 to 1000.0: "silence after which one packet beyond the window is sent, in ms";
     trickle_packets = 0.73, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
     trickle_rtts = 0.5, 0.0 to 10.0: "the least such silence in newest RTTs: what is sent where a packet now and then gets \
@@ -60,18 +60,19 @@ numbers! {
     competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
     competing_share = 0.51, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
-    push_packets = 20.0, 0.0 to 1000.0: "packets that the window has then at least";
+    push_packets = 30.0, 0.0 to 1000.0: "packets that the window has then at least";
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
     push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that has to be left: where less is, capacity has risen";
-    starved_rtts = 3.0, 0.0 to 1000.0: "smoothed RTTs for which five packets at most find a queue as long as the smallest RTT before \
-                                        the flow pushes without a drain";
+    starved_s = 3.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT before the \
+                                     flow pushes without a drain";
+    starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs, and all of it once a push has succeeded";
     successes = 3.0, 1.0 to 10.0: "such successes, less failures, from which the flow competes; one of a larger factor counts as \
                                     the square of its logarithm";
     growth = 3.0, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";
     leave_s = 5.0, 0.5 to 120.0: "time in s from one drain to the next where it competes";
-    leave_share = 0.75, 0.0 to 1.0: "share of the queue above which it no longer competes, twice in a row";
+    leave_share = 0.8, 0.0 to 1.0: "share of the queue above which it no longer competes, twice in a row";
 }
 
 impl Numbers {

@@ -14,6 +14,10 @@ use crate::types::{Dur, Time};
 const CUBIC_C: f64 = 0.4;
 /// Part of a full queue that has to be back after a loss before a drain can tell whose it is.
 const BACK: f64 = 0.7;
+/// Queues up to this part of the smallest RTT are not held up by anybody.
+const NO_QUEUE: f64 = 0.3;
+/// A drain in which the RTT rises by this part of the queue says nothing.
+const RISEN: f64 = 0.25;
 /// So many packets leave nothing to drain.
 const FEW: f64 = 5.0;
 
@@ -66,6 +70,8 @@ struct Competing {
     full: f64,
     /// A drain has found others.
     confirmed: bool,
+    /// A loss has come: the queue has an end.
+    lost: bool,
 }
 
 /// The state of all that.
@@ -115,7 +121,8 @@ impl Sharing {
                     let trial = Trial::drain(now, numbers, seen, window, rtt_min);
                     self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
                 } else if self.is_due(now, numbers, seen, rtt_min) {
-                    self.phase = Phase::Drain(if self.competing.is_some() {
+                    // The first drain of one that competes has to tell: a rise of capacity looks like a push that succeeds.
+                    self.phase = Phase::Drain(if self.competing.is_some_and(|own| own.confirmed) {
                         Trial::half_drain(now, seen, window, rtt_min)
                     } else {
                         Trial::drain(now, numbers, seen, window, rtt_min)
@@ -147,13 +154,17 @@ impl Sharing {
         let since = |then: Time| now.since(then).as_secs_f64();
         match &self.competing {
             // Flows of one kind see a loss at the same time, and so drain together; one that sees none drains at last.
-            // The first drain comes soon: a link whose capacity has risen by itself looks like a push that succeeds.
+            // The first drain comes soon, and the one that has to repeat a verdict.
             Some(own) => {
                 let waited = since(own.drained);
                 // Right after a loss a short queue is empty, whosever it was.
                 let is_back = seen.rtt.as_secs_f64() >= rtt_min + BACK * (own.full - rtt_min);
                 let settled = own.loss.is_some_and(|at| since(at) > 2.0 * seen.srtt.as_secs_f64()) && is_back;
-                let longest = if own.confirmed { 1.5 * numbers.leave_s } else { 8.0 * seen.srtt.as_secs_f64() };
+                let longest = if own.confirmed && own.alone == 0.0 {
+                    1.5 * numbers.leave_s
+                } else {
+                    4.0 * seen.srtt.as_secs_f64()
+                };
                 waited > numbers.leave_s && settled || waited > longest
             }
             None if self.successes > 0.0 => since(self.drained) > 4.0 * seen.srtt.as_secs_f64(),
@@ -161,13 +172,14 @@ impl Sharing {
         }
     }
 
-    /// A few packets have met a long queue for some round trips.
+    /// A few packets have met a long queue for long. Where capacity falls by itself that lasts as long as the queue.
     fn is_starved(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
-        let since = now.since(seen.touched.max(self.drained)).as_secs_f64();
-        self.competing.is_none()
-            && window <= FEW
-            && seen.standing() > rtt_min
-            && since > numbers.starved_rtts * seen.srtt.as_secs_f64()
+        if self.competing.is_some() || window > FEW || seen.standing() <= rtt_min {
+            return false;
+        }
+        let least = if self.successes > 0.0 { 0.0 } else { numbers.starved_s };
+        let long = least.max(numbers.starved_rtts * seen.srtt.as_secs_f64());
+        now.since(seen.touched.max(self.drained)).as_secs_f64() > long
     }
 
     fn judge_drain(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64, trial: Trial) {
@@ -180,11 +192,17 @@ impl Sharing {
         if let Some(own) = &mut self.competing {
             own.drained = now;
             own.loss = None;
-            let no_queue = trial.rtt - rtt_min <= least;
+            let no_queue = trial.rtt - rtt_min <= least.max(NO_QUEUE * rtt_min);
             let alone = no_queue || share > numbers.leave_share;
-            own.alone = if alone { own.alone + 1.0 } else { 0.0 };
-            own.confirmed |= !alone;
-            if own.alone >= 2.0 {
+            // Where the RTT has risen capacity may have fallen, and the drain says nothing.
+            if alone {
+                own.alone += 1.0;
+            } else if share > -RISEN {
+                (own.alone, own.confirmed) = (0.0, true);
+            }
+            // Where neither a loss nor a drain has shown anybody, one drain is enough.
+            let enough = if own.lost || own.confirmed { 2.0 } else { 1.0 };
+            if own.alone >= enough {
                 // If that was a mistake, one more push shows it.
                 self.successes = if own.confirmed { numbers.successes - 1.0 } else { 0.0 };
                 self.competing = None;
@@ -208,6 +226,7 @@ impl Sharing {
                 loss: None,
                 full: 0.0,
                 confirmed: false,
+                lost: false,
             });
         }
         self.phase = Phase::Settle { until: now + Dur::from_secs_f64(trial.rtt) };
@@ -218,6 +237,11 @@ impl Sharing {
         let idle = matches!(self.phase, Phase::Law | Phase::Settle { .. });
         let Some(own) = &mut self.competing else { return };
         if !idle {
+            return;
+        }
+        // As long as neither a loss has shown that the queue has an end nor the last drain that others are there.
+        if (own.alone > 0.0 || !own.confirmed) && !own.lost {
+            (own.highest, own.epoch) = (own.window, now);
             return;
         }
         let t = now.since(own.epoch).as_secs_f64();
@@ -232,7 +256,7 @@ impl Sharing {
     /// A loss episode has begun.
     pub fn on_loss(&mut self, now: Time, rtt: Dur, numbers: &Numbers) {
         if let Some(own) = &mut self.competing {
-            own.full = rtt.as_secs_f64();
+            (own.full, own.lost) = (rtt.as_secs_f64(), true);
             // Fast convergence (RFC 9438 section 4.7).
             own.highest =
                 if own.window < own.highest { own.window * (1.0 + numbers.back_off) / 2.0 } else { own.window };
