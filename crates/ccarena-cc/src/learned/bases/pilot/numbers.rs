@@ -60,7 +60,7 @@ numbers! {
     competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
     competing_share = 0.51, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
-    push_packets = 30.0, 0.0 to 1000.0: "packets that the window has then at least";
+    push_packets = 20.0, 0.0 to 1000.0: "packets that the window then has at least, now and then: what few packets do says little";
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
     push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that has to be left: where less is, capacity has risen";

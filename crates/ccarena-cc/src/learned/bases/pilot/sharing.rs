@@ -2,9 +2,9 @@
 //!
 //! A **drain** leaves less than a window without its queue for two round trips. It shows the smallest RTT again, to all
 //! flows that drain at the same time, and how much of the queue was the flow's own. If little was, and the delay stays, a
-//! **push** tries whether three times the window bring more of the link while the delay stays: then somebody else holds the
-//! queue up, and the flow **competes** as CUBIC would (RFC 9438), until drains of half of the queue show that it is its own.
-//! While it competes no smallest RTT is forgotten, since the queue is never empty.
+//! **push** tries whether three times the window, or twenty packets, bring more of the link while the delay stays: then
+//! somebody else holds the queue up, and the flow **competes** as CUBIC would (RFC 9438), until drains of half of the queue
+//! show that it is its own. While it competes no smallest RTT is forgotten, since the queue is never empty.
 
 use super::estimates::Estimates;
 use super::numbers::Numbers;
@@ -82,11 +82,14 @@ pub struct Sharing {
     competing: Option<Competing>,
     /// When the queue was last drained.
     drained: Time,
+    /// When a push last went beyond its factor, for a window of few packets, and how many such failed in a row.
+    far: Time,
+    failures: f64,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Self { phase: Phase::Law, successes: 0.0, competing: None, drained: Time::ZERO }
+        Self { phase: Phase::Law, successes: 0.0, competing: None, drained: Time::ZERO, far: Time::ZERO, failures: 0.0 }
     }
 }
 
@@ -119,7 +122,7 @@ impl Sharing {
             Phase::Law => {
                 if self.is_starved(now, numbers, seen, window, rtt_min) {
                     let trial = Trial::drain(now, numbers, seen, window, rtt_min);
-                    self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
+                    self.phase = self.push(now, numbers, seen, &trial);
                 } else if self.is_due(now, numbers, seen, rtt_min) {
                     // The first drain of one that competes has to tell: a rise of capacity looks like a push that succeeds.
                     self.phase = Phase::Drain(if self.competing.is_some_and(|own| own.confirmed) {
@@ -172,14 +175,32 @@ impl Sharing {
         }
     }
 
-    /// A few packets have met a long queue for long. Where capacity falls by itself that lasts as long as the queue.
+    /// A few packets have met a long queue for some round trips, and a far push may show whose it is.
     fn is_starved(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
-        if self.competing.is_some() || window > FEW || seen.standing() <= rtt_min {
-            return false;
-        }
         let least = if self.successes > 0.0 { 0.0 } else { numbers.starved_s };
         let long = least.max(numbers.starved_rtts * seen.srtt.as_secs_f64());
-        now.since(seen.touched.max(self.drained)).as_secs_f64() > long
+        self.competing.is_none()
+            && window <= FEW
+            && seen.standing() > rtt_min
+            && now.since(seen.touched.max(self.drained)).as_secs_f64() > long
+            && self.may_push_far(now, numbers)
+    }
+
+    /// A far push makes a long queue where the link is slow: each one that fails makes the next wait three times as long.
+    fn may_push_far(&self, now: Time, numbers: &Numbers) -> bool {
+        let wait = numbers.starved_s * 3.0_f64.powf(self.failures);
+        self.successes > 0.0 || now.since(self.far).as_secs_f64() > wait
+    }
+
+    fn push(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, drain: &Trial) -> Phase {
+        let near = drain.before * numbers.push;
+        let window = if near < numbers.push_packets && self.may_push_far(now, numbers) {
+            self.far = now;
+            numbers.push_packets
+        } else {
+            near
+        };
+        Phase::Push(Trial::new(now, seen, (window, drain.before), drain.rtt))
     }
 
     fn judge_drain(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64, trial: Trial) {
@@ -208,13 +229,19 @@ impl Sharing {
                 self.competing = None;
             }
         } else if after - rtt_min > least && share < numbers.competing_share {
-            self.phase = Phase::Push(Trial::push(now, numbers, seen, trial));
+            self.phase = self.push(now, numbers, seen, &trial);
         }
     }
 
     fn judge_push(&mut self, now: Time, numbers: &Numbers, rtt_min: f64, trial: Trial) {
         self.drained = now;
-        self.successes = (self.successes + trial.evidence(numbers, rtt_min)).max(0.0);
+        let evidence = trial.evidence(numbers, rtt_min);
+        self.successes = (self.successes + evidence).max(0.0);
+        if evidence > 0.0 {
+            self.failures = 0.0;
+        } else if trial.window > trial.before * numbers.push {
+            self.failures += 1.0;
+        }
         if self.successes >= numbers.successes {
             let window = trial.window;
             self.competing = Some(Competing {
@@ -305,10 +332,6 @@ impl Trial {
         let rtt = seen.rtt.as_secs_f64().max(rtt_min);
         let left = (window * (rtt + rtt_min) / (2.0 * rtt)).max(2.0).min(window);
         Self::new(now, seen, (left, window), rtt)
-    }
-
-    fn push(now: Time, numbers: &Numbers, seen: &Estimates, drain: Self) -> Self {
-        Self::new(now, seen, ((drain.before * numbers.push).max(numbers.push_packets), drain.before), drain.rtt)
     }
 
     /// Share of the queue that was the flow's own: of its own queue the RTT falls to `after` with the window, as far as the
