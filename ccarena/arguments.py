@@ -12,6 +12,7 @@ from ccarena.errors import ConfigError, did_you_mean
 __all__ = ["Parser", "Unused", "parse", "refuse", "refuse_unused"]
 
 _CHOICE = re.compile(r"(.*): invalid choice: '?([^']*?)'? \(choose from (.*)\)", re.DOTALL)
+_NUMBER = re.compile(r"(.*): invalid (int|float) value: '(.*)'", re.DOTALL)
 _WORD = re.compile(r"[^\s,']+")
 
 
@@ -20,12 +21,17 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        # So that `--link -5mbps` and `--rtt-ms -1,20` are told what is wrong with them, as `--seeds -1` is.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError instead of printing the usage and leaving."""
         if match := _CHOICE.fullmatch(message):
             where, given, choices = match.groups()
             message = f'{where}: unknown "{given}"{did_you_mean(given, _WORD.findall(choices))}'
+        elif match := _NUMBER.fullmatch(message):
+            where, kind, given = match.groups()
+            message = f'{where}: got "{given}"; expected a {"whole number" if kind == "int" else "number"}'
         raise ConfigError(f"{message} (`{self.prog} --help` shows what it takes)")
 
 

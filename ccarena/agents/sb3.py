@@ -184,8 +184,8 @@ def find_class(name: str) -> type[BaseAlgorithm]:
         return known[name]
     hint = f" (and others in {', '.join(absent)}, which is not installed: pip install {absent[0]})" if absent else ""
     raise ConfigError(
-        f"algorithm.name = {name}: unknown algorithm{did_you_mean(name, known)}; there are a3c, "
-        f"{', '.join(sorted(known))}{hint}, or FILE.py:CLASS for your own"
+        f"algorithm.name = {name}: unknown algorithm, and no FILE.py:CLASS of your own"
+        f"{did_you_mean(name, ['a3c', *known])}{hint}"
     )
 
 

@@ -250,6 +250,8 @@ def _is_there(named: str) -> bool:
 
 def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:
     """Contents of a shipped configuration or of a file, and what to call it in messages."""
+    if not name:
+        raise ConfigError(f"configuration '': expected a YAML file{did_you_mean(name, shipped())}")
     if name in shipped():
         return resources.files(__package__).joinpath(f"{name}.yaml").read_bytes(), name
     try:

@@ -177,7 +177,7 @@ def check_range(key: str, name: str, values: tuple[float, float], bounds: Mappin
 
 def _known(key: str, what: str, name: str, known: list[str]) -> str:
     if name not in known:
-        raise ConfigError(f'{key}: unknown {what} "{name}"{did_you_mean(name, known)}; there are {", ".join(known)}')
+        raise ConfigError(f'{key}: unknown {what} "{name}"{did_you_mean(name, known)}')
     return name
 
 

@@ -117,7 +117,6 @@ def _named(name: str) -> Callable[..., Any]:
         return called
     if name not in BUILT_IN:
         raise ConfigError(
-            f"objective = {name}: unknown objective{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "
-            "FILE.py:NAME for your own"
+            f"objective = {name}: unknown objective, and no FILE.py:NAME of your own{did_you_mean(name, BUILT_IN)}"
         )
     return BUILT_IN[name]

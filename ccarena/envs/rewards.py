@@ -162,8 +162,7 @@ def _named(name: str) -> Callable[..., Any]:
         return found
     if name not in BUILT_IN:
         raise ConfigError(
-            f"reward = {name}: unknown reward{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "
-            "FILE.py:NAME for your own"
+            f"reward = {name}: unknown reward, and no FILE.py:NAME of your own{did_you_mean(name, BUILT_IN)}"
         )
     module, _, attribute = BUILT_IN[name].partition(":")
     return getattr(import_module(module), attribute)

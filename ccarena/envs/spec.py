@@ -201,8 +201,8 @@ def document_of(record: TrainConfig) -> str:
         return str(known[record.document])
     if not is_file(record.document):
         raise ConfigError(
-            f"document = {record.document}: unknown document{did_you_mean(record.document, known)}; there are "
-            f"{', '.join(known)}, or name a YAML file"
+            f"document = {record.document}: neither a YAML file nor a shipped document"
+            f"{did_you_mean(record.document, known)}"
         )
     return as_json(read_document(Path(record.document)), record.document)
 

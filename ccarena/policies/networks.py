@@ -63,8 +63,7 @@ def _named(name: str) -> Callable[..., Any]:
         return find(name, "network")
     if name not in BUILT_IN:
         raise ConfigError(
-            f"network = {name}: unknown network{did_you_mean(name, BUILT_IN)}; there are {', '.join(BUILT_IN)}, or "
-            "FILE.py:CLASS for your own"
+            f"network = {name}: unknown network, and no FILE.py:CLASS of your own{did_you_mean(name, BUILT_IN)}"
         )
     return BUILT_IN[name]
 

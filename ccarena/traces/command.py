@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.arguments import Unused, refuse
-from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
+from ccarena.errors import ConfigError, MissingDependencyError, TraceError
 from ccarena.terminal import command_line, print_table
 from ccarena.traces import convert, fetch, files, manifest, plot, presets, stats
 
@@ -213,7 +213,10 @@ def _convert(args: argparse.Namespace) -> int:
     elif table.time is None:
         refuse(args, ("time_unit",), "without --interval or --time")
     times = convert.convert(args.table, table, burstiness=args.burstiness, seed=args.seed)
-    path = files.save(args.out or args.table.with_suffix(".trace"), times)
+    out = args.out or args.table.with_suffix(".trace")
+    if out.exists() and out.samefile(args.table):
+        raise ConfigError(f"{out}: is the table itself; name another file with --out")
+    path = files.save(out, times)
     _report_trace(args, path, times)
     return 0
 
@@ -256,16 +259,13 @@ def _traces(args: argparse.Namespace) -> dict[str, NDArray[np.uint32]]:
     recorded: list[str] = []
     for name in args.traces:
         try:
-            traces[name] = files.load(files.find(name))
+            file = files.find(name, generated)
         except TraceError as error:
-            if name in generated:
-                traces[name] = presets.generate(name, args.duration_s, args.seed, args.mean_mbps)
-            elif Path(name).is_file():
-                raise
-            else:
-                near = did_you_mean(name, generated) if "did you mean" not in str(error) else ""
-                raise TraceError(f"{error}{near or (problem and f'; presets are out of reach: {problem}')}") from error
+            if name not in generated:
+                raise TraceError(f"{error}{problem and f'; presets are out of reach: {problem}'}") from error
+            traces[name] = presets.generate(name, args.duration_s, args.seed, args.mean_mbps)
         else:
+            traces[name] = files.load(file)
             recorded.append(name)
     if len(recorded) == len(args.traces):
         refuse(args, GENERATOR, "on recorded traces; name a preset")

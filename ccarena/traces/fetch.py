@@ -22,7 +22,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from ccarena.errors import DownloadError, did_you_mean
+from ccarena.errors import ConfigError, DownloadError, did_you_mean
 from ccarena.traces.files import data_dir
 from ccarena.traces.manifest import Entry, manifest
 
@@ -67,13 +67,14 @@ def fetch(
         retry_wait_s: the wait before the second attempt; it doubles with every further one.
 
     Raises:
-        DownloadError: unknown set, no connection, wrong checksum, disk full, or files missing from `source`. What was
-            complete by then stays, and a broken download goes on from where it was.
+        ConfigError: unknown set.
+        DownloadError: no connection, wrong checksum, disk full, or files missing from `source`. What was complete by
+            then stays, and a broken download goes on from where it was.
     """
     entries = manifest() if entries is None else entries
     wanted = [entry for entry in entries if entry.set == name]
     if not wanted:
-        raise DownloadError(f'unknown trace set "{name}"{did_you_mean(name, {entry.set for entry in entries})}')
+        raise ConfigError(f'unknown trace set "{name}"{did_you_mean(name, {entry.set for entry in entries})}')
     folder = (data_dir() if to is None else to) / name
     report = progress or (lambda _entry, _bytes: None)
     copies = None if source is None else _copies(source)

@@ -8,7 +8,7 @@ zero (mahimahi, `link_queue.cc`). In memory a trace is a `uint32` array of shape
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -120,10 +120,10 @@ def search_path() -> list[Path]:
     return [*configured, Path("traces"), data_dir()]
 
 
-def find(trace: str | os.PathLike[str]) -> Path:
+def find(trace: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
     """The file of a trace, given its path, its name or `SET/NAME`; names are looked up along `search_path()`.
 
-    Raises:
+    `others` are names that the caller knows besides, for the message. Raises:
         TraceError: there is none; says where it looked, and how to get the trace if the manifest knows it.
     """
     path = Path(trace)
@@ -135,7 +135,7 @@ def find(trace: str | os.PathLike[str]) -> Path:
             for candidate in _files(folder):
                 if candidate.relative_to(folder).as_posix() == name or candidate.name == name:
                     return candidate
-    raise TraceError(_not_found(name))
+    raise TraceError(_not_found(name, others))
 
 
 def available() -> dict[str, Path]:
@@ -169,14 +169,16 @@ def _looks_like_trace(path: Path) -> bool:
         return False
 
 
-def _not_found(name: str) -> str:
+def _not_found(name: str, others: Iterable[str]) -> str:
     from ccarena.traces.manifest import manifest
 
     where = ", ".join(str(p) for p in search_path())
     for entry in manifest():
         if name in (entry.name, f"{entry.set}/{entry.name}"):
             return f'trace "{name}" is not here; get it with `ccarena traces fetch {entry.set}` (looked in {where})'
-    return f'no trace "{name}" (looked in {where}){did_you_mean(name, available())}'
+    if Path(name).is_dir():
+        return f"{name}: a folder; expected a trace: a file, or a name (looked in {where})"
+    return f'no trace "{name}" (looked in {where}){did_you_mean(name, [*available(), *others])}'
 
 
 def _strange_byte(data: bytes, at: int, name: str) -> TraceError:

@@ -264,7 +264,7 @@ def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest
     ("words", "message"),
     [
         (["--algorithm.gama", "0.9"], 'TD3 takes no such argument; did you mean "gamma"?'),
-        (["--algorithm.name", "TD4"], 'unknown algorithm; did you mean "TD3"?'),
+        (["--algorithm.name", "TD4"], 'FILE.py:CLASS of your own; did you mean "TD3"?'),
         (["--algorithm", "PPO", "--algorithm.noise", "0.1"], "algorithm.noise = 0.1: it is for off-policy"),
         (
             ["--algorithm.balance", "caze"],

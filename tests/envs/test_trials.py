@@ -151,7 +151,7 @@ def test_known_power_is_nearly_one_only_for_who_takes_the_capacity_without_a_que
 @pytest.mark.parametrize(
     ("objective", "message"),
     [
-        ("log_powr", 'unknown objective; did you mean "log_power"'),
+        ("log_powr", 'unknown objective, .*; did you mean "log_power"'),
         ({"name": "log_power", "wait": 1}, 'takes no such argument; did you mean "weight"'),
         ({"name": "log_power", "weight": "prefrence"}, 'there is no column "prefrence" in the figures of a run'),
     ],

@@ -78,4 +78,4 @@ def test_plot_writes_one_page_that_needs_no_network(trace: Path, capsys: pytest.
 def test_fetch_copies_from_a_folder(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["traces", "fetch", "nyc-lte", "--from", str(tmp_path / "found"), "--to", str(tmp_path / "to")]) == 5
     assert "15 of the 15 files" in capsys.readouterr().err
-    assert main(["traces", "fetch", "nyc"]) == 5
+    assert main(["traces", "fetch", "nyc"]) == 2

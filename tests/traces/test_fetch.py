@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ccarena.errors import DownloadError
+from ccarena.errors import ConfigError, DownloadError
 from ccarena.traces import fetch
 from ccarena.traces.manifest import Entry, manifest, sets
 
@@ -203,5 +203,5 @@ def test_the_manifest_is_sound() -> None:
         assert re.fullmatch(r"[\w.-]+", entry.name)
         assert entry.url.startswith("https://")
         assert entry.bytes > 0
-    with pytest.raises(DownloadError, match='did you mean "mahimahi"'):
+    with pytest.raises(ConfigError, match='did you mean "mahimahi"'):
         fetch.fetch("mahimah")

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         scenarios=args.scenario,
         traces=over,
         groups=args.group,
-        policies=dict(text.partition("=")[::2] for text in args.policy),
+        policies=dict(map(_policy, args.policy)),
         rtts_ms=[_rtts(text) for text in args.rtt_ms],
         stagger_s=args.stagger_s,
         duration_s=args.duration_s,
@@ -90,5 +90,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _policy(text: str) -> tuple[str, str]:
+    scheme, equals, policy = text.partition("=")
+    if not (scheme and equals and policy):
+        raise ConfigError(f'--policy "{text}": expected SCHEME=POLICY, such as acct=runs/acct')
+    return scheme, policy
+
+
 def _rtts(text: str) -> tuple[float, ...]:
-    return tuple(entrants.number(part, f'--rtt-ms "{text}": "{part}"') for part in text.split(","))
+    return tuple(entrants.number(part, f'--rtt-ms "{text}": an RTT') for part in text.split(","))

@@ -345,7 +345,7 @@ def test_the_command_prints_a_table_per_link(tmp_path: Path, capsys: pytest.Capt
         (("cubik",), 'did you mean "cubic"'),
         ((), "nobody competes"),
         (("reno", "--link", "1mbps", "--link", "1mbps"), 'link "1mbps" is given twice'),
-        (("reno", "--rtt-ms", "20,x"), '--rtt-ms "20,x": "x"'),
+        (("reno", "--rtt-ms", "20,x"), '--rtt-ms "20,x": an RTT is "x"'),
         (("--group", "reno"), "two entries or more"),
         (("reno", "--threads", "0"), "--threads 0"),
     ],
