@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, load_config
+from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
 
 __all__ = ["Dimension", "Space", "read_space"]
@@ -46,14 +47,10 @@ class Space:
 
 def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
     """The space in the file, each of whose corners is a configuration. Raises ConfigError."""
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text("utf-8"))
+        document = parse_yaml(path.read_bytes(), str(path))
     except OSError as error:
-        raise ConfigError(f"{path}: cannot read the space: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {error}") from error
+        raise ConfigError(f"{path}: cannot read the space: {error.strerror}; expected a YAML file") from error
     if not isinstance(document, dict) or not document:
         raise ConfigError(f"{path}: expected a mapping of configuration keys, such as `algorithm.gamma: [0.9, 0.99]`")
     space = Space({str(key): _dimension(path, str(key), value) for key, value in document.items()})

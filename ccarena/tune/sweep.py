@@ -46,8 +46,10 @@ def read_plan(out: Path) -> Plan:
     """The plan of the sweep in `out`. Raises ConfigError if there is none."""
     try:
         return Plan(**json.loads((out / PLAN).read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(f"--resume: {out} holds no sweep ({PLAN}: {error}); leave --resume out") from error
+    except OSError as error:
+        raise ConfigError(f"--resume: {out} holds no sweep ({PLAN}: {error.strerror}); leave --resume out") from error
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"--resume: {out / PLAN} is damaged: {error}; start another sweep") from error
 
 
 def write_plan(out: Path, plan: Plan) -> None:
