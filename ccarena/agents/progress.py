@@ -32,6 +32,8 @@ ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""
 _PLAIN_EVERY_S = 5.0
 _PLAIN_COLUMNS = 80
+_RATE_AFTER_S = 1.0
+"""A rate over less time says nothing: the first update of a resumed training may come at once."""
 _EPISODES = ("decisions", "reward", "episodes", "return", "episode_decisions")
 
 
@@ -243,20 +245,23 @@ class Display:
 
     def _show(self) -> None:
         self._shown_s = time.monotonic()
-        rate = (self._decisions - self._done_before) / max(self._shown_s - self._began_s, 1e-9)
-        line = self._line(rate)
+        line = self._line(self._shown_s - self._began_s)
         if self._bar:
             self._bar.line = line
             self._bar.update(self._task, completed=self._decisions)
         else:
             print(line, file=sys.stderr, flush=True)
 
-    def _line(self, rate: float) -> str:
+    def _line(self, spent_s: float) -> str:
         row = summarise(self._recent)
-        shown = [f"{self._decisions:,} decisions", f"{rate:,.0f}/s"]
+        shown = [f"{self._decisions:,} decisions"]
         if not self._bar:
-            share, left_s = self._decisions / self._total, max(self._total - self._decisions, 0) / max(rate, 1e-9)
-            shown = [f"training {min(share, 1.0):4.0%}", *shown, f"{left_s:,.0f} s left"]
+            shown = [f"training {min(self._decisions / self._total, 1.0):4.0%}", *shown]
+        if spent_s >= _RATE_AFTER_S:
+            rate = (self._decisions - self._done_before) / spent_s
+            shown.append(f"{rate:,.0f}/s")
+            if not self._bar and rate > 0:
+                shown.append(f"{max(self._total - self._decisions, 0) / rate:,.0f} s left")
         shown.append(f"reward {row['reward_mean']:.1f}")
         if row["return_mean"] is not None:
             shown.append(f"return {row['return_mean']:,.0f}")

@@ -81,3 +81,13 @@ def test_the_rate_counts_from_the_resume(monkeypatch: pytest.MonkeyPatch, capsys
     display = Display(24_000_000, 20_000_000, {})
     display.update(20_010_000, STATS)
     assert "20,010,000 decisions  1,000/s  3,990 s left" in capsys.readouterr().err
+
+
+def test_no_rate_is_told_before_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first update of a resumed training may come at once."""
+    monkeypatch.setattr("ccarena.agents.progress.time.monotonic", lambda: 100.0)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    Display(1000, 500, {}).update(510, STATS)
+    assert "51%  510 decisions  reward" in capsys.readouterr().err
