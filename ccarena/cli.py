@@ -31,7 +31,7 @@ COMMANDS = {
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
     "quic": ("ccarena.quic.command", "send and get data over QUIC under the congestion controls"),
-    "policy": ("ccarena.policies.command", "show what a policy artifact holds"),
+    "policy": ("ccarena.policies.command", "show what a policy artifact holds, or write the best rule beside it"),
     "export": ("ccarena.policies.export_command", "write a policy as C or as an ONNX model, and say what it costs"),
     "parity": ("ccarena.eval.parity.command", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),

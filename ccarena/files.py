@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ccarena.errors import ConfigError
 
-__all__ = ["check_writable", "write_atomically"]
+__all__ = ["check_file", "check_writable", "write_atomically"]
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -41,9 +41,16 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise ConfigError(
-            f"{folder}: cannot write there: {error.strerror}; nothing was run: give another folder with --out"
+            f"{folder}: cannot write there: {error.strerror}; nothing was run: give another folder"
         ) from error
     finally:
         for made in missing:
             with suppress(OSError):
                 made.rmdir()
+
+
+def check_file(path: Path) -> None:
+    """Try the file's folder: a result that is to be written there is not lost. Raises ConfigError if it would be."""
+    if path.is_dir():
+        raise ConfigError(f"{path}: is a folder; nothing was run: give a file's name")
+    check_writable(path.parent)

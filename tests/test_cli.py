@@ -99,6 +99,81 @@ def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsy
 
 
 @pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("eval cubik", 3, 'did you mean "cubic"?'),
+        ("eval cubic --seeds x", 2, 'argument --seeds: got "x"; expected a whole number ('),
+        ("eval cubic --duration-s x", 2, 'argument --duration-s: got "x"; expected a number ('),
+        ("eval cubic --seeds 0", 2, "seeds = 0: expected at least 1\n"),
+        ("eval cubic --duration-s 1e300", 2, "duration_s = 1e+300: expected above 0 and at most 100000 s"),
+        ("eval cubic --record .", 2, ".: is a folder; nothing was run"),
+        ("compete cubic --link -5mbps", 2, '--link "-5mbps": '),
+        ("compete cubic --rtt-ms -1,20", 2, "--rtt-ms -1,20: expected base RTTs above 0"),
+        ("compete cubic --rtt-ms 20,x", 2, '--rtt-ms "20,x": an RTT is "x"; expected a number'),
+        ("compete cubic --plot a-file/heat.svg", 2, "a-file: cannot write there: "),
+        ("compete acct --policy foo", 2, '--policy "foo": expected SCHEME=POLICY'),
+        ("reproduce hercules/worst-case --jobs 0", 2, "--jobs 0: expected at least 1"),
+        ("reproduce hercules/worst-case --write-docs a-file/x.md", 2, "a-file: cannot write there: "),
+        ("fidelity", 2, "got 0 files; expected one of recorded runs"),
+        ("fidelity --live --json .", 2, ".: is a folder; nothing was run"),
+        ("parity acct --seed -1", 2, "seed = -1: expected 0 to 4294967295"),
+        ("parity acct --decisions 0", 2, "decisions = 0: expected at least 1"),
+        ("parity acct --json .", 2, ".: is a folder; nothing was run"),
+        ("export acct --to c --out made --decisions 0", 2, "--decisions 0: expected at least 1"),
+        ("policy control acct --out a-file/x", 3, "error: a-file/x: cannot write the policy: "),
+        ("leaderboard rank --store absent.db", 2, "absent.db: no store is here"),
+        ("leaderboard submit acct --out .", 2, ".: is a folder; nothing was run"),
+        ("traces stats .", 3, ".: a folder; expected a trace"),
+        ("traces convert rates.trace --format mbps-csv", 2, "rates.trace: is the table itself"),
+        ("traces fetch nothing", 2, 'unknown trace set "nothing"'),
+        ("tune --space wrong.yaml", 2, "wrong.yaml, line 2, column 1: not valid YAML"),
+        ("tune --resume --out absent", 2, "absent holds no sweep (plan.json: No such file or directory)"),
+        ("tune --resume --out .", 2, "plan.json is damaged: "),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(
+    words: str,
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before anything is run, so that nothing is lost."""
+    monkeypatch.chdir(tmp_path)
+    Path("a-file").touch()
+    Path("plan.json").write_text("{")
+    Path("wrong.yaml").write_text("a: [\n")
+    Path("rates.trace").write_text("time_s,rate_mbps\n0,5\n1,6\n")
+    before = sorted(tmp_path.iterdir())
+    assert cli.main(words.split()) == code
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ") and captured.err.count("\n") == 1
+    assert message in captured.err
+    assert not captured.out and sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train --algorithm.name PPOO",
+        "train --network.name mpl",
+        "train --reward.name acctt",
+        "train --objective.name rewrad",
+        "train --document nothing",
+        "train --leave-out nobody",
+        "train --env.link.presets [nothing]",
+        "reproduce hercules/nothing",
+        "traces stats nothing-of-this-name",
+    ],
+)
+def test_what_is_known_is_named_once(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words.split()) in (2, 3)
+    err = capsys.readouterr().err
+    assert err.count("did you mean") + err.count("known: ") == 1 and "there are" not in err
+
+
+@pytest.mark.parametrize(
     ("config", "decisions", "others"), [("acct", 3_000_000, "n_epochs"), ("aurora", 2_000_000, "actor_lr")]
 )
 def test_help_of_train_has_the_values_in_force(

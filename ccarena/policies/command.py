@@ -87,10 +87,11 @@ def write_control(args: argparse.Namespace) -> None:
 
     policy = _load(args.policy)
     try:
-        control(policy).save(args.out)
-        print(f"{args.out}: {best_rule(policy)['label']}")
+        rule, label = control(policy), best_rule(policy)["label"]
     except PolicyError as error:
         raise PolicyError(f"{args.policy}: {error}") from error
+    rule.save(args.out)
+    print(f"{args.out}: {label}")
 
 
 def _load(name: str) -> artifact.Artifact:

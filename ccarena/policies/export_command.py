@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.arguments import refuse
-from ccarena.errors import PolicyError
+from ccarena.errors import ConfigError, PolicyError
 from ccarena.policies import artifact
 
 __all__ = ["TARGETS", "add_parser", "run"]
@@ -44,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     from ccarena.policies import c_source
     from ccarena.run_folder import find_policy
 
+    if args.decisions < 1:
+        raise ConfigError(f"--decisions {args.decisions}: expected at least 1")
     file = find_policy(args.policy)
     policy = artifact.load(file)
     name = args.name or c_source.identifier(str(policy.document.get("name", "policy")))

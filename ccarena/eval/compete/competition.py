@@ -19,7 +19,7 @@ from ccarena.eval.compete.matches import compete as run_matches
 from ccarena.eval.compete.page import competition_page, heat_maps
 from ccarena.eval.compete.tables import Matrix, matrices, summarise
 from ccarena.eval.given_traces import TraceLinks
-from ccarena.files import check_writable, write_atomically
+from ccarena.files import check_file, check_writable, write_atomically
 from ccarena.pages import Page, images, write
 from ccarena.plain_data import plain
 from ccarena.terminal import Progress, progress_bar
@@ -209,5 +209,6 @@ def compete(
 def check_plot(path: Path, plan_entries: Sequence[str]) -> None:
     """Raises ConfigError before anything runs if a heat map cannot be written to `path`, or would show nothing."""
     images.check_suffix(path)
+    check_file(path)
     if not plan_entries:
         raise ConfigError("--plot: no pair is run, and a heat map shows pairs; name two entries or more")

@@ -20,7 +20,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import SHARES, fidelity
-from ccarena.files import write_atomically
+from ccarena.files import check_file, write_atomically
 from ccarena.pages import images
 from ccarena.plain_data import plain
 from ccarena.terminal import command_line, print_table
@@ -94,6 +94,9 @@ def run(args: argparse.Namespace) -> int:
     """Compares and prints. Returns 0 if it ran, whatever the errors are."""
     if args.plot is not None:
         images.check_suffix(args.plot)
+    for path in (args.plot, args.json, args.record):
+        if path is not None:
+            check_file(path)
     for name in ("limit", "offsets", "jobs", "repeats"):
         value = getattr(args, name)
         if value is not None and value < 1:
@@ -134,7 +137,10 @@ def _repeat(args: argparse.Namespace) -> str:
 
 def _recorded(args: argparse.Namespace) -> dict[str, Any]:
     if len(args.cases) != 1:
-        raise ConfigError(f"expected one file of recorded cases, found {len(args.cases)}; --live takes scenarios")
+        raise ConfigError(
+            f"got {len(args.cases)} files; expected one of recorded runs (docs/fidelity.md), or --live, which takes "
+            "scenarios or none"
+        )
     if args.traces is not None and not args.traces.is_dir():
         raise ConfigError(f"--traces {args.traces}: no such folder")
     cases = recorded_cases.load(args.cases[0], args.traces, args.filter)[: args.limit]

@@ -15,7 +15,8 @@ from ccarena.errors import ConfigError
 from ccarena.eval import given_traces
 from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
-from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy
+from ccarena.files import check_file
+from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy, shipped
 from ccarena.schemes import is_heuristic
 from ccarena.terminal import command_line, print_table
 
@@ -76,7 +77,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (2; in real time 1)")
     executors.add_options(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy)")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy, or in runs/)"
+    )
     parser.add_argument(
         "--record", type=Path, metavar="FILE", help="merge the verdicts into a file of figures (docs/measurements.json)"
     )
@@ -87,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
     """Evaluates, writes and prints. Returns the exit code: 0 if it ran, whatever the verdict."""
     if args.threads is not None and args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
+    if args.record is not None:
+        check_file(args.record)
     over = of_options(args)
     threads = args.threads or (1 if args.backend in REAL_TIME else 2)
     if args.scenario is not None:
@@ -139,10 +144,17 @@ def _record(args: argparse.Namespace, outcome: Outcome) -> None:
 
 
 def _folder(entries: Sequence[str], backend: str) -> Path:
-    """Where results go by default: beside the only policy, else below runs/."""
+    """Where results go by default: beside the only policy, unless it came with ccarena; else below runs/."""
+    from ccarena.eval.heldout.outcome import near_heuristics
+
     folder = "eval" if backend == SIM else f"eval-{backend}"
     policies = [name for name in entries if not is_heuristic(name)]
-    return find_policy(policies[0]).parent / folder if len(policies) == 1 else Path("runs", folder)
+    if len(policies) == 1:
+        with near_heuristics(policies[0]):
+            file = find_policy(policies[0])
+        if file not in shipped().values():
+            return file.parent / folder
+    return Path("runs", folder)
 
 
 def _scenario(args: argparse.Namespace) -> None:

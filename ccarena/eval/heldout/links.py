@@ -44,6 +44,8 @@ TRACES = "traces"
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
+LONGEST_S = 100_000.0
+"""Longest run of a link: its capacity is drawn, and kept, in advance."""
 PACKET_BYTES = 1500
 RATE_MBPS = (5.0, 100.0)
 RTT_MS = (10.0, 100.0)
@@ -197,8 +199,10 @@ def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) 
 
 
 def _check(seeds: int, duration_s: float | None) -> None:
-    if seeds < 1 or (duration_s is not None and not 0 < duration_s < math.inf):
-        raise ConfigError(f"seeds = {seeds}, duration_s = {duration_s}: expected 1 seed or more and a duration above 0")
+    if seeds < 1:
+        raise ConfigError(f"seeds = {seeds}: expected at least 1")
+    if duration_s is not None and not 0 < duration_s <= LONGEST_S:
+        raise ConfigError(f"duration_s = {duration_s:g}: expected above 0 and at most {LONGEST_S:g} s")
 
 
 def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:

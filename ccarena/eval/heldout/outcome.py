@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +142,7 @@ def evaluate(
         entries: policies (a file, a run's folder, the name of a run in `runs/`, or what `load_policy` returned) and
             heuristics, such as `cubic` or `cubic:hystart=0`, in any order. A name of both is the heuristic. Heuristics
             that are named replace those of the policies' records. Without any, `schemes` run.
-        link_sets: of `slides`, `constant`, `steps`, `cellular`; those of the policies' records if None.
+        link_sets: names that `ccarena eval --help` lists; those of the policies' records if None.
         traces: links over these traces, beside the `link_sets` that are named, else instead of the records':
             files, names, folders, `NAME=TRACE` and `TRACE,BACK`, with buffers of 100 and 1000 packets and 20 ms each
             way; or a `ccarena.eval.given_traces.TraceLinks`, which has other ones.
@@ -211,6 +211,16 @@ def _run_name(policy: Path) -> str:
     return policy.parent.name
 
 
+@contextmanager
+def near_heuristics(entry: PolicyLike) -> Iterator[None]:
+    """Adds the heuristic of nearly that name to the error of a policy that is not there."""
+    try:
+        yield
+    except PolicyError as error:
+        near = did_you_mean(str(entry), heuristics())
+        raise PolicyError(f"{error}{near}" if "did you mean" in near else str(error)) from error
+
+
 def _entries(entries: Sequence[PolicyLike], stack: ExitStack) -> tuple[list[Path], list[str]]:
     """The policies' files and the heuristics' names. Raises ConfigError or PolicyError."""
     policies: list[Path] = []
@@ -219,11 +229,8 @@ def _entries(entries: Sequence[PolicyLike], stack: ExitStack) -> tuple[list[Path
         if isinstance(entry, str) and is_heuristic(entry):
             named.append(entry)
             continue
-        try:
+        with near_heuristics(entry):
             file = file_of(entry, stack)
-        except PolicyError as error:
-            near = did_you_mean(str(entry), heuristics())
-            raise PolicyError(f"{error}{near}" if "did you mean" in near else str(error)) from error
         if file in policies:
             raise ConfigError(f"{entry}: given twice")
         policies.append(file)

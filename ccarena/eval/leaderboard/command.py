@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from contextlib import ExitStack
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ccarena.eval.leaderboard.run import run as run_board
 from ccarena.eval.leaderboard.serve import SUBMISSIONS, TOKEN, Inbox, serve
 from ccarena.eval.leaderboard.site import write_site
 from ccarena.eval.leaderboard.store import DEFAULT, Store
-from ccarena.files import check_writable
+from ccarena.files import check_file, check_writable
 from ccarena.plain_data import plain
 from ccarena.run_folder import POLICY, find_policy
 from ccarena.terminal import print_table, progress_bar
@@ -145,10 +145,13 @@ def _run(args: argparse.Namespace) -> int:
         args.backend,
     )
     threads = args.threads if args.threads is not None else (2 if args.backend == SIM else 1)
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress_bar("leaderboard", "cells"))
-        executor = executors.of_options(args, executors.Threads(threads))
-        done = run_board(board, args.store, threads=threads, progress=bar, executor=executor)
+    try:
+        with progress_bar("leaderboard", "cells") as bar:
+            executor = executors.of_options(args, executors.Threads(threads))
+            done = run_board(board, args.store, threads=threads, progress=bar, executor=executor)
+    except KeyboardInterrupt:
+        print(f"finished cells are kept in {args.store}; the same command goes on from there", file=sys.stderr)
+        raise
     print(f"{done.cells:,} cells: {done.ran:,} ran now, {done.cells - done.ran:,} were there ({args.store})")
     if done.invalid:
         print(f"{done.invalid:,} runs are INVALID, because the emulator was late: they count nowhere; run this again")
@@ -158,7 +161,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _rank(args: argparse.Namespace) -> int:
-    with Store(args.store) as store:
+    with Store(args.store, make=False) as store:
         ranking = ranking_of(store, args.backend)
         store.keep_ranking(ranking)
         if not ranking["groups"]:
@@ -220,8 +223,8 @@ def _submit(args: argparse.Namespace) -> int:
     name = args.name or (policy.parent.name if policy.name == POLICY else policy.stem)
     out = args.out or Path(f"{name}.submission.json")
     links = links_of(args.delays_ms, args.buffers, args.duration_s, args.seeds, args.traces)
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress_bar("submit", "runs"))
+    check_file(out)
+    with progress_bar("submit", "runs") as bar:
         made = submit(
             policy, out, name, links, author=args.author, note=args.note, threads=args.threads,
             limits=Limits(args.cpu_s, args.memory_mb), progress=bar,
@@ -234,8 +237,7 @@ def _verify(args: argparse.Namespace) -> int:
     from ccarena.eval.leaderboard.submitting import keep, verify
     from ccarena.eval.leaderboard.trial import Limits
 
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress_bar("verify", "runs"))
+    with progress_bar("verify", "runs") as bar:
         limits = Limits(args.cpu_s, args.memory_mb)
         submission, count = verify(args.file, args.sample, threads=args.threads, limits=limits, progress=bar)
     print(f"{submission.name}: {count} of {len(submission.claims):,} runs were repeated and agree")

@@ -87,8 +87,8 @@ def _schema() -> MetaData:
 class Store:
     """An open store. Use it in a `with` block. Methods raise ConfigError for what the database refuses."""
 
-    def __init__(self, where: str, read_only: bool = False) -> None:
-        """Open the file or URL `where`. A store that is not there is made, unless it is opened `read_only`.
+    def __init__(self, where: str, read_only: bool = False, make: bool = True) -> None:
+        """Open the file or URL `where`. A store that is not there is made, if it may be and is not opened `read_only`.
 
         Raises ConfigError if it is not there or is none, MissingDependencyError without SQLAlchemy or a driver.
         """
@@ -102,7 +102,7 @@ class Store:
         url = where if "://" in where else f"sqlite:///{Path(where).resolve()}"
         if url.startswith("postgresql://"):
             url = url.replace("postgresql://", "postgresql+psycopg://", 1)
-        if "://" not in where and read_only and not Path(where).is_file():
+        if "://" not in where and (read_only or not make) and not Path(where).is_file():
             raise ConfigError(f"{where}: no store is here; `ccarena leaderboard run` makes one")
         if "://" not in where:
             Path(where).parent.mkdir(parents=True, exist_ok=True)

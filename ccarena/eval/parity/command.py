@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import PolicyError
+from ccarena.errors import ConfigError
 from ccarena.eval.parity.homes import AGREEMENT, REFERENCE, TOLERANCE, compare
 from ccarena.eval.parity.observations import record
 from ccarena.eval.parity.scenarios import LOST, returns
-from ccarena.files import write_atomically
+from ccarena.files import check_file, write_atomically
 from ccarena.policies import artifact
 from ccarena.run_folder import find_policy
 from ccarena.terminal import print_table
@@ -37,8 +37,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compares, prints and writes. Returns 1 if a home is not the same policy."""
-    if args.decisions < 1:
-        raise PolicyError(f"--decisions {args.decisions}: expected at least 1")
+    if args.json is not None:
+        check_file(args.json)
     figures = parity(find_policy(args.policy), args.decisions, args.seed, args.link_sets, args.duration_s)
     if args.json is not None:
         write_atomically(args.json, json.dumps(figures, indent=1) + "\n")
@@ -73,7 +73,14 @@ def parity(
     link_sets: list[str] | None = None,
     duration_s: float | None = None,
 ) -> dict[str, Any]:
-    """The figures of `ccarena parity`, as its JSON has them. An empty list of `link_sets` runs no whole runs."""
+    """The figures of `ccarena parity`, as its JSON has them. An empty list of `link_sets` runs no whole runs.
+
+    Raises ConfigError for arguments out of range and PolicyError for a file that cannot be used.
+    """
+    if decisions < 1:
+        raise ConfigError(f"decisions = {decisions}: expected at least 1")
+    if not 0 <= seed < 2**32:
+        raise ConfigError(f"seed = {seed}: expected 0 to {2**32 - 1}")
     policy = artifact.load(file)
     recording = record(policy, decisions, seed)
     homes, missing = compare(policy, recording)

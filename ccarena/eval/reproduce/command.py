@@ -17,7 +17,7 @@ from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.given_traces import GivenTrace, read_traces
 from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
-from ccarena.files import write_atomically
+from ccarena.files import check_file, write_atomically
 
 __all__ = ["add_parser", "run"]
 
@@ -92,7 +92,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="run the suites of recorded links over these in the place of their own: files, names of traces, or "
         "folders for all in them; NAME=TRACE calls it NAME",
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="runs at once (sim: one per core; else 1)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at once (sim: one per core; else 1)")
     executors.add_options(parser)
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
     parser.add_argument(
@@ -108,12 +108,12 @@ def run(args: argparse.Namespace) -> int:
     """Runs the suites. Returns the exit code: 0 if every run finished, whatever the claims; 1 if any failed."""
     if args.list:
         return _list(args.json)
-    for option, least in (("seeds", 1), ("jobs", 0)):
-        if getattr(args, option) is not None and getattr(args, option) < least:
+    for option in ("seeds", "jobs"):
+        if getattr(args, option) is not None and getattr(args, option) < 1:
             raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
     if args.all and args.suites:
         raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
-    if args.backend in REAL_TIME and args.jobs > 1:
+    if args.backend in REAL_TIME and (args.jobs or 1) > 1:
         raise ConfigError(
             f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"
         )
@@ -121,6 +121,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("no suite: give PAPER/NAME, PAPER or --all; --list shows them")
     if args.traces and args.write_docs is not None:
         raise ConfigError("--traces beside --write-docs: the pages are about the suites' own conditions; leave one out")
+    if args.write_docs is not None:
+        check_file(args.write_docs)
     given = read_traces(args.traces) if args.traces else []
     usual = "reproduce" + ("-quick" if args.quick else "") + ("-traces" if given else "")
     out = args.out or Path("runs", usual)

@@ -47,6 +47,15 @@ def test_command_evaluates_a_run(
     assert set(digest["means"]["constant"]) >= {"acct", "cubic", ORACLE}
 
 
+def test_results_go_beside_ones_own_policy_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shipped policy lies in the installed package."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine").touch()
+    assert command._folder(["mine", "cubic"], "sim") == Path("eval")
+    assert command._folder(["acct", "cubic"], "sim") == Path("runs", "eval")
+    assert command._folder(["acct", "mine"], "kernel") == Path("runs", "eval-kernel")
+
+
 def test_a_missing_policy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PolicyError, match="no such policy or run"):

@@ -48,7 +48,9 @@ def test_only_what_is_missing_runs(small: Path, tmp_path: Path, monkeypatch: pyt
     assert stored(path) == before, "in two goes, on other numbers of threads, the same figures"
 
 
-def test_what_was_finished_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_finished_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, calls = tmp_path / "cut.db", iter(range(100))
     whole = measuring.measure
 
@@ -58,8 +60,9 @@ def test_what_was_finished_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return whole(task)
 
     monkeypatch.setattr("ccarena.eval.leaderboard.run.measure", cut)
-    with pytest.raises(KeyboardInterrupt):
-        run(SMALL, str(path), threads=1)
+    monkeypatch.setattr("ccarena.eval.leaderboard.command.Board", lambda *_: SMALL)
+    assert cli.main(["leaderboard", "run", "--store", str(path), "--threads", "1"]) == cli.INTERRUPTED
+    assert f"finished cells are kept in {path}; the same command goes on from there" in capsys.readouterr().err
     kept = len(stored(path))
     monkeypatch.undo()
     assert kept > 0
