@@ -1,6 +1,6 @@
 """Documents of learned schemes: found by name, read from a file, told apart by their digest.
 
-The native code validates what a document says (docs/learned-schemes.md); this module sees to the file and its form.
+The native code validates what a document says (docs/learned.md); this module sees to the file and its form.
 """
 
 from __future__ import annotations

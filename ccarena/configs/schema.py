@@ -71,7 +71,7 @@ class TrainConfig(Section):
     name: Text = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     """Name of the run, and of its folder: up to 100 letters, digits, `.`, `_`, `-`. Without it, the file's name."""
     document: Text | dict[str, Any]
-    """The learned scheme: the name of a shipped document, a file, or the document itself (docs/learned-schemes.md)."""
+    """The learned scheme: the name of a shipped document, a file, or the document itself (docs/learned.md)."""
     params: dict[str, float] = Field({})
     """Parameters of the document that differ from their defaults, such as `budget_ms: 5`."""
     reward: RewardConfig = RewardConfig()
