@@ -77,14 +77,17 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> NoReturn:
     """Replaces this process by `ccarena-quic`, which gets its signals. Raises ConfigError or PolicyError before."""
     words = _serve(args) if args.what == "serve" else _get(args)
-    for name, option in (("interval_s", "--interval"), ("mtu", "--mtu")):
-        value = getattr(args, name)
-        words += [] if value is None else [option, str(value)]
+    for name in ("interval_s", "mtu"):
+        words += _given(name, getattr(args, name))
     for name in ("param", "requirement", "weight"):
         words += _repeated(f"--{name}", getattr(args, name))
     program = find(PROGRAM)
     sys.stdout.flush()
     os.execv(program, [program.name, args.what, *words])
+
+
+def _given(name: str, value: object) -> list[str]:
+    return [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
 
 
 def _repeated(option: str, values: Sequence[str]) -> list[str]:
@@ -109,16 +112,14 @@ def _serve(args: argparse.Namespace) -> list[str]:
             "--scheme and --policy exclude each other: both say what connections get that ask for nothing"
         )
     _known([args.scheme] if args.scheme else [])
-    words = [] if args.listen is None else ["--listen", args.listen]
-    words += [] if args.scheme is None else ["--scheme", args.scheme]
+    words = [*_given("listen", args.listen), *_given("scheme", args.scheme)]
     for name in dict.fromkeys([*shipped(), *args.policy]):
         file = find_policy(name)
         artifact.load(file)
         words += ["--policy", f"{name}={file}"]
     words += ["--default-policy", args.policy[0]] if args.policy else []
     words += ["--fixed"] if args.fixed else []
-    words += [] if args.ack_every is None else ["--ack-every", str(args.ack_every)]
-    return words + ([] if args.qlog is None else ["--qlog", str(args.qlog)])
+    return [*words, *_given("ack_every", args.ack_every), *_given("qlog", args.qlog)]
 
 
 def _get(args: argparse.Namespace) -> list[str]:
@@ -126,7 +127,6 @@ def _get(args: argparse.Namespace) -> list[str]:
     words = [args.remote]
     for name in ("scheme", "policy", "bytes", "desired_mbps", "change"):
         words += _repeated(f"--{name.replace('_', '-')}", getattr(args, name))
-    for name, option in (("connections", "--connections"), ("duration_s", "--duration"), ("fingerprint", None)):
-        value = getattr(args, name)
-        words += [] if value is None else [option or f"--{name}", str(value)]
+    for name in ("connections", "duration_s", "fingerprint"):
+        words += _given(name, getattr(args, name))
     return words

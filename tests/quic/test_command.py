@@ -35,7 +35,7 @@ def test_options_become_the_programs(executed: list[list[str]]) -> None:
     main("quic serve --policy acct --interval-s 1 --fixed".split())
     get, serve = executed
     assert (
-        get[1:] == "get 127.0.0.1:4433 --scheme hercules --duration 3 --requirement 10:15 --requirement 20:30".split()
+        get[1:] == "get 127.0.0.1:4433 --scheme hercules --duration-s 3 --requirement 10:15 --requirement 20:30".split()
     )
     assert serve[1] == "serve" and "--fixed" in serve and serve[serve.index("--default-policy") + 1] == "acct"
     offered = [serve[at + 1].split("=")[0] for at, word in enumerate(serve) if word == "--policy"]

@@ -22,17 +22,17 @@ usage: ccarena-quic run
        ccarena-quic decide POLICY_FILE
        ccarena-quic serve [--listen ADDRESS:PORT] [--policy NAME=FILE]... [--scheme NAME | --default-policy NAME]
                           [--param NAME=VALUE]... [--requirement MIN:MAX] [--weight W] [--fixed]
-                          [--ack-every N] [--mtu BYTES] [--interval S] [--qlog DIR]
+                          [--ack-every N] [--mtu BYTES] [--interval-s S] [--qlog DIR]
        ccarena-quic get ADDRESS:PORT [--connections N] [--scheme NAME]... [--policy NAME]... [--param NAME=VALUE]...
                         [--requirement MIN:MAX]... [--weight W]... [--desired-mbps R]... [--bytes N]...
                         [--change AT_S[/CONNECTION]:requirement=MIN:MAX|weight=W|desired-mbps=R]...
-                        [--duration S] [--interval S] [--fingerprint SHA256] [--mtu BYTES]
+                        [--duration-s S] [--interval-s S] [--fingerprint SHA256] [--mtu BYTES]
 
 run      runs a scenario over the emulator: request on standard input, frames on standard output; the end of the
          input ends the run
 decide   lets a policy decide on recorded observations, which come on standard input
 serve    sends data to clients, each with the congestion control that it asks for, until SIGINT or SIGTERM; prints
-         where it listens and its key's fingerprint, and with --interval a line of JSON per connection and interval
+         where it listens and its key's fingerprint, and with --interval-s a line of JSON per connection and interval
 get      gets data over several connections, each with its own scheme, requirement or weight: an option that is given
          several times is for one connection after the other, the last one for all further ones; without --bytes data
          never ends; lines of JSON such as {\"connection\": 0, \"requirement\": [20, 30]} on standard input, or --change,
@@ -69,11 +69,15 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(Failure::Usage(message)) => {
-            eprint!("ccarena-quic: {message}\n\n{USAGE}");
+            let help = match words.first() {
+                Some(command @ (&"serve" | &"get")) => format!("ccarena quic {command} --help"),
+                _ => "ccarena-quic --help".into(),
+            };
+            eprintln!("error: {message} (`{help}` shows what it takes)");
             ExitCode::from(2)
         }
         Err(Failure::Failed(message)) => {
-            eprintln!("ccarena-quic: {message}");
+            eprintln!("error: {message}");
             ExitCode::FAILURE
         }
     }
@@ -91,7 +95,7 @@ fn run_scenario() -> ExitCode {
     let mut frames = Frames::new(out, fd);
     let done = Inbox::new().map_err(RunError::from).and_then(|mut inbox| run::run(&mut inbox, &mut frames));
     let Err(error) = done else { return ExitCode::SUCCESS };
-    eprintln!("ccarena-quic: {error}");
+    eprintln!("error: {error}");
     if !matches!(error, RunError::Stopped) {
         // If nobody reads, standard error has it.
         let _ = frames.error(error.kind(), &error.to_string());
@@ -172,7 +176,7 @@ fn serve_data(words: &[&str]) -> Done {
                 options.settings.acks = Some(Acks { packets, delay: None });
             }
             "--mtu" => options.settings.mtu = mtu(value)?,
-            "--interval" => options.interval = Some(Dur::from_secs_f64(number(name, value)?)),
+            "--interval-s" => options.interval = Some(Dur::from_secs_f64(number(name, value)?)),
             "--qlog" => options.qlog = Some(value.into()),
             other => return Err(Failure::Usage(format!("serve: unknown option {other}"))),
         }
@@ -208,8 +212,8 @@ fn get_data(remote: &str, words: &[&str]) -> Done {
             "--desired-mbps" => desired.0.push(number(name, value)?),
             "--bytes" => bytes.0.push(number(name, value)?.round() as u64),
             "--change" => changes.push(change(value)?),
-            "--duration" => duration = Some(Dur::from_secs_f64(number(name, value)?)),
-            "--interval" => interval = Some(Dur::from_secs_f64(number(name, value)?)),
+            "--duration-s" => duration = Some(Dur::from_secs_f64(number(name, value)?)),
+            "--interval-s" => interval = Some(Dur::from_secs_f64(number(name, value)?)),
             "--fingerprint" => fingerprint = Some(value.to_owned()),
             "--mtu" => settings.mtu = mtu(value)?,
             other => return Err(Failure::Usage(format!("get: unknown option {other}"))),
@@ -227,7 +231,7 @@ fn get_data(remote: &str, words: &[&str]) -> Done {
         desired_mbps: desired.of(i),
     });
     let options = get::Options {
-        remote: address("get", remote)?,
+        remote: address("the server", remote)?,
         requests: requests.collect(),
         changes,
         duration,
