@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ccarena.errors import TrainingError
-from ccarena.executors.ray import module
+from ccarena.executors.ray import first_line, module
 
 __all__ = ["Crew", "Lost"]
 
@@ -52,7 +52,7 @@ class Crew:
         except errors.RayTaskError as error:
             raise TrainingError(f"worker {index} failed: {error.cause or error}") from error
         except errors.ObjectLostError as error:
-            log.warning("an answer of worker %d was lost (%s); it is asked again", index, _line(error))
+            log.warning("an answer of worker %d was lost (%s); it is asked again", index, first_line(error))
             raise Lost from error
         except (
             errors.RayActorError,
@@ -66,7 +66,7 @@ class Crew:
             self._replace(index, error)
             raise Lost from error
         except errors.RayError as error:
-            raise TrainingError(f"worker {index}: the Ray cluster failed: {_line(error)}; see its logs") from error
+            raise TrainingError(f"worker {index}: the Ray cluster failed: {first_line(error)}; see its logs") from error
         self._failures[index] = 0
         self._waiting.pop(index, None)
         return answer
@@ -76,10 +76,10 @@ class Crew:
         self.restarts += 1
         if self._failures[index] >= self._deaths:
             raise TrainingError(
-                f"worker {index} died {self._failures[index]} times in a row: {_line(error)}; see Ray's logs, then use "
-                "--resume"
+                f"worker {index} died {self._failures[index]} times in a row: {first_line(error)}; see Ray's logs, "
+                "then use --resume"
             ) from error
-        log.warning("worker %d died (%s); replacing it with fresh worlds", index, _line(error))
+        log.warning("worker %d died (%s); replacing it with fresh worlds", index, first_line(error))
         with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
             self._ray.kill(self.actors[index])
         self.actors[index] = self._create(index)
@@ -131,10 +131,6 @@ class Crew:
         for actor in self.actors:
             with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
                 self._ray.kill(actor)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _cause(error: BaseException) -> str:

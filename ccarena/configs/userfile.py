@@ -19,17 +19,12 @@ from typing import Any
 from ccarena.configs.learning import OWN_FILE
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["arguments_of", "bind", "find", "is_own", "own_file"]
+__all__ = ["arguments_of", "bind", "find", "is_own"]
 
 
 def is_own(name: str) -> bool:
     """Whether `name` means something in the user's own file."""
     return OWN_FILE in name
-
-
-def own_file(name: str) -> Path:
-    """The file of `FILE.py:NAME`."""
-    return Path(name.rpartition(":")[0])
 
 
 def find(name: str, key: str) -> Any:

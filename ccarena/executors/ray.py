@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from ccarena.errors import ConfigError, MissingDependencyError, WorkerError
 from ccarena.executors.pieces import Done
 
-__all__ = ["OnRay", "connect", "module"]
+__all__ = ["OnRay", "connect", "first_line", "module"]
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def connect(address: str | None = None) -> bool:
             ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
             break
         except Exception as error:  # Ray raises whatever it likes, plain Exception among it
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else _line(error)
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
             if where == "local" and attempt < _STARTS - 1:
                 log.warning("Ray has not started here (%s); trying once more", reason)
                 ray.shutdown()
@@ -194,13 +194,13 @@ class _Fan:
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
             self._deaths[index] += 1
             if self._deaths[index] >= DEATHS:
-                reason = f"its worker died {DEATHS} times ({_line(error)}), out of memory or by a crash"
+                reason = f"its worker died {DEATHS} times ({first_line(error)}), out of memory or by a crash"
                 return self._finish(index, Done.failed(index, WorkerError(reason)))
             self._again(index, error)
         except (errors.NodeDiedError, errors.ObjectLostError, errors.LocalRayletDiedError) as error:
             self._again(index, error)
         except errors.RayError as error:
-            raise WorkerError(f"the Ray cluster failed: {_line(error)}; see its logs") from error
+            raise WorkerError(f"the Ray cluster failed: {first_line(error)}; see its logs") from error
         else:
             self._took_s.append(time.monotonic() - began_s)
             return self._finish(index, Done.returned(index, result))
@@ -214,7 +214,7 @@ class _Fan:
 
     def _again(self, index: int, error: Exception) -> None:
         self._lost += 1
-        log.warning("piece %d was lost (%s); it is run again", index, _line(error))
+        log.warning("piece %d was lost (%s); it is run again", index, first_line(error))
         # What all pieces share may have been lost with the machine that kept it.
         self._shared = self._ray.put(self._work)
         if index not in self._running.values():
@@ -276,5 +276,6 @@ def _perform(work: Callable[[Any], Any], piece: Any) -> Any:
     return work(piece)
 
 
-def _line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says first: Ray's errors have whole logs."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,27 +1,32 @@
-"""Zones partition the plane of rate and delay."""
+"""The zones that reports carry are those of the paper: two axes, the advertised rate and the delay budget (§II-B)."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ccarena.acct import zones
-from ccarena.acct.zones import Zone
+from ccarena import _core
+from ccarena.acct import Zone
+from ccarena.configs import load_config
+from ccarena.envs.spec import spec_of
 
-
-def test_the_four_corners() -> None:
-    cwnd, delay = [10, 20, 20, 10], [4.9, 4.9, 5.0, 5.0]
-    assert zones.classify(cwnd, 20, delay).tolist() == [Zone.GREEN, Zone.YELLOW, Zone.RED, Zone.BLUE]
+BUDGET_MS = 5.0
 
 
-@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e4), st.floats(0.1, 100))
-def test_every_point_has_one_zone(cwnd: float, twnd: float, delay: float, budget: float) -> None:
-    zone = int(zones.classify(cwnd, twnd, delay, budget))
-    assert (zone in (Zone.GREEN, Zone.BLUE)) == (cwnd < twnd)
-    assert (zone in (Zone.GREEN, Zone.YELLOW)) == (delay < budget)
-
-
-def test_shares() -> None:
-    assert zones.shares([0, 0, 1, 3]).tolist() == [0.5, 0.25, 0, 0.25]
-    assert zones.shares(np.zeros(0)).tolist() == [0, 0, 0, 0]
+def test_reports_say_in_which_zone_a_decision_was() -> None:
+    steps = [{"at_s": 0, "rate_mbps": 24}, {"at_s": 4, "rate_mbps": 6}, {"at_s": 8, "rate_mbps": 40}]
+    scenario = {
+        "duration_s": 12,
+        "links": [{"service": {"type": "steps", "steps": steps}, "queue": {"type": "droptail", "packets": 100}}],
+        "flows": [{"scheme": "acct", "policy": {"constant": 3}}],
+        "record": {"reports": True},
+    }
+    runs = [{**scenario, "links": [{**scenario["links"][0], "agent": agent}]} for agent in (True, False)]
+    reports = np.concatenate([_core.simulate(json.dumps(run))["flows"][0]["reports"] for run in runs])
+    column = dict(zip(spec_of(load_config("acct")).report, reports.T, strict=True))
+    below = column["cwnd_packets"] < column["twnd_packets"]
+    within = column["queueing_delay_ms"] < BUDGET_MS
+    expected = np.where(within, np.where(below, Zone.GREEN, Zone.YELLOW), np.where(below, Zone.BLUE, Zone.RED))
+    assert set(expected) == set(Zone)
+    np.testing.assert_array_equal(column["zone"], expected)

@@ -40,7 +40,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.reproduce import resamples
-from ccarena.eval.reproduce.values import Measured, Names, Result, Row, parse_value
+from ccarena.eval.reproduce.values import Measured, Names, Result, Row, label_of, parse_value
 
 __all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "parse_claim"]
 
@@ -136,7 +136,7 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
     for axis, given in model.for_each.items():
         if axis not in names.axes:
             raise ConfigError(f'{path}.for_each: unknown axis "{axis}"{did_you_mean(axis, names.axes)}')
-        labels = list(names.axes[axis]) if given == "all" else [_label(one) for one in given]
+        labels = list(names.axes[axis]) if given == "all" else [label_of(one) for one in given]
         for one in labels:
             if one not in names.axes[axis]:
                 hint = did_you_mean(one, names.axes[axis])
@@ -145,7 +145,7 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
     for axis, others in model.under.items():
         for one in [] if axis in names.axes else [axis]:
             raise ConfigError(f'{path}.under: unknown axis "{one}"{did_you_mean(one, names.axes)}')
-        for one in map(_label, [*others, *others.values()]):
+        for one in map(label_of, [*others, *others.values()]):
             if one not in names.axes[axis]:
                 raise ConfigError(f'{path}.under.{axis}: unknown value "{one}"{did_you_mean(one, names.axes[axis])}')
     points = [dict(point) for point in itertools.product(*axes)]
@@ -188,7 +188,7 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     if found not in ("holds", "differs", "holds or differs") or other.measured == judged.measured:
         return judged
     where = [
-        f"{axis} {_label(others[label])} in the place of {label}"
+        f"{axis} {label_of(others[label])} in the place of {label}"
         for axis, others in claim.model.under.items()
         for label in ([claim.chosen[axis]] if claim.chosen.get(axis) in others else others)
     ]
@@ -201,7 +201,7 @@ def _standing_in(rows: Sequence[Row], under: Mapping[str, Mapping[str, Any]]) ->
     """The rows with those of the other labels in the place of what they are to stand for, and where they are, too."""
     out = list(rows)
     for axis, others in under.items():
-        names = {_label(label): _label(to) for label, to in others.items()}
+        names = {label_of(label): label_of(to) for label, to in others.items()}
         kept = [row for row in out if row["cell"][axis] not in names]
         out = kept + [
             {**row, "cell": {**row["cell"], axis: label}}
@@ -322,7 +322,7 @@ def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper
         least, most = _against("at_least", low), _against("at_most", high)
         return lambda *args: least(*args) and most(*args)
     if form in ("largest", "smallest"):
-        return _extreme(form, _label(given), at)
+        return _extreme(form, label_of(given), at)
     if form == "order":
         if given not in ("increasing", "decreasing"):
             raise ConfigError(f"{at}: {given!r}: expected increasing or decreasing")
@@ -422,7 +422,3 @@ def _fill(text: str, point: Mapping[str, str]) -> str:
     for axis, value in point.items():
         text = text.replace(f"${{{axis}}}", value)
     return text
-
-
-def _label(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)

@@ -17,7 +17,8 @@ from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError, TraceError
 from ccarena.eval.reproduce import computed, kernel, measures, papers, policy, template
 from ccarena.eval.reproduce.policy import Policies
-from ccarena.eval.reproduce.suite import Loaded, Window, label
+from ccarena.eval.reproduce.suite import Loaded, Window
+from ccarena.eval.reproduce.values import label_of
 
 __all__ = ["Run", "expand", "perform", "size", "software"]
 
@@ -96,7 +97,7 @@ def _cells(loaded: Loaded, quick: bool) -> Iterator[dict[str, str]]:
     axes = {}
     for axis, values in loaded.axes.items():
         kept = loaded.suite.quick.sweep.get(axis) if quick else None
-        axes[axis] = list(values) if kept is None else [label(value) for value in kept]
+        axes[axis] = list(values) if kept is None else [label_of(value) for value in kept]
     for point in itertools.product(*axes.values()):
         cell = dict(zip(axes, point, strict=True))
         if not any(_matches(cell, where) for where in loaded.suite.skip):
@@ -105,7 +106,7 @@ def _cells(loaded: Loaded, quick: bool) -> Iterator[dict[str, str]]:
 
 def _matches(cell: Mapping[str, str], where: Mapping[str, Any]) -> bool:
     return all(
-        cell[axis] in [label(one) for one in (labels if isinstance(labels, list) else [labels])]
+        cell[axis] in [label_of(one) for one in (labels if isinstance(labels, list) else [labels])]
         for axis, labels in where.items()
     )
 

@@ -17,9 +17,9 @@ from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.given_traces import GivenTrace
 from ccarena.eval.reproduce import computed, kernel, measures, own_traces, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
-from ccarena.eval.reproduce.values import Measured, Names, parse_value
+from ccarena.eval.reproduce.values import Measured, Names, label_of, parse_value
 
-__all__ = ["Figure", "Loaded", "Suite", "find", "label", "load", "runs_on", "shipped"]
+__all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _RESERVED = ("seed", "index", "flow", "uniform", "policy", "policies")
@@ -127,11 +127,6 @@ class Loaded:
         """Schemes whose trained policies its scenario needs."""
         acct = policy.used([self.suite.scenario, *(override.scenario for override in self.suite.overrides)])
         return (*([policy.ACCT] if acct else []), *self.suite.policies)
-
-
-def label(value: Any) -> str:
-    """How a value of an axis is called in `where`, rows and tables."""
-    return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)
 
 
 def runs_on(loaded: Loaded, backend: str) -> bool:
@@ -263,9 +258,9 @@ def _axes(suite: Suite) -> Iterator[tuple[str, dict[str, Any]]]:
                     f"sweep.{axis}[{i}]: {value!r}: expected a number or a word; for values with fields give the axis "
                     "as a mapping from names to them"
                 )
-            if label(value) in values:
-                raise ConfigError(f"sweep.{axis}[{i}]: {label(value)} is there twice")
-            values[label(value)] = value
+            if label_of(value) in values:
+                raise ConfigError(f"sweep.{axis}[{i}]: {label_of(value)} is there twice")
+            values[label_of(value)] = value
         yield axis, values
 
 
@@ -291,7 +286,7 @@ def _match_known(where: Mapping[str, Any], axes: Mapping[str, Any], path: str) -
     _known_names(where, axes, path, "axis")
     for axis, labels in where.items():
         for one in labels if isinstance(labels, list) else [labels]:
-            _known_names([label(one)], axes[axis], f"{path}.{axis}", "value")
+            _known_names([label_of(one)], axes[axis], f"{path}.{axis}", "value")
 
 
 def _known_names(given: Any, known: Any, path: str, what: str) -> None:

@@ -32,7 +32,7 @@ import numpy as np
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval import metrics
 
-__all__ = ["Drawn", "Measured", "Names", "Result", "Row", "parse_value"]
+__all__ = ["Drawn", "Measured", "Names", "Result", "Row", "label_of", "parse_value"]
 
 Row = Mapping[str, Any]
 """`cell` (axis -> label), `seed`, `run` (measure -> number) and `flows` (each with `name`, `scheme` and measures)."""
@@ -183,7 +183,7 @@ class _Select:
                 raise ConfigError(f'{path}: unknown key "{key}"{did_you_mean(str(key), _SELECT_KEYS)}')
         where = {}
         for axis, labels in (node.get("where") or {}).items():
-            where[axis] = tuple(_label(one) for one in (labels if isinstance(labels, list) else [labels]))
+            where[axis] = tuple(label_of(one) for one in (labels if isinstance(labels, list) else [labels]))
             _known(axis, names.axes, f"{path}.where", "axis")
             for one in where[axis]:
                 _known(one, names.axes[axis], f"{path}.where.{axis}", "value")
@@ -321,7 +321,8 @@ def _names(given: Any) -> tuple[str, ...]:
     return () if given is None else tuple(given) if isinstance(given, list) else (given,)
 
 
-def _label(value: Any) -> str:
+def label_of(value: Any) -> str:
+    """How a value of an axis is called in `where`, rows and tables."""
     return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)
 
 
