@@ -217,11 +217,6 @@ impl Sim {
         &self.flows
     }
 
-    /// A flow, to read its controller or put an action in force.
-    pub fn flow_mut(&mut self, flow: usize) -> Option<&mut Flow> {
-        self.flows.get_mut(flow)
-    }
-
     /// The links.
     #[must_use]
     pub fn links(&self) -> &[Link] {
