@@ -181,6 +181,16 @@ def test_a_training_that_cannot_be_is_refused_before_it_starts(
         (("--params", "{budget_ms: -3}"), "params.budget_ms is -3; expected"),
         (("--env.link.kinds", "{trace: 1}", "--env.link.traces", "[absent]"), 'env.link.traces: no trace "absent"'),
         (("--baselines", "[cubik]"), 'baselines: unknown scheme "cubik"; did you mean "cubic"?'),
+        (("--objective", "rewrad"), 'did you mean "reward"?'),
+        (("--objective.weight", "2"), "objective.weight = 2: reward takes no such argument"),
+        (("--objective", "{name: log_power, weight: slak}"), 'there is no column "slak" in the figures of a run'),
+        (("--rules.law", "{slak: [0, 1]}"), 'rules.law: unknown parameter "slak"; did you mean "slack"?'),
+        (("--progress.means", "[rtt]"), 'progress.means: acct reports no "rtt"'),
+        (("--eval.recordings", "[absent]"), 'eval.recordings: unknown recording "absent"'),
+        (
+            ("--expectations", "[{links: [constant], claim: full, figures: {utilization: {at_least: 1}}}]"),
+            'expectations[0].figures: there is no figure "utilization"; did you mean "utilisation"?',
+        ),
         (("--network.hiden", "50"), 'network.hiden = 50: acct_conv takes no such argument; did you mean "hidden"?'),
     ):
         assert cli.main(["train", *words, "--out", str(run)]) == 2

@@ -84,9 +84,16 @@ class Objective:
         """Whether a difference is a relative change."""
 
     def __call__(self, run: Columns) -> NDArray[np.float64]:
-        """Objectives `[N]` of N runs. Raises ConfigError if the user's own answers something else."""
+        """Objectives `[N]` of N runs. Raises ConfigError if the user's own answers something else, or raises."""
         named = {key: run[column] for key, column in self._by_name.items()}
-        out: ArrayLike = self._call(run, **{**self._coefficients, **named})
+        try:
+            out: ArrayLike = self._call(run, **{**self._coefficients, **named})
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"objective = {self._name}: for {len(run['duration_s'])} runs it raised {type(error).__name__}: {error}"
+            ) from error
         values = np.asarray(out, dtype=np.float64)
         shape = (len(run["duration_s"]),)
         if values.shape != shape:

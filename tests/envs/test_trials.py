@@ -162,6 +162,13 @@ def test_a_wrong_objective_is_refused(objective: Any, message: str) -> None:
         Trials(config, spec_of(config), threads=1).run([Candidate(5.0)], 1, 1)
 
 
+def test_an_objective_of_ones_own_that_raises_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def broken(run):\n    return 1 / 0\n")
+    config = record(objective=f"{tmp_path}/mine.py:broken")
+    with pytest.raises(ConfigError, match=r"mine.py:broken: for 1 runs it raised ZeroDivisionError: division by zero"):
+        Trials(config, spec_of(config), threads=1).run([Candidate(5.0)], 1, 1)
+
+
 def test_what_cannot_decide_is_refused() -> None:
     config = record()
     trials = Trials(config, spec_of(config), threads=1)

@@ -37,13 +37,14 @@ from ccarena.eval.given_traces import TraceLinks, service
 from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["LINK_SETS", "TRACES", "Link", "Sender", "build", "heuristic", "over_traces", "scenario"]
+__all__ = ["LINK_SETS", "TRACES", "Link", "Sender", "build", "check_recordings", "heuristic", "over_traces", "scenario"]
 
 TRACES = "traces"
 """The link set of the traces that a user names."""
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
+MOST_SEEDS = 10_000
 LONGEST_S = 100_000.0
 """Longest run of a link: its capacity is drawn, and kept, in advance."""
 PACKET_BYTES = 1500
@@ -154,8 +155,7 @@ def build(
     or recording, or an impossible number.
     """
     _check(seeds, duration_s)
-    if unknown := [name for name in recordings if name not in HELD_OUT]:
-        raise ConfigError(f'eval.recordings: unknown recording "{unknown[0]}"{did_you_mean(unknown[0], HELD_OUT)}')
+    check_recordings(recordings)
     out: list[Link] = []
     for name in names:
         if name not in LINK_SETS:
@@ -163,6 +163,12 @@ def build(
         make, own_duration_s = LINK_SETS[name]
         out += [link for seed in range(seeds) for link in make(seed, duration_s or own_duration_s)]
     return [link for link in out if not recordings or not link.recorded or _recording(link) in recordings]
+
+
+def check_recordings(names: Sequence[str]) -> None:
+    """Raises ConfigError for a recording that is not held out."""
+    if unknown := [name for name in names if name not in HELD_OUT]:
+        raise ConfigError(f'eval.recordings: unknown recording "{unknown[0]}"{did_you_mean(unknown[0], HELD_OUT)}')
 
 
 def _recording(link: Link) -> str:
@@ -199,8 +205,8 @@ def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) 
 
 
 def _check(seeds: int, duration_s: float | None) -> None:
-    if seeds < 1:
-        raise ConfigError(f"seeds = {seeds}: expected at least 1")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise ConfigError(f"seeds = {seeds}: expected 1 to {MOST_SEEDS}")
     if duration_s is not None and not 0 < duration_s <= LONGEST_S:
         raise ConfigError(f"duration_s = {duration_s:g}: expected above 0 and at most {LONGEST_S:g} s")
 
