@@ -41,11 +41,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exports. Returns 1 if the files are written and are not the same policy within what is allowed."""
+    from ccarena.eval.parity.command import MOST_DECISIONS, parity
     from ccarena.policies import c_source
     from ccarena.run_folder import find_policy
 
-    if args.decisions < 1:
-        raise ConfigError(f"--decisions {args.decisions}: expected at least 1")
+    if not 1 <= args.decisions <= MOST_DECISIONS:
+        raise ConfigError(f"--decisions {args.decisions}: expected 1 to {MOST_DECISIONS}")
     file = find_policy(args.policy)
     policy = artifact.load(file)
     name = args.name or c_source.identifier(str(policy.document.get("name", "policy")))
@@ -57,8 +58,6 @@ def run(args: argparse.Namespace) -> int:
         path = folder / f"{name}.onnx"
         export(policy, path)
         return _tell(args.json, {"files": _sizes([path]), "problems": []})
-    from ccarena.eval.parity.command import parity
-
     if args.to == "kernel":
         written = _write_image(args.policy, folder, name)
         return _tell_costs(args, written, parity(file, args.decisions, duration_s=args.duration_s))

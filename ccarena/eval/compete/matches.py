@@ -37,6 +37,7 @@ __all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
 MOST_PACKETS = 2e7
 """Packets of one run whose record fits into a laptop's memory: about 100 bytes each while figures are computed."""
 
+MOST_SEEDS = 10_000
 BIN_S = 1.0
 _CAPACITY_BIN_MS = 10
 
@@ -96,8 +97,8 @@ class Plan:
         for name, value, low in (("duration-s", self.duration_s, BIN_S), ("stagger-s", self.stagger_s, 0.0)):
             if not low <= value < 1e6:
                 raise ConfigError(f"--{name} {value:g}: expected {low:g} to a million seconds")
-        if self.seeds < 1:
-            raise ConfigError(f"--seeds {self.seeds}: expected at least 1")
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            raise ConfigError(f"--seeds {self.seeds}: expected 1 to {MOST_SEEDS}")
         for rtts in self.rtts_ms:
             if not all(0 < rtt <= 10_000 for rtt in rtts):
                 given = ",".join(f"{rtt:g}" for rtt in rtts)

@@ -91,6 +91,11 @@ def where(claims: Sequence[Claim]) -> list[tuple[Place, int]]:
 
 def write(submission: Submission, out: Path) -> None:
     """Writes the file, after checking it as a reader would. Raises SubmissionError or ConfigError."""
+    write_atomically(out, checked_text(submission) + "\n")
+
+
+def checked_text(submission: Submission) -> str:
+    """The file's text, which a reader would take. Raises SubmissionError if none would."""
     text = json.dumps(
         {
             "ccarena_submission": FORMAT,
@@ -104,7 +109,7 @@ def write(submission: Submission, out: Path) -> None:
         allow_nan=False,
     )
     check(text)
-    write_atomically(out, text + "\n")
+    return text
 
 
 def read(file: Path) -> Submission:

@@ -15,7 +15,7 @@ from ccarena import __version__
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
-from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, read, write
+from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, checked_text, read, write
 from ccarena.eval.leaderboard.trial import Limits, figures_of
 from ccarena.policies.tensorfile import write_bytes
 from ccarena.terminal import Progress
@@ -50,12 +50,14 @@ def submit(
     progress: Progress | None = None,
 ) -> Submission:
     """Measures the policy on `links` and writes the submission to `out`. Raises SubmissionError or PolicyError."""
+    submission = Submission(name, author, note, __version__, policy.read_bytes(), tuple(links))
+    checked_text(submission)  # before anything is measured
     found = _measured(policy, links, threads, limits or Limits(), progress)
     claims = tuple(
         replace(claim, figures={key: _short(value) for key, value in figures.items() if math.isfinite(value)})
         for claim, figures in zip(links, found, strict=True)
     )
-    submission = Submission(name, author, note, __version__, policy.read_bytes(), claims)
+    submission = replace(submission, claims=claims)
     write(submission, out)
     return submission
 

@@ -19,6 +19,9 @@ from ccarena.terminal import print_table
 
 __all__ = ["add_parser", "parity", "run"]
 
+MOST_DECISIONS = 1_000_000
+"""Their observations are held in memory."""
+
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
@@ -77,8 +80,8 @@ def parity(
 
     Raises ConfigError for arguments out of range and PolicyError for a file that cannot be used.
     """
-    if decisions < 1:
-        raise ConfigError(f"decisions = {decisions}: expected at least 1")
+    if not 1 <= decisions <= MOST_DECISIONS:
+        raise ConfigError(f"decisions = {decisions}: expected 1 to {MOST_DECISIONS}")
     if not 0 <= seed < 2**32:
         raise ConfigError(f"seed = {seed}: expected 0 to {2**32 - 1}")
     policy = artifact.load(file)

@@ -205,9 +205,10 @@ def test_a_run_may_take_so_much_and_no_more(honest: Path, tmp_path: Path) -> Non
     assert figures["loss_share"] > 0.5, "it ends, and what it sends is lost"
 
 
-def test_what_is_no_number_or_name_is_refused_by_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_is_no_name_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(submitting, "_measured", None)
     assert main(["leaderboard", "submit", "acct", "--name", "A B", "--out", str(tmp_path / "x"), *SHORT]) == 2
     assert "name: got 'A B'" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
