@@ -125,6 +125,7 @@ def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsy
         ("policy control acct --out a-file/x", 3, "error: a-file/x: cannot write the policy: "),
         ("leaderboard rank --store absent.db", 2, "absent.db: no store is here"),
         ("leaderboard submit acct --out .", 2, ".: is a folder; nothing was run"),
+        ("kernel load a-file", 3, "a-file: not a policy artifact"),
         ("traces stats .", 3, ".: a folder; expected a trace"),
         ("traces convert rates.trace --format mbps-csv", 2, "rates.trace: is the table itself"),
         ("traces fetch nothing", 2, 'unknown trace set "nothing"'),
@@ -169,7 +170,10 @@ def test_what_cannot_be_done_is_refused_in_one_line(
         "traces stats nothing-of-this-name",
     ],
 )
-def test_what_is_known_is_named_once(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_known_is_named_once(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert cli.main(words.split()) in (2, 3)
     err = capsys.readouterr().err
     assert err.count("did you mean") + err.count("known: ") == 1 and "there are" not in err

@@ -96,7 +96,7 @@ def _key_help(name: str, config: TrainConfig) -> str:
             lines.append(f"  {TITLES[key.kind]}")
         kind = key.kind
         lines.append(f"  --{key.path} {_shortened(plain(key.default))}")
-        text = f"{' '.join(key.doc.split())} Takes {key.expected}."
+        text = " ".join(key.doc.split()) + (f" Takes {key.expected}." if key.expected else "")
         lines += textwrap.wrap(text, HELP_COLUMNS, initial_indent="      ", subsequent_indent="      ")
     lines.append("docs/configuration.md also has the keys of other algorithms and the coefficients of rewards.")
     return "\n".join(lines).replace("%", "%%")

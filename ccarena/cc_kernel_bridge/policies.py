@@ -60,7 +60,8 @@ class Loaded:
 
 
 def policy_file(policy: str) -> Path:
-    """The file of `policy`: an image, or whatever else names a policy. Raises PolicyError."""
+    """The file of `policy`: an image, or whatever else names a policy. Raises PolicyError for what is neither."""
+    from ccarena.policies import artifact
     from ccarena.run_folder import find_policy
 
     path = Path(policy)
@@ -70,7 +71,9 @@ def policy_file(policy: str) -> Path:
                 return path
     except OSError:
         pass
-    return find_policy(policy)
+    found = find_policy(policy)
+    artifact.load(found)  # the program's errors are the machine's
+    return found
 
 
 def load(

@@ -25,7 +25,7 @@ class Key:
     path: str
     """Dotted, such as `env.link.rate_mbps`."""
     expected: str
-    """Type and allowed values in words."""
+    """Type and allowed values in words; empty of an argument, which its function alone checks."""
     default: Any
     """Its default, or its value in a configuration, as plain data (numbers, text, lists, mappings, None)."""
     doc: str
@@ -60,7 +60,7 @@ def keys_of(config: TrainConfig) -> list[Key]:
         found.append(replace(key, default=section[name]))
         if name == "name" and isinstance(named := getattr(config, parent, None), Named):
             doc = f"Argument of {plain(named.name)}."
-            found += [Key(f"{parent}.{n}", "what it takes", v, doc, key.kind) for n, v in named.arguments.items()]
+            found += [Key(f"{parent}.{n}", "", v, doc, key.kind) for n, v in named.arguments.items()]
     return found
 
 

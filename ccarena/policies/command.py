@@ -17,7 +17,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="document, network and provenance", description=show_policy.__doc__)
     show.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, the name of a run, or a shipped policy's"
+        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
     )
     show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
     show.set_defaults(act=show_policy)
@@ -25,7 +25,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "control", help="the best rule without learning, as a policy of its own", description=write_control.__doc__
     )
     control.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, the name of a run, or a shipped policy's"
+        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
     )
     control.add_argument("--out", required=True, type=Path, metavar="FILE", help="the policy file to write")
     control.set_defaults(act=write_control)

@@ -26,7 +26,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
     parser = subparsers.add_parser("export", **kwargs)
     parser.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, the name of a run, or a shipped policy's"
+        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
     )
     told = "; ".join(f"{name}: {what}" for name, what in TARGETS.items())
     parser.add_argument("--to", choices=list(TARGETS), required=True, help=told)

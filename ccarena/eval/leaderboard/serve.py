@@ -93,7 +93,8 @@ def make_server(where: str, port: int, inbox: Inbox | None = None) -> ThreadingH
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), _handler(store, inbox))
     except (OSError, OverflowError) as error:
-        raise ConfigError(f"--port {port}: cannot listen there: {error}; choose another, or 0 for any") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
+        raise ConfigError(f"--port {port}: cannot listen there: {reason}; choose another, or 0 for any") from error
 
 
 def _handler(store: Store, inbox: Inbox | None) -> type[BaseHTTPRequestHandler]:

@@ -27,7 +27,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
     parser = subparsers.add_parser("parity", **kwargs)
     parser.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, the name of a run, or a shipped policy's"
+        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
     )
     parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="recorded decisions (4096)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the links they are recorded on (1)")
