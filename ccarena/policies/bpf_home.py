@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
 from pathlib import Path
@@ -65,5 +66,6 @@ class BpfHome:
         process = getattr(self, "_process", None)
         if process is not None:
             for pipe in (process.stdin, process.stdout, process.stderr):
-                pipe.close()
+                with contextlib.suppress(OSError):  # what was not sent to one that has ended
+                    pipe.close()
             process.wait()

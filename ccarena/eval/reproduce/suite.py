@@ -171,7 +171,7 @@ def find(words: Sequence[str], backend: str = SIM) -> list[str]:
         else:
             by_leaf = {name.partition("/")[2]: name for name in known}
             near = f'; did you mean "{by_leaf[word]}"?' if word in by_leaf else did_you_mean(word, [*known, *papers])
-            raise ConfigError(f'no suite, paper or YAML file "{word}"{near} (`ccarena reproduce --list` shows all)')
+            raise ConfigError(f'unknown suite "{word}"{near} (--list shows all; the path of a YAML file is one, too)')
     return list(dict.fromkeys(found))
 
 

@@ -67,7 +67,7 @@ def test_opportunities_are_those_of_the_run(simulated: list[dict[str, Any]]) -> 
     [
         (["constnt"], 1, 1.0, 'unknown link set "constnt"; did you mean "constant"'),
         (["constant"], 0, 1.0, "seeds = 0"),
-        (["constant"], 1, -1.0, "duration_s = -1.0"),
+        (["constant"], 1, -1.0, "duration_s = -1:"),
         (["constant"], 1, math.nan, "duration_s = nan"),
     ],
 )

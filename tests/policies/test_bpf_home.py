@@ -1,0 +1,28 @@
+"""The kernel as a policy's home, where it is not to be had."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from ccarena.errors import MachineError
+from ccarena.policies import artifact
+from ccarena.policies.bpf_home import BpfHome
+from ccarena.run_folder import shipped
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_program_that_ends_early_is_an_error_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not sent to it is still in the pipe's buffer when the pipe is closed."""
+    whole = subprocess.Popen
+
+    def ended(command: list[str], **pipes: int) -> subprocess.Popen[bytes]:
+        process = whole(["true"], **pipes)
+        process.wait()
+        return process
+
+    monkeypatch.setattr("ccarena.policies.bpf_home.find", lambda name: name)
+    monkeypatch.setattr("ccarena.policies.bpf_home.subprocess.Popen", ended)
+    with pytest.raises(MachineError, match="ended without an answer"):
+        BpfHome(artifact.load(shipped()["hyvar"]))
