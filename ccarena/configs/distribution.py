@@ -63,6 +63,9 @@ class AgentConfig(Section):
     """Significant bits of the rate that are written; 0 is all of them."""
     missing: Annotated[Pair, Range(0, 1)] = (0.0, 0.0)
     """Share of measurements that are not offered: packets then leave as they came."""
+    single: float = Field(0.0, ge=0, le=1)
+    """Probability that an agent lacks just one of these, each as often, and knows the rest. Errors and gaps are of
+    measurements, and keep their `every_ms`."""
 
 
 class LinkConfig(Section):

@@ -161,6 +161,17 @@ def test_agents_lack_what_is_configured() -> None:
         load_config("acct", {"env.link.agent": {"bits": [0, 65]}})
 
 
+def test_agents_lack_one_thing_alone_where_it_is_configured() -> None:
+    lacking = {"every_ms": 100, "late_ms": 30, "noise": 0.2, "single": 1}
+    config = load_config("acct", {"env.link.signal": 1, "env.link.agent": lacking})
+    drawn = [json.loads(_core.draw_scenario(domain_json=domain_json(config), seed=seed)) for seed in range(20)]
+    agents = [each["links"][0]["agent"] for each in drawn]
+    found = {tuple(key for key in lacking if agent.get(key)) for agent in agents}
+    assert found == {("every_ms",), ("late_ms",), ("every_ms", "noise")}
+    with pytest.raises(ConfigError, match="single"):
+        load_config("acct", {"env.link.agent": {"single": 1.5}})
+
+
 def test_recordings_are_reshaped_as_configured(tmp_path: Path) -> None:
     trace = tmp_path / "steady"
     _core.write_trace(trace, np.arange(1, 60_001, dtype=np.uint32))

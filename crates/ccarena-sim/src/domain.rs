@@ -125,17 +125,33 @@ pub struct Imperfection {
     pub bits: Range,
     /// Share of measurements that are missing.
     pub missing: Range,
+    /// Probability that an agent lacks one of these alone, each as often.
+    #[serde(default)]
+    pub single: f64,
 }
 
 impl Imperfection {
     fn draw(&self, stream: &mut Stream) -> [(&'static str, f64); 5] {
-        [
+        let mut lacks = [
             ("every_ms", self.every_ms.uniform(stream)),
             ("late_ms", self.late_ms.uniform(stream)),
             ("noise", self.noise.uniform(stream)),
             ("bits", self.bits.uniform(stream).round()),
             ("missing", self.missing.uniform(stream)),
-        ]
+        ];
+        // Nothing is drawn for an agent that always lacks all, so that its episodes stay as they were.
+        if self.single > 0.0 && stream.chance(self.single) {
+            let ranges = [self.every_ms, self.late_ms, self.noise, self.bits, self.missing];
+            let possible = lacks.iter().zip(ranges).filter(|(_, range)| range.bounds().1 > 0.0);
+            let names: Vec<_> = possible.map(|((name, _), _)| *name).collect();
+            let one = if names.is_empty() { "" } else { names[stream.below(names.len() as u64) as usize] };
+            for (name, value) in &mut lacks {
+                // What is wrong or missing is a measurement: without `every_ms` there would be one per packet.
+                let its_own = *name == one || (*name == "every_ms" && ["noise", "missing"].contains(&one));
+                *value = if its_own { *value } else { 0.0 };
+            }
+        }
+        lacks
     }
 }
 

@@ -1,8 +1,11 @@
 //! Domain randomisation: what is made of recordings, and that it is drawn anew by the seed alone.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
+use std::collections::BTreeMap;
+
 use ccarena_cc::Rate;
 use ccarena_net::queues::QueueSpec;
+use ccarena_net::scenario::Link;
 use ccarena_net::{Scenario, ServiceSpec};
 use ccarena_sim::Domain;
 use serde_json::{Value, json};
@@ -89,4 +92,51 @@ fn what_is_not_asked_for_is_not_drawn() {
         assert!(scenario.flows[0].delayed_ack);
         assert!(!matches!(scenario.links[0].service, ServiceSpec::Trace { reshape: Some(_), .. }));
     }
+}
+
+/// What the agents of `DRAWS` episodes lack, and the rest of their links.
+fn agents(single: Option<f64>) -> Vec<(BTreeMap<String, f64>, Link)> {
+    let mut lacking =
+        json!({"every_ms": [50, 600], "late_ms": [1, 250], "noise": [0.01, 0.3], "bits": [2, 6], "missing": 0.5});
+    if let Some(single) = single {
+        lacking["single"] = json!(single);
+    }
+    let domain = domain(json!({"signal": 1, "agent": lacking}));
+    let of_episode = |episode| {
+        let scenario = domain.draw(1, 0, episode);
+        let written = scenario.to_json();
+        let lacks = |name: &&str| written["links"][0]["agent"][*name].as_f64().filter(|x| *x > 0.0);
+        let lacks = LACKS.iter().filter_map(|name| lacks(name).map(|x| ((*name).to_owned(), x))).collect();
+        (lacks, Link { agent: None, ..scenario.links[0].clone() })
+    };
+    (0..DRAWS).map(of_episode).collect()
+}
+
+const LACKS: [&str; 5] = ["every_ms", "late_ms", "noise", "bits", "missing"];
+
+#[test]
+fn an_agent_may_lack_one_thing_alone() {
+    let (all, some) = (agents(None), agents(Some(0.5)));
+    assert_eq!(agents(Some(0.0)), all);
+    let mut alone: BTreeMap<&str, f64> = BTreeMap::new();
+    for ((everything, link), (lacks, same)) in all.iter().zip(&some) {
+        assert_eq!((everything.len(), link), (LACKS.len(), same));
+        assert!(
+            lacks.iter().all(|(name, value)| everything.get(name) == Some(value)),
+            "drawn as without the option: {lacks:?}"
+        );
+        if lacks.len() == LACKS.len() {
+            continue;
+        }
+        let names: Vec<_> = lacks.keys().map(String::as_str).collect();
+        let one = match names[..] {
+            [one] => one,
+            ["every_ms", of_measurements @ ("missing" | "noise")] => of_measurements,
+            _ => panic!("{names:?}"),
+        };
+        *alone.entry(LACKS.iter().find(|name| **name == one).unwrap()).or_default() += 1.0 / DRAWS as f64;
+    }
+    assert_eq!(alone.len(), LACKS.len());
+    assert!((alone.values().sum::<f64>() - 0.5).abs() < 0.1, "{alone:?}");
+    assert!(alone.values().all(|share| (share - 0.1).abs() < 0.05), "{alone:?}");
 }
