@@ -21,6 +21,7 @@
 mod estimates;
 mod numbers;
 mod sharing;
+mod trial;
 
 use self::estimates::Estimates;
 use self::numbers::Numbers;
@@ -208,7 +209,10 @@ impl Base for Pilot {
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        let rtt_min = self.seen.rtt_min().filter(|_| self.numbers.pacing > 0.0)?;
+        if self.numbers.pacing == 0.0 || self.sharing.sends_train() {
+            return None;
+        }
+        let rtt_min = self.seen.rtt_min()?;
         let packets = self.window.max(self.beyond);
         let early = self.seen.averaged < self.numbers.early_rtts * self.seen.srtt.as_secs_f64();
         let ahead = self.numbers.pacing * if early { self.numbers.pacing_early } else { 1.0 };

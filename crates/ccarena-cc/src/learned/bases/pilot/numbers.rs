@@ -60,15 +60,15 @@ numbers! {
     competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
     competing_share = 0.51, 0.0 to 1.0: "share of the queue, judged by a drain, below which it does";
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
-    push_packets = 20.0, 0.0 to 1000.0: "packets that the window then has at least, now and then: what few packets do says little";
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
     push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that has to be left: where less is, capacity has risen";
-    starved_s = 3.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT before the \
-                                     flow pushes without a drain";
-    starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs, and all of it once a push has succeeded";
-    successes = 3.0, 1.0 to 10.0: "such successes, less failures, from which the flow competes; one of a larger factor counts as \
-                                    the square of its logarithm";
+    starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT before the \
+                                     flow sends a packet train";
+    starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs";
+    train_packets = 8.0, 2.0 to 1000.0: "least window for which the packets of such a train are sent";
+    train_rate = 4.0, 1.0 to 1000.0: "factor on the flow's rate from which that of a train speaks for competitors";
+    successes = 3.0, 1.0 to 10.0: "such successes of pushes and trains, less failures, from which the flow competes";
     growth = 3.0, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";
     leave_s = 5.0, 0.5 to 120.0: "time in s from one drain to the next where it competes";

@@ -2,12 +2,14 @@
 //!
 //! A **drain** leaves less than a window without its queue for two round trips. It shows the smallest RTT again, to all
 //! flows that drain at the same time, and how much of the queue was the flow's own. If little was, and the delay stays, a
-//! **push** tries whether three times the window, or twenty packets, bring more of the link while the delay stays: then
-//! somebody else holds the queue up, and the flow **competes** as CUBIC would (RFC 9438), until drains of half of the queue
+//! **push** tries whether three times the window brings more of the link while the delay stays: then somebody else holds the
+//! queue up. A few packets leave nothing to drain; where they meet a long queue a packet train tells the same by how fast it
+//! comes back. A flow that has found others **competes** as CUBIC would (RFC 9438), until drains of half of the queue
 //! show that it is its own. While it competes no smallest RTT is forgotten, since the queue is never empty.
 
 use super::estimates::Estimates;
 use super::numbers::Numbers;
+use super::trial::Trial;
 use crate::types::{Dur, Time};
 
 /// C and β of CUBIC (RFC 9438 section 5); β is an option here.
@@ -18,6 +20,8 @@ const BACK: f64 = 0.7;
 const NO_QUEUE: f64 = 0.3;
 /// A drain in which the RTT rises by this part of the queue says nothing.
 const RISEN: f64 = 0.25;
+/// Most packets in the window as long as trains alone have shown others: enough to be drained.
+const UNPROVED: f64 = 50.0;
 /// So many packets leave nothing to drain.
 const FEW: f64 = 5.0;
 
@@ -32,26 +36,6 @@ enum Phase {
     Push(Trial),
     /// The window of before is back; what is measured still comes from the trial.
     Settle { until: Time },
-}
-
-/// A drain or a push.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Trial {
-    /// Its window, and the one before, in packets.
-    window: f64,
-    before: f64,
-    /// RTT in seconds before.
-    rtt: f64,
-    /// Rate before, in packets per second, by Little's law: an average would still know of better times.
-    rate: f64,
-    /// From when on its effect is seen, and its end.
-    seen_from: Time,
-    until: Time,
-    /// What is seen: least RTT in seconds, RTT times time, time, packets delivered.
-    least: f64,
-    delays: f64,
-    seconds: f64,
-    packets: f64,
 }
 
 /// CUBIC's window over time since a loss.
@@ -70,6 +54,8 @@ struct Competing {
     full: f64,
     /// A drain has found others.
     confirmed: bool,
+    /// Packet trains have.
+    by_trains: bool,
     /// A loss has come: the queue has an end.
     lost: bool,
 }
@@ -82,14 +68,21 @@ pub struct Sharing {
     competing: Option<Competing>,
     /// When the queue was last drained.
     drained: Time,
-    /// When a push last went beyond its factor, for a window of few packets, and how many such failed in a row.
-    far: Time,
+    /// When a packet train was last sent, and how many in a row did not speak for others.
+    train_sent: Time,
     failures: f64,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Self { phase: Phase::Law, successes: 0.0, competing: None, drained: Time::ZERO, far: Time::ZERO, failures: 0.0 }
+        Self {
+            phase: Phase::Law,
+            successes: 0.0,
+            competing: None,
+            drained: Time::ZERO,
+            train_sent: Time::ZERO,
+            failures: 0.0,
+        }
     }
 }
 
@@ -97,6 +90,11 @@ impl Sharing {
     /// What is measured now is not what the law's window makes of the path.
     pub fn frozen(&self) -> bool {
         self.phase != Phase::Law
+    }
+
+    /// A few packets go out at once.
+    pub fn sends_train(&self) -> bool {
+        matches!(self.phase, Phase::Push(trial) if trial.train.is_some())
     }
 
     /// Others hold the queue up, as far as the flow knows.
@@ -140,7 +138,7 @@ impl Sharing {
             }
             Phase::Push(trial) => {
                 let trial = *trial;
-                self.judge_push(now, numbers, rtt_min, trial);
+                self.judge_push(now, numbers, (seen.rtt, rtt_min), trial);
                 restored = Some(trial.before);
             }
             Phase::Settle { until } if now >= *until => self.phase = Phase::Law,
@@ -175,32 +173,31 @@ impl Sharing {
         }
     }
 
-    /// A few packets have met a long queue for some round trips, and a far push may show whose it is.
+    /// A few packets have met a long queue for some round trips, and a packet train may show whose it is.
     fn is_starved(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
-        let least = if self.successes > 0.0 { 0.0 } else { numbers.starved_s };
-        let long = least.max(numbers.starved_rtts * seen.srtt.as_secs_f64());
+        let long = numbers.starved_s.max(numbers.starved_rtts * seen.srtt.as_secs_f64());
+        let waited = now.since(seen.touched.max(self.drained)).as_secs_f64();
         self.competing.is_none()
             && window <= FEW
             && seen.standing() > rtt_min
-            && now.since(seen.touched.max(self.drained)).as_secs_f64() > long
-            && self.may_push_far(now, numbers)
+            && (self.successes > 0.0 || waited > long)
+            && self.may_send_train(now, numbers)
     }
 
-    /// A far push makes a long queue where the link is slow: each one that fails makes the next wait three times as long.
-    fn may_push_far(&self, now: Time, numbers: &Numbers) -> bool {
+    /// On a slow link a train makes a queue: each one that does not speak for others makes the next wait three times as long.
+    fn may_send_train(&self, now: Time, numbers: &Numbers) -> bool {
         let wait = numbers.starved_s * 3.0_f64.powf(self.failures);
-        self.successes > 0.0 || now.since(self.far).as_secs_f64() > wait
+        self.successes > 0.0 || now.since(self.train_sent).as_secs_f64() > wait
     }
 
     fn push(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, drain: &Trial) -> Phase {
-        let near = drain.before * numbers.push;
-        let window = if near < numbers.push_packets && self.may_push_far(now, numbers) {
-            self.far = now;
-            numbers.push_packets
+        let window = drain.before * numbers.push;
+        Phase::Push(if drain.before <= FEW && self.may_send_train(now, numbers) {
+            self.train_sent = now;
+            Trial::train(now, seen, (window.max(numbers.train_packets), drain.before), drain.rtt)
         } else {
-            near
-        };
-        Phase::Push(Trial::new(now, seen, (window, drain.before), drain.rtt))
+            Trial::push(now, seen, (window, drain.before), drain.rtt)
+        })
     }
 
     fn judge_drain(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64, trial: Trial) {
@@ -221,8 +218,12 @@ impl Sharing {
             } else if share > -RISEN {
                 (own.alone, own.confirmed) = (0.0, true);
             }
-            // Where neither a loss nor a drain has shown anybody, one drain is enough.
-            let enough = if own.lost || own.confirmed { 2.0 } else { 1.0 };
+            // Capacity that rises during a drain makes the queue look like the flow's own.
+            let enough = match (own.confirmed, own.by_trains) {
+                (true, true) => 3.0,
+                (false, false) if !own.lost => 1.0,
+                _ => 2.0,
+            };
             if own.alone >= enough {
                 // If that was a mistake, one more push shows it.
                 self.successes = if own.confirmed { numbers.successes - 1.0 } else { 0.0 };
@@ -233,13 +234,13 @@ impl Sharing {
         }
     }
 
-    fn judge_push(&mut self, now: Time, numbers: &Numbers, rtt_min: f64, trial: Trial) {
+    fn judge_push(&mut self, now: Time, numbers: &Numbers, (rtt, rtt_min): (Dur, f64), trial: Trial) {
         self.drained = now;
         let evidence = trial.evidence(numbers, rtt_min);
         self.successes = (self.successes + evidence).max(0.0);
         if evidence > 0.0 {
             self.failures = 0.0;
-        } else if trial.window > trial.before * numbers.push {
+        } else if trial.train.is_some() {
             self.failures += 1.0;
         }
         if self.successes >= numbers.successes {
@@ -253,10 +254,12 @@ impl Sharing {
                 loss: None,
                 full: 0.0,
                 confirmed: false,
+                by_trains: trial.train.is_some(),
                 lost: false,
             });
         }
-        self.phase = Phase::Settle { until: now + Dur::from_secs_f64(trial.rtt) };
+        // The RTT of now: that of before is over where an outage was.
+        self.phase = Phase::Settle { until: now + rtt.max(Dur::from_millis(10)) };
     }
 
     /// CUBIC's window; the growth of Reno with its back-off at least (RFC 9438 sections 4.2 and 4.3).
@@ -266,8 +269,9 @@ impl Sharing {
         if !idle {
             return;
         }
-        // As long as neither a loss has shown that the queue has an end nor the last drain that others are there.
-        if (own.alone > 0.0 || !own.confirmed) && !own.lost {
+        // As long as neither a loss has shown that the queue has an end nor the last drain, or trains, that others are there.
+        let proved = own.lost || own.alone == 0.0 && (own.confirmed || own.by_trains);
+        if !proved {
             (own.highest, own.epoch) = (own.window, now);
             return;
         }
@@ -276,8 +280,9 @@ impl Sharing {
         let k = (own.highest * (1.0 - beta) / c).cbrt();
         let reno = own.highest * beta + 3.0 * (1.0 - beta) / (1.0 + beta) * t / seen.srtt.as_secs_f64().max(rtt_min);
         let cubic = c * (t - k).powi(3) + own.highest;
-        // No faster than half again what is in flight.
-        own.window = cubic.max(reno).min(1.5 * seen.in_flight.max(own.window / 1.5) + 2.0).max(2.0);
+        // No faster than half again what is in flight, and not far before more than trains has shown others.
+        let most = if own.lost || own.confirmed { f64::INFINITY } else { UNPROVED.max(own.highest) };
+        own.window = cubic.max(reno).min(1.5 * seen.in_flight.max(own.window / 1.5) + 2.0).min(most).max(2.0);
     }
 
     /// A loss episode has begun.
@@ -300,74 +305,5 @@ impl Sharing {
         if let Some(own) = &mut self.competing {
             (own.highest, own.window, own.epoch) = (own.window, 2.0, now);
         }
-    }
-}
-
-impl Trial {
-    fn new(now: Time, seen: &Estimates, (window, before): (f64, f64), rtt: f64) -> Self {
-        let round_trip = Dur::from_secs_f64(rtt).max(Dur::from_millis(10));
-        let tail = seen.srtt.max(Dur::from_millis(10));
-        Self {
-            window,
-            before,
-            rtt,
-            rate: (before / rtt).max(1.0),
-            seen_from: now + round_trip,
-            until: now + round_trip + tail,
-            least: f64::INFINITY,
-            delays: 0.0,
-            seconds: 0.0,
-            packets: 0.0,
-        }
-    }
-
-    fn drain(now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
-        let rtt = (rtt_min + seen.standing()).max(rtt_min);
-        let left = (window * rtt_min / rtt * numbers.drain).max(2.0).min(window);
-        Self::new(now, seen, (left, window), rtt)
-    }
-
-    /// Takes half of the queue away if all of it is the flow's own, and costs little if it is not.
-    fn half_drain(now: Time, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
-        let rtt = seen.rtt.as_secs_f64().max(rtt_min);
-        let left = (window * (rtt + rtt_min) / (2.0 * rtt)).max(2.0).min(window);
-        Self::new(now, seen, (left, window), rtt)
-    }
-
-    /// Share of the queue that was the flow's own: of its own queue the RTT falls to `after` with the window, as far as the
-    /// smallest RTT; of a share of it by as much less.
-    fn share(&self, after: f64, rtt_min: f64) -> f64 {
-        let alone = (self.rtt * self.window / self.before).max(rtt_min);
-        // With a handful of packets there is nothing to drain, and the RTT moves by itself.
-        (self.rtt - after).min(self.rtt - alone) / (self.rtt - alone).max(0.05 * self.rtt)
-    }
-
-    /// What a push says for competitors, in successes. Where capacity varies chance makes pushes succeed or fail now and then,
-    /// whoever holds the queue up: one of a larger factor says more, as the square of its logarithm if rates vary by factors
-    /// (the likelihood ratio of a log-normal rate).
-    fn evidence(&self, numbers: &Numbers, rtt_min: f64) -> f64 {
-        let (rate, rtt) = (self.packets / self.seconds.max(1e-3), self.delays / self.seconds.max(1e-3));
-        let factor = self.window / self.before;
-        let grown = |part: f64| 1.0 + part * (factor - 1.0);
-        // Neither an outage nor a rise of capacity that empties the queue says whose it was.
-        let silent = self.packets == 0.0;
-        let emptied = rtt - rtt_min < numbers.push_least * (self.rtt - rtt_min);
-        if silent || emptied {
-            0.0
-        } else if rate >= self.rate * grown(numbers.push_follows) && rtt <= self.rtt * grown(numbers.push_delay) {
-            (factor.ln() / numbers.push.ln()).powi(2)
-        } else {
-            -1.0
-        }
-    }
-
-    fn see(&mut self, now: Time, seen: &Estimates, packets: f64, dt: f64) {
-        if now < self.seen_from {
-            return;
-        }
-        self.least = self.least.min(seen.rtt.as_secs_f64());
-        self.delays += seen.rtt.as_secs_f64() * dt;
-        self.seconds += dt;
-        self.packets += packets;
     }
 }

@@ -1,0 +1,211 @@
+//! A trial of the window, to see whose the queue is: what it measures, and what that says.
+
+use super::estimates::Estimates;
+use super::numbers::Numbers;
+use crate::types::{Dur, Time};
+
+/// Longest time of a push, in that which it takes where the RTT stays.
+const PATIENCE: u64 = 3;
+/// Shortest time of a round trip, and of what is measured over it: a few periods.
+const SHORTEST: Dur = Dur::from_millis(10);
+/// What a packet train counts as, in successes, by the logarithm of its rate; and the most of one train, which capacity that
+/// rises makes fast, too.
+const TRAIN: f64 = 2.0;
+/// Least time of a packet train in seconds: half of a period.
+const TRAIN_S: f64 = 5e-3;
+
+/// A drain or a push.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trial {
+    /// Its window, and the one before, in packets.
+    pub window: f64,
+    pub before: f64,
+    /// RTT in seconds before.
+    pub rtt: f64,
+    /// Rate before, in packets per second, by Little's law: an average would still know of better times.
+    rate: f64,
+    /// From when on its effect is seen, and its end.
+    seen_from: Time,
+    pub until: Time,
+    /// Packets up to the first one of a push that are still to come back: until then it has no effect.
+    returning: f64,
+    /// The packets of a push that leave at once.
+    pub train: Option<Train>,
+    /// What is seen: least RTT in seconds, RTT times time, time, packets delivered.
+    pub least: f64,
+    delays: f64,
+    seconds: f64,
+    packets: f64,
+}
+
+/// A few packets that leave at once, and whose rate tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Train {
+    /// Packets after the first one.
+    packets: f64,
+    /// When the first and the newest one came back.
+    first: Time,
+    newest: Time,
+}
+
+impl Trial {
+    fn new(now: Time, seen: &Estimates, (window, before): (f64, f64), rtt: f64) -> Self {
+        let round_trip = Dur::from_secs_f64(rtt).max(SHORTEST);
+        Self {
+            window,
+            before,
+            rtt,
+            rate: (before / rtt).max(1.0),
+            seen_from: now + round_trip,
+            until: now + round_trip + seen.srtt.max(SHORTEST),
+            returning: 0.0,
+            train: None,
+            least: f64::INFINITY,
+            delays: 0.0,
+            seconds: 0.0,
+            packets: 0.0,
+        }
+    }
+
+    /// Leaves less than a window without its queue.
+    pub fn drain(now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
+        let rtt = (rtt_min + seen.standing()).max(rtt_min);
+        let left = (window * rtt_min / rtt * numbers.drain).max(2.0).min(window);
+        Self::new(now, seen, (left, window), rtt)
+    }
+
+    /// Takes half of the queue away if all of it is the flow's own, and costs little if it is not.
+    pub fn half_drain(now: Time, seen: &Estimates, window: f64, rtt_min: f64) -> Self {
+        let rtt = seen.rtt.as_secs_f64().max(rtt_min);
+        let left = (window * (rtt + rtt_min) / (2.0 * rtt)).max(2.0).min(window);
+        Self::new(now, seen, (left, window), rtt)
+    }
+
+    /// Holds a larger window. What is in flight has to come back before anything of it can be seen, and while others fill the
+    /// queue that takes longer than it has before.
+    pub fn push(now: Time, seen: &Estimates, windows: (f64, f64), rtt: f64) -> Self {
+        let trial = Self::new(now, seen, windows, rtt);
+        let latest = now + trial.until.since(now) * PATIENCE;
+        Self { seen_from: latest, until: latest, returning: seen.in_flight + 0.5, ..trial }
+    }
+
+    /// The same with few packets, all of which leave at once.
+    pub fn train(now: Time, seen: &Estimates, (window, before): (f64, f64), rtt: f64) -> Self {
+        let train = Train { packets: window - before - 1.0, first: now, newest: now };
+        Self { train: Some(train), ..Self::push(now, seen, (window, before), rtt) }
+    }
+
+    /// `packets` were delivered in a tick of `dt` seconds.
+    pub fn see(&mut self, now: Time, seen: &Estimates, packets: f64, dt: f64) {
+        let mut packets = packets;
+        if self.returning > 0.0 {
+            self.returning -= packets;
+            if self.returning > 0.0 {
+                return;
+            }
+            (self.seen_from, self.until) = (now, now + seen.srtt.max(SHORTEST));
+            let Some(train) = &mut self.train else { return };
+            // The first of it has come, and others may have in the same tick. Where it is slow, that takes longer.
+            (train.first, self.until) = (now, now + seen.srtt.max(SHORTEST) * PATIENCE);
+            packets = -self.returning - 0.5;
+        }
+        if now < self.seen_from {
+            return;
+        }
+        let rtt = seen.rtt.as_secs_f64();
+        self.least = self.least.min(rtt);
+        self.delays += rtt * dt;
+        self.seconds += dt;
+        self.packets += packets;
+        if let Some(train) = &mut self.train {
+            if packets > 0.0 {
+                train.newest = now;
+            }
+            if self.packets >= train.packets {
+                self.until = now;
+            }
+        }
+    }
+
+    /// Share of the queue that was the flow's own: of its own queue the RTT falls to `after` with the window, as far as the
+    /// smallest RTT; of a share of it by as much less.
+    pub fn share(&self, after: f64, rtt_min: f64) -> f64 {
+        let alone = (self.rtt * self.window / self.before).max(rtt_min);
+        // With a handful of packets there is nothing to drain, and the RTT moves by itself.
+        (self.rtt - after).min(self.rtt - alone) / (self.rtt - alone).max(0.05 * self.rtt)
+    }
+
+    /// What a push says for competitors, in successes. Where capacity varies chance makes pushes succeed or fail now and then,
+    /// whoever holds the queue up.
+    pub fn evidence(&self, numbers: &Numbers, rtt_min: f64) -> f64 {
+        let (rate, rtt) = (self.packets / self.seconds.max(1e-3), self.delays / self.seconds.max(1e-3));
+        // Neither an outage nor a rise of capacity that empties the queue says whose it was.
+        let silent = self.packets == 0.0;
+        let emptied = rtt - rtt_min < numbers.push_least * (self.rtt - rtt_min);
+        let grown = |part: f64| 1.0 + part * (self.window / self.before - 1.0);
+        match &self.train {
+            _ if silent || emptied => 0.0,
+            // Alone a flow gets its train back as fast as the packets before; behind others it comes at the link's rate.
+            Some(train) => {
+                let rate = self.packets / train.newest.since(train.first).as_secs_f64().max(TRAIN_S);
+                (TRAIN * (rate / (self.rate * numbers.train_rate)).ln()).clamp(-1.0, TRAIN)
+            }
+            None if rate >= self.rate * grown(numbers.push_follows) && rtt <= self.rtt * grown(numbers.push_delay) => {
+                1.0
+            }
+            None => -1.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::AckInfo;
+
+    const RTT_MIN_S: f64 = 0.02;
+    /// Before the trial: two packets in flight that take half a second.
+    const RTT_S: f64 = 0.5;
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Dur::from_millis(ms)
+    }
+
+    fn heard(seen: &mut Estimates, ms: u64, rtt_s: f64) {
+        let rtt = Dur::from_secs_f64(rtt_s);
+        seen.on_ack(&AckInfo { now: at(ms), rtt: Some(rtt), srtt: rtt, ..AckInfo::default() }, 30.0, true);
+    }
+
+    /// What a train of six packets says of which one comes back every `gap_ms` after the two before it did; none without.
+    fn evidence(gap_ms: Option<u64>, rtt_s: f64) -> f64 {
+        let mut seen = Estimates::new(1448);
+        heard(&mut seen, 0, RTT_S);
+        seen.in_flight = 2.0;
+        let mut trial = Trial::train(at(0), &seen, (8.0, 2.0), RTT_S);
+        for ms in (10..).step_by(10).take_while(|ms| *ms < 10_000) {
+            if at(ms) >= trial.until {
+                return trial.evidence(&Numbers::read(&[]), RTT_MIN_S);
+            }
+            let of_before = f64::from(u8::from(ms == 250 || ms == 500));
+            let of_train = |gap: u64| ms > 500 && (ms - 510) % gap == 0;
+            let packets = of_before + gap_ms.map_or(0.0, |gap| f64::from(u8::from(of_train(gap))));
+            heard(&mut seen, ms, if ms > 500 { rtt_s } else { RTT_S });
+            trial.see(at(ms), &seen, packets, 0.01);
+        }
+        panic!("the trial does not end");
+    }
+
+    #[test]
+    fn a_train_that_comes_back_at_the_flows_own_rate_speaks_against_others() {
+        assert!(evidence(Some(250), 1.0) <= -1.0 + 1e-9, "alone, two packets per half second are the link's rate");
+        assert!(evidence(Some(10), 0.5) >= TRAIN, "the link is 25 times as fast: others have the rest of it");
+        let (slower, faster) = (evidence(Some(60), 0.5), evidence(Some(30), 0.5));
+        assert!(slower < faster && faster < TRAIN, "{slower} {faster}");
+    }
+
+    #[test]
+    fn neither_silence_nor_an_emptied_queue_says_whose_it_was() {
+        assert_eq!(evidence(None, RTT_S).to_bits(), 0, "an outage");
+        assert_eq!(evidence(Some(10), RTT_MIN_S).to_bits(), 0, "capacity has risen");
+    }
+}
