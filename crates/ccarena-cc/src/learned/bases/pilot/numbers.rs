@@ -63,8 +63,8 @@ numbers! {
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
     push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that has to be left: where less is, capacity has risen";
-    starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT before the \
-                                     flow sends a packet train";
+    starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT, or 100 ms, \
+                                     before the flow sends a packet train";
     starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs";
     train_packets = 8.0, 2.0 to 1000.0: "least window for which the packets of such a train are sent";
     train_rate = 4.0, 1.0 to 1000.0: "factor on the flow's rate from which that of a train speaks for competitors";

@@ -22,6 +22,8 @@ const NO_QUEUE: f64 = 0.3;
 const RISEN: f64 = 0.25;
 /// Most packets in the window as long as trains alone have shown others: enough to be drained.
 const UNPROVED: f64 = 50.0;
+/// A queueing delay in seconds that is long for any path: one who has come to a full queue takes it for the path.
+const LONG_S: f64 = 0.1;
 /// So many packets leave nothing to drain.
 const FEW: f64 = 5.0;
 
@@ -179,7 +181,7 @@ impl Sharing {
         let waited = now.since(seen.touched.max(self.drained)).as_secs_f64();
         self.competing.is_none()
             && window <= FEW
-            && seen.standing() > rtt_min
+            && seen.standing() > rtt_min.min(LONG_S)
             && (self.successes > 0.0 || waited > long)
             && self.may_send_train(now, numbers)
     }
