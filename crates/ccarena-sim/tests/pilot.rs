@@ -51,6 +51,15 @@ fn a_constant_link_is_full_and_its_queue_short() {
 }
 
 #[test]
+fn on_a_long_path_the_window_does_not_swing() {
+    for (mbps, rtt_ms) in [(1.0, 200.0), (2.0, 200.0), (5.0, 300.0)] {
+        let (rate, mean_rtt_ms) = figures_of(&link(mbps, rtt_ms, 2.0), &[flow(&json!({}))], 60.0)[0];
+        assert!(rate > 0.94 * mbps, "{mbps} Mbit/s, {rtt_ms} ms: {rate} Mbit/s");
+        assert!(mean_rtt_ms < 1.35 * rtt_ms, "{mbps} Mbit/s, {rtt_ms} ms: mean RTT {mean_rtt_ms} ms");
+    }
+}
+
+#[test]
 fn preference_moves_between_throughput_and_delay() {
     let cellular = json!({"service": {"type": "cellular", "preset": "lte-bus", "seed": 5}, "delay_ms": 20,
                           "queue": {"type": "infinite"}});

@@ -65,6 +65,9 @@ const LEAST: f64 = 2.0;
 const MOST: f64 = (1 << 24) as f64;
 /// The time that `rise` and `fall` are for, in seconds.
 const STEP_S: f64 = 0.01;
+/// The longest smallest RTT in seconds at which the window falls as `fall` says. What a longer path does comes back later, and a
+/// window that falls as fast swings.
+const SHORT_RTT_S: f64 = 0.1;
 
 struct Pilot {
     numbers: Numbers,
@@ -102,8 +105,12 @@ impl Pilot {
     /// Moves the window by the law.
     fn steer(&mut self, now: Time, rtt_min: f64, (packets, dt): (f64, f64)) {
         let goal = self.goal(rtt_min);
-        let part = if goal > self.window { self.numbers.rise } else { self.numbers.fall };
-        let moved = self.window + (goal - self.window) * (1.0 - (1.0 - part).powf(dt / STEP_S));
+        let (part, step_s) = if goal > self.window {
+            (self.numbers.rise, STEP_S)
+        } else {
+            (self.numbers.fall, STEP_S * (rtt_min / SHORT_RTT_S).max(1.0))
+        };
+        let moved = self.window + (goal - self.window) * (1.0 - (1.0 - part).powf(dt / step_s));
         self.search(now, rtt_min);
         let searched = if self.velocity > 0.0 && self.is_filled() {
             self.window + self.velocity * packets
