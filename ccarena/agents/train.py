@@ -30,16 +30,9 @@ from ccarena.configs import TrainConfig, save_config
 from ccarena.envs.domain import trained_on
 from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate, Trials
-from ccarena.errors import (
-    INTERRUPTED,
-    CheckpointError,
-    ConfigError,
-    MissingDependencyError,
-    PolicyError,
-    did_you_mean,
-)
+from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
+from ccarena.eval.heldout.expectations import check_figures
 from ccarena.eval.heldout.links import check_recordings
-from ccarena.eval.metrics import FIGURES
 from ccarena.executors.ray_metrics import Gauges
 from ccarena.policies import artifact, export, tensorfile
 from ccarena.policies.artifact import Artifact
@@ -55,8 +48,6 @@ log = logging.getLogger(__name__)
 
 VALIDATIONS, LEAST_BETWEEN = 10, 100_000
 """In a training whose configuration does not say how often: so many, and so many decisions apart."""
-EXPECTED_OF = (*FIGURES, "decisions", "reward_mean")
-"""Figures of a run or of its decisions, of which something may be expected."""
 
 
 def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None = None) -> int:
@@ -114,11 +105,7 @@ def _check_judging(context: Context) -> None:
     ReportSums(spec, config.progress)
     check_recordings(config.eval.recordings)
     Ranges.of(config, config.rules.law, "rules.law")
-    for index, expectation in enumerate(config.expectations):
-        for name in expectation.figures:
-            if name not in EXPECTED_OF:
-                hint = did_you_mean(name, EXPECTED_OF)
-                raise ConfigError(f'expectations[{index}].figures: there is no figure "{name}"{hint}')
+    check_figures(config.expectations)
     # An objective of one's own is known by what it answers. Of one run, which takes a fraction of a second.
     answer = 0.0 if spec.bounds is None else spec.bounds[0]
     Trials(config, spec, 1).run([Candidate(answer)], config.seed, 1)

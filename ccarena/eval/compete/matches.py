@@ -30,6 +30,7 @@ from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval import metrics
 from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.compete.entrants import Entrant
+from ccarena.eval.heldout.links import MOST_SEEDS
 from ccarena.terminal import Progress
 
 __all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
@@ -37,7 +38,6 @@ __all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
 MOST_PACKETS = 2e7
 """Packets of one run whose record fits into a laptop's memory: about 100 bytes each while figures are computed."""
 
-MOST_SEEDS = 10_000
 BIN_S = 1.0
 _CAPACITY_BIN_MS = 10
 

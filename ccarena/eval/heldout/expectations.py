@@ -14,13 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ccarena.configs.schema import ExpectationConfig
+from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.figure_text import show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.heldout.worth import Worth, worth_of
 from ccarena.eval.metrics import FIGURES
 
-__all__ = ["Expectation", "State", "Verdict", "judge", "together"]
+__all__ = ["Expectation", "State", "Verdict", "check_figures", "judge", "together"]
 
 State = Literal["holds", "fails", "not tested"]
 """Of an expectation. It is not tested where its links were not run, have no valid run, or are made up."""
@@ -31,6 +32,8 @@ CONSTANT_SHARE = 0.99
 """Share of one action in all decisions above which the policy is called constant."""
 VISITED = 10
 """Decisions after which a category counts as visited."""
+EXPECTED_OF = (*FIGURES, "decisions", "reward_mean")
+"""Figures of a run, or of its decisions, of which something may be expected."""
 MARGIN = 0.005
 """By how much, of itself, a control has to be better in one judged figure to count as better."""
 
@@ -125,6 +128,15 @@ class Verdict:
         """Plain data, for JSON."""
         worth = self.worth and self.worth.as_dict()
         return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self), "worth": worth}
+
+
+def check_figures(expectations: Sequence[ExpectationConfig]) -> None:
+    """Raises ConfigError for an expectation of a figure that no run has."""
+    for index, expectation in enumerate(expectations):
+        for name in expectation.figures:
+            if name not in EXPECTED_OF:
+                hint = did_you_mean(name, EXPECTED_OF)
+                raise ConfigError(f'expectations[{index}].figures: there is no figure "{name}"{hint}')
 
 
 def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:

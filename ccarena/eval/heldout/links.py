@@ -37,7 +37,18 @@ from ccarena.eval.given_traces import TraceLinks, service
 from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
 from ccarena.traces.held_out import HELD_OUT
 
-__all__ = ["LINK_SETS", "TRACES", "Link", "Sender", "build", "check_recordings", "heuristic", "over_traces", "scenario"]
+__all__ = [
+    "LINK_SETS",
+    "MOST_SEEDS",
+    "TRACES",
+    "Link",
+    "Sender",
+    "build",
+    "check_recordings",
+    "heuristic",
+    "over_traces",
+    "scenario",
+]
 
 TRACES = "traces"
 """The link set of the traces that a user names."""

@@ -1,6 +1,6 @@
 //! A command line that cannot be taken is answered in one line.
 
-#![allow(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
+#![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
 use std::process::Command;
 

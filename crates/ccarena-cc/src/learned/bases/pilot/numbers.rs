@@ -72,7 +72,7 @@ numbers! {
     growth = 3.0, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";
     leave_s = 5.0, 0.5 to 120.0: "time in s from one drain to the next where it competes";
-    leave_share = 0.8, 0.0 to 1.0: "share of the queue above which it no longer competes, twice in a row";
+    leave_share = 0.8, 0.0 to 1.0: "share of the queue above which it no longer competes, two or three times in a row";
 }
 
 impl Numbers {

@@ -4,12 +4,12 @@ use super::estimates::Estimates;
 use super::numbers::Numbers;
 use crate::types::{Dur, Time};
 
-/// Longest time of a push, in that which it takes where the RTT stays.
+/// How many times as long as with an unchanged RTT a push may last.
 const PATIENCE: u64 = 3;
 /// Shortest time of a round trip, and of what is measured over it: a few periods.
 const SHORTEST: Dur = Dur::from_millis(10);
-/// What a packet train counts as, in successes, by the logarithm of its rate; and the most of one train, which capacity that
-/// rises makes fast, too.
+/// Successes that a packet train counts as for each factor of e in its rate, and the most that one train counts as: rising
+/// capacity makes a train fast, too, so that one alone does not decide.
 const TRAIN: f64 = 2.0;
 /// Least time of a packet train in seconds: half of a period.
 const TRAIN_S: f64 = 5e-3;
@@ -27,7 +27,7 @@ pub struct Trial {
     /// From when on its effect is seen, and its end.
     seen_from: Time,
     pub until: Time,
-    /// Packets up to the first one of a push that are still to come back: until then it has no effect.
+    /// Packets that are still to come back before the first one of a push, and half of that one: until then it has no effect.
     returning: f64,
     /// The packets of a push that leave at once.
     pub train: Option<Train>,
