@@ -211,6 +211,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, str]], Any]) -> bytes:
     """The bytes of the artifact at `path` after `change(tensors, metadata)`."""
     tensors, metadata = tensorfile.read(path)
+    del metadata[artifact.CHECKSUM]  # which comes before all other checks of the weights
     change(tensors, metadata)
     return tensorfile.encode(tensors, metadata)
 
@@ -231,6 +232,7 @@ BROKEN: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "truncated": (lambda path: path.read_bytes()[:-100], "truncated or no safetensors file"),
     "cut in its header": (lambda path: path.read_bytes()[:50], "truncated or no safetensors file"),
     "empty": (lambda path: b"", "truncated or no safetensors file"),
+    "damaged": (lambda path: path.read_bytes()[:-4] + b"\0\0\0\x42", "SHA-256 .*damaged or edited"),
     "of NaN": (lambda path: rewritten(path, not_a_number), "finite"),
     "of another version": (lambda path: rewritten(path, lambda t, m: m.update(ccarena_format="1")), "version"),
     "of another graph": (lambda path: rewritten(path, lambda t, m: m.update(graph="{}")), "graph"),

@@ -28,6 +28,7 @@ from ccarena.policies.graph import Graph, run
 from ccarena.run_folder import SHIPPED, find_policy
 
 FORMAT = "2"
+CHECKSUM = "weights_sha256"
 _NORMALISATION = "normalisation."
 
 
@@ -133,7 +134,7 @@ class Artifact:
             "tests": str(self.tests),
             "curve": _json(self.curve),
         }
-        data = tensorfile.encode(self.tensors, metadata)
+        data = tensorfile.encode(self.tensors, metadata, CHECKSUM)
         _check(data)
         return data
 
@@ -157,7 +158,8 @@ def load(path: str | Path) -> Artifact:
     """Reads and checks the artifact at `path`.
 
     Raises PolicyError, naming file, fault and expectation, if it is missing, truncated, no policy or of another format
-    version, if graph, tensors, observation and actions do not fit each other, or if a value is not finite.
+    version, if graph, tensors, observation and actions do not fit each other, if a value is not finite, or if the
+    weights are not those that were saved.
     """
     path = Path(path)
     try:

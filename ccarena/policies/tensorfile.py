@@ -8,6 +8,7 @@ Format: https://huggingface.co/docs/safetensors/index#format
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -25,9 +26,12 @@ class TensorFileError(ValueError):
     """The bytes are no usable safetensors file; the message says why, without the path."""
 
 
-def encode(tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> bytes:
-    """The file's bytes. Tensors may be float32, float64, int64, int32, uint8 or bool; order is that of the names."""
-    header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
+def encode(tensors: Mapping[str, NDArray], metadata: Mapping[str, str], checksum: str | None = None) -> bytes:
+    """The file's bytes. Tensors may be float32, float64, int64, int32, uint8 or bool; order is that of the names.
+
+    `checksum` names an entry that is added to the metadata: the SHA-256, in hexadecimal, of all bytes after the header.
+    """
+    header: dict[str, object] = {}
     chunks, offset = [], 0
     # Wider types first keep every tensor aligned to its size, which some readers map directly.
     for name, array in sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
@@ -36,9 +40,13 @@ def encode(tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> bytes
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [offset, offset + len(data)]}
         chunks.append(data)
         offset += len(data)
+    body = b"".join(chunks)
+    if checksum is not None:
+        metadata = {**metadata, checksum: hashlib.sha256(body).hexdigest()}
+    header = {"__metadata__": dict(sorted(metadata.items())), **header}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
     text += b" " * (-len(text) % 8)
-    return b"".join((len(text).to_bytes(8, "little"), text, *chunks))
+    return b"".join((len(text).to_bytes(8, "little"), text, body))
 
 
 def write(path: Path, tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import pickle
 import subprocess
@@ -22,7 +23,7 @@ from ccarena.configs import load_config
 from ccarena.envs.spec import spec_of
 from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
-from ccarena.policies.artifact import Artifact, load
+from ccarena.policies.artifact import CHECKSUM, Artifact, count_test, load
 from ccarena.policies.export import to_graph
 from tests.policies.acct import SPEC, network, to_artifact
 
@@ -78,6 +79,7 @@ def test_same_content_same_bytes(artifact: Artifact, saved: Path) -> None:
 def corrupt(change: Callable[[dict, dict], None]) -> Callable[[Path], None]:
     def apply(path: Path) -> None:
         tensors, metadata = tensorfile.read(path)
+        del metadata[CHECKSUM]  # which comes before all other checks of the weights
         change(tensors, metadata)
         tensorfile.write(path, tensors, metadata)
 
@@ -140,6 +142,39 @@ def test_corruptions_are_refused(name: str, saved: Path) -> None:
     with pytest.raises(PolicyError, match=message) as caught:
         load(saved)
     assert str(saved) in str(caught.value)
+
+
+@pytest.mark.parametrize("bit", [0, 7])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.9, 1.0])
+def test_a_flipped_bit_of_the_weights_is_found(share: float, bit: int, saved: Path) -> None:
+    data = bytearray(saved.read_bytes())
+    begin = 8 + int.from_bytes(data[:8], "little")
+    expected = hashlib.sha256(data[begin:]).hexdigest()
+    assert tensorfile.read(saved)[1][CHECKSUM] == expected
+    data[begin + round(share * (len(data) - 1 - begin))] ^= 1 << bit
+    saved.write_bytes(data)
+    found = hashlib.sha256(data[begin:]).hexdigest()
+    message = f'SHA-256 "{found}"; expected "{expected}".*damaged or edited after it was saved; copy it anew'
+    with pytest.raises(PolicyError, match=message) as caught:
+        load(saved)
+    assert str(saved) in str(caught.value)
+
+
+def test_a_file_without_the_checksum_is_loaded_and_saved_with_it(artifact: Artifact, saved: Path) -> None:
+    whole = saved.read_bytes()
+    corrupt(lambda tensors, metadata: None)(saved)
+    assert CHECKSUM not in tensorfile.read(saved)[1]
+    load(saved).save(saved)
+    assert saved.read_bytes() == whole
+
+
+def test_other_metadata_leaves_the_checksum_as_it_is(saved: Path) -> None:
+    before = tensorfile.read(saved)[1][CHECKSUM]
+    count_test(saved)
+    assert load(saved).tests == 1 and tensorfile.read(saved)[1][CHECKSUM] == before
+    tensors, metadata = tensorfile.read(saved)
+    tensorfile.write(saved, tensors, {**metadata, "seed": "8"})
+    assert load(saved).seed == 8
 
 
 @pytest.fixture(scope="module")

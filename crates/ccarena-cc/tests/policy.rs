@@ -7,6 +7,7 @@ use ccarena_cc::Action;
 use ccarena_cc::policy::{Policy, PolicyError};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use sha2::{Digest, Sha256};
 
 /// Written by `data/golden.py` from a seeded random network with 3 filters and 12 hidden units; the results beside it are
 /// PyTorch's on the CPU.
@@ -174,6 +175,34 @@ fn tensors_that_do_not_fit_are_refused() {
     let short = Tensor { dtype: Dtype::F32, shape: vec![1], data: vec![0; 4] };
     parts.tensors.insert("normalisation.scale".into(), short);
     assert_eq!(parts.error().to_string(), r#"tensor "normalisation.scale" has shape [1]; expected [66]"#);
+}
+
+#[test]
+fn a_flipped_bit_of_the_weights_is_refused() {
+    let weights_at = |bytes: &[u8]| 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let unchecked = Parts::golden().bytes();
+    assert_eq!(Policy::from_bytes(&unchecked).unwrap().metadata("weights_sha256"), None);
+    let checksum = format!("{:x}", Sha256::digest(&unchecked[weights_at(&unchecked)..]));
+    let saved = Parts::golden().with_metadata("weights_sha256", &checksum).bytes();
+    Policy::from_bytes(&saved).unwrap();
+
+    let begin = weights_at(&saved);
+    for at in [begin, begin + 1, begin + 1001, (begin + saved.len()) / 2, saved.len() - 4, saved.len() - 1] {
+        for bit in [0, 7] {
+            let mut damaged = saved.clone();
+            damaged[at] ^= 1 << bit;
+            let found = format!("{:x}", Sha256::digest(&damaged[begin..]));
+            let error = Policy::from_bytes(&damaged).unwrap_err();
+            assert_eq!(error, PolicyError::Checksum { found, expected: checksum.clone() }, "byte {at}, bit {bit}");
+        }
+    }
+
+    let error = Parts::golden().with_metadata("weights_sha256", "0f").error().to_string();
+    let expected = format!(
+        "weights of SHA-256 \"{checksum}\"; expected \"0f\", as the metadata says: the file was damaged or edited after \
+         it was saved; copy it anew"
+    );
+    assert_eq!(error, expected);
 }
 
 #[test]

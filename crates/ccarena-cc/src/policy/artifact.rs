@@ -2,7 +2,7 @@
 //!
 //! Tensors, all float32, with N entries in the observation: `normalisation.{offset,scale,low,high}[N]`, and those that the
 //! graph names. Metadata, all text: `ccarena_format`, `document` and its `digest`, `params`, `graph`, `actions` (discrete
-//! ones) or `bounds` (of a continuous one), and more that inference does not read.
+//! ones) or `bounds` (of a continuous one), `weights_sha256`, and more that inference does not read.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::error::{FORMAT, PolicyError};
 use super::graph::{Graph, Tensor, Tensors};
@@ -23,13 +24,14 @@ const MAX_ACTIONS: usize = 4096;
 /// Reads and checks an artifact.
 pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     let not_safetensors = |e: safetensors::SafeTensorError| PolicyError::NotSafetensors { reason: e.to_string() };
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
+    let (header_len, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
     let metadata = Metadata(header.metadata().clone().unwrap_or_default());
     let version = metadata.text("ccarena_format", FORMAT)?;
     if version != FORMAT {
         return Err(PolicyError::Version { found: version.into() });
     }
     let file = File { file: SafeTensors::deserialize(bytes).map_err(not_safetensors)?, used: RefCell::default() };
+    metadata.check_weights(bytes.get(8 + header_len..).unwrap_or_default())?;
     let graph = Graph::parse(metadata.text("graph", "the JSON of a graph")?, &file)?;
     let contract = metadata.contract(graph.shape(0)[0])?;
     let (found, outputs) = (graph.shape(graph.output), contract.actions.len().max(1));
@@ -73,6 +75,16 @@ impl Metadata {
         let numbers: Option<Vec<f32>> = json.as_array().and_then(|list| list.iter().map(number).collect());
         let error = || PolicyError::Metadata { key, found: super::graph::short(&json), expected: expected.into() };
         numbers.ok_or_else(error)
+    }
+
+    /// Refuses `weights`, all bytes after the header, if they are not those that were saved. An older file does not say.
+    fn check_weights(&self, weights: &[u8]) -> Result<(), PolicyError> {
+        let Some(expected) = self.0.get("weights_sha256") else { return Ok(()) };
+        let found = format!("{:x}", Sha256::digest(weights));
+        if found != *expected {
+            return Err(PolicyError::Checksum { found, expected: expected.clone() });
+        }
+        Ok(())
     }
 
     /// What the policy was trained for.

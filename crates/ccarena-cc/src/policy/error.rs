@@ -38,6 +38,17 @@ pub enum PolicyError {
         /// What was found.
         found: String,
     },
+    /// Weights other than those that were saved.
+    #[error(
+        "weights of SHA-256 {found:?}; expected {expected:?}, as the metadata says: the file was damaged or edited after \
+         it was saved; copy it anew"
+    )]
+    Checksum {
+        /// Of the weights.
+        found: String,
+        /// What the metadata says.
+        expected: String,
+    },
     /// A tensor is missing.
     #[error("tensor {name:?} is missing; the graph uses it")]
     MissingTensor {
