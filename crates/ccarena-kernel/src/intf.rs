@@ -13,7 +13,7 @@ pub const EVENT_CLOSED: u32 = 3;
 pub const EVENT_LISTED: u32 = 4;
 
 /// Of everything here and of the maps' names and keys: raised by whoever changes any of it.
-pub const ABI: u64 = 3;
+pub const ABI: u64 = 4;
 
 /// [`Event::flags`]: the first loss or mark of an episode, which multiplicative decrease answers.
 pub const FLAG_EPISODE: u32 = 1 << 0;
@@ -55,7 +55,7 @@ pub const ANSWER_OWNS_RECOVERY: u32 = 1 << 0;
 /// [`Answer::interval_us`]: report once per window of data.
 pub const INTERVAL_WINDOW: u32 = u32::MAX;
 /// Of [`Answer::reasoner`].
-pub const REASONER_OPTIONS: usize = 12;
+pub const REASONER_OPTIONS: usize = 13;
 /// A rate in kbit/s that limits nothing.
 pub const RATE_UNLIMITED: u32 = u32::MAX;
 

@@ -216,7 +216,7 @@ fn reports_that_need_no_answer_wake_nobody_until_they_would_fill_the_ring() {
     let wakes = || ccarena_link::clock::wait(&[path.ready_fd()], Some(0));
     // Periods of 1 ms, in all of which the decider is asked, or in none.
     let judge = |cookie: u64, sequence: u64, ask: f64| {
-        let reasoner = [1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 0.0, ask, ask, ask, ask, 0.0].map(raw);
+        let reasoner = [1.0, 0.5, 1.0, 1.0, 1.0, 1.0, 0.0, ask, ask, ask, ask, 0.0, 0.0].map(raw);
         path.answer(cookie, &Answer { sequence, base: BASE_CUBIC, reasoner, ..Answer::default() }).unwrap();
     };
     in_namespace(|| {

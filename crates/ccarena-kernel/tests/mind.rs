@@ -190,3 +190,15 @@ fn acct_gives_up_the_queue_of_a_silent_bottleneck_in_the_same_way() {
 fn hyvar_thinks_the_same() {
     check("hyvar", &BTreeMap::new(), 20);
 }
+
+#[test]
+fn hyvar_counts_the_packets_of_a_queue_in_the_same_way() {
+    let policy = shipped("hyvar");
+    let asked = |packets: f64| {
+        let params = BTreeMap::from([("queue_packets".to_string(), packets)]);
+        (in_rust(&policy, &params, 1).0.len(), params)
+    };
+    let ((often, _), (seldom, params)) = (asked(0.0), asked(10.0));
+    assert!(seldom < often, "{seldom} of {often}");
+    check("hyvar", &params, 20);
+}

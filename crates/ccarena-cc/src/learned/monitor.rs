@@ -140,6 +140,13 @@ impl Measured {
         ratio(self.lost.0 as f64, (self.lost + self.acked).0 as f64)
     }
 
+    /// Packets in the queue, by Little's law: acknowledged ones per second times sRTT − RTT_min.
+    #[must_use]
+    pub fn queued_packets(&self) -> f64 {
+        let delay = Dur(self.srtt.0.saturating_sub(self.rtt_min.0));
+        ratio(f64::from(self.acked_packets) * delay.as_secs_f64(), self.interval.as_secs_f64())
+    }
+
     /// R̂: smoothed over smallest RTT; 1 before there is a sample.
     #[must_use]
     pub fn srtt_ratio(&self) -> f64 {

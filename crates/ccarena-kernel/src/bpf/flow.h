@@ -184,6 +184,7 @@ static __always_inline void end_period(struct flow *flow, struct tcp_sock *tp, u
 {
 	u64 acked = flow->delivered_bytes - flow->delivered_before, least_ns = flow->min_rtt_us * NSEC_PER_USEC;
 	u64 lost = (u64)(tp->lost - flow->lost_before) * tp->mss_cache, srtt_ns = (u64)tp->srtt_us * 125;
+	u64 delay_ns = srtt_ns > least_ns ? srtt_ns - least_ns : 0, begun_ns = flow->ends_ns - flow->reasoner.length_ns;
 	s64 rtt_ratio = srtt_ns && least_ns ? ratio(srtt_ns, least_ns) : RAW_ONE;
 
 	if (!flow->ends_ns) {
@@ -192,6 +193,8 @@ static __always_inline void end_period(struct flow *flow, struct tcp_sock *tp, u
 		if (now < flow->ends_ns || !flow->sums.acked)
 			return;
 		flow->pending |= FLAG_PERIOD;
+		rtt_ratio = reasoner_counted(reasoner_of(flow), rtt_ratio, ratio(acked, max64(tp->mss_cache, 1)), delay_ns,
+					     now - begun_ns);
 		if (reasoner_judge(&flow->reasoner, reasoner_of(flow), rtt_ratio, srtt_ns, ratio(lost, lost + acked)))
 			flow->pending |= FLAG_ASKED;
 	}

@@ -52,9 +52,9 @@ enum {
 #define RATE_UNLIMITED 0xffffffffu  /* a rate in kbit/s: no limit */
 
 /* Of all that this file says, and of the maps' names and keys: raised by whoever changes any of it. */
-#define ABI 3
+#define ABI 4
 
-#define REASONER_OPTIONS 12
+#define REASONER_OPTIONS 13
 
 struct event {
 	__u64 cookie;	   /* SO_COOKIE; if none was made by then, a number of ours with the highest bit set */

@@ -370,8 +370,13 @@ FIXED_FUNCTION u32 mind_end(struct mind *mind FIXED_NONNULL, const struct image 
 
 	mind_measure(mind, m, now);
 	remember(mind, image, m);
-	if (image->clock == CLOCK_REASONER)
-		asked = reasoner_judge(&mind->reasoner, reasoner_of(image), srtt_ratio(mind), mind->srtt_ns, loss_ratio(m));
+	if (image->clock == CLOCK_REASONER) {
+		u64 delay_ns = mind->srtt_ns > mind->rtt_min_ns ? mind->srtt_ns - mind->rtt_min_ns : 0;
+		s64 counted = reasoner_counted(reasoner_of(image), srtt_ratio(mind), (u64)m->acked << RAW_BITS, delay_ns,
+					       m->interval_ns);
+
+		asked = reasoner_judge(&mind->reasoner, reasoner_of(image), counted, mind->srtt_ns, loss_ratio(m));
+	}
 	mind_begin_period(mind, image, now);
 	if (asked)
 		mind->action_before = mind->action;

@@ -22,10 +22,11 @@ enum {
 	REASONER_ASK_LOSSY,
 	REASONER_ASK_QUEUED,
 	REASONER_LEAST_RTTS,
+	REASONER_LEAST_PACKETS,
 };
 
 struct reasoner_options {
-	s64 of[12];
+	s64 of[13];
 };
 
 /* What it knows of a flow. */
@@ -43,6 +44,18 @@ static FIXED_INLINE void reasoner_begin(struct reasoner *reasoner, const struct 
 
 	most = most > least ? most : least;
 	reasoner->length_ns = ns_of(clamped(options->of[REASONER_PERIOD_MS], least, most));
+}
+
+/* The ratio of RTTs as it counts for a period of `interval_ns` in which `acked` packets, in units of 2^-20, met `delay_ns`
+ * of queue: alpha at most while fewer packets than LEAST_PACKETS are queued. */
+FIXED_FUNCTION s64 reasoner_counted(const struct reasoner_options *options FIXED_NONNULL, s64 rtt_ratio, u64 acked,
+				    u64 delay_ns, u64 interval_ns)
+{
+	s64 least = options->of[REASONER_LEAST_PACKETS], alpha = options->of[REASONER_ALPHA];
+
+	if (least <= 0 || rtt_ratio <= alpha || scaled(acked, delay_ns, max64(interval_ns, 1)) >= (u64)least)
+		return rtt_ratio;
+	return alpha;
 }
 
 /* Judges a period that ends with these RTTs and has lost `loss` of its bytes. Whether the decider is asked. */

@@ -13,6 +13,9 @@
 //! The slides give no number, do not define S, of which the name and the rising exponent suggest the logistic function of
 //! −∇, and print case 3 with loss < δ, which cases 1 and 2 exhaust: see the options.
 //!
+//! On a slow or irregular link, R̂ is above any α that suits a fast one while no more than a few packets are queued. With
+//! `least_packets`, so long as throughput times sRTT − RTT_min is less than that, R̂ counts as α at most.
+//!
 //! If periods end by a timer, there are some without an acknowledgement. sRTT says nothing of them, but the oldest packet in
 //! flight has waited for as long as the silence lasts at least: R̂ is not below that over RTT_min. So the decider is asked in
 //! an outage. It is asked, too, while the application sends nothing.
@@ -54,6 +57,13 @@ pub const REASONER: ClockEntry = ClockEntry {
             max: 10.0,
             doc: "shortest period in smoothed RTTs, within the bounds: before a round trip no action shows",
         },
+        Param {
+            name: "least_packets",
+            default: 0.0,
+            min: 0.0,
+            max: 1000.0,
+            doc: "packets in the queue below which R̂ counts as α at most",
+        },
         flag(
             "timed",
             0.0,
@@ -72,7 +82,7 @@ const LOSSY: u8 = 3;
 const QUEUED: u8 = 4;
 
 /// Values of the options in their order, but for `timed`.
-pub type Reasoning = [f64; 12];
+pub type Reasoning = [f64; 13];
 
 #[derive(Clone, Debug)]
 struct Reasoner {
@@ -84,6 +94,7 @@ struct Reasoner {
     /// By case, of which the first is none.
     asks: [bool; 5],
     least_rtts: f64,
+    least_packets: f64,
     timed: bool,
     /// Time without an acknowledgement, of whole periods.
     silence: Dur,
@@ -106,7 +117,8 @@ impl Reasoner {
             as_printed: yes(6),
             asks: [false, yes(7), yes(8), yes(9), yes(10)],
             least_rtts: options[11],
-            timed: yes(12),
+            least_packets: options[12],
+            timed: yes(13),
             silence: Dur::ZERO,
             least_s,
             most_s,
@@ -125,6 +137,11 @@ impl Reasoner {
         } else {
             RISING
         }
+    }
+
+    /// R̂, which is α at most while fewer packets than `least_packets` are queued.
+    fn counted(&self, rtt_ratio: f64, ended: &Measured) -> f64 {
+        if rtt_ratio > self.alpha && ended.queued_packets() < self.least_packets { self.alpha } else { rtt_ratio }
     }
 
     /// By what the period grows.
@@ -156,7 +173,7 @@ impl Clock for Reasoner {
     }
 
     fn judge(&mut self, ended: &Measured) -> Verdict {
-        let mut rtt_ratio = ended.srtt_ratio();
+        let mut rtt_ratio = self.counted(ended.srtt_ratio(), ended);
         if self.timed {
             self.silence = if ended.acked_packets > 0 { Dur::ZERO } else { self.silence + ended.interval };
             rtt_ratio = rtt_ratio.max(ended.of_rtt_min(self.silence));
@@ -236,6 +253,18 @@ mod tests {
         for (srtt_ms, expected) in [(4, 10.0), (60, 60.0), (400, 200.0)] {
             reasoner.judge_ratios(100.0, 0.0, Dur::from_millis(srtt_ms));
             assert!((millis_of(reasoner.first()) - expected).abs() < 1e-9, "{srtt_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_queue_of_few_packets_is_none() {
+        let ms = Dur::from_millis;
+        // 10 ms of queue at a packet per 2 ms are 5 packets.
+        let period =
+            Measured { interval: ms(100), acked_packets: 50, rtt_min: ms(40), srtt: ms(50), ..Measured::default() };
+        for (least, expected) in [(0.0, QUEUED), (4.9, QUEUED), (5.1, RISING)] {
+            let mut reasoner = reasoner(&[("alpha", 1.1), ("least_packets", least)]);
+            assert_eq!(reasoner.judge(&period).case, expected, "{least} packets");
         }
     }
 
