@@ -206,6 +206,12 @@ fn a_flipped_bit_of_the_weights_is_refused() {
 }
 
 #[test]
+fn a_document_of_another_version_says_what_to_do() {
+    let error = Parts::golden().with_metadata("digest", "0123456789abcdef").error().to_string();
+    assert!(error.ends_with("in this version of ccarena, for which the policy has to be trained again"), "{error}");
+}
+
+#[test]
 fn two_tensors_of_one_name_or_place_are_refused() {
     let header_len = u64::from_le_bytes(GOLDEN[..8].try_into().unwrap()) as usize;
     let header = std::str::from_utf8(&GOLDEN[8..8 + header_len]).unwrap();

@@ -93,7 +93,11 @@ impl Metadata {
             .map_err(|source| PolicyError::Document { source: Box::new(source) })?;
         let digest = self.text("digest", "the document's digest")?;
         if digest != document.spec().digest {
-            let expected = format!("{:?}, the digest of the document in it", document.spec().digest);
+            let expected = format!(
+                "{:?}, the digest of the document in it: the file was edited, or its document means something else in this \
+                 version of ccarena, for which the policy has to be trained again",
+                document.spec().digest
+            );
             return Err(PolicyError::Metadata { key: "digest", found: format!("{digest:?}"), expected });
         }
         let expected = "a JSON object of numbers";
