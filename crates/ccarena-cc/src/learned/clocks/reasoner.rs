@@ -141,7 +141,7 @@ impl Reasoner {
 
     /// R̂, which is α at most while fewer packets than `least_packets` are queued.
     fn counted(&self, rtt_ratio: f64, ended: &Measured) -> f64 {
-        if rtt_ratio > self.alpha && ended.queued_packets() < self.least_packets { self.alpha } else { rtt_ratio }
+        if ended.queued_packets() < self.least_packets { rtt_ratio.min(self.alpha) } else { rtt_ratio }
     }
 
     /// By what the period grows.
