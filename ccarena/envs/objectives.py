@@ -50,16 +50,20 @@ def log_power(run: Columns, weight: float = 1.0) -> NDArray[np.float64]:
     return np.log(share) - weight * (0.25 * p90 + 0.5 * p95 + 0.25 * p98)
 
 
-def known_power(run: Columns, epsilon: float = 5.0) -> NDArray[np.float64]:
-    """((thr - `epsilon` loss) / RTT) / (capacity / RTT_min): the reward of Hyvar and Orca for a whole run.
+def known_power(
+    run: Columns, epsilon: float = 5.0, delay: float = 1.0, inference_ms: float = 0.0
+) -> NDArray[np.float64]:
+    """((thr - `epsilon` loss) / capacity) (RTT_min / RTT)^`delay`: the reward of Hyvar and Orca for a whole run.
 
     What differs is the measure, which there is the flow's own highest throughput: a flow that never takes what it could
-    has nearly the full reward. RTT is the base RTT with the mean queueing delay.
+    has nearly the full reward. RTT is the base RTT with the mean queueing delay. An inference costs as much as
+    `inference_ms` of full capacity: with 10, as many as 10 per second cost a tenth.
     """
     share = run.throughput_mbps / np.maximum(run.capacity_mbps, LEAST_MBPS)
     lost = run.loss_share / np.maximum(1.0 - run.loss_share, 1e-3)
     rtt_ms = np.maximum(run.base_rtt_ms, LEAST_MS)
-    return share * (1.0 - epsilon * lost) * rtt_ms / (rtt_ms + run.queueing_delay_mean_ms)
+    worth = share * (1.0 - epsilon * lost) * (rtt_ms / (rtt_ms + run.queueing_delay_mean_ms)) ** delay
+    return worth - inference_ms / 1e3 * run.decisions / run.duration_s
 
 
 BUILT_IN: dict[str, Callable[..., NDArray[np.float64]]] = {

@@ -148,6 +148,19 @@ def test_known_power_is_nearly_one_only_for_who_takes_the_capacity_without_a_que
         assert (outcome.scores[~lossless] < expected[~lossless]).all() and (outcome.scores < 1).all()
 
 
+def test_known_power_weighs_delay_and_charges_for_inferences() -> None:
+    # Links, seeds and actions of the three are the same: what differs is what they are worth.
+    worth = {}
+    for name, coefficients in (("plain", {}), ("throughput", {"delay": 0}), ("priced", {"inference_ms": 4})):
+        config = record(objective={"name": "known_power", "epsilon": 0, **coefficients})
+        (worth[name],) = Trials(config, spec_of(config), threads=2).run([Candidate(9.0)], 5, 4)
+    run = worth["plain"].run
+    assert (run.decisions > 0).all() and (run.queueing_delay_mean_ms > 0).all()
+    np.testing.assert_allclose(worth["throughput"].scores, run.throughput_mbps / run.capacity_mbps)
+    rate = run.decisions / run.duration_s
+    np.testing.assert_allclose(worth["priced"].scores, worth["plain"].scores - 4e-3 * rate)
+
+
 @pytest.mark.parametrize(
     ("objective", "message"),
     [

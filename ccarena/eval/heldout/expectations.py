@@ -371,7 +371,10 @@ def _by_category(result: Evaluation) -> bool:
 
 
 def _training_faults(training: Sequence[Row], result: Evaluation) -> list[str]:
-    """The reward after exploration has calmed down should be higher than at first; medians, for its long lower tail."""
+    """The reward after exploration has calmed down should be higher than at first; medians, for its long lower tail.
+
+    Of evolution it is the objective, which it climbs in the reward's place, and whose curve is `score`.
+    """
     if len(training) < 10:
         return []
     tenth = len(training) // 10
@@ -380,9 +383,10 @@ def _training_faults(training: Sequence[Row], result: Evaluation) -> list[str]:
     entropy, count = _mean(last, "entropy"), len(result.meta.get("action_values", []))
     if count and entropy < COLLAPSED_NATS and not _by_category(result):
         faults.append(f"the policy's entropy collapsed to {entropy:.3f} nats (uniform: {math.log(count):.2f})")
-    before, after = (_median([row["reward_mean"] for row in part]) for part in (first, last))
+    column, name = ("score", "objective") if "score" in training[0] else ("reward_mean", "reward")
+    before, after = (_median([row[column] for row in part]) for part in (first, last))
     if after <= before:
-        faults.append(f"the reward did not rise during training: {before:.2f} at first, {after:.2f} at the end")
+        faults.append(f"the {name} did not rise during training: {before:.3g} at first, {after:.3g} at the end")
     return faults
 
 
