@@ -101,7 +101,7 @@ site: setup  ## Make the documentation a site in build/site, read from files wit
 	$(BIN)/python docs/site/build.py build/site
 
 policies: setup  ## Train the shipped policies again and ship them with their cards; finished runs are kept
-	for config in acct acct-signals hyvar; do \
+	for config in acct acct-signals hyvar hyvar-packets; do \
 	  test -f "runs/shipped-$$config/policy.safetensors" || \
 	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
 	done
@@ -109,7 +109,8 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	$(BIN)/ccarena policy control runs/shipped-acct --out runs/shipped-acct-table/policy.safetensors
 	$(BIN)/ccarena eval runs/shipped-acct-table
 	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct acct-table=runs/shipped-acct-table \
-	  acct-signals=runs/shipped-acct-signals hyvar=runs/shipped-hyvar
+	  acct-signals=runs/shipped-acct-signals hyvar=runs/shipped-hyvar \
+	  hyvar-packets=runs/shipped-hyvar-packets
 
 leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
 	$(BIN)/ccarena leaderboard run $(ARGS)

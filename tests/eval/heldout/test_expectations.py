@@ -138,12 +138,9 @@ def test_faults_of_the_training() -> None:
     falling = [{"reward_mean": -float(k), "entropy": 0.001} for k in range(50)]
     faults = expectations.judge(Evaluation(rows=rows), falling).faults
     assert len(faults) == 2 and "collapsed" in faults[0] and "did not rise" in faults[1]
-    # Evolution climbs the objective: its curve counts, whatever the reward does meanwhile.
+    # Evolution climbs the objective, whatever the reward does meanwhile.
     climbing = [{"reward_mean": -float(k), "score": float(k)} for k in range(50)]
     assert expectations.judge(Evaluation(rows=rows), climbing).learned
-    sinking = [{"reward_mean": float(k), "score": -float(k)} for k in range(50)]
-    (fault,) = expectations.judge(Evaluation(rows=rows), sinking).faults
-    assert fault == "the objective did not rise during training: -2 at first, -44.5 at the end"
 
 
 @given(st.floats(0, 1))
