@@ -81,7 +81,7 @@ pub struct Flow {
     pub scheme: String,
     /// A learned scheme that is given by its document.
     pub document: Option<Arc<Document>>,
-    /// The scheme's parameters; those that are missing have their defaults.
+    /// The scheme's parameters; those that are missing are those of its trained policy, and without one the defaults.
     pub params: BTreeMap<String, f64>,
     /// When it starts.
     pub start: Time,

@@ -265,18 +265,19 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         path if path.is_empty() => at.fail("at least one link"),
         path => Ok(path),
     })?;
+    let policy = o.maybe("policy", |at| policy(at, &scheme))?;
     let mut flow = Flow {
         name: o.or("name", format!("flow{index}"), name)?,
         scheme: scheme.name.clone(),
         document: scheme.document.clone(),
-        params: scheme.params.clone(),
+        params: scheme.params(policy.as_ref()),
         start,
         stop,
         path,
         return_path: o.or("return_path", Vec::new(), |at| path_of(at, by_name))?,
         base_rtt: None,
         app: o.or("app", default.app, app)?,
-        policy: o.maybe("policy", |at| policy(at, &scheme))?,
+        policy,
         requirement: o.maybe("requirement", requirement)?,
         weight: o.or("weight", default.weight, |at| weight(at, &scheme))?,
         changes: o.or("changes", Vec::new(), |at| changes(at, &scheme))?,
@@ -304,9 +305,19 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
 struct Chosen {
     name: String,
     document: Option<Arc<Document>>,
-    params: BTreeMap<String, f64>,
+    given: BTreeMap<String, f64>,
+    defaults: BTreeMap<String, f64>,
     learned: bool,
     weight_above: Option<f64>,
+}
+
+impl Chosen {
+    /// The parameters, completed with the scheme's defaults unless `policy` is a trained one, which brings its own.
+    fn params(&self, policy: Option<&PolicySpec>) -> BTreeMap<String, f64> {
+        let trained = matches!(policy, Some(PolicySpec::Artifact(_) | PolicySpec::Integer(_)));
+        let defaults = if trained { BTreeMap::new() } else { self.defaults.clone() };
+        defaults.into_iter().chain(self.given.clone()).collect()
+    }
 }
 
 /// The scheme called or described in field `scheme`, with its parameters.
@@ -319,7 +330,8 @@ fn scheme(o: &Object<'_>) -> Result<Chosen> {
         let known: Vec<_> = spec.params.iter().map(|p| (p.name.as_str(), p.default, p.min, p.max)).collect();
         return Ok(Chosen {
             name: spec.name.clone(),
-            params: params(o, &known)?,
+            given: params(o, &known)?,
+            defaults: defaults(&known),
             learned: true,
             weight_above: document.observes(&["weight"]).then_some(0.0),
             document: Some(Arc::new(document)),
@@ -333,24 +345,32 @@ fn scheme(o: &Object<'_>) -> Result<Chosen> {
     Ok(Chosen {
         name: name.into(),
         document: None,
-        params: params(o, &known)?,
+        given: params(o, &known)?,
+        defaults: defaults(&known),
         learned: scheme.learned,
         weight_above: scheme.weight_above,
     })
 }
 
-/// Field `params`, completed with the defaults: name, default, smallest and largest value of each.
-fn params(o: &Object<'_>, known: &[(&str, f64, f64, f64)]) -> Result<BTreeMap<String, f64>> {
-    let mut complete: BTreeMap<String, f64> = known.iter().map(|p| (p.0.to_string(), p.1)).collect();
+/// A parameter of a scheme: its name, its default, its smallest and its largest value.
+type Known<'a> = (&'a str, f64, f64, f64);
+
+fn defaults(known: &[Known<'_>]) -> BTreeMap<String, f64> {
+    known.iter().map(|p| (p.0.to_string(), p.1)).collect()
+}
+
+/// What field `params` gives.
+fn params(o: &Object<'_>, known: &[Known<'_>]) -> Result<BTreeMap<String, f64>> {
+    let mut params = BTreeMap::new();
     if let Some(at) = o.get("params") {
         let given = at.object(&known.iter().map(|p| p.0).collect::<Vec<_>>())?;
         for &(name, _, min, max) in known {
             if let Some(value) = given.maybe(name, |at| at.number(min, max))? {
-                complete.insert(name.into(), value);
+                params.insert(name.into(), value);
             }
         }
     }
-    Ok(complete)
+    Ok(params)
 }
 
 fn path_of(at: &At<'_>, by_name: &BTreeMap<&str, usize>) -> Result<Vec<usize>> {

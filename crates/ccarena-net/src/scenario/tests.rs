@@ -113,6 +113,22 @@ fn a_policy_is_inferred_in_integers_where_that_is_said() {
 }
 
 #[test]
+fn only_a_trained_policy_completes_parameters_by_itself() {
+    let params = |policy: Value| {
+        let mut document = minimal();
+        document["flows"] = json!([{"scheme": "acct", "params": {"budget_ms": 7}, "policy": policy}]);
+        Scenario::from_json(&document).unwrap().flows[0].params.clone()
+    };
+    let given = [("budget_ms".to_string(), 7.0)].into();
+    assert_eq!(params(json!("a.safetensors")), given);
+    assert_eq!(params(json!({"integer": "a.safetensors"})), given);
+    for policy in [json!(null), json!("none"), json!({"constant": 3})] {
+        let params = params(policy);
+        assert!(params.len() > 1 && params["budget_ms"] == 7.0, "{params:?}");
+    }
+}
+
+#[test]
 fn slips_get_the_nearest_name() {
     let cases = [
         ("/flows/0/scheme", json!("cubik"), r#"flows[0].scheme: unknown scheme "cubik"; did you mean "cubic"?"#),
