@@ -43,7 +43,7 @@ pub const PILOT: BaseEntry = BaseEntry {
     kernel: false,
     build: |parts| {
         let base = Pilot {
-            numbers: Numbers::read(parts.options),
+            numbers: Numbers::read(parts.options).at_preference(),
             seen: Estimates::new(parts.config.mss),
             sharing: Sharing::default(),
             mss: u64::from(parts.config.mss.max(1)),

@@ -157,7 +157,7 @@ impl Estimates {
     pub fn rate(&self, numbers: &Numbers) -> f64 {
         let mean = numbers.mix * self.fast + (1.0 - numbers.mix) * self.slow;
         let trend = numbers.trend * (self.fast - self.slow).max(0.0);
-        mean + trend + numbers.deviations() * self.variance.max(0.0).sqrt()
+        mean + trend + numbers.deviation * self.variance.max(0.0).sqrt()
     }
 }
 

@@ -33,9 +33,9 @@ numbers! {
     mix = 0.33, 0.0 to 1.0: "share of the fast average in the rate; the slow one has the rest";
     trend = 0.43, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
     deviation = 3.7, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
-    deviation_throughput = 7.0, 0.0 to 8.0: "the same at preference 0";
+    deviation_throughput = 4.5, 0.0 to 8.0: "the same at preference 0";
     slack_ms = 4.8, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
-    slack_throughput_ms = 30.0, 0.1 to 500.0: "the same at preference 0";
+    slack_throughput_ms = 16.0, 0.1 to 500.0: "the same at preference 0";
     slack_per_rtt = 0.53, 0.0 to 2.0: "d falls with this power of the smallest RTT";
     slack_per_rate = 0.78, 0.0 to 2.0: "d falls with this power of the rate";
     feedback = 2.4, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d)";
@@ -43,7 +43,9 @@ numbers! {
     extra = 3.7, 0.0 to 8.0: "packets that the window has beyond rate and delay";
     silence = 0.15, 0.0 to 1.0: "part of the time without an acknowledgement that is added to the queueing delay";
     rise = 0.083, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
+    rise_throughput = 0.25, 0.01 to 1.0: "the same at preference 0";
     fall = 0.056, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
+    fall_throughput = 0.029, 0.01 to 1.0: "the same at preference 0";
     search = 0.00022, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
     pacing = 1.15, 0.0 to 10.0: "windows per smallest RTT at which packets are paced; 0 sends as acknowledgements come";
     pacing_early = 2.0, 1.0 to 10.0: "factor on that at the beginning of a flow, so that short transfers do not wait";
@@ -76,20 +78,22 @@ numbers! {
 }
 
 impl Numbers {
-    /// Between the value at preference 1 and that at preference 0, in equal ratios.
-    fn between(&self, delay: f64, throughput: f64) -> f64 {
+    /// With the numbers that depend on it at its preference: between their values at 1 and at 0, in equal ratios.
+    pub fn at_preference(mut self) -> Self {
         let least = 1e-3;
-        ((delay.max(least)).ln() * self.preference + throughput.max(least).ln() * (1.0 - self.preference)).exp()
-    }
-
-    /// Standard deviations of the rate that are added to it.
-    pub fn deviations(&self) -> f64 {
-        self.between(self.deviation, self.deviation_throughput)
+        let between = |delay: f64, throughput: f64| {
+            (delay.max(least).ln() * self.preference + throughput.max(least).ln() * (1.0 - self.preference)).exp()
+        };
+        self.deviation = between(self.deviation, self.deviation_throughput);
+        self.slack_ms = between(self.slack_ms, self.slack_throughput_ms);
+        self.rise = between(self.rise, self.rise_throughput);
+        self.fall = between(self.fall, self.fall_throughput);
+        self
     }
 
     /// d in seconds, for a smallest RTT in seconds and a rate in packets per second.
     pub fn slack(&self, rtt_min: f64, rate: f64) -> f64 {
-        let natural = self.between(self.slack_ms, self.slack_throughput_ms) / 1e3;
+        let natural = self.slack_ms / 1e3;
         let by_rtt = (rtt_min.max(1e-3) / 0.04).powf(-self.slack_per_rtt);
         let by_rate = (rate.max(1.0) / 100.0).powf(-self.slack_per_rate);
         (natural * by_rtt * by_rate).min(1.0)
@@ -116,8 +120,8 @@ mod tests {
     #[test]
     fn preference_runs_from_one_set_to_the_other() {
         let at = |preference: f64| {
-            let numbers = Numbers { preference, ..Numbers::read(&[]) };
-            (numbers.deviations(), numbers.slack(0.04, 100.0))
+            let numbers = Numbers { preference, ..Numbers::read(&[]) }.at_preference();
+            (numbers.deviation, numbers.slack(0.04, 100.0))
         };
         let (delay, middle, throughput) = (at(1.0), at(0.5), at(0.0));
         assert!(delay.0 < middle.0 && middle.0 < throughput.0 && delay.1 < middle.1 && middle.1 < throughput.1);
