@@ -80,8 +80,7 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
         return document
     from ccarena.policies import artifact
 
-    trained = artifact.load(policy)
-    contract = trained.contract
+    contract = artifact.load(policy).contract
     flows = document.get("flows")
     own = [
         flow
@@ -95,7 +94,6 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
         )
     for flow in own:
         flow["policy"] = str(policy)
-        flow["params"] = {**trained.params, **(flow.get("params") or {})}
     return document
 
 

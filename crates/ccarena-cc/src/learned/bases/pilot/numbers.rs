@@ -42,9 +42,9 @@ numbers! {
     feedback_below = 0.11, 0.0 to 4.0: "the same where the delay is below d, where the window rises by it";
     extra = 3.7, 0.0 to 8.0: "packets that the window has beyond rate and delay";
     silence = 0.15, 0.0 to 1.0: "part of the time without an acknowledgement that is added to the queueing delay";
-    rise = 0.083, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms";
+    rise = 0.083, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms, at preference 1";
     rise_throughput = 0.25, 0.01 to 1.0: "the same at preference 0";
-    fall = 0.056, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms";
+    fall = 0.056, 0.01 to 1.0: "part of the way down to its goal that the window moves in 10 ms, at preference 1";
     fall_throughput = 0.029, 0.01 to 1.0: "the same at preference 0";
     search = 0.00022, 0.0 to 1.0: "growth of the window in the first RTT without a queue, which doubles with each RTT up to 1";
     pacing = 1.15, 0.0 to 10.0: "windows per smallest RTT at which packets are paced; 0 sends as acknowledgements come";
@@ -126,6 +126,13 @@ mod tests {
         let (delay, middle, throughput) = (at(1.0), at(0.5), at(0.0));
         assert!(delay.0 < middle.0 && middle.0 < throughput.0 && delay.1 < middle.1 && middle.1 < throughput.1);
         let own = Numbers::read(&[]);
+        let moves = |preference: f64| {
+            let numbers = Numbers { preference, ..own }.at_preference();
+            (numbers.rise, numbers.fall)
+        };
+        let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() + (a.1 - b.1).abs() < 1e-9;
+        assert!(near(moves(1.0), (own.rise, own.fall)));
+        assert!(near(moves(0.0), (own.rise_throughput, own.fall_throughput)));
         assert!((delay.0 - own.deviation).abs() < 1e-9 && (throughput.1 - own.slack_throughput_ms / 1e3).abs() < 1e-9);
     }
 }
