@@ -63,10 +63,16 @@ def estimate(scenario_json: str) -> dict[str, float]:
     """What a run would ask for: `memory_bytes`, and `packets` counted at every link. Raises ScenarioError."""
 
 def one_rtt_late(
-    served_most: NDArray[np.float64], known: NDArray[np.float64], late: int, gain: float, limit_bytes: float
+    served_most: NDArray[np.float64],
+    known: NDArray[np.float64],
+    late: int,
+    gain: float,
+    limit_bytes: float,
+    packet_bytes: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Bytes sent, served, lost and queued so far, `[slots + 1]` each, of a sender that hears of capacity `late` slots
-    later (`ccarena.eval.heldout.oracle`). Slots serve `served_most` bytes at most; of that it hears `known`."""
+    later (`ccarena.eval.heldout.oracle`). Slots serve `served_most` bytes at most; of that it hears `known`. What is
+    sent is a fluid, or whole packets of `packet_bytes` above 0."""
 
 def read_trace(path: str | PathLike[str]) -> NDArray[np.uint32]:
     """Delivery opportunities in ms, `[n]`. Raises TraceError, naming file and line."""

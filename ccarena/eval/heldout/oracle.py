@@ -14,8 +14,11 @@ trace's delivery opportunities sees it), and g = 1. The queue is fluid, FIFO, wi
 
 It is the bound for senders that trust the last capacity they heard of. Where capacity never stands still, throughput is
 traded for delay: `gain` g above 1 keeps more in flight, and a set of gains draws the curve that such a sender cannot
-cross. One that predicts capacity is outside the bound. Packets are not modelled, so that a real scheme also pays their
-rounding (2.4 ms at 5 Mbit/s).
+cross (`trade_off`). One that predicts capacity is outside the bound.
+
+A real scheme also pays the rounding to packets (2.4 ms at 5 Mbit/s), and where nothing is sent into an outage its end
+brings no news. So the senders of `trade_off` send whole packets, have one in flight at least, and send one beyond their
+window after a round trip in which they sent none.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
+from ccarena.eval import metrics
 
 __all__ = ["Bound", "one_rtt_late", "trade_off"]
 
@@ -77,12 +81,10 @@ def one_rtt_late(
             f"an oracle needs capacity, slot and RTT above 0, got {capacity.size} slots, {slot_ms=}, {base_rtt_ms=}"
         )
     slots = capacity.size
-    served_most = capacity * slot_ms * 125.0
-    window = max(1, round(average_ms / slot_ms))
-    known = _trailing_mean(served_most, window)
     late = max(1, round(base_rtt_ms / slot_ms))
-
-    sent, served, lost, queue = _core.one_rtt_late(served_most, known, late, gain, limit_bytes)
+    served_most = capacity * slot_ms * 125.0
+    known = _trailing_mean(served_most, max(1, round(average_ms / slot_ms)))
+    sent, served, lost, queue = _core.one_rtt_late(served_most, known, late, gain, limit_bytes, 0.0)
     delay = _waiting_ms(sent - lost, served, slot_ms)
     weight = np.diff(sent - lost)
     offered_bytes = float(sent[-1])
@@ -108,24 +110,27 @@ AVERAGES_MS = (20.0, 100.0, 200.0)
 
 
 @functools.lru_cache(maxsize=64)
-def trade_off(capacity_mbps: bytes, slot_ms: float, base_rtt_ms: float, limit_bytes: float) -> tuple[Floats, Floats]:
-    """What utilisation costs such senders: utilisations, rising, and 95th percentiles of the queueing delay in ms.
+def trade_off(capacity_mbps: bytes, slot_ms: float, late: int, limit_bytes: float) -> tuple[Floats, Floats]:
+    """What utilisation costs such senders, in packets: utilisations, rising, and 95th percentiles of the signal delay
+    in ms.
 
-    `capacity_mbps` is an array of float64 as bytes. Of all `GAINS` and `AVERAGES_MS` those remain that no other sender
-    betters in both.
+    `capacity_mbps` is an array of float64 as bytes, `late` the base RTT in slots. Of all `GAINS` and `AVERAGES_MS`
+    those remain that no other sender betters in both.
     """
-    capacity = np.frombuffer(capacity_mbps)
-    bounds = [
-        one_rtt_late(capacity, slot_ms, base_rtt_ms, limit_bytes, gain=gain, average_ms=average_ms)
-        for gain in GAINS
-        for average_ms in AVERAGES_MS
-    ]
-    kept: list[Bound] = []
-    for bound in sorted(bounds, key=lambda b: (-b.utilisation, b.queueing_delay_p95_ms)):
-        if not kept or bound.queueing_delay_p95_ms < kept[-1].queueing_delay_p95_ms:
-            kept.append(bound)
-    kept.reverse()
-    return np.array([b.utilisation for b in kept]), np.array([b.queueing_delay_p95_ms for b in kept])
+    served_most = np.frombuffer(capacity_mbps) * slot_ms * 125.0
+    reached: list[tuple[float, float]] = []
+    for average_ms in AVERAGES_MS:
+        known = _trailing_mean(served_most, max(1, round(average_ms / slot_ms)))
+        for gain in GAINS:
+            sent, served, lost, _ = _core.one_rtt_late(served_most, known, late, gain, limit_bytes, _PACKET_BYTES)
+            signal_ms = _signal_delay_p95_ms(sent - lost, served, slot_ms)
+            reached.append((float(served[-1] / served_most.sum()), signal_ms))
+    kept: list[tuple[float, float]] = []
+    for utilisation, signal_ms in sorted(reached, key=lambda both: (-both[0], both[1])):
+        if not kept or signal_ms < kept[-1][1]:
+            kept.append((utilisation, signal_ms))
+    curve = np.array(kept[::-1])
+    return curve[:, 0], curve[:, 1]
 
 
 def _trailing_mean(values: Floats, window: int) -> Floats:
@@ -142,6 +147,18 @@ def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
     done = np.searchsorted(served, accepted[1:] - 1e-6, side="left")
     slot = np.arange(1, accepted.size)
     return np.maximum(np.minimum(done, served.size - 1) - slot, 0) * slot_ms
+
+
+def _signal_delay_p95_ms(accepted: Floats, served: Floats, slot_ms: float) -> float:
+    """As `metrics.signal_delay_ms` of the packets that are served, between the first and the last one's arrival."""
+    came = np.flatnonzero(np.diff(accepted) > 0)
+    # The first packet of a slot is gone when all that came before it is, and itself.
+    gone = np.searchsorted(served[1:], accepted[came] + _PACKET_BYTES - 1e-6, side="left")
+    came, gone = came[gone < served.size - 1], gone[gone < served.size - 1]
+    if came.size == 0:
+        return math.nan
+    slots = np.arange(came[0], came[-1] + 1)
+    return metrics.percentile((gone[np.searchsorted(came, slots)] - slots) * slot_ms, 0.95)
 
 
 def _weighted_quantile(values: Floats, weight: Floats, q: float) -> float:

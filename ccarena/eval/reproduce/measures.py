@@ -111,9 +111,9 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "over_late_knowledge": (
         {},
-        "95th percentile of packets' queueing delays, over that of a sender which knows the capacity exactly, but one "
-        "round trip late (`heldout.oracle`), at the same utilisation; null where that reaches no such utilisation; "
-        "needs record.packets, and bins that are short beside the round trip",
+        "95th percentile of the signal delay, over that of a sender which knows the capacity exactly, but one round "
+        "trip late (`heldout.oracle.trade_off`), at the same utilisation; null where that reaches no such utilisation; "
+        "needs record.packets, and bins as short as the link's slots",
     ),
     "queue_packets": (
         {"quantile": 0.8},
@@ -354,10 +354,12 @@ class _View:
             return math.nan
         limit = float(queue["packets"]) * PACKET_BYTES if "packets" in queue else math.inf
         capacity = np.ascontiguousarray(self.link["capacity_mbps"], dtype=np.float64)
-        utilisation, late_ms = oracle.trade_off(capacity.tobytes(), self.bin_s * 1e3, rtt_ms, limit)
+        bin_ms = self.bin_s * 1e3
+        late = max(1, round(rtt_ms / bin_ms))
+        utilisation, late_ms = oracle.trade_off(capacity.tobytes(), bin_ms, late, limit)
         reached = metrics.utilisation(float(self.link["delivered_bytes"]), float(self.link["capacity_bytes"]))
         least = np.interp(reached, utilisation, late_ms, right=math.nan)
-        delays = metrics.queueing_delay_ms(self.log())
+        delays = metrics.signal_delay_ms(self.log())
         return float(metrics.percentile(delays, 0.95) / least) if delays.size and least > 0 else math.nan
 
     def periods(self, flow: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:

@@ -15,25 +15,49 @@ pub struct Fluid {
     pub queue: Vec<f64>,
 }
 
-/// Runs it over slots that serve `served_most` bytes at most, of which it hears `known`, and keeps `gain` of that in flight;
-/// news are `late` slots old, at least one, and the queue holds `limit` bytes. Slots beyond the shorter one are left out.
+/// What the sender keeps in flight, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sender {
+    /// Age of its news in slots, at least one: the round trip.
+    pub late: usize,
+    /// Part of the capacity that it heard of, times the round trip, that it keeps in flight.
+    pub gain: f64,
+    /// Bytes that are sent at once, or 0 for a fluid. With packets one is in flight at least, and one goes beyond the window after
+    /// a round trip in which none was sent, so that the end of an outage carries news.
+    pub packet: f64,
+}
+
+/// Runs it over slots that serve `served_most` bytes at most, of which it hears `known`; the queue holds `limit` bytes. Slots
+/// beyond the shorter one are left out.
 #[must_use]
-pub fn one_rtt_late(served_most: &[f64], known: &[f64], late: usize, gain: f64, limit: f64) -> Fluid {
-    let late = late.max(1);
+pub fn one_rtt_late(served_most: &[f64], known: &[f64], sender: Sender, limit: f64) -> Fluid {
+    let Sender { gain, packet, .. } = sender;
+    let late = sender.late.max(1);
+    let whole = |bytes: f64| if packet > 0.0 { (bytes / packet + 1e-9).floor() * packet } else { bytes };
     let mut run = Fluid { sent: vec![0.0], served: vec![0.0], lost: vec![0.0], queue: vec![0.0] };
     let (mut sent, mut served, mut lost, mut queued) = (0.0, 0.0, 0.0, 0.0);
+    let (mut credit, mut silent) = (0.0_f64, 0);
     for (t, (most, _)) in served_most.iter().zip(known).enumerate() {
         let mut offered = 0.0;
         if let Some(heard) = t.checked_sub(late).map(|then| gain * known[then]) {
             // Entry k of the totals is what had happened before slot k.
-            let allowed = run.served[t - late + 1] + run.lost[t - late + 1] + heard * late as f64 - sent;
-            offered = allowed.max(0.0).min(heard);
+            let in_flight = sent - whole(run.served[t - late + 1]) - run.lost[t - late + 1];
+            credit = (credit + heard).min(heard.max(packet));
+            offered = whole((heard * late as f64 - in_flight).min(credit)).max(0.0);
+            silent = if offered > 0.0 { 0 } else { silent + 1 };
+            if offered < packet && (in_flight < packet || silent >= late) {
+                (offered, silent) = (packet, 0);
+            }
+            credit = (credit - offered).max(0.0);
         }
         sent += offered;
         // Within a slot fluid leaves as it comes: what is served now needs no place in the queue.
         let leaving = (queued + offered).min(*most);
         let left = queued + offered - leaving;
-        let dropped = (left - limit).max(0.0);
+        let mut dropped = (left - limit).max(0.0);
+        if dropped > 0.0 && packet > 0.0 {
+            dropped = ((dropped / packet - 1e-9).ceil() * packet).min(offered);
+        }
         queued = left - dropped;
         served += leaving;
         lost += dropped;
@@ -52,10 +76,11 @@ mod tests {
     #[test]
     fn it_hears_of_a_change_a_round_trip_later() {
         let capacity = [10.0, 10.0, 10.0, 4.0, 4.0, 4.0, 4.0];
-        let run = one_rtt_late(&capacity, &capacity, 2, 1.0, f64::INFINITY);
+        let sender = Sender { late: 2, gain: 1.0, packet: 0.0 };
+        let run = one_rtt_late(&capacity, &capacity, sender, f64::INFINITY);
         assert_eq!(run.sent, [0.0, 0.0, 0.0, 10.0, 20.0, 30.0, 30.0, 30.0], "the queue that it made drains first");
         assert_eq!(run.queue, [0.0, 0.0, 0.0, 0.0, 6.0, 12.0, 8.0, 4.0]);
-        let short = one_rtt_late(&capacity, &capacity, 2, 1.0, 5.0);
+        let short = one_rtt_late(&capacity, &capacity, sender, 5.0);
         assert_eq!((short.queue[5], short.lost[7]), (5.0, 7.0), "what a short queue cannot hold is lost");
     }
 }

@@ -38,8 +38,9 @@ numbers! {
     slack_throughput_ms = 16.0, 0.1 to 500.0: "the same at preference 0";
     slack_per_rtt = 0.53, 0.0 to 2.0: "d falls with this power of the smallest RTT";
     slack_per_rate = 0.78, 0.0 to 2.0: "d falls with this power of the rate";
-    feedback = 2.4, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d)";
-    feedback_below = 0.11, 0.0 to 4.0: "the same where the delay is below d, where the window rises by it";
+    feedback = 2.4, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d), at preference 1";
+    feedback_throughput = 1.5, 0.0 to 4.0: "the same at preference 0; at 0.5 and above it is as at 1";
+    feedback_below = 0.11, 0.0 to 4.0: "feedback where the delay is below d, where the window rises by it";
     extra = 3.7, 0.0 to 8.0: "packets that the window has beyond rate and delay";
     silence = 0.15, 0.0 to 1.0: "part of the time without an acknowledgement that is added to the queueing delay";
     rise = 0.083, 0.01 to 1.0: "part of the way up to its goal that the window moves in 10 ms, at preference 1";
@@ -57,6 +58,8 @@ numbers! {
     loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window";
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
     probe_s = 3.4, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
+    probe_early_s = 1.2, 0.1 to 60.0: "the same in the first ten seconds of a flow: those that start together learn the smallest RTT \
+                                       by draining at the same time";
     probe_rtts = 31.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
     drain = 0.5, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
     competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
@@ -65,8 +68,9 @@ numbers! {
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
     push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that has to be left: where less is, capacity has risen";
-    starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT, or 100 ms, \
-                                     before the flow sends a packet train";
+    again_s = 1.0, 0.0 to 60.0: "least time in s to the next trial where the last ones have spoken for competitors";
+    starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT, at least \
+                                     60 and at most 100 ms, before the flow sends a packet train";
     starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs";
     train_packets = 8.0, 2.0 to 1000.0: "least window for which the packets of such a train are sent";
     train_rate = 4.0, 1.0 to 1000.0: "factor on the flow's rate from which that of a train speaks for competitors";
@@ -78,16 +82,18 @@ numbers! {
 }
 
 impl Numbers {
-    /// With the numbers that depend on it at its preference: between their values at 1 and at 0, in equal ratios.
+    /// With the numbers that depend on it at its preference: between their values at 1 and at 0, in equal ratios. The feedback
+    /// is weaker below 0.5 alone: above it, flows of one kind share worse for it.
     pub fn at_preference(mut self) -> Self {
         let least = 1e-3;
-        let between = |delay: f64, throughput: f64| {
-            (delay.max(least).ln() * self.preference + throughput.max(least).ln() * (1.0 - self.preference)).exp()
+        let between = |delay: f64, throughput: f64, preference: f64| {
+            (delay.max(least).ln() * preference + throughput.max(least).ln() * (1.0 - preference)).exp()
         };
-        self.deviation = between(self.deviation, self.deviation_throughput);
-        self.slack_ms = between(self.slack_ms, self.slack_throughput_ms);
-        self.rise = between(self.rise, self.rise_throughput);
-        self.fall = between(self.fall, self.fall_throughput);
+        self.deviation = between(self.deviation, self.deviation_throughput, self.preference);
+        self.slack_ms = between(self.slack_ms, self.slack_throughput_ms, self.preference);
+        self.rise = between(self.rise, self.rise_throughput, self.preference);
+        self.fall = between(self.fall, self.fall_throughput, self.preference);
+        self.feedback = between(self.feedback, self.feedback_throughput, (2.0 * self.preference).min(1.0));
         self
     }
 
@@ -128,11 +134,12 @@ mod tests {
         let own = Numbers::read(&[]);
         let moves = |preference: f64| {
             let numbers = Numbers { preference, ..own }.at_preference();
-            (numbers.rise, numbers.fall)
+            [numbers.rise, numbers.fall, numbers.feedback]
         };
-        let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() + (a.1 - b.1).abs() < 1e-9;
-        assert!(near(moves(1.0), (own.rise, own.fall)));
-        assert!(near(moves(0.0), (own.rise_throughput, own.fall_throughput)));
+        let near = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-9);
+        assert!(near(moves(1.0), [own.rise, own.fall, own.feedback]));
+        assert!(near(moves(0.0), [own.rise_throughput, own.fall_throughput, own.feedback_throughput]));
+        assert!((moves(0.5)[2] - own.feedback).abs() < 1e-9, "weaker below a half alone");
         assert!((delay.0 - own.deviation).abs() < 1e-9 && (throughput.1 - own.slack_throughput_ms / 1e3).abs() < 1e-9);
     }
 }

@@ -22,8 +22,12 @@ const NO_QUEUE: f64 = 0.3;
 const RISEN: f64 = 0.25;
 /// Most packets in the window as long as trains alone have shown others: enough to be drained.
 const UNPROVED: f64 = 50.0;
-/// A queueing delay in seconds that is long for any path: one who has come to a full queue takes it for the path.
+/// Queueing delays in seconds that are short and long for any path. A few flows of one kind with a few packets each make a
+/// queue of the one on a slow link; one who has come to a full queue takes the other for the path.
+const SHORT_S: f64 = 0.06;
 const LONG_S: f64 = 0.1;
+/// The beginning of a flow in seconds.
+const EARLY_S: f64 = 10.0;
 /// So many packets leave nothing to drain.
 const FEW: f64 = 5.0;
 
@@ -122,7 +126,7 @@ impl Sharing {
             Phase::Law => {
                 if self.is_starved(now, numbers, seen, window, rtt_min) {
                     let trial = Trial::drain(now, numbers, seen, window, rtt_min);
-                    self.phase = self.push(now, numbers, seen, &trial);
+                    self.phase = self.push(now, numbers, seen, &trial, rtt_min);
                 } else if self.is_due(now, numbers, seen, rtt_min) {
                     // The first drain of one that competes has to tell: a rise of capacity looks like a push that succeeds.
                     self.phase = Phase::Drain(if self.competing.is_some_and(|own| own.confirmed) {
@@ -170,8 +174,12 @@ impl Sharing {
                 };
                 waited > numbers.leave_s && settled || waited > longest
             }
-            None if self.successes > 0.0 => since(self.drained) > 4.0 * seen.srtt.as_secs_f64(),
-            None => since(seen.touched.max(self.drained)) > numbers.probe_s.max(numbers.probe_rtts * rtt_min),
+            // Flows of one kind that have just come take a queue for the path, until they drain it together.
+            None if self.successes > 0.0 => since(self.drained) > numbers.again_s.max(4.0 * seen.srtt.as_secs_f64()),
+            None => {
+                let probe_s = if seen.averaged < EARLY_S { numbers.probe_early_s } else { numbers.probe_s };
+                since(seen.touched.max(self.drained)) > probe_s.max(numbers.probe_rtts * rtt_min)
+            }
         }
     }
 
@@ -180,21 +188,22 @@ impl Sharing {
         let long = numbers.starved_s.max(numbers.starved_rtts * seen.srtt.as_secs_f64());
         let waited = now.since(seen.touched.max(self.drained)).as_secs_f64();
         self.competing.is_none()
-            && window <= FEW
-            && seen.standing() > rtt_min.min(LONG_S)
             && (self.successes > 0.0 || waited > long)
-            && self.may_send_train(now, numbers)
+            && self.may_send_train(now, numbers, seen, window, rtt_min)
     }
 
-    /// On a slow link a train makes a queue: each one that does not speak for others makes the next wait three times as long.
-    fn may_send_train(&self, now: Time, numbers: &Numbers) -> bool {
+    /// A packet train would tell more than a push. On a slow link it makes a queue: each one that does not speak for others makes
+    /// the next wait three times as long.
+    fn may_send_train(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
         let wait = numbers.starved_s * 3.0_f64.powf(self.failures);
-        self.successes > 0.0 || now.since(self.train_sent).as_secs_f64() > wait
+        window <= FEW
+            && seen.standing() > rtt_min.clamp(SHORT_S, LONG_S)
+            && (self.successes > 0.0 || now.since(self.train_sent).as_secs_f64() > wait)
     }
 
-    fn push(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, drain: &Trial) -> Phase {
+    fn push(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, drain: &Trial, rtt_min: f64) -> Phase {
         let window = drain.before * numbers.push;
-        Phase::Push(if drain.before <= FEW && self.may_send_train(now, numbers) {
+        Phase::Push(if self.may_send_train(now, numbers, seen, drain.before, rtt_min) {
             self.train_sent = now;
             Trial::train(now, seen, (window.max(numbers.train_packets), drain.before), drain.rtt)
         } else {
@@ -232,7 +241,7 @@ impl Sharing {
                 self.competing = None;
             }
         } else if after - rtt_min > least && share < numbers.competing_share {
-            self.phase = self.push(now, numbers, seen, &trial);
+            self.phase = self.push(now, numbers, seen, &trial, rtt_min);
         }
     }
 
