@@ -14,7 +14,8 @@ trace's delivery opportunities sees it), and g = 1. The queue is fluid, FIFO, wi
 
 It is the bound for senders that trust the last capacity they heard of. Where capacity never stands still, throughput is
 traded for delay: `gain` g above 1 keeps more in flight, and a set of gains draws the curve that such a sender cannot
-cross (`trade_off`). One that predicts capacity is outside the bound.
+cross (`trade_off`). One that predicts capacity is outside the bound, as is one that catches up faster than at g c after
+a rise.
 
 A real scheme also pays the rounding to packets (2.4 ms at 5 Mbit/s), and where nothing is sent into an outage its end
 brings no news. So the senders of `trade_off` send whole packets, have one in flight at least, and send one beyond their

@@ -119,6 +119,21 @@ fn flows_of_its_own_share() {
     assert!(sum > 0.93 * 24.0, "{rates:?}");
 }
 
+/// Flows that start together know neither the smallest RTT nor when the others drain the queue: until they do, each could take the
+/// others for a competitor, and fill the buffer of 80 ms.
+#[test]
+fn flows_that_start_together_on_a_short_path_do_not_compete() {
+    for k in 0..8 {
+        let k = f64::from(k);
+        let starts = [0.0, 0.5 + 0.3 * k, 1.0 + 0.7 * k, 2.0 + k];
+        for mbps in [8.0, 20.0, 60.0] {
+            let flows = starts.map(|s| flow(&json!({"start_s": s})));
+            let most_ms = figures(&link(mbps, 20.0, 4.0), &flows).iter().map(|f| f.1).fold(0.0, f64::max);
+            assert!(most_ms < 60.0, "{mbps} Mbit/s, starts {starts:?}: mean RTT {most_ms} ms");
+        }
+    }
+}
+
 /// What it gets depends on the moment at which the other one comes: the mean over several.
 #[test]
 fn it_is_not_starved_by_those_who_fill_the_queue() {

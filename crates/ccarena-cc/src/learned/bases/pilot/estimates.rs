@@ -105,6 +105,11 @@ impl Estimates {
         self.in_flight = (sent.prior_in_flight.0 + sent.bytes.0) as f64 / self.mss;
     }
 
+    /// The smoothed RTT, but not one that still knows of an outage.
+    pub fn round_trip(&self) -> Dur {
+        self.srtt.min(self.rtt * 2)
+    }
+
     /// Smallest RTT in seconds; none before there is one.
     pub fn rtt_min(&self) -> Option<f64> {
         let base = self.base.get();

@@ -28,6 +28,8 @@ const SHORT_S: f64 = 0.06;
 const LONG_S: f64 = 0.1;
 /// The beginning of a flow in seconds.
 const EARLY_S: f64 = 10.0;
+/// Successes that a drain takes back which finds nobody else.
+const FADES: f64 = 0.5;
 /// So many packets leave nothing to drain.
 const FEW: f64 = 5.0;
 
@@ -213,7 +215,7 @@ impl Sharing {
 
     fn judge_drain(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, rtt_min: f64, trial: Trial) {
         self.drained = now;
-        let settle = Phase::Settle { until: now + seen.srtt };
+        let settle = Phase::Settle { until: now + seen.round_trip() };
         let after = if trial.least.is_finite() { trial.least } else { trial.rtt };
         let share = trial.share(after, rtt_min);
         let least = numbers.competing_ms / 1e3;
@@ -242,6 +244,9 @@ impl Sharing {
             }
         } else if after - rtt_min > least && share < numbers.competing_share {
             self.phase = self.push(now, numbers, seen, &trial, rtt_min);
+        } else {
+            // The queue was the flow's own, or capacity has risen meanwhile: suspicion fades.
+            self.successes = (self.successes - FADES).max(0.0);
         }
     }
 

@@ -8,6 +8,8 @@ use crate::types::{Dur, Time};
 const PATIENCE: u64 = 3;
 /// Shortest time of a round trip, and of what is measured over it: a few periods.
 const SHORTEST: Dur = Dur::from_millis(10);
+/// An RTT that has fallen by this factor ends a trial early.
+const OVER: f64 = 4.0;
 /// Successes that a packet train counts as for each factor of e in its rate, and the most that one train counts as: rising
 /// capacity makes a train fast, too, so that one alone does not decide.
 const TRAIN: f64 = 2.0;
@@ -57,7 +59,7 @@ impl Trial {
             rtt,
             rate: (before / rtt).max(1.0),
             seen_from: now + round_trip,
-            until: now + round_trip + seen.srtt.max(SHORTEST),
+            until: now + round_trip + seen.round_trip().max(SHORTEST),
             returning: 0.0,
             train: None,
             least: f64::INFINITY,
@@ -109,10 +111,15 @@ impl Trial {
             (train.first, self.until) = (now, now + seen.srtt.max(SHORTEST) * PATIENCE);
             packets = -self.returning - 0.5;
         }
+        let rtt = seen.rtt.as_secs_f64();
+        if rtt * OVER < self.rtt {
+            // The RTT of before was an outage's, or the queue is gone: what was to be seen can be seen.
+            (self.seen_from, self.until) =
+                (self.seen_from.min(now), self.until.min(now + seen.round_trip().max(SHORTEST)));
+        }
         if now < self.seen_from {
             return;
         }
-        let rtt = seen.rtt.as_secs_f64();
         self.least = self.least.min(rtt);
         self.delays += rtt * dt;
         self.seconds += dt;
