@@ -1,10 +1,10 @@
-//! A sender that knows a link's capacity and the fate of its packets one round trip late, over a fluid queue.
+//! A sender that knows a link's capacity and the fate of its packets one round trip late; fluid, or whole packets.
 //!
 //! What it does, and why it is a bound, stands at its figures, `ccarena.eval.heldout.oracle`.
 
 /// Bytes so far at the start of each slot, and after the last one: `[slots + 1]` each.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fluid {
+pub struct Totals {
     /// Sent.
     pub sent: Vec<f64>,
     /// Served.
@@ -30,11 +30,11 @@ pub struct Sender {
 /// Runs it over slots that serve `served_most` bytes at most, of which it hears `known`; the queue holds `limit` bytes. Slots
 /// beyond the shorter one are left out.
 #[must_use]
-pub fn one_rtt_late(served_most: &[f64], known: &[f64], sender: Sender, limit: f64) -> Fluid {
+pub fn one_rtt_late(served_most: &[f64], known: &[f64], sender: Sender, limit: f64) -> Totals {
     let Sender { gain, packet, .. } = sender;
     let late = sender.late.max(1);
     let whole = |bytes: f64| if packet > 0.0 { (bytes / packet + 1e-9).floor() * packet } else { bytes };
-    let mut run = Fluid { sent: vec![0.0], served: vec![0.0], lost: vec![0.0], queue: vec![0.0] };
+    let mut run = Totals { sent: vec![0.0], served: vec![0.0], lost: vec![0.0], queue: vec![0.0] };
     let (mut sent, mut served, mut lost, mut queued) = (0.0, 0.0, 0.0, 0.0);
     let (mut credit, mut silent) = (0.0_f64, 0);
     for (t, (most, _)) in served_most.iter().zip(known).enumerate() {
