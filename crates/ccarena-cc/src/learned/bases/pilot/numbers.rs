@@ -58,8 +58,8 @@ numbers! {
     loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window";
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
     probe_s = 3.4, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
-    probe_early_s = 1.2, 0.1 to 60.0: "the same in the first ten seconds of a flow: those that start together learn the smallest RTT \
-                                       by draining at the same time";
+    probe_early_s = 1.0, 0.1 to 60.0: "the same in the first ten seconds of a flow, and where the last trials have spoken for \
+                                       competitors: flows that start together learn the smallest RTT by draining at the same time";
     probe_rtts = 31.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
     drain = 0.5, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
     competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";
@@ -68,7 +68,6 @@ numbers! {
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
     push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that has to be left: where less is, capacity has risen";
-    again_s = 1.0, 0.0 to 60.0: "least time in s to the next trial where the last ones have spoken for competitors";
     starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT, at least \
                                      60 and at most 100 ms, before the flow sends a packet train";
     starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs";

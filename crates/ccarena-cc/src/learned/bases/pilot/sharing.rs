@@ -22,12 +22,14 @@ const NO_QUEUE: f64 = 0.3;
 const RISEN: f64 = 0.25;
 /// Most packets in the window as long as trains alone have shown others: enough to be drained.
 const UNPROVED: f64 = 50.0;
-/// Queueing delays in seconds that are short and long for any path. A few flows of one kind with a few packets each make a
-/// queue of the one on a slow link; one who has come to a full queue takes the other for the path.
+/// Queueing delay in seconds that a few flows of one kind with a few packets each make on a slow link.
 const SHORT_S: f64 = 0.06;
+/// Queueing delay in seconds that is long for any path: a flow that has come to a full queue takes the queue for the path.
 const LONG_S: f64 = 0.1;
-/// The beginning of a flow in seconds.
+/// A flow has just come for so many seconds.
 const EARLY_S: f64 = 10.0;
+/// Least time to the next drain of a flow that suspects others, in smoothed RTTs: a drain and a push take most of it.
+const AGAIN_RTTS: f64 = 7.0;
 /// Successes that a drain takes back which finds nobody else.
 const FADES: f64 = 0.5;
 /// So many packets leave nothing to drain.
@@ -176,8 +178,11 @@ impl Sharing {
                 };
                 waited > numbers.leave_s && settled || waited > longest
             }
-            // Flows of one kind that have just come take a queue for the path, until they drain it together.
-            None if self.successes > 0.0 => since(self.drained) > numbers.again_s.max(4.0 * seen.srtt.as_secs_f64()),
+            // Flows of one kind learn by draining at the same time that nobody else is there. So one that suspects others keeps
+            // the pace of those that have just come. It drains even where the RTT touches its minimum: suspicion has to fade.
+            None if self.successes > 0.0 => {
+                since(self.drained) > numbers.probe_early_s.max(AGAIN_RTTS * seen.srtt.as_secs_f64())
+            }
             None => {
                 let probe_s = if seen.averaged < EARLY_S { numbers.probe_early_s } else { numbers.probe_s };
                 since(seen.touched.max(self.drained)) > probe_s.max(numbers.probe_rtts * rtt_min)
@@ -251,7 +256,10 @@ impl Sharing {
     }
 
     fn judge_push(&mut self, now: Time, numbers: &Numbers, (rtt, rtt_min): (Dur, f64), trial: Trial) {
-        self.drained = now;
+        // Others go by their drains, and a train takes the place of one.
+        if trial.train.is_some() {
+            self.drained = now;
+        }
         let evidence = trial.evidence(numbers, rtt_min);
         self.successes = (self.successes + evidence).max(0.0);
         if evidence > 0.0 {
