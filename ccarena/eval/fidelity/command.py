@@ -176,7 +176,7 @@ def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> tuple[
 
 
 def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line per case with ACCT: reward and mean delay on the kernel and simulated."""
+    """A line per case with a learned scheme: reward and mean delay on the kernel and simulated."""
     lines = []
     for case in cases:
         if "policy" in case:
@@ -188,7 +188,7 @@ def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"({100 * both['reward_gap']:.1f} %); mean delay {delay['kernel']:.2f} ms, simulated "
                 f"{delay['simulated']:.2f} ms ({100 * both['delay_gap']:.1f} %): {outcome}"
             )
-    return ["", "ACCT, by its reward:", *lines] if lines else []
+    return ["", "Learned schemes, by their rewards:", *lines] if lines else []
 
 
 def summary(result: Mapping[str, Any]) -> list[str]:
