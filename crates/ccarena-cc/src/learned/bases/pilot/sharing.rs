@@ -256,7 +256,7 @@ impl Sharing {
     }
 
     fn judge_push(&mut self, now: Time, numbers: &Numbers, (rtt, rtt_min): (Dur, f64), trial: Trial) {
-        // Others go by their drains, and a train takes the place of one.
+        // A push follows a drain, from which the next one is counted; a packet train takes the place of a drain.
         if trial.train.is_some() {
             self.drained = now;
         }
