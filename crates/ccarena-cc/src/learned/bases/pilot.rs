@@ -2,9 +2,10 @@
 //! that the path is expected to take, times its smallest RTT and a few milliseconds of queue.
 //!
 //! - **Rate**: a mix of a fast and a slow average of delivered packets, a part of their difference where the fast one is
-//!   ahead, and some standard deviations of it.
-//! - **Goal**: (rate × (smallest RTT + d) + extra) × e^(feedback), where d shrinks with the RTT and the rate, and the feedback
-//!   is on (queueing delay − d) / (smallest RTT + d), strong above d and weak below. The window moves a part of the way.
+//!   ahead, and some standard deviations of it, less what single packets make of them.
+//! - **Goal**: (rate × (smallest RTT + d) + extra) × e^(feedback), where d shrinks with the RTT and the rate, and where the
+//!   rate is steady, and the feedback is on (queueing delay − d) / (smallest RTT + d), strong above d and weak below. The
+//!   window moves a part of the way.
 //! - **Silence**: while no acknowledgement comes, part of that time counts as queueing delay.
 //! - **Search**: while round trips pass without a queue the window grows besides, twice as much in each: slow start at the
 //!   beginning, and the way to capacity that has come free.
@@ -14,9 +15,9 @@
 //! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen.
 //! - **Sharing**: see [`sharing`].
 //!
-//! Losses alone do not lower the window unless they are many: random loss is no news of a queue, and where the buffer is
-//! smaller than d the share of lost packets says so. The transport's timeout
-//! leaves two packets, from which slow start leads back.
+//! Losses alone do not lower the window unless they are many, but are made up for: random loss is no news of a queue, and
+//! where the buffer is smaller than d the share of lost packets says so. The transport's timeout leaves two packets, from
+//! which slow start leads back.
 
 mod estimates;
 mod numbers;
@@ -94,12 +95,14 @@ struct Pilot {
 impl Pilot {
     /// What the window moves towards.
     fn goal(&self, rtt_min: f64) -> f64 {
-        let rate = self.seen.rate(&self.numbers);
-        let full = rtt_min + self.numbers.slack(rtt_min, self.seen.slow);
+        let numbers = &self.numbers;
+        // What gets lost takes its place in the window, too.
+        let rate = self.seen.rate(numbers) * (1.0 + self.seen.loss.min(numbers.loss_share));
+        let full = rtt_min + numbers.allowed(rtt_min, self.seen.slow, self.seen.variation(numbers));
         let excess = (self.seen.queueing() + rtt_min - full) / full;
-        let gain = if excess > 0.0 { self.numbers.feedback } else { self.numbers.feedback_below };
-        let lost = (self.seen.loss - self.numbers.loss_share).max(0.0);
-        (rate * full + self.numbers.extra) * (-gain * excess - 10.0 * lost).clamp(-3.0, 3.0).exp() * self.factor
+        let gain = if excess > 0.0 { numbers.feedback } else { numbers.feedback_below };
+        let lost = (self.seen.loss - numbers.loss_share).max(0.0);
+        (rate * full + numbers.extra) * (-gain * excess - 10.0 * lost).clamp(-3.0, 3.0).exp() * self.factor
     }
 
     /// Moves the window by the law.

@@ -4,6 +4,10 @@ use super::numbers::Numbers;
 use crate::controller::{AckInfo, LossInfo, SentInfo};
 use crate::types::{Dur, Time};
 
+/// Weight of an acknowledgement in the packets that one is for, and the most that count: a gap's worth is no habit of the receiver.
+const PER_ACK: f64 = 0.05;
+const MOST_PER_ACK: f64 = 4.0;
+
 /// A minimum over the last stretch of time: between half of it and all of it.
 #[derive(Clone, Copy, Debug)]
 pub struct RecentMin {
@@ -45,6 +49,8 @@ pub struct Estimates {
     pub fast: f64,
     pub slow: f64,
     variance: f64,
+    /// Smoothed packets per acknowledgement; zero before there is one.
+    per_ack: f64,
     /// Time over which the averages have been taken.
     pub averaged: f64,
     /// Smoothed share of lost packets.
@@ -81,6 +87,10 @@ impl Estimates {
         self.in_flight = ack.in_flight.0 as f64 / self.mss;
         self.srtt = ack.srtt;
         self.limited |= ack.cwnd_limited;
+        if ack.acked_packets > 0 {
+            let before = self.per_ack.max(1.0);
+            self.per_ack = before + PER_ACK * (f64::from(ack.acked_packets).min(MOST_PER_ACK) - before);
+        }
         let Some(rtt) = ack.rtt else { return };
         self.rtt = rtt;
         self.base.add(ack.now, rtt, Dur::from_secs_f64(base_s), held_up);
@@ -149,9 +159,8 @@ impl Estimates {
             return;
         }
         // Over few packets an average says little.
-        let packet_ms = 1e3 / self.slow.max(1.0);
-        let fast = weight(numbers.fast_ms + numbers.fast_packets * packet_ms);
-        let slow = weight(numbers.slow_ms + numbers.slow_packets * packet_ms);
+        let fast = weight(self.fast_ms(numbers));
+        let slow = weight(numbers.slow_ms + numbers.slow_packets * self.packet_ms());
         self.fast += fast.max(share) * (rate - self.fast);
         self.slow += slow.max(share) * (rate - self.slow);
         let deviation = self.fast - self.slow;
@@ -162,7 +171,26 @@ impl Estimates {
     pub fn rate(&self, numbers: &Numbers) -> f64 {
         let mean = numbers.mix * self.fast + (1.0 - numbers.mix) * self.slow;
         let trend = numbers.trend * (self.fast - self.slow).max(0.0);
-        mean + trend + numbers.deviation * self.variance.max(0.0).sqrt()
+        mean + trend + numbers.deviation * self.variation(numbers) * self.slow.max(1.0)
+    }
+
+    /// Standard deviation of the fast average about the slow one, relative to that, on account of the link. Packets come one after
+    /// the other, or together where acknowledgements are delayed, and between them the average falls: on a constant
+    /// link, too. That is a sawtooth, whose variance is a twelfth of its height's square.
+    pub fn variation(&self, numbers: &Numbers) -> f64 {
+        let height = numbers.grain * self.per_ack * self.packet_ms() / self.fast_ms(numbers);
+        let seen = self.variance.max(0.0) / self.slow.max(1.0).powi(2);
+        (seen - height * height / 12.0).max(0.0).sqrt()
+    }
+
+    /// Milliseconds per packet at the slow average.
+    fn packet_ms(&self) -> f64 {
+        1e3 / self.slow.max(1.0)
+    }
+
+    /// Time constant of the fast average.
+    fn fast_ms(&self, numbers: &Numbers) -> f64 {
+        numbers.fast_ms + numbers.fast_packets * self.packet_ms()
     }
 }
 
@@ -233,5 +261,32 @@ mod tests {
         assert_eq!(second(1.0, true), before);
         let after = second(1.0, false);
         assert!((after.0 - 100.0).abs() < 1.0 && after.1 < before.1, "{after:?}");
+    }
+
+    /// The variation after ten seconds in which `per_ack` packets come back together, `rate` in a second on average.
+    fn variation(numbers: &Numbers, rate: u64, per_ack: u64) -> f64 {
+        let mut seen = Estimates::new(1448);
+        let mut came = 0;
+        for tick in 1..1000 {
+            let (now, before) = (Time::ZERO + Dur::from_millis(10 * tick), came);
+            while (came + per_ack) * 1000 <= rate * tick * 10 {
+                came += per_ack;
+                let acked_packets = u32::try_from(per_ack).unwrap();
+                seen.on_ack(&AckInfo { now, acked_packets, cwnd_limited: true, ..AckInfo::default() }, 10.0, false);
+            }
+            seen.tick(numbers, now, (came - before) as f64, 0.01, false);
+        }
+        seen.variation(numbers)
+    }
+
+    #[test]
+    fn packets_that_come_one_after_the_other_are_no_variation_of_the_link() {
+        let numbers = Numbers::read(&[]);
+        let without = Numbers { grain: 0.0, ..numbers };
+        for (rate, per_ack) in [(20, 1), (80, 1), (80, 2), (300, 2)] {
+            let (seen, left) = (variation(&without, rate, per_ack), variation(&numbers, rate, per_ack));
+            assert!(seen > 0.03 && left < 0.85 * seen, "{rate} packets/s, {per_ack} at a time: {left} of {seen}");
+        }
+        assert!(variation(&numbers, 80, 20) > 0.3, "that many at a time are the link's doing");
     }
 }

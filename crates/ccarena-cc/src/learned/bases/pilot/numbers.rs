@@ -34,10 +34,15 @@ numbers! {
     trend = 0.43, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
     deviation = 3.7, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
     deviation_throughput = 4.5, 0.0 to 8.0: "the same at preference 0";
+    grain = 0.55, 0.0 to 4.0: "packet times, for each packet of an acknowledgement, by which packets that come one after the other \
+                              swing the fast average; what that adds to the deviation is taken off";
     slack_ms = 4.8, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
     slack_throughput_ms = 16.0, 0.1 to 500.0: "the same at preference 0";
     slack_per_rtt = 0.53, 0.0 to 2.0: "d falls with this power of the smallest RTT";
     slack_per_rate = 0.78, 0.0 to 2.0: "d falls with this power of the rate";
+    steady = 0.1, 0.001 to 1.0: "relative deviation of the rate from which d is allowed in full; below it d falls in proportion";
+    steady_ms = 3.0, 0.0 to 500.0: "queueing delay to which d falls at most where the rate is steady, in ms: flows of one kind that share \
+                                    a link come to equal rates by their different d";
     feedback = 2.4, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d), at preference 1";
     feedback_throughput = 1.5, 0.0 to 4.0: "the same at preference 0; at 0.5 and above it is as at 1";
     feedback_below = 0.11, 0.0 to 4.0: "feedback where the delay is below d, where the window rises by it";
@@ -55,7 +60,7 @@ numbers! {
     trickle_packets = 0.73, 0.0 to 20.0: "packet times of the slow average that are added to that silence";
     trickle_rtts = 0.5, 0.0 to 10.0: "the least such silence in newest RTTs: what is sent where a packet now and then gets \
                                       through piles up";
-    loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window";
+    loss_share = 0.03, 0.001 to 1.0: "share of lost packets up to which losses do not lower the window, but are made up for";
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
     probe_s = 3.4, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
     probe_early_s = 1.0, 0.1 to 60.0: "the same in the first ten seconds of a flow, and where the last trials have spoken for \
@@ -67,7 +72,7 @@ numbers! {
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
-    push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that has to be left: where less is, capacity has risen";
+    push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that a push has to leave at all times: where less is, capacity has risen, or others drain";
     starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT, at least \
                                      60 and at most 100 ms, before the flow sends a packet train";
     starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs";
@@ -96,12 +101,18 @@ impl Numbers {
         self
     }
 
-    /// d in seconds, for a smallest RTT in seconds and a rate in packets per second.
+    /// d in seconds where capacity varies, for a smallest RTT in seconds and a rate in packets per second.
     pub fn slack(&self, rtt_min: f64, rate: f64) -> f64 {
         let natural = self.slack_ms / 1e3;
         let by_rtt = (rtt_min.max(1e-3) / 0.04).powf(-self.slack_per_rtt);
         let by_rate = (rate.max(1.0) / 100.0).powf(-self.slack_per_rate);
         (natural * by_rtt * by_rate).min(1.0)
+    }
+
+    /// d in seconds, where the rate deviates by `variation` of itself: a link that does not vary is full with less.
+    pub fn allowed(&self, rtt_min: f64, rate: f64, variation: f64) -> f64 {
+        let slack = self.slack(rtt_min, rate);
+        (slack * (variation / self.steady).min(1.0)).max(slack.min(self.steady_ms / 1e3))
     }
 }
 
@@ -140,5 +151,16 @@ mod tests {
         assert!(near(moves(0.0), [own.rise_throughput, own.fall_throughput, own.feedback_throughput]));
         assert!((moves(0.5)[2] - own.feedback).abs() < 1e-9, "weaker below a half alone");
         assert!((delay.0 - own.deviation).abs() < 1e-9 && (throughput.1 - own.slack_throughput_ms / 1e3).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_steady_link_is_allowed_less_delay_but_not_none() {
+        let numbers = Numbers::read(&[]);
+        let slow = |variation: f64| numbers.allowed(0.02, 50.0, variation);
+        assert_eq!(slow(0.5).to_bits(), numbers.slack(0.02, 50.0).to_bits());
+        assert!(slow(0.0) < slow(0.05) && slow(0.05) < slow(0.1));
+        assert!((slow(0.0) - numbers.steady_ms / 1e3).abs() < 1e-9);
+        let fast = |variation: f64| numbers.allowed(0.02, 5000.0, variation);
+        assert_eq!(fast(0.0).to_bits(), fast(0.5).to_bits(), "less than that anyway");
     }
 }

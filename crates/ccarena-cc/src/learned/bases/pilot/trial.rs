@@ -33,7 +33,9 @@ pub struct Trial {
     returning: f64,
     /// The packets of a push that leave at once.
     pub train: Option<Train>,
-    /// What is seen: least RTT in seconds, RTT times time, time, packets delivered.
+    /// Least RTT in seconds since it began.
+    lowest: f64,
+    /// What is seen of its effect: least RTT in seconds, RTT times time, time, packets delivered.
     pub least: f64,
     delays: f64,
     seconds: f64,
@@ -62,6 +64,7 @@ impl Trial {
             until: now + round_trip + seen.round_trip().max(SHORTEST),
             returning: 0.0,
             train: None,
+            lowest: f64::INFINITY,
             least: f64::INFINITY,
             delays: 0.0,
             seconds: 0.0,
@@ -99,6 +102,8 @@ impl Trial {
 
     /// `packets` were delivered in a tick of `dt` seconds.
     pub fn see(&mut self, now: Time, seen: &Estimates, packets: f64, dt: f64) {
+        let rtt = seen.rtt.as_secs_f64();
+        self.lowest = self.lowest.min(rtt);
         let mut packets = packets;
         if self.returning > 0.0 {
             self.returning -= packets;
@@ -111,7 +116,6 @@ impl Trial {
             (train.first, self.until) = (now, now + seen.srtt.max(SHORTEST) * PATIENCE);
             packets = -self.returning - 0.5;
         }
-        let rtt = seen.rtt.as_secs_f64();
         if rtt * OVER < self.rtt {
             // The RTT of before was an outage's, or the queue is gone: what was to be seen can be seen.
             (self.seen_from, self.until) =
@@ -146,9 +150,10 @@ impl Trial {
     /// whoever holds the queue up.
     pub fn evidence(&self, numbers: &Numbers, rtt_min: f64) -> f64 {
         let (rate, rtt) = (self.packets / self.seconds.max(1e-3), self.delays / self.seconds.max(1e-3));
-        // Neither an outage nor a rise of capacity that empties the queue says whose it was.
+        // Neither an outage nor a queue that others drain, or that rising capacity empties, says whose it was.
         let silent = self.packets == 0.0;
-        let emptied = rtt - rtt_min < numbers.push_least * (self.rtt - rtt_min);
+        let left = if self.train.is_some() { rtt } else { rtt.min(self.lowest) };
+        let emptied = left - rtt_min < numbers.push_least * (self.rtt - rtt_min);
         let grown = |part: f64| 1.0 + part * (self.window / self.before - 1.0);
         match &self.train {
             _ if silent || emptied => 0.0,
@@ -214,5 +219,26 @@ mod tests {
     fn neither_silence_nor_an_emptied_queue_says_whose_it_was() {
         assert_eq!(evidence(None, RTT_S).to_bits(), 0, "an outage");
         assert_eq!(evidence(Some(10), RTT_MIN_S).to_bits(), 0, "capacity has risen");
+    }
+
+    /// What a push says that brings three times the rate at an unchanged RTT, but for one tick at `dip_s`.
+    fn push(dip_s: f64) -> f64 {
+        let mut seen = Estimates::new(1448);
+        heard(&mut seen, 0, RTT_S);
+        let mut trial = Trial::push(at(0), &seen, (60.0, 20.0), RTT_S);
+        for ms in (10..10_000).step_by(10) {
+            if at(ms) >= trial.until {
+                break;
+            }
+            heard(&mut seen, ms, if ms == 100 { dip_s } else { RTT_S });
+            trial.see(at(ms), &seen, 1.2, 0.01);
+        }
+        trial.evidence(&Numbers::read(&[]), RTT_MIN_S)
+    }
+
+    #[test]
+    fn a_push_during_which_others_drain_says_nothing() {
+        assert_eq!(push(RTT_S).to_bits(), 1.0_f64.to_bits(), "somebody holds the queue up all the time");
+        assert_eq!(push(RTT_MIN_S).to_bits(), 0, "flows of one kind drain at about the same time");
     }
 }
