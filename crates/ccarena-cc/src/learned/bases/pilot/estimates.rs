@@ -4,7 +4,8 @@ use super::numbers::Numbers;
 use crate::controller::{AckInfo, LossInfo, SentInfo};
 use crate::types::{Dur, Time};
 
-/// Weight of an acknowledgement in the packets that one is for, and the most that count: a gap's worth is no habit of the receiver.
+/// Weight of an acknowledgement in the average of packets that one is for, and the most that count: what comes after a gap is
+/// no habit of the receiver.
 const PER_ACK: f64 = 0.05;
 const MOST_PER_ACK: f64 = 4.0;
 

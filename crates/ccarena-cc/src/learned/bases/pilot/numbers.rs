@@ -41,8 +41,8 @@ numbers! {
     slack_per_rtt = 0.53, 0.0 to 2.0: "d falls with this power of the smallest RTT";
     slack_per_rate = 0.78, 0.0 to 2.0: "d falls with this power of the rate";
     steady = 0.1, 0.001 to 1.0: "relative deviation of the rate from which d is allowed in full; below it d falls in proportion";
-    steady_ms = 3.0, 0.0 to 500.0: "queueing delay to which d falls at most where the rate is steady, in ms: flows of one kind that share \
-                                    a link come to equal rates by their different d";
+    steady_ms = 3.0, 0.0 to 500.0: "queueing delay to which d falls at most where the rate is steady, in ms: flows of one kind \
+                                    that share a link come to equal rates by their different d";
     feedback = 2.4, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d), at preference 1";
     feedback_throughput = 1.5, 0.0 to 4.0: "the same at preference 0; at 0.5 and above it is as at 1";
     feedback_below = 0.11, 0.0 to 4.0: "feedback where the delay is below d, where the window rises by it";
@@ -72,7 +72,8 @@ numbers! {
     push = 3.0, 1.1 to 10.0: "factor on the window when it tries whether the rate follows";
     push_follows = 0.35, 0.0 to 1.0: "part of what the window has grown by that the rate has to grow by";
     push_delay = 0.125, 0.0 to 4.0: "part of that by which the RTT may rise meanwhile";
-    push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that a push has to leave at all times: where less is, capacity has risen, or others drain";
+    push_least = 0.5, 0.0 to 1.0: "part of the queueing delay that a push has to leave at all times: where less is, capacity has \
+                                     risen, or others drain";
     starved_s = 2.0, 0.0 to 1000.0: "time in s for which five packets at most find a queue as long as the smallest RTT, at least \
                                      60 and at most 100 ms, before the flow sends a packet train";
     starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs";
