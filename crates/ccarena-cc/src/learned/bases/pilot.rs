@@ -96,9 +96,10 @@ impl Pilot {
     /// What the window moves towards.
     fn goal(&self, rtt_min: f64) -> f64 {
         let numbers = &self.numbers;
+        let variation = self.seen.variation(numbers);
         // What gets lost takes its place in the window, too.
-        let rate = self.seen.rate(numbers) * (1.0 + self.seen.loss.min(numbers.loss_share));
-        let full = rtt_min + numbers.allowed(rtt_min, self.seen.slow, self.seen.variation(numbers));
+        let rate = self.seen.rate(numbers, variation) * (1.0 + self.seen.loss.min(numbers.loss_share));
+        let full = rtt_min + numbers.allowed(rtt_min, self.seen.slow, variation);
         let excess = (self.seen.queueing() + rtt_min - full) / full;
         let gain = if excess > 0.0 { numbers.feedback } else { numbers.feedback_below };
         let lost = (self.seen.loss - numbers.loss_share).max(0.0);

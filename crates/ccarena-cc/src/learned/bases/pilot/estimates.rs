@@ -168,20 +168,20 @@ impl Estimates {
         self.variance += slow * (deviation * deviation - self.variance);
     }
 
-    /// Packets per second that the path is expected to take.
-    pub fn rate(&self, numbers: &Numbers) -> f64 {
-        let mean = numbers.mix * self.fast + (1.0 - numbers.mix) * self.slow;
-        let trend = numbers.trend * (self.fast - self.slow).max(0.0);
-        mean + trend + numbers.deviation * self.variation(numbers) * self.slow.max(1.0)
-    }
-
-    /// Standard deviation of the fast average about the slow one, relative to that, on account of the link. Packets come one after
-    /// the other, or together where acknowledgements are delayed, and between them the average falls: on a constant
-    /// link, too. That is a sawtooth, whose variance is a twelfth of its height's square.
+    /// Standard deviation of the fast average about the slow one, in parts of that, less what single packets make of it. On a
+    /// constant link, too, the average rises with each packet, or with each pair where acknowledgements are delayed, and falls
+    /// until the next: a sawtooth, whose variance is a twelfth of its height's square.
     pub fn variation(&self, numbers: &Numbers) -> f64 {
         let height = numbers.grain * self.per_ack * self.packet_ms() / self.fast_ms(numbers);
         let seen = self.variance.max(0.0) / self.slow.max(1.0).powi(2);
         (seen - height * height / 12.0).max(0.0).sqrt()
+    }
+
+    /// Packets per second that the path is expected to take, whose rate has that variation.
+    pub fn rate(&self, numbers: &Numbers, variation: f64) -> f64 {
+        let mean = numbers.mix * self.fast + (1.0 - numbers.mix) * self.slow;
+        let trend = numbers.trend * (self.fast - self.slow).max(0.0);
+        mean + trend + numbers.deviation * variation * self.slow.max(1.0)
     }
 
     /// Milliseconds per packet at the slow average.

@@ -34,15 +34,15 @@ numbers! {
     trend = 0.43, 0.0 to 4.0: "part of fast - slow that is added to the rate where it is positive";
     deviation = 3.7, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
     deviation_throughput = 4.5, 0.0 to 8.0: "the same at preference 0";
-    grain = 0.55, 0.0 to 4.0: "packet times, for each packet of an acknowledgement, by which packets that come one after the other \
-                              swing the fast average; what that adds to the deviation is taken off";
+    grain = 0.55, 0.0 to 4.0: "height of the sawtooth that single packets make of the fast average, in packet times for each packet \
+                               of an acknowledgement; its variance is taken off";
     slack_ms = 4.8, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
     slack_throughput_ms = 16.0, 0.1 to 500.0: "the same at preference 0";
     slack_per_rtt = 0.53, 0.0 to 2.0: "d falls with this power of the smallest RTT";
     slack_per_rate = 0.78, 0.0 to 2.0: "d falls with this power of the rate";
     steady = 0.1, 0.001 to 1.0: "relative deviation of the rate from which d is allowed in full; below it d falls in proportion";
-    steady_ms = 3.0, 0.0 to 500.0: "queueing delay to which d falls at most where the rate is steady, in ms: flows of one kind \
-                                    that share a link come to equal rates by their different d";
+    steady_ms = 3.0, 0.0 to 500.0: "least d, in ms, that a steady rate leaves: flows of one kind that share a link come to equal rates \
+                                    by their different d";
     feedback = 2.4, 0.0 to 4.0: "the window falls by e^-this per (queueing delay - d) / (smallest RTT + d), at preference 1";
     feedback_throughput = 1.5, 0.0 to 4.0: "the same at preference 0; at 0.5 and above it is as at 1";
     feedback_below = 0.11, 0.0 to 4.0: "feedback where the delay is below d, where the window rises by it";

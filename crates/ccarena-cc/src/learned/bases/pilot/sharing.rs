@@ -32,7 +32,8 @@ const EARLY_S: f64 = 10.0;
 const AGAIN_RTTS: f64 = 7.0;
 /// Successes that a drain takes back which finds nobody else.
 const FADES: f64 = 0.5;
-/// Somewhat more than one packet, in packet times, and the longest time that it may be: a small share of a link looks slow, too.
+/// A queue that a drain leaves is nobody else's if it is no longer than so many packet times, and than so many seconds: to a flow
+/// with a small share of a link packets look slow, too.
 const ONE_PACKET: f64 = 1.2;
 const SLOW_PACKET_S: f64 = 0.015;
 /// So many packets leave nothing to drain.
@@ -226,7 +227,6 @@ impl Sharing {
         let settle = Phase::Settle { until: now + seen.round_trip() };
         let after = if trial.least.is_finite() { trial.least } else { trial.rtt };
         let share = trial.share(after, rtt_min);
-        // A drain that leaves one packet of a slow link has found nobody else's.
         let least = (numbers.competing_ms / 1e3).max((ONE_PACKET / seen.slow.max(1.0)).min(SLOW_PACKET_S));
         self.phase = settle;
         if let Some(own) = &mut self.competing {

@@ -152,7 +152,7 @@ impl Trial {
         let (rate, rtt) = (self.packets / self.seconds.max(1e-3), self.delays / self.seconds.max(1e-3));
         // Neither an outage nor a queue that others drain, or that rising capacity empties, says whose it was.
         let silent = self.packets == 0.0;
-        let left = if self.train.is_some() { rtt } else { rtt.min(self.lowest) };
+        let left = if self.train.is_some() { rtt } else { self.lowest };
         let emptied = left - rtt_min < numbers.push_least * (self.rtt - rtt_min);
         let grown = |part: f64| 1.0 + part * (self.window / self.before - 1.0);
         match &self.train {
