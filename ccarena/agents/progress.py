@@ -154,11 +154,11 @@ class Recorder:
             self._tracker.log(figures, decisions)
 
     def _write_hparams(self) -> None:
-        """TensorBoard's table of hyperparameters, beside the reward, in the same run and not in one of its own."""
+        """TensorBoard's table of hyperparameters, beside reward and score: in the same run, not in one of its own."""
         from torch.utils.tensorboard.summary import hparams
 
         if self._hparams:
-            for summary in hparams(self._hparams, {"train/reward_mean": 0, "validation/reward": 0}):
+            for summary in hparams(self._hparams, {"train/reward_mean": 0, "validation/score": 0}):
                 self._board.file_writer.add_summary(summary)
 
     def _unwritten(self, error: OSError) -> TrainingError:

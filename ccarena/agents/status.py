@@ -118,7 +118,7 @@ def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:
         "decisions_per_s": rate,
         "left_s": left / rate if rate and running else None,
         "reward_mean": last.get("reward_mean"),
-        "best_validation": max((row["reward"] for row in validations), default=None),
+        "best_validation": max((row["score"] for row in validations), default=None),
         **{name: last.get(name) for name in _CLUSTER},
         "go_on_with": None if running or over else again,
     }

@@ -27,7 +27,8 @@ from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, save_config
-from ccarena.envs.domain import trained_on
+from ccarena.configs.schema import A3CConfig, EvolutionConfig, Sb3Config
+from ccarena.envs.domain import OWN, trained_on
 from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
@@ -91,6 +92,11 @@ def check(context: Context) -> None:
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
     tracking.check(config)
+    if OWN in config.env.cross_traffic.schemes and isinstance(config.algorithm, (A3CConfig, Sb3Config)):
+        raise ConfigError(
+            f"env.cross_traffic.schemes: {OWN} is for evolution (cma_es, es), which runs whole episodes; "
+            f"{config.algorithm.name} steps as many learners in every world: take it out, and set env.learners"
+        )
     for control in config.controls:
         context.spec.constant(control.action)
     # An operation that an artifact cannot say is found now, not after hours.
@@ -167,11 +173,16 @@ class _Run:
         return True
 
     def _is_due(self, over: bool) -> bool:
-        """After every so many decisions, and once more at the end."""
+        """After every so many decisions, and once more at the end.
+
+        Evolution is judged at its start, too, which is often the base alone: what is chosen is then no worse.
+        """
         every = self._config.validation.every_decisions or max(
             self._config.total_decisions // VALIDATIONS, LEAST_BETWEEN
         )
         decisions, last = self._algorithm.decisions, self._best.validated
+        if decisions == 0:
+            return isinstance(self._config.algorithm, EvolutionConfig) and not self._best.policy
         return decisions // every > last // every or (over and decisions > last)
 
     def _validate(self, validator: Validator) -> None:
@@ -181,12 +192,12 @@ class _Run:
             policy = artifact_of(self._context, self._algorithm.policy(), found_params(self._algorithm))
             result = validator(policy)
         decisions, data = self._algorithm.decisions, policy.encode()
-        is_best = self._best.offer(data, result.reward, decisions)
+        is_best = self._best.offer(data, result.score, decisions)
         if is_best:
             _write(self._out, BEST, data)
         self._recorder.validated(result.row(), result.actions, decisions)
-        best = "the best so far" if is_best else f"best {self._best.reward:.2f}, after {self._best.decisions:,}"
-        self._display.note(f"validated after {decisions:,} decisions: reward {result.reward:.2f} ({best})")
+        best = "the best so far" if is_best else f"best {self._best.score:.3f}, after {self._best.decisions:,}"
+        self._display.note(f"validated after {decisions:,} decisions: score {result.score:.3f} ({best})")
 
     def _save(self) -> None:
         arrays, rest = self._algorithm.state()

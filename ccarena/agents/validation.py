@@ -1,8 +1,9 @@
 """Judging a policy while it learns, for every algorithm alike: by its artifact, on links that are nobody else's.
 
-The links are generated from the ranges of the training's, class by class, with a seed that no training has; recorded
-traces, which are trained on and held out, are not among them. Every validation sees the same links from their start, so
-that two policies differ by what they do alone.
+The links are generated from the ranges of the training's, class by class, with a seed that no training has; of recorded
+traces, those of the validation set alone are among them, if they are asked for. Every validation sees the same links
+from their start, so that two policies differ by what they do alone. What judges is what the evaluation compares by: the
+record's objective, of whole runs, or the reward where that is the objective.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from ccarena import _core
 from ccarena.agents.algorithm import Context, Stats
 from ccarena.agents.progress import ReportSums, summarise
 from ccarena.configs.schema import LinkKinds, TrainConfig
+from ccarena.envs.trials import Candidate, Trials
 from ccarena.envs.vector import LearnedVectorEnv
+from ccarena.errors import ConfigError
 from ccarena.policies.artifact import Artifact
+from ccarena.traces import available
+from ccarena.traces.held_out import VALIDATION
 
 __all__ = ["Best", "Validated", "Validator"]
 
@@ -32,17 +37,24 @@ _EPISODE_S = 60.0
 class Validated:
     """What a policy did on the validation links."""
 
-    reward: float
-    """Mean per decision; the mean over classes of links."""
     classes: dict[str, dict[str, float]]
-    """By class of links: `reward`, and the means and shares of the record's `progress`."""
+    """By class of links: `score`, which judges, `reward`, the mean per decision, and the means and shares of the
+    record's `progress`."""
     actions: dict[str, NDArray[np.float64]]
     """By class: every action that was taken, its value."""
 
+    @property
+    def score(self) -> float:
+        """What policies are compared by: the mean over classes of links."""
+        return self._mean("score")
+
     def row(self) -> dict[str, float]:
-        """`reward`, and `CLASS/FIGURE` of each class."""
+        """`score` and `reward`, means over classes, and `CLASS/FIGURE` of each class."""
         figures = {f"{name}/{key}": value for name, each in self.classes.items() for key, value in each.items()}
-        return {"reward": self.reward, **figures}
+        return {"score": self.score, "reward": self._mean("reward"), **figures}
+
+    def _mean(self, figure: str) -> float:
+        return float(np.mean([each[figure] for each in self.classes.values()]))
 
 
 class Validator:
@@ -52,7 +64,12 @@ class Validator:
         config = context.config
         self._spec, self._settings, self._threads = context.spec, config.validation, config.threads
         self._sums = ReportSums(context.spec, config.progress)
-        self._records = {kind: _only(config, kind) for kind in config.validation.kinds}
+        self._records = {kind: _only(config, kind) for kind in _kinds(config)}
+        self._trials: dict[str, Trials] = {}
+        if config.objective.name != "reward":
+            self._trials = {kind: Trials(each, self._spec, self._threads) for kind, each in self._records.items()}
+        mixed = np.random.SeedSequence([_MARK, self._settings.seed])
+        self._seed = int(mixed.generate_state(1, np.uint64)[0] >> np.uint64(1))
         self._values = np.asarray(context.spec.actions)
 
     def __call__(self, policy: Artifact) -> Validated:
@@ -60,17 +77,23 @@ class Validator:
         classes: dict[str, dict[str, float]] = {}
         actions: dict[str, NDArray[np.float64]] = {}
         for kind, record in self._records.items():
-            classes[kind], actions[kind] = self._run(record, policy)
-        reward = float(np.mean([each["reward"] for each in classes.values()]))
-        return Validated(reward, classes, actions)
+            figures, actions[kind] = self._run(record, policy)
+            classes[kind] = {"score": self._score(kind, policy, figures["reward"]), **figures}
+        return Validated(classes, actions)
+
+    def _score(self, kind: str, policy: Artifact, reward: float) -> float:
+        if kind not in self._trials:
+            return reward
+        candidate = Candidate(policy.encode(), policy.params)
+        return self._trials[kind].run([candidate], self._seed, self._settings.links)[0].score
 
     def _run(self, record: TrainConfig, policy: Artifact) -> tuple[dict[str, float], NDArray[np.float64]]:
         # An algorithm may have found parameters of the document, too.
         record = record.model_copy(update={"params": dict(policy.params)})
         rows = self._settings.links * record.env.learners
-        envs = LearnedVectorEnv(record, rows, threads=self._threads, copy=False)
-        seed = int(np.random.SeedSequence([_MARK, self._settings.seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-        observations, _ = envs.reset(seed=seed)
+        long = record.env.model_copy(update={"episode_s": (_EPISODE_S, _EPISODE_S)})
+        envs = LearnedVectorEnv(record.model_copy(update={"env": long}), rows, threads=self._threads, copy=False)
+        observations, _ = envs.reset(seed=self._seed)
         lived = _natively if policy.contract.bounds is None and not policy.graph.state_len else _step_by_step
         reports, rewards, taken = lived(envs, policy, observations, self._settings.decisions)
         envs.close()
@@ -105,11 +128,28 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
     return np.stack(reports), rewards, taken
 
 
+def _kinds(config: TrainConfig) -> list[str]:
+    """Those asked for, without recordings if there is none."""
+    kinds = [kind for kind in config.validation.kinds if kind != "trace" or _recordings()]
+    if not kinds:
+        raise ConfigError(
+            f"validation.kinds: only trace is given, and no recording of the validation set ({', '.join(VALIDATION)}) "
+            "was found; fetch it with `ccarena traces fetch nyc-lte`, name a folder in CCARENA_TRACE_DIR, or give "
+            "another kind of links"
+        )
+    return kinds
+
+
+def _recordings() -> list[str]:
+    """Of the validation set, those that are there."""
+    return [name for name in VALIDATION if name in available()]
+
+
 def _only(config: TrainConfig, kind: str) -> TrainConfig:
-    """`config` with links of one class alone, and episodes of one length."""
+    """`config` with links of one class alone."""
     weights = {name: float(name == kind) for name in LinkKinds.model_fields}
-    link = config.env.link.model_copy(update={"kinds": LinkKinds(**weights)})
-    env = config.env.model_copy(update={"link": link, "episode_s": (_EPISODE_S, _EPISODE_S)})
+    link = config.env.link.model_copy(update={"kinds": LinkKinds(**weights), "traces": _recordings() or "auto"})
+    env = config.env.model_copy(update={"link": link})
     return config.model_copy(update={"env": env})
 
 
@@ -119,32 +159,32 @@ class Best:
 
     policy: bytes = b""
     """The artifact's file; empty before the first validation."""
-    reward: float = -np.inf
+    score: float = -np.inf
     decisions: int = 0
     """Of the training, when it was validated."""
     validated: int = 0
-    """Decisions at the last validation; there is none before the training."""
+    """Decisions at the last validation."""
     worse: int = field(default=0)
     """Validations since then, none of them better."""
 
-    def offer(self, policy: bytes, reward: float, decisions: int) -> bool:
+    def offer(self, policy: bytes, score: float, decisions: int) -> bool:
         """Takes note of a validation. Whether it is the best so far; of equals the first stays."""
         self.validated = decisions
-        if not reward > self.reward:
+        if not score > self.score:
             self.worse += 1
             return False
-        self.policy, self.reward, self.decisions, self.worse = policy, reward, decisions, 0
+        self.policy, self.score, self.decisions, self.worse = policy, score, decisions, 0
         return True
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """What `restore` needs, as arrays and as JSON."""
         arrays: dict[str, NDArray] = {"policy": np.frombuffer(self.policy, np.uint8)}
-        rest = {"reward": self.reward, "decisions": self.decisions, "validated": self.validated, "worse": self.worse}
+        rest = {"score": self.score, "decisions": self.decisions, "validated": self.validated, "worse": self.worse}
         return arrays, rest if self.policy else {}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
         """Back to a `state()`."""
         if rest:
             self.policy = arrays["policy"].tobytes()
-            self.reward, self.decisions = float(rest["reward"]), int(rest["decisions"])
+            self.score, self.decisions = float(rest["score"]), int(rest["decisions"])
             self.validated, self.worse = int(rest["validated"]), int(rest["worse"])

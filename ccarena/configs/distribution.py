@@ -124,7 +124,9 @@ class CrossTraffic(Section):
     probability: float = Field(0.2, ge=0, le=1)
     """Probability that an episode has any."""
     schemes: list[str] = Field(["cubic", "reno"], min_length=1)
-    """Congestion control of such a flow, drawn uniformly."""
+    """Congestion control of such a flow, drawn uniformly; what is named twice is drawn twice as often. `self` is one
+    more flow of the learner's own, in whole runs: those of evolution, of the search for rules, and of a validation's
+    `score`. Other algorithms step as many learners in every world (`env.learners`)."""
     flows: Annotated[IntPair, Range(1, 1000, integer=True)] = (1, 2)
     """How many there are."""
 

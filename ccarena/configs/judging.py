@@ -76,23 +76,26 @@ class ExpectationConfig(Section):
 
 
 class ValidationConfig(Section):
-    """Judging the policy while it learns, on generated links of their own: neither trained on nor held out."""
+    """Judging the policy while it learns, on links of their own, neither trained on nor held out: by its `score`, which
+    is the `objective` of whole runs, or the mean reward where that is the objective."""
 
-    kinds: list[Literal["constant", "random_steps", "cellular"]] = Field(["constant", "random_steps", "cellular"])
-    """Classes of links, drawn from the ranges of `env.link` and never from a recorded trace; an empty list leaves
-    validation out."""
+    kinds: list[Literal["constant", "random_steps", "cellular", "trace"]] = Field(
+        ["constant", "random_steps", "cellular"]
+    )
+    """Classes of links, drawn from the ranges of `env.link`; classes count alike. `trace` draws from the recordings of
+    the validation set alone, and is left out where there are none. An empty list leaves validation out."""
     every_decisions: Count | None = Field(None, ge=1)
     """Decisions of training between two validations; null is a tenth of `total_decisions`, and at least
     100,000. One more is at the end."""
     links: int = Field(8, ge=1, le=1024)
     """Links per class."""
     decisions: int = Field(300, ge=1, le=1_000_000)
-    """Decisions per link, whose mean reward judges the policy; classes count alike."""
+    """Decisions per link, of which rewards and means are taken. A whole run has as many as fit into its episode."""
     seed: int = Field(1, ge=0, le=MAX_SEED)
     """Seed of the links, which no training shares, whatever its seed."""
     policy: Literal["last", "best"] = "last"
-    """Which policy the run is about and the evaluation judges: the `last`, or the `best` of all validated. Both are
-    kept."""
+    """Which policy the run is about and the evaluation judges: the `last`, or the `best` of all validated, by
+    score. Both are kept."""
     patience: int | None = Field(None, ge=1)
     """Stops the training after so many validations in a row without a better policy; null trains to the end."""
 

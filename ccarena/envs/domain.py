@@ -16,13 +16,18 @@ from ccarena.scenario import scenario_json
 from ccarena.traces import available, find
 from ccarena.traces.held_out import CARRIERS, HELD_OUT, VALIDATION, carrier_of, derives_from, free
 
+OWN = "self"
+"""Among the schemes of cross traffic: one more flow of the learner's own."""
 
-def sources(record: TrainConfig, scenario: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+
+def sources(
+    record: TrainConfig, scenario: Mapping[str, Any] | None, whole_runs: bool = False
+) -> tuple[str | None, str | None]:
     """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
 
     That is the record's distribution, or the scenario. Raises what `domain_json` raises.
     """
-    return (domain_json(record), None) if scenario is None else (None, scenario_json(scenario))
+    return (domain_json(record, whole_runs), None) if scenario is None else (None, scenario_json(scenario))
 
 
 def name_traces(config: EnvConfig) -> EnvConfig:
@@ -34,8 +39,11 @@ def name_traces(config: EnvConfig) -> EnvConfig:
     return config.model_copy(update={"link": link})
 
 
-def domain_json(record: TrainConfig) -> str:
+def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
     """The training distribution of `record` as JSON for `ccarena._core`: presets checked, traces found as files.
+
+    Cross traffic of the learner's own is for `whole_runs`: worlds that go step by step have as many learners each, and
+    none of it.
 
     Raises:
         ConfigError: a parameter, preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there
@@ -44,6 +52,8 @@ def domain_json(record: TrainConfig) -> str:
     config, link = record.env, record.env.link
     check_params(record)
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
+    others = config.cross_traffic.schemes
+    schemes = heuristics("env.cross_traffic.schemes", [name for name in others if name != OWN])
     if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
         raise ConfigError(
             "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
@@ -72,7 +82,7 @@ def domain_json(record: TrainConfig) -> str:
         },
         "cross_traffic": {
             "probability": config.cross_traffic.probability,
-            "schemes": heuristics("env.cross_traffic.schemes", config.cross_traffic.schemes),
+            "schemes": schemes + [OWN] * (whole_runs * others.count(OWN)),
             "flows": config.cross_traffic.flows,
         },
         "learner": {

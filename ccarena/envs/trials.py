@@ -69,7 +69,7 @@ class Trials:
         self._spec = spec
         self._reward, self._objective = Reward(record.reward, spec), Objective(record.objective)
         self._params = spec.values(record.params)
-        self._trials = _core.Trials(*sources(record, scenario), threads=threads)
+        self._trials = _core.Trials(*sources(record, scenario, whole_runs=True), threads=threads)
 
     def run(self, candidates: Sequence[Candidate], seed: int, count: int, first: int = 0) -> list[Outcome]:
         """Trials `first`, ..., `first + count - 1` of `seed`, of every candidate. Raises TraceError or PolicyError."""

@@ -19,7 +19,7 @@ __all__ = ["Asha"]
 
 
 class Asha(ASHAScheduler):
-    """By the mean reward over `seeds` after validations 1, 3, 9, ...: the best third of each goes on."""
+    """By the mean score over `seeds` after validations 1, 3, 9, ...: the best third of each goes on."""
 
     def __init__(self, trials: Path, seeds: Sequence[int], last: int) -> None:
         super().__init__(time_attr="validation", max_t=last, grace_period=1, reduction_factor=3)
@@ -30,4 +30,4 @@ class Asha(ASHAScheduler):
         super().on_trial_add(tune_controller, trial)
         (bracket,) = self._brackets
         for number, rows in enumerate(validations(self._trials / trial.trial_id, self._seeds), start=1):
-            bracket.on_result(trial, number, fmean(float(row["reward"]) for row in rows))
+            bracket.on_result(trial, number, fmean(float(row["score"]) for row in rows))

@@ -27,7 +27,7 @@ DRAWN = len(STYLES)
 """Trials whose validations are drawn: as many as can be told apart."""
 
 LEAD = (
-    "Each trial is one setting, trained with the same seeds as every other one. The reward is that of the last "
+    "Each trial is one setting, trained with the same seeds as every other one. The score is that of the last "
     "validation that all of a trial's seeds have reached, the mean over seeds with its 95 % interval (Student's t). "
     "Validation links are neither trained on nor tested: the links of an evaluation have not been opened."
 )
@@ -36,15 +36,15 @@ LEAD = (
 def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int) -> list[dict[str, Any]]:
     """A row per trial, the best first.
 
-    `trial`, `state`, `setting`, `validation`, `decisions`, `rewards` by seed, their `mean`, `low` and `high`, and its
+    `trial`, `state`, `setting`, `validation`, `decisions`, `scores` by seed, their `mean`, `low` and `high`, and its
     `curve`: (decisions, mean, low, high) of each validation. `last` is the number of validations of a whole training.
     """
     rows = []
     for each in found:
         reached = validations(out / each["trial"], range(1, seeds + 1))
-        rewards = [float(row["reward"]) for row in reached[-1]] if reached else []
-        interval = confidence_interval(rewards)
-        intervals = [confidence_interval([float(row["reward"]) for row in rows]) for rows in reached]
+        scores = [float(row["score"]) for row in reached[-1]] if reached else []
+        interval = confidence_interval(scores)
+        intervals = [confidence_interval([float(row["score"]) for row in rows]) for rows in reached]
         decisions = [max(int(row["decisions"]) for row in rows) for rows in reached]
         state = "failed" if each["error"] else "whole" if len(reached) >= last else "ended early"
         rows.append(
@@ -55,14 +55,14 @@ def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int
                 "setting": dict(each["setting"]),
                 "validation": len(reached),
                 "decisions": decisions[-1] if decisions else 0,
-                "rewards": rewards,
+                "scores": scores,
                 "mean": interval.mean,
                 "low": interval.low,
                 "high": interval.high,
                 "curve": [(at, each.mean, each.low, each.high) for at, each in zip(decisions, intervals, strict=True)],
             }
         )
-    # A trial that was ended early has been beaten at its last validation, whatever its reward was then.
+    # A trial that was ended early has been beaten at its last validation, whatever its score was then.
     order = {"whole": 0, "ended early": 1, "failed": 2}
     return sorted(rows, key=lambda row: (order[row["state"]], -row["mean"] if math.isfinite(row["mean"]) else math.inf))
 
@@ -70,14 +70,14 @@ def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int
 def table_of(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """(headings, cells)."""
     keys = list(dict.fromkeys(key for row in rows for key in row["setting"]))
-    head = ["trial", "state", *keys, "decisions", "validation reward", "seeds"]
+    head = ["trial", "state", *keys, "decisions", "validation score", "seeds"]
     cells = []
     for row in rows:
         half = row["high"] - row["mean"]
-        reward = f"{row['mean']:.2f}" if math.isfinite(row["mean"]) else "–"
-        reward += f" ± {half:.2f}" if math.isfinite(half) else ""
+        score = f"{row['mean']:.3f}" if math.isfinite(row["mean"]) else "–"
+        score += f" ± {half:.3f}" if math.isfinite(half) else ""
         values = [_short(row["setting"].get(key)) for key in keys]
-        cells.append([row["trial"], row["state"], *values, f"{row['decisions']:,}", reward, str(len(row["rewards"]))])
+        cells.append([row["trial"], row["state"], *values, f"{row['decisions']:,}", score, str(len(row["scores"]))])
     return head, cells
 
 
@@ -90,16 +90,16 @@ def write(out: Path, rows: Sequence[Mapping[str, Any]], config: str, repeat: str
     keys = list(dict.fromkeys(key for row in rows for key in row["setting"]))
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["trial", "state", *keys, "validation", "decisions", "seed", "reward"])
+    table.writerow(["trial", "state", *keys, "validation", "decisions", "seed", "score"])
     for row in rows:
         values = [row["setting"].get(key) for key in keys]
-        for seed, reward in enumerate(row["rewards"], start=1):
+        for seed, score in enumerate(row["scores"], start=1):
             about = [row["trial"], row["state"], *values, row["validation"], row["decisions"]]
-            table.writerow([*about, seed, reward])
+            table.writerow([*about, seed, score])
     write_atomically(out / ROWS, text.getvalue())
     best = next((row for row in rows if row["state"] == "whole"), None)
     if best is not None:
-        runs = [str(seed_folder(out / "trials" / best["trial"], seed)) for seed in range(1, len(best["rewards"]) + 1)]
+        runs = [str(seed_folder(out / "trials" / best["trial"], seed)) for seed in range(1, len(best["scores"]) + 1)]
         write_atomically(out / BEST, json.dumps({**best, "runs": runs}, indent=1) + "\n")
     head, cells = table_of(rows)
     sections = [Section("Trials", "Whole trainings first, the best first among them.", [Table(head, cells, words=2)])]
@@ -116,8 +116,8 @@ def _findings(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None)
         found.append(Callout("unknown", "No trial was trained to its end."))
     else:
         setting = ", ".join(f"{key} = {_short(value)}" for key, value in best["setting"].items())
-        reward = f"validation reward {best['mean']:.2f}"
-        found.append(Callout("good", f"Best of the whole trainings: {setting}; {reward} (trial {best['trial']})."))
+        score = f"validation score {best['mean']:.3f}"
+        found.append(Callout("good", f"Best of the whole trainings: {setting}; {score} (trial {best['trial']})."))
     failed = [f"{row['trial']}: {row['error']}" for row in rows if row["error"]]
     return (
         [*found, Callout("bad", f"Failed: {len(failed)} of {len(rows)} trials.", [Items(failed)])] if failed else found
@@ -131,7 +131,7 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> Figure:
             decisions, means, low, high = zip(*row["curve"], strict=True)
             interval = Interval(low, high) if at == 0 else None
             lines.append(line(row["trial"], decisions, means, look, markers=True, interval=interval))
-    return Figure("validation reward of each trial", [Chart(Axis("decisions"), Axis("validation reward"), lines)])
+    return Figure("validation score of each trial", [Chart(Axis("decisions"), Axis("validation score"), lines)])
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -90,7 +90,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
             trainable,
             param_space={} if searcher is not None else _param_space(tune, space),
             tune_config=tune.TuneConfig(
-                metric="reward",
+                metric="score",
                 mode="max",
                 num_samples=plan.samples,
                 search_alg=searcher or BasicVariantGenerator(random_state=1),
@@ -107,7 +107,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
     found = []
     results = tuner.fit()
     for result in (results[number] for number in range(len(results))):
-        figures = {name: (result.metrics or {}).get(name) for name in ("validation", "decisions", "reward")}
+        figures = {name: (result.metrics or {}).get(name) for name in ("validation", "decisions", "score")}
         found.append(
             {
                 # A trial that failed early has not even reported its identifier, but has its folder.
@@ -171,7 +171,7 @@ def _searcher(plan: Plan, space: Space) -> Any:
         "log_int": functools.partial(kinds.IntDistribution, log=True),
     }
     drawn = {key: makers[each.kind](*each.values) for key, each in space.dimensions.items()}
-    return OptunaSearch(drawn, metric="reward", mode="max", seed=1)
+    return OptunaSearch(drawn, metric="score", mode="max", seed=1)
 
 
 def _scheduler(plan: Plan, trials: Path) -> Any:

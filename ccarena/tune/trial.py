@@ -1,6 +1,6 @@
 """One trial: a configuration trained with several seeds side by side, each in a run's folder and process of its own.
 
-After every validation that all seeds have reached, the trial reports the mean of their rewards, by which a scheduler
+After every validation that all seeds have reached, the trial reports the mean of their scores, by which a scheduler
 may end it. A trial that was interrupted goes on from its runs' checkpoints.
 """
 
@@ -36,8 +36,10 @@ def seed_folder(folder: Path, seed: int) -> Path:
 
 
 def validations(folder: Path, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
-    """Of each validation that all seeds have reached, a row per seed."""
-    each = [read_progress(seed_folder(folder, seed) / VALIDATION) for seed in seeds]
+    """Of each validation during the trainings that all seeds have reached, a row per seed."""
+    each = [
+        [row for row in read_progress(seed_folder(folder, seed) / VALIDATION) if row["decisions"] > 0] for seed in seeds
+    ]
     return [list(rows) for rows in zip(*each, strict=False)]
 
 
@@ -87,13 +89,13 @@ def _wait_for_others(folder: Path, seeds: Sequence[int]) -> None:
 
 
 def _row(number: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    interval = confidence_interval([float(row["reward"]) for row in rows])
+    interval = confidence_interval([float(row["score"]) for row in rows])
     return {
         "validation": number,
         "decisions": max(int(row["decisions"]) for row in rows),
-        "reward": interval.mean,
-        "reward_low": interval.low,
-        "reward_high": interval.high,
+        "score": interval.mean,
+        "score_low": interval.low,
+        "score_high": interval.high,
     }
 
 

@@ -20,7 +20,7 @@ def test_status_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     save_config(load_config("acct", {"total_decisions": 1000}), folder / "config.yaml")
     rows = [{"decisions": n, "elapsed_s": n / 50, "reward_mean": n / 10, "workers": 2.0} for n in (100, 200, 300)]
     (folder / "progress.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "validation.jsonl").write_text('{"decisions": 200, "reward": 3.5}\n')
+    (folder / "validation.jsonl").write_text('{"decisions": 200, "score": 3.5}\n')
 
     def found(name: str) -> dict[str, object]:
         assert cli.main(["status", name, "--json"]) == 0

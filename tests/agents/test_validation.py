@@ -17,8 +17,10 @@ from ccarena.agents.validation import Best, Validator
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.envs.spec import spec_of
+from ccarena.errors import ConfigError
 from ccarena.policies.artifact import load
 from ccarena.run_folder import BEST, LAST, POLICY, PROGRESS, VALIDATION
+from ccarena.traces import available
 from tests.agents.test_train import configuration, rows, stop_after, without_times
 from tests.agents.toy import make_toy
 
@@ -47,8 +49,9 @@ def test_a_run_keeps_its_best_and_its_last_policy(whole: Path) -> None:
     assert {"reward", "constant/reward", "cellular/zone_green", "cellular/throughput_mbps"} <= found[0].keys()
     assert found[0]["reward"] == pytest.approx((found[0]["constant/reward"] + found[0]["cellular/reward"]) / 2)
     assert (whole / POLICY).read_bytes() == (whole / LAST).read_bytes()
-    best = max(found, key=lambda line: line["reward"])
-    assert Validator(context("acct", **SMALL))(load(whole / BEST)).reward == pytest.approx(best["reward"])
+    assert all(line["score"] == line["reward"] for line in found)
+    best = max(found, key=lambda line: line["score"])
+    assert Validator(context("acct", **SMALL))(load(whole / BEST)).score == pytest.approx(best["score"])
 
 
 def test_tensorboard_has_classes_actions_and_hyperparameters(whole: Path) -> None:
@@ -128,6 +131,45 @@ def test_the_best_may_be_the_runs_policy_and_training_may_stop_early(tmp_path: P
 def context(record: str, **validation: object) -> Context:
     config = load_config(record, {f"validation.{key}": value for key, value in validation.items()})
     return Context(config, spec_of(config), environments(config))
+
+
+def test_an_objective_of_whole_runs_judges() -> None:
+    here = context("pilot", kinds=["constant", "random_steps"], links=3, decisions=5)
+    policy = artifact_of(here, here.network(here.spec.outputs))
+    found = Validator(here)(policy).row()
+    assert found["score"] == pytest.approx((found["constant/score"] + found["random_steps/score"]) / 2)
+    assert found["score"] != pytest.approx(found["reward"])
+    # Runs as long as an episode: what comes after the few decisions that make up the reward counts as well.
+    longer = context("pilot", kinds=["constant", "random_steps"], links=3, decisions=9)
+    assert Validator(longer)(policy).score == found["score"]
+
+
+def test_evolution_is_judged_at_its_start_and_may_keep_that(tmp_path: Path) -> None:
+    settings: dict[str, object] = {"network.hidden": [], "total_decisions": 6000, "env.episode_s": 1}
+    settings |= {"eval.link_sets": [], "algorithm.links": 1, "algorithm.population": 2, "env.link.kinds.trace": 0}
+    # Steps so long that they cannot but make it worse.
+    settings |= {"algorithm.learning_rate": 1, "out": str(tmp_path), "validation.every_decisions": 1000}
+    config = load_config("pilot", settings | {"validation.kinds": ["constant"], "validation.links": 4})
+    assert training.train(config) == 0
+    found = lines(tmp_path)
+    assert found[0]["decisions"] == 0 and len(found) > 3
+    assert all(line["score"] < found[0]["score"] for line in found[1:])
+    assert Validator(Context(config, spec_of(config), environments(config)))(load(tmp_path / POLICY)).score == (
+        pytest.approx(found[0]["score"])
+    )
+
+
+def test_recordings_are_those_of_the_validation_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CCARENA_TRACE_DIR", str(tmp_path))
+    small: dict[str, object] = {"links": 2, "decisions": 5}
+    if "trace-2767958-taxi1" not in available():
+        with pytest.raises(ConfigError, match=r"trace-2767958-taxi1.*nyc-lte"):
+            Validator(context("acct", kinds=["trace"], **small))
+    (tmp_path / "trace-2767958-taxi1").write_text("".join(f"{ms}\n" for ms in range(1, 20_000)))
+    (tmp_path / "TMobile-UMTS-driving.down").write_text("1\n")  # free for training, and no more than a packet
+    here = context("acct", kinds=["constant", "trace"], **small)
+    found = Validator(here)(artifact_of(here, here.network(here.spec.outputs)))
+    assert found.classes["trace"]["throughput_mbps"] > 1.0
 
 
 @pytest.mark.parametrize("record", ["acct", "aurora"])

@@ -11,11 +11,13 @@ import pytest
 import torch
 
 from ccarena import _core
+from ccarena.agents.train import train
 from ccarena.configs import load_config
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.domain import domain_json
 from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate, Trials
+from ccarena.envs.vector import LearnedVectorEnv
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval import metrics
 from ccarena.policies import export
@@ -41,6 +43,26 @@ def test_a_trial_is_the_run_of_its_scenario() -> None:
         for name in ("throughput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"):
             assert outcome.run[name][world] == pytest.approx(row[name], rel=1e-9), name
         assert outcome.run.decisions[world] == found["flows"][0]["decisions"]
+
+
+def test_flows_of_its_own_share_the_link_in_whole_runs_alone() -> None:
+    shared = {"probability": 1, "schemes": ["self"], "flows": 2}
+    config = record(env__cross_traffic=shared, env__link__signal=1, env__drawn={"budget_ms": [2, 20]})
+    spec = spec_of(config)
+    slow, fast = Trials(config, spec, threads=2).run([Candidate(0.0), Candidate(float(len(spec.actions) - 1))], 1, 6)
+    assert len(slow.scores) == 6 * 3 and set(slow.run.flows) == {3}
+    budgets = slow.run.budget_ms.reshape(6, 3)
+    assert np.all(budgets == budgets[:, :1]) and len(set(budgets[:, 0])) == 6
+    # Everybody does what the candidate says.
+    assert (
+        slow.run.decisions > 0
+    ).all() and slow.run.queueing_delay_mean_ms.sum() < fast.run.queueing_delay_mean_ms.sum()
+    envs = LearnedVectorEnv(config, 4)
+    envs.reset(seed=1)
+    assert envs.num_envs == 4
+    envs.close()
+    with pytest.raises(ConfigError, match=r"env\.cross_traffic\.schemes: self is for evolution.*env\.learners"):
+        train(config)
 
 
 def test_neither_threads_nor_company_change_a_trial() -> None:

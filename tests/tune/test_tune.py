@@ -72,21 +72,21 @@ def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
         ("c", "ended early"),
         ("d", "failed"),
     ]
-    assert (rows[0]["mean"], rows[0]["decisions"], rows[0]["rewards"]) == (6.0, 200, [5.0, 7.0])
+    assert (rows[0]["mean"], rows[0]["decisions"], rows[0]["scores"]) == (6.0, 200, [5.0, 7.0])
     head, cells = table_of(rows)
-    assert head == ["trial", "state", "k", "decisions", "validation reward", "seeds"]
+    assert head == ["trial", "state", "k", "decisions", "validation score", "seeds"]
     # Student's t with one degree of freedom: 12.706 standard errors.
-    assert cells[0] == ["a", "whole", "a", "200", "6.00 ± 12.71", "2"] and cells[3][4] == "–"
+    assert cells[0] == ["a", "whole", "a", "200", "6.000 ± 12.706", "2"] and cells[3][4] == "–"
     write(tmp_path, rows, "acct", "ccarena tune --space x.yaml", {})
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert "Best of the whole trainings: k = a; validation reward 6.00 (trial a)." in page
+    assert "Best of the whole trainings: k = a; validation score 6.000 (trial a)." in page
     assert "Failed: 1 of 4 trials." in page and "<li>d: broken</li>" in page
 
 
-def validated(folder: Path, rewards: list[float]) -> None:
-    """A run whose validations came to `rewards`."""
+def validated(folder: Path, scores: list[float]) -> None:
+    """A run whose validations came to `scores`."""
     folder.mkdir(parents=True)
-    rows = [{"decisions": 100 * n, "reward": reward} for n, reward in enumerate(rewards, start=1)]
+    rows = [{"decisions": 100 * n, "score": score} for n, score in enumerate(scores, start=1)]
     (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -95,15 +95,15 @@ def test_a_resumed_sweep_compares_with_the_trials_before_it(tmp_path: Path) -> N
     from ccarena.tune.asha import Asha
 
     scheduler = Asha(tmp_path, [1], 9)
-    scheduler.set_search_properties("reward", "max")
+    scheduler.set_search_properties("score", "max")
     # Before the sweep was killed: three good ones, of which the last was the best until its third validation.
-    for trial, rewards in (("a", [5.0]), ("b", [6.0]), ("c", [7.0, 8.0, 9.0])):
-        validated(tmp_path / trial / "seed-1", rewards)
+    for trial, scores in (("a", [5.0]), ("b", [6.0]), ("c", [7.0, 8.0, 9.0])):
+        validated(tmp_path / trial / "seed-1", scores)
     for trial in "abcde":
         scheduler.on_trial_add(None, SimpleNamespace(trial_id=trial))
 
-    def answer(trial: str, validation: int, reward: float) -> str:
-        result = {"validation": validation, "reward": reward}
+    def answer(trial: str, validation: int, score: float) -> str:
+        result = {"validation": validation, "score": score}
         return scheduler.on_trial_result(None, SimpleNamespace(trial_id=trial), result)
 
     assert answer("d", 1, 4.0) == "STOP" and answer("e", 1, 10.0) == "CONTINUE"
@@ -145,7 +145,7 @@ def test_a_sweep_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixt
     words += ["--seeds", "2", "--validations", "2", "--scheduler", "none", "--out", str(out), *SMALL]
     assert cli.main(words) == 0
     best = json.loads((out / "best.json").read_text("utf-8"))
-    assert best["state"] == "whole" and len(best["rewards"]) == 2
+    assert best["state"] == "whole" and len(best["scores"]) == 2
     assert all((Path(run) / "policy.safetensors").is_file() for run in best["runs"])
     assert len((out / "trials.csv").read_text("utf-8").splitlines()) == 1 + 2 * 2
     assert cli.main(words) == 2

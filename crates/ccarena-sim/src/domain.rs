@@ -208,11 +208,14 @@ impl Augment {
 pub struct CrossTraffic {
     /// Probability that an episode has some.
     pub probability: f64,
-    /// Schemes to draw from.
+    /// Schemes to draw from; [`OWN`] is the learner's.
     pub schemes: Vec<String>,
     /// Number of flows, inclusive.
     pub flows: Option<(u32, u32)>,
 }
+
+/// The scheme of a competitor that is one more learner.
+const OWN: &str = "self";
 
 /// A learned scheme, by name or as a document.
 #[derive(Clone, Debug)]
@@ -247,7 +250,7 @@ pub struct Learner {
     /// Parameters and inputs that every episode draws anew, the same for all learners.
     #[serde(default)]
     pub drawn: BTreeMap<String, Range>,
-    /// How many of them share the bottleneck.
+    /// How many of them share the bottleneck from the start.
     #[serde(default = "one")]
     pub count: u32,
     /// Rate that their applications ask for.
@@ -318,17 +321,7 @@ impl Domain {
             links.push(Link { name, service, queue: QueueSpec::infinite(), delay: Dur::ZERO, ..Link::default() });
         }
         let delayed_ack = self.link.delayed_acks >= 1.0 || stream.chance(self.link.delayed_acks);
-        let desired = vec![(Time::ZERO, Rate::from_mbps(self.learner.desired_mbps))];
-        let mut flows: Vec<Flow> = (0..self.learner.count)
-            .map(|i| Flow {
-                name: format!("learner{i}"),
-                scheme: self.learner.scheme.name.clone(),
-                document: self.learner.scheme.document.clone(),
-                params: self.learner.params.clone(),
-                desired: desired.clone(),
-                ..Flow::default()
-            })
-            .collect();
+        let mut flows: Vec<Flow> = (0..self.learner.count).map(|i| self.learning(format!("learner{i}"))).collect();
         flows.extend(self.competitors(stream, duration));
         for flow in &mut flows {
             flow.delayed_ack = delayed_ack;
@@ -340,7 +333,7 @@ impl Domain {
         // Last, so that what else an episode draws is the same without them.
         for (name, range) in &self.learner.drawn {
             let value = range.log_uniform(stream);
-            for flow in &mut flows[..self.learner.count as usize] {
+            for flow in flows.iter_mut().filter(|flow| flow.scheme == self.learner.scheme.name) {
                 flow.params.insert(name.clone(), value);
             }
         }
@@ -350,6 +343,18 @@ impl Domain {
             links,
             flows,
             record: Record { packets: false, reports: false, ..Record::default() },
+        }
+    }
+
+    fn learning(&self, name: String) -> Flow {
+        let Learner { scheme, params, desired_mbps, .. } = &self.learner;
+        Flow {
+            name,
+            scheme: scheme.name.clone(),
+            document: scheme.document.clone(),
+            params: params.clone(),
+            desired: vec![(Time::ZERO, Rate::from_mbps(*desired_mbps))],
+            ..Flow::default()
         }
     }
 
@@ -417,7 +422,7 @@ impl Domain {
         }
     }
 
-    /// Competitors start somewhere in the first half of the episode, bulk or on and off.
+    /// Competitors start somewhere in the first half of the episode, bulk or on and off; those that learn are bulk.
     fn competitors(&self, stream: &mut Stream, duration: Dur) -> Vec<Flow> {
         let CrossTraffic { probability, schemes, flows } = &self.cross_traffic;
         if schemes.is_empty() || !stream.chance(*probability) {
@@ -439,6 +444,9 @@ impl Domain {
                     }
                 };
                 let scheme = schemes[stream.below(schemes.len() as u64) as usize].clone();
+                if scheme == OWN {
+                    return Flow { start, ..self.learning(format!("own{i}")) };
+                }
                 Flow { name: format!("cross{i}"), scheme, start, app, ..Flow::default() }
             })
             .collect()

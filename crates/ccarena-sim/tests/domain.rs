@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ccarena_cc::Rate;
 use ccarena_net::queues::QueueSpec;
-use ccarena_net::scenario::Link;
+use ccarena_net::scenario::{App, Link};
 use ccarena_net::{Scenario, ServiceSpec};
 use ccarena_sim::Domain;
 use serde_json::{Value, json};
@@ -92,6 +92,27 @@ fn what_is_not_asked_for_is_not_drawn() {
         assert!(scenario.flows[0].delayed_ack);
         assert!(!matches!(scenario.links[0].service, ServiceSpec::Trace { reshape: Some(_), .. }));
     }
+}
+
+#[test]
+fn cross_traffic_may_be_of_the_learners_own_kind() {
+    let mut domain = domain(json!({}));
+    domain.learner.drawn = serde_json::from_value(json!({"preference": [0.1, 1]})).unwrap();
+    domain.cross_traffic =
+        serde_json::from_value(json!({"probability": 0.5, "schemes": ["cubic", "self"], "flows": [1, 3]})).unwrap();
+    let (mut alone, mut own, mut cubic) = (0, 0, 0);
+    for episode in 0..DRAWS {
+        let flows = domain.draw(1, 0, episode).flows;
+        alone += u32::from(flows.len() == 1);
+        let (first, others) = flows.split_first().unwrap();
+        let (like, unlike): (Vec<_>, Vec<_>) = others.iter().partition(|flow| flow.scheme == "pilot");
+        assert!(like.iter().all(|flow| flow.params == first.params && matches!(flow.app, App::Bulk)));
+        assert!(like.iter().all(|flow| flow.start.0 > 0 && flow.start.as_secs_f64() < 5.0));
+        assert!(unlike.iter().all(|flow| flow.scheme == "cubic" && flow.params.is_empty()));
+        (own, cubic) = (own + like.len(), cubic + unlike.len());
+    }
+    assert!((DRAWS / 3..2 * DRAWS / 3).contains(&u64::from(alone)), "{alone} of {DRAWS} alone");
+    assert!(own > 100 && cubic > 100, "{own} of its own, {cubic} of CUBIC");
 }
 
 /// What the agents of `DRAWS` episodes lack, and the rest of their links.
