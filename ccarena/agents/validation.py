@@ -84,8 +84,9 @@ class Validator:
     def _score(self, kind: str, policy: Artifact, reward: float) -> float:
         if kind not in self._trials:
             return reward
-        candidate = Candidate(policy.encode(), policy.params)
-        return self._trials[kind].run([candidate], self._seed, self._settings.links)[0].score
+        drawn = self._records[kind].env.drawn
+        params = {name: value for name, value in policy.params.items() if name not in drawn}
+        return self._trials[kind].run([Candidate(policy.encode(), params)], self._seed, self._settings.links)[0].score
 
     def _run(self, record: TrainConfig, policy: Artifact) -> tuple[dict[str, float], NDArray[np.float64]]:
         # An algorithm may have found parameters of the document, too.

@@ -16,7 +16,9 @@ from ccarena.agents.train import artifact_of
 from ccarena.agents.validation import Best, Validator
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
+from ccarena.configs.schema import LinkKinds
 from ccarena.envs.spec import spec_of
+from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
 from ccarena.policies.artifact import load
 from ccarena.run_folder import BEST, LAST, POLICY, PROGRESS, VALIDATION
@@ -139,6 +141,12 @@ def test_an_objective_of_whole_runs_judges() -> None:
     found = Validator(here)(policy).row()
     assert found["score"] == pytest.approx((found["constant/score"] + found["random_steps/score"]) / 2)
     assert found["score"] != pytest.approx(found["reward"])
+    # As evolution scores it: each link draws its own preference.
+    alone = here.config.env.link.model_copy(update={"kinds": LinkKinds(constant=1, random_steps=0, cellular=0)})
+    record = here.config.model_copy(update={"env": here.config.env.model_copy(update={"link": alone})})
+    seed = int(np.random.SeedSequence([validation._MARK, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    (outcome,) = Trials(record, here.spec, 2).run([Candidate(policy.encode())], seed, 3)
+    assert len(set(outcome.run.preference)) == 3 and found["constant/score"] == outcome.score
     # Runs as long as an episode: what comes after the few decisions that make up the reward counts as well.
     longer = context("pilot", kinds=["constant", "random_steps"], links=3, decisions=9)
     assert Validator(longer)(policy).score == found["score"]
