@@ -84,9 +84,9 @@ def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
 
 
 def validated(folder: Path, scores: list[float]) -> None:
-    """A run whose validations came to `scores`."""
+    """A run whose validations came to `scores`, and one before it to more: where it began says nothing of a setting."""
     folder.mkdir(parents=True)
-    rows = [{"decisions": 100 * n, "score": score} for n, score in enumerate(scores, start=1)]
+    rows = [{"decisions": 100 * n, "score": score} for n, score in enumerate([1000.0, *scores])]
     (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 

@@ -52,6 +52,8 @@ pub struct Estimates {
     variance: f64,
     /// Smoothed packets per acknowledgement; zero before there is one.
     per_ack: f64,
+    /// Length of the last tick in ms.
+    tick_ms: f64,
     /// Time over which the averages have been taken.
     pub averaged: f64,
     /// Smoothed share of lost packets.
@@ -141,6 +143,7 @@ impl Estimates {
     pub fn tick(&mut self, numbers: &Numbers, now: Time, packets: f64, dt: f64, frozen: bool) {
         // Packets come back one by one, or in pairs where acknowledgements are delayed: later than that is overdue.
         let silence = now.since(self.heard).as_secs_f64() - 2.0 / self.slow.max(1.0);
+        self.tick_ms = dt * 1e3;
         self.overdue = if self.in_flight > 0.0 { numbers.silence * silence.max(0.0) } else { 0.0 };
         let lost = std::mem::take(&mut self.lost);
         let limited = std::mem::take(&mut self.limited);
@@ -170,9 +173,13 @@ impl Estimates {
 
     /// Standard deviation of the fast average about the slow one, in parts of that, less what single packets make of it. On a
     /// constant link, too, the average rises with each packet, or with each pair where acknowledgements are delayed, and falls
-    /// until the next: a sawtooth, whose variance is a twelfth of its height's square.
+    /// until the next: a sawtooth, whose variance is a twelfth of its height's square. Ticks that see several of them at a time
+    /// see less of it.
     pub fn variation(&self, numbers: &Numbers) -> f64 {
-        let height = numbers.grain * self.per_ack * self.packet_ms() / self.fast_ms(numbers);
+        let apart_ms = self.per_ack * self.packet_ms();
+        let alone = (2.0 * (apart_ms / self.tick_ms.max(1e-3) - 1.0)).clamp(0.0, 1.0);
+        let grain = numbers.grain + alone * (numbers.grain_slow - numbers.grain);
+        let height = grain * apart_ms / self.fast_ms(numbers);
         let seen = self.variance.max(0.0) / self.slow.max(1.0).powi(2);
         (seen - height * height / 12.0).max(0.0).sqrt()
     }
@@ -283,10 +290,10 @@ mod tests {
     #[test]
     fn packets_that_come_one_after_the_other_are_no_variation_of_the_link() {
         let numbers = Numbers::read(&[]);
-        let without = Numbers { grain: 0.0, ..numbers };
-        for (rate, per_ack) in [(20, 1), (80, 1), (80, 2), (300, 2)] {
+        let without = Numbers { grain: 0.0, grain_slow: 0.0, ..numbers };
+        for (rate, per_ack, most) in [(20, 1, 0.1), (60, 1, 0.1), (80, 2, 0.1), (300, 2, 0.85)] {
             let (seen, left) = (variation(&without, rate, per_ack), variation(&numbers, rate, per_ack));
-            assert!(seen > 0.03 && left < 0.85 * seen, "{rate} packets/s, {per_ack} at a time: {left} of {seen}");
+            assert!(seen > 0.03 && left < most * seen, "{rate} packets/s, {per_ack} at a time: {left} of {seen}");
         }
         assert!(variation(&numbers, 80, 20) > 0.3, "that many at a time are the link's doing");
     }

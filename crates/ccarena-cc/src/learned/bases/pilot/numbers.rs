@@ -35,7 +35,8 @@ numbers! {
     deviation = 3.7, 0.0 to 4.0: "standard deviations of the rate that are added to it, at preference 1";
     deviation_throughput = 4.5, 0.0 to 8.0: "the same at preference 0";
     grain = 0.55, 0.0 to 4.0: "height of the sawtooth that single packets make of the fast average, in packet times for each packet \
-                               of an acknowledgement; its variance is taken off";
+                               of an acknowledgement, where a period has several acknowledgements; its variance is taken off";
+    grain_slow = 1.0, 0.0 to 4.0: "the same where acknowledgements are one and a half periods apart or more";
     slack_ms = 4.8, 0.1 to 200.0: "queueing delay d that the window allows for, at preference 1, 40 ms and 100 packets/s";
     slack_throughput_ms = 16.0, 0.1 to 500.0: "the same at preference 0";
     slack_per_rtt = 0.53, 0.0 to 2.0: "d falls with this power of the smallest RTT";
