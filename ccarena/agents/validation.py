@@ -131,7 +131,7 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
 
 def _kinds(config: TrainConfig) -> list[str]:
     """Those asked for, without recordings if there is none."""
-    kinds = [kind for kind in config.validation.kinds if kind != "trace" or _recordings()]
+    kinds: list[str] = [kind for kind in config.validation.kinds if kind != "trace" or _recordings()]
     if not kinds:
         raise ConfigError(
             f"validation.kinds: only trace is given, and no recording of the validation set ({', '.join(VALIDATION)}) "
