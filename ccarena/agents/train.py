@@ -24,7 +24,7 @@ from ccarena.agents.evolution import Ranges
 from ccarena.agents.progress import Display, Recorder, ReportSums
 from ccarena.agents.runs import check_device, fixed, locked, resumable, signals
 from ccarena.agents.tracking import flat, tracker
-from ccarena.agents.validation import Best, Validator
+from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, save_config
 from ccarena.configs.schema import A3CConfig, EvolutionConfig, Sb3Config
@@ -108,6 +108,7 @@ def check(context: Context) -> None:
 def _check_judging(context: Context) -> None:
     """Raises ConfigError for what would be found wrong when the trained policy is judged, at the end."""
     config, spec = context.config, context.spec
+    kinds_of(config)
     ReportSums(spec, config.progress)
     check_recordings(config.eval.recordings)
     Ranges.of(config, config.rules.law, "rules.law")

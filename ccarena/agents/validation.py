@@ -25,7 +25,7 @@ from ccarena.policies.artifact import Artifact
 from ccarena.traces import available
 from ccarena.traces.held_out import VALIDATION
 
-__all__ = ["Best", "Validated", "Validator"]
+__all__ = ["Best", "Validated", "Validator", "kinds_of"]
 
 _MARK = 0x56414C49
 """Sets these seeds apart from those of trainings."""
@@ -64,7 +64,7 @@ class Validator:
         config = context.config
         self._spec, self._settings, self._threads = context.spec, config.validation, config.threads
         self._sums = ReportSums(context.spec, config.progress)
-        self._records = {kind: _only(config, kind) for kind in _kinds(config)}
+        self._records = {kind: _only(config, kind) for kind in kinds_of(config)}
         self._trials: dict[str, Trials] = {}
         if config.objective.name != "reward":
             self._trials = {kind: Trials(each, self._spec, self._threads) for kind, each in self._records.items()}
@@ -129,10 +129,13 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
     return np.stack(reports), rewards, taken
 
 
-def _kinds(config: TrainConfig) -> list[str]:
-    """Those asked for, without recordings if there is none."""
+def kinds_of(config: TrainConfig) -> list[str]:
+    """The classes of links that are asked for, without recordings if there is none; empty where none is asked for.
+
+    Raises ConfigError if that leaves none.
+    """
     kinds: list[str] = [kind for kind in config.validation.kinds if kind != "trace" or _recordings()]
-    if not kinds:
+    if config.validation.kinds and not kinds:
         raise ConfigError(
             f"validation.kinds: only trace is given, and no recording of the validation set ({', '.join(VALIDATION)}) "
             "was found; fetch it with `ccarena traces fetch nyc-lte`, name a folder in CCARENA_TRACE_DIR, or give "

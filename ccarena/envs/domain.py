@@ -53,7 +53,7 @@ def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
     check_params(record)
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
     others = config.cross_traffic.schemes
-    schemes = heuristics("env.cross_traffic.schemes", [name for name in others if name != OWN])
+    schemes = [name for name in heuristics("env.cross_traffic.schemes", others, OWN) if name != OWN]
     if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
         raise ConfigError(
             "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
@@ -148,9 +148,9 @@ def _presets(names: str | list[str]) -> list[str]:
     return free(known) if isinstance(names, str) else [_known("env.link.presets", "preset", n, known) for n in names]
 
 
-def heuristics(key: str, names: list[str]) -> list[str]:
-    """`names`, if each is a scheme that needs no training. Otherwise raises ConfigError, which names `key`."""
-    known = [scheme["name"] for scheme in _core.schemes() if not scheme["learned"]]
+def heuristics(key: str, names: list[str], *more: str) -> list[str]:
+    """`names`, if each is a scheme without training, or one of `more`. Otherwise raises ConfigError, naming `key`."""
+    known = [*(scheme["name"] for scheme in _core.schemes() if not scheme["learned"]), *more]
     return [_known(key, "scheme", name, known) for name in names]
 
 

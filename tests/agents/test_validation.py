@@ -172,7 +172,7 @@ def test_recordings_are_those_of_the_validation_set(tmp_path: Path, monkeypatch:
     small: dict[str, object] = {"links": 2, "decisions": 5}
     if "trace-2767958-taxi1" not in available():
         with pytest.raises(ConfigError, match=r"trace-2767958-taxi1.*nyc-lte"):
-            Validator(context("acct", kinds=["trace"], **small))
+            training.check(context("acct", kinds=["trace"], **small))
     (tmp_path / "trace-2767958-taxi1").write_text("".join(f"{ms}\n" for ms in range(1, 20_000)))
     (tmp_path / "TMobile-UMTS-driving.down").write_text("1\n")  # free for training, and no more than a packet
     here = context("acct", kinds=["constant", "trace"], **small)
