@@ -178,12 +178,12 @@ class _Run:
 
         Evolution is judged at its start, too, which is often the base alone: what is chosen is then no worse.
         """
-        every = self._config.validation.every_decisions or max(
-            self._config.total_decisions // VALIDATIONS, LEAST_BETWEEN
-        )
         decisions, last = self._algorithm.decisions, self._best.validated
         if decisions == 0:
             return isinstance(self._config.algorithm, EvolutionConfig) and not self._best.policy
+        every = self._config.validation.every_decisions or max(
+            self._config.total_decisions // VALIDATIONS, LEAST_BETWEEN
+        )
         return decisions // every > last // every or (over and decisions > last)
 
     def _validate(self, validator: Validator) -> None:

@@ -130,9 +130,9 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
 
 
 def kinds_of(config: TrainConfig) -> list[str]:
-    """The classes of links that are asked for, without recordings if there is none; empty where none is asked for.
+    """The classes of links that are asked for, without `trace` where no recording of the validation set is found.
 
-    Raises ConfigError if that leaves none.
+    Raises ConfigError if classes are asked for and that leaves none.
     """
     kinds: list[str] = [kind for kind in config.validation.kinds if kind != "trace" or _recordings()]
     if config.validation.kinds and not kinds:

@@ -52,8 +52,7 @@ def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
     config, link = record.env, record.env.link
     check_params(record)
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
-    others = config.cross_traffic.schemes
-    schemes = [name for name in heuristics("env.cross_traffic.schemes", others, OWN) if name != OWN]
+    schemes = heuristics("env.cross_traffic.schemes", config.cross_traffic.schemes, OWN)
     if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
         raise ConfigError(
             "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
@@ -82,7 +81,7 @@ def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
         },
         "cross_traffic": {
             "probability": config.cross_traffic.probability,
-            "schemes": schemes + [OWN] * (whole_runs * others.count(OWN)),
+            "schemes": [name for name in schemes if whole_runs or name != OWN],
             "flows": config.cross_traffic.flows,
         },
         "learner": {
