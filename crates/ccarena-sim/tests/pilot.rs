@@ -134,6 +134,25 @@ fn flows_that_start_together_on_a_short_path_do_not_compete() {
     }
 }
 
+/// On a slow link a few packets of each make a queue of a long time, and a packet train makes it longer for all: each could take
+/// the others for competitors, and fill the buffer of 36 packets.
+#[test]
+fn three_flows_on_a_slow_link_rarely_compete() {
+    for mbps in [1.0, 1.5] {
+        let mut slow = link(mbps, 40.0, 1.0);
+        slow["queue"] = json!({"type": "droptail", "packets": 36});
+        let filled = (0..16).filter(|k| {
+            let k = f64::from(*k);
+            let starts = [0.0, 0.4 + 0.4 * k, 1.0 + 0.55 * k];
+            let flows = starts.map(|s| flow(&json!({"start_s": s})));
+            let mean_ms = figures_of(&slow, &flows, 60.0).iter().map(|f| f.1).sum::<f64>() / 3.0;
+            mean_ms > 40.0 + 0.6 * 36.0 * 12.0 / mbps
+        });
+        let filled = filled.count();
+        assert!(filled <= 5, "{mbps} Mbit/s: {filled} of 16 runs");
+    }
+}
+
 /// What it gets depends on the moment at which the other one comes: the mean over several.
 #[test]
 fn it_is_not_starved_by_those_who_fill_the_queue() {

@@ -80,6 +80,8 @@ numbers! {
     starved_rtts = 2.0, 0.0 to 1000.0: "the least such time in smoothed RTTs";
     train_packets = 8.0, 2.0 to 1000.0: "least window for which the packets of such a train are sent";
     train_rate = 4.0, 1.0 to 1000.0: "factor on the flow's rate from which that of a train speaks for competitors";
+    train_queue = 12.0, 1.0 to 1000.0: "packets in the queue, at the train's rate, from which it counts in full: a few flows of one \
+                                        kind make a shorter queue";
     successes = 3.0, 1.0 to 10.0: "such successes of pushes and trains, less failures, from which the flow competes";
     growth = 3.0, 0.1 to 20.0: "factor on the growth of CUBIC's window where it competes";
     back_off = 0.7, 0.1 to 0.95: "part of the window that a loss then leaves";

@@ -203,13 +203,15 @@ impl Sharing {
             && self.may_send_train(now, numbers, seen, window, rtt_min)
     }
 
-    /// A packet train would tell more than a push. On a slow link it makes a queue: each one that does not speak for others makes
-    /// the next wait three times as long.
+    /// A packet train would tell more than a push. On a slow link it makes a queue, which others of its kind may take for that of
+    /// competitors: one that suspects them waits as it does from drain to drain, and each train that does not speak for others
+    /// makes the next wait three times as long.
     fn may_send_train(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
-        let wait = numbers.starved_s * 3.0_f64.powf(self.failures);
+        let wait =
+            if self.successes > 0.0 { numbers.probe_early_s } else { numbers.starved_s * 3.0_f64.powf(self.failures) };
         window <= FEW
             && seen.standing() > rtt_min.clamp(SHORT_S, LONG_S)
-            && (self.successes > 0.0 || now.since(self.train_sent).as_secs_f64() > wait)
+            && now.since(self.train_sent).as_secs_f64() > wait
     }
 
     fn push(&mut self, now: Time, numbers: &Numbers, seen: &Estimates, drain: &Trial, rtt_min: f64) -> Phase {

@@ -160,7 +160,9 @@ impl Trial {
             // Alone a flow gets its train back as fast as the packets before; behind others it comes at the link's rate.
             Some(train) => {
                 let rate = self.packets / train.newest.since(train.first).as_secs_f64().max(TRAIN_S);
-                (TRAIN * (rate / (self.rate * numbers.train_rate)).ln()).clamp(-1.0, TRAIN)
+                let queued = (self.rtt - rtt_min) * rate;
+                let full = (queued / numbers.train_queue).clamp(1e-3, 1.0);
+                (TRAIN * (full * rate / (self.rate * numbers.train_rate)).ln()).clamp(-1.0, TRAIN)
             }
             None if rate >= self.rate * grown(numbers.push_follows) && rtt <= self.rtt * grown(numbers.push_delay) => {
                 1.0
@@ -190,13 +192,17 @@ mod tests {
 
     /// What a train of six packets says of which one comes back every `gap_ms` after the two before it did; none without.
     fn evidence(gap_ms: Option<u64>, rtt_s: f64) -> f64 {
+        evidence_by(&Numbers::read(&[]), gap_ms, rtt_s)
+    }
+
+    fn evidence_by(numbers: &Numbers, gap_ms: Option<u64>, rtt_s: f64) -> f64 {
         let mut seen = Estimates::new(1448);
         heard(&mut seen, 0, RTT_S);
         seen.in_flight = 2.0;
         let mut trial = Trial::train(at(0), &seen, (8.0, 2.0), RTT_S);
         for ms in (10..).step_by(10).take_while(|ms| *ms < 10_000) {
             if at(ms) >= trial.until {
-                return trial.evidence(&Numbers::read(&[]), RTT_MIN_S);
+                return trial.evidence(numbers, RTT_MIN_S);
             }
             let of_before = f64::from(u8::from(ms == 250 || ms == 500));
             let of_train = |gap: u64| ms > 500 && (ms - 510) % gap == 0;
@@ -213,6 +219,16 @@ mod tests {
         assert!(evidence(Some(10), 0.5) >= TRAIN, "the link is 25 times as fast: others have the rest of it");
         let (slower, faster) = (evidence(Some(60), 0.5), evidence(Some(30), 0.5));
         assert!(slower < faster && faster < TRAIN, "{slower} {faster}");
+    }
+
+    #[test]
+    fn a_train_counts_less_in_a_queue_that_a_few_flows_of_one_kind_make() {
+        let by = |train_queue: f64| evidence_by(&Numbers { train_queue, ..Numbers::read(&[]) }, Some(30), 0.5);
+        let queued = 1e3 / 30.0 * (RTT_S - RTT_MIN_S);
+        assert_eq!(by(12.0).to_bits(), by(queued - 1.0).to_bits(), "{queued} packets are enough");
+        assert!(
+            (by(1.5 * queued) - (by(12.0) - TRAIN * 1.5_f64.ln())).abs() < 0.2 && by(100.0 * queued) <= -1.0 + 1e-9
+        );
     }
 
     #[test]
