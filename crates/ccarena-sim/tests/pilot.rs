@@ -134,21 +134,23 @@ fn flows_that_start_together_on_a_short_path_do_not_compete() {
     }
 }
 
-/// On a slow link a few packets of each make a queue of a long time, and a packet train makes it longer for all: each could take
-/// the others for competitors, and fill the buffer of 36 packets.
+/// On a slow link a few packets of each flow take long to go through, and a packet train of one makes the queue longer for all: each
+/// could take the others for competitors, and fill the buffer.
 #[test]
 fn three_flows_on_a_slow_link_rarely_compete() {
+    const BUFFER_PACKETS: u32 = 36;
     for mbps in [1.0, 1.5] {
         let mut slow = link(mbps, 40.0, 1.0);
-        slow["queue"] = json!({"type": "droptail", "packets": 36});
-        let filled = (0..16).filter(|k| {
+        slow["queue"] = json!({"type": "droptail", "packets": BUFFER_PACKETS});
+        let full_ms = f64::from(BUFFER_PACKETS) * 12.0 / mbps;
+        let runs = (0..16).filter(|k| {
             let k = f64::from(*k);
             let starts = [0.0, 0.4 + 0.4 * k, 1.0 + 0.55 * k];
             let flows = starts.map(|s| flow(&json!({"start_s": s})));
             let mean_ms = figures_of(&slow, &flows, 60.0).iter().map(|f| f.1).sum::<f64>() / 3.0;
-            mean_ms > 40.0 + 0.6 * 36.0 * 12.0 / mbps
+            mean_ms > 40.0 + 0.6 * full_ms
         });
-        let filled = filled.count();
+        let filled = runs.count();
         assert!(filled <= 5, "{mbps} Mbit/s: {filled} of 16 runs");
     }
 }

@@ -65,7 +65,8 @@ numbers! {
     base_s = 30.0, 1.0 to 600.0: "time in s after which the smallest RTT is forgotten";
     probe_s = 3.4, 0.5 to 60.0: "time in s without a touch of the smallest RTT after which the queue is drained";
     probe_early_s = 1.0, 0.1 to 60.0: "the same in the first ten seconds of a flow, and where the last trials have spoken for \
-                                       competitors: flows that start together learn the smallest RTT by draining at the same time";
+                                       competitors: flows that start together learn the smallest RTT by draining at the same time; \
+                                       then the least time between packet trains, too";
     probe_rtts = 31.0, 0.0 to 1000.0: "the least such time in smallest RTTs";
     drain = 0.5, 0.1 to 1.0: "part of the window without its queue that a drain leaves";
     competing_ms = 5.7, 0.5 to 1000.0: "queueing delay that a drain leaves from which the flow looks for competitors, in ms";

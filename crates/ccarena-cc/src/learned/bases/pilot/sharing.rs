@@ -203,9 +203,9 @@ impl Sharing {
             && self.may_send_train(now, numbers, seen, window, rtt_min)
     }
 
-    /// A packet train would tell more than a push. On a slow link it makes a queue, which others of its kind may take for that of
-    /// competitors: one that suspects them waits as it does from drain to drain, and each train that does not speak for others
-    /// makes the next wait three times as long.
+    /// A packet train would tell more than a push. On a slow link it makes a queue, which others of its kind may take for a
+    /// competitor's. So some time passes from one to the next, short for a flow that suspects others; each train that does not speak
+    /// for them makes it three times as long.
     fn may_send_train(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
         let wait =
             if self.successes > 0.0 { numbers.probe_early_s } else { numbers.starved_s * 3.0_f64.powf(self.failures) };

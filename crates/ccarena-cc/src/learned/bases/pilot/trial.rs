@@ -157,12 +157,13 @@ impl Trial {
         let grown = |part: f64| 1.0 + part * (self.window / self.before - 1.0);
         match &self.train {
             _ if silent || emptied => 0.0,
-            // Alone a flow gets its train back as fast as the packets before; behind others it comes at the link's rate.
+            // Alone a flow gets its train back as fast as the packets before; behind others it comes at the link's rate. In a queue
+            // that a few flows of one kind could have made, that says less.
             Some(train) => {
                 let rate = self.packets / train.newest.since(train.first).as_secs_f64().max(TRAIN_S);
                 let queued = (self.rtt - rtt_min) * rate;
-                let full = (queued / numbers.train_queue).clamp(1e-3, 1.0);
-                (TRAIN * (full * rate / (self.rate * numbers.train_rate)).ln()).clamp(-1.0, TRAIN)
+                let weight = (queued / numbers.train_queue).clamp(1e-3, 1.0);
+                (TRAIN * (weight * rate / (self.rate * numbers.train_rate)).ln()).clamp(-1.0, TRAIN)
             }
             None if rate >= self.rate * grown(numbers.push_follows) && rtt <= self.rtt * grown(numbers.push_delay) => {
                 1.0
@@ -225,10 +226,10 @@ mod tests {
     fn a_train_counts_less_in_a_queue_that_a_few_flows_of_one_kind_make() {
         let by = |train_queue: f64| evidence_by(&Numbers { train_queue, ..Numbers::read(&[]) }, Some(30), 0.5);
         let queued = 1e3 / 30.0 * (RTT_S - RTT_MIN_S);
-        assert_eq!(by(12.0).to_bits(), by(queued - 1.0).to_bits(), "{queued} packets are enough");
-        assert!(
-            (by(1.5 * queued) - (by(12.0) - TRAIN * 1.5_f64.ln())).abs() < 0.2 && by(100.0 * queued) <= -1.0 + 1e-9
-        );
+        let in_full = by(12.0);
+        assert_eq!(in_full.to_bits(), by(queued - 1.0).to_bits(), "{queued} packets are enough");
+        assert!((by(1.5 * queued) - (in_full - TRAIN * 1.5_f64.ln())).abs() < 0.2);
+        assert!(by(100.0 * queued) <= -1.0 + 1e-9);
     }
 
     #[test]
