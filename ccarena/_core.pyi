@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 __version__: str
 
+def check_json(text: str, origin: str) -> None:
+    """Raises ConfigError, with line and column, if `text` is not JSON or an object in it has a key twice."""
+
 def simulate(scenario_json: str) -> dict[str, Any]:
     """Runs a scenario document in virtual time and returns its record (docs/results.md); the GIL is released meanwhile.
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core
-from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.reader import read_data
 
 __all__ = ["as_json", "digest_of", "is_file", "read_document", "report_of"]
 
@@ -26,9 +26,9 @@ def is_file(scheme: str) -> bool:
 def read_document(path: Path) -> dict[str, Any]:
     """The document in a YAML or JSON file, unchecked. Raises ConfigError, naming file and line of a syntax error."""
     try:
-        data = parse_yaml(path.read_bytes(), str(path))
+        data = read_data(path)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a document in YAML") from error
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a document in YAML or JSON") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping with `learned`, `clock`, `observe` and `act`")
     return data

@@ -11,11 +11,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ccarena import traces
 from ccarena.documents import digest_of, is_file, read_document
-from ccarena.errors import ScenarioError
+from ccarena.errors import ConfigError, ScenarioError
+from ccarena.reader import read_data
 from ccarena.run_folder import shipped
 
 __all__ = ["give_policy", "read_scenario", "resolve", "scenario_json"]
@@ -27,15 +26,11 @@ def read_scenario(path: Path) -> dict[str, Any]:
     Traces and documents of learned schemes may be given as `resolve` says, relative to this file.
     """
     try:
-        document = yaml.safe_load(path.read_text("utf-8"))
+        document = read_data(path)
     except OSError as error:
         raise ScenarioError(f"{path}: cannot read the scenario: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: not a text file (byte {error.start}); expected YAML in UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ScenarioError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    except ConfigError as error:
+        raise ScenarioError(str(error)) from error
     if not isinstance(document, dict):
         found = "nothing" if document is None else type(document).__name__
         raise ScenarioError(f"{path}: a scenario is a mapping with `links` and `flows`, found {found}")

@@ -11,8 +11,8 @@ import pytest
 
 from ccarena import cli, doctor
 from ccarena.configs import load_config
-from ccarena.configs.yamlfile import parse_yaml
 from ccarena.policies.graph import OPERATIONS
+from ccarena.reader import parse_yaml
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: examples of docs/ not run (run make)")
 

@@ -18,10 +18,10 @@ from ccarena.scenario import read_scenario
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"links: [", r"one\.yaml:\d+: not YAML"),
+        (b"links: [", r"one\.yaml, line \d, column \d: not valid YAML"),
         (b"", r"found nothing"),
         (b"- 1\n", r"found list"),
-        (b"\xff\xfe\x00", r"not a text file"),
+        (b"\xff\xfe\x00", r"line 1: not a text file"),
     ],
 )
 def test_a_broken_scenario_is_refused(tmp_path: Path, text: bytes, message: str) -> None:

@@ -20,9 +20,9 @@ from ccarena import __version__
 from ccarena.configs.keys import expected, keys, plain, section_of, variants_of
 from ccarena.configs.learning import OWN_FILE
 from ccarena.configs.schema import TrainConfig
-from ccarena.configs.yamlfile import COMMAND_LINE, parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.files import write_atomically
+from ccarena.reader import COMMAND_LINE, parse, parse_yaml, read_bytes
 
 __all__ = ["build", "dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 
@@ -188,7 +188,7 @@ def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
             f"{parents[-1]}: {BASE_KEY} = {name}: goes round in a circle ({' -> '.join((*parents, name))})"
         )
     text, origin = _text_of(name, parents)
-    data = parse_yaml(text, origin)
+    data = parse(text, origin)
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise ConfigError(f"{origin}: expected a mapping from keys to values, got {_show(data)}")
@@ -255,7 +255,7 @@ def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:
     if name in shipped():
         return resources.files(__package__).joinpath(f"{name}.yaml").read_bytes(), name
     try:
-        return Path(name).read_bytes(), name
+        return read_bytes(name), name
     except FileNotFoundError:
         where = f"{parents[-1]}: {BASE_KEY} = {name}" if parents else f"configuration {name!r}"
         raise ConfigError(

@@ -9,8 +9,8 @@ from typing import Any
 
 from ccarena.configs.load import load_config, shipped
 from ccarena.configs.schema import TrainConfig
-from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.reader import read_data
 
 Scheme = str | os.PathLike[str] | Mapping[str, Any] | TrainConfig
 """A record, or what leads to one: the name of a shipped one, a YAML file, a mapping; or a document alone."""
@@ -33,7 +33,7 @@ def record_of(scheme: Scheme) -> TrainConfig:
         return load_config(name)
     path = Path(name)
     if path.is_file():
-        data = parse_yaml(path.read_bytes(), name)
+        data = read_data(path)
         return _of_document(data) if isinstance(data, Mapping) and DOCUMENT_KEY in data else load_config(name)
     raise ConfigError(f"{name!r} is neither a learned scheme of this package nor a file{did_you_mean(name, shipped())}")
 

@@ -25,6 +25,7 @@ from ccarena.policies.contract import Contract, FloatArray, Normalisation
 from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
+from ccarena.reader import LARGEST_POLICY_BYTES, read_bytes
 from ccarena.run_folder import SHIPPED, find_policy
 
 FORMAT = "2"
@@ -163,7 +164,7 @@ def load(path: str | Path) -> Artifact:
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, LARGEST_POLICY_BYTES)
     except OSError as error:
         raise PolicyError(f"{path}: cannot read the policy: {error.strerror}") from error
     try:

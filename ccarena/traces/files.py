@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena.errors import TraceError, did_you_mean
+from ccarena.reader import LARGEST_TRACE_BYTES, read_bytes
 
 __all__ = ["available", "check", "data_dir", "find", "in_folder", "load", "parse", "save", "search_path"]
 
@@ -30,7 +31,7 @@ def load(trace: str | os.PathLike[str]) -> NDArray[np.uint32]:
     """
     path = find(trace)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, LARGEST_TRACE_BYTES)
     except OSError as error:
         raise TraceError(f"{path}: cannot read the trace: {error.strerror}; expected a readable file") from error
     return parse(data, str(path))

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, load_config
-from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.reader import read_data
 
 __all__ = ["Dimension", "Space", "read_space"]
 
@@ -48,7 +48,7 @@ class Space:
 def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
     """The space in the file, each of whose corners is a configuration. Raises ConfigError."""
     try:
-        document = parse_yaml(path.read_bytes(), str(path))
+        document = read_data(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the space: {error.strerror}; expected a YAML file") from error
     if not isinstance(document, dict) or not document:

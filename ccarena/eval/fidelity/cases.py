@@ -5,7 +5,6 @@ Every fault is a ConfigError that names the field (`cases[3].queue_args`); a mis
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 from ccarena import _core
 from ccarena.errors import ConfigError, TraceError, did_you_mean
+from ccarena.reader import parse_json, read_bytes
 
 __all__ = ["Case", "load", "trace_folders"]
 
@@ -62,11 +62,9 @@ def load(path: Path, traces: Path | None = None, only: str = "") -> list[Case]:
     not their missing traces.
     """
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = parse_json(read_bytes(path), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the cases: {error.strerror}; expected a JSON file") from error
-    except ValueError as error:
-        raise ConfigError(f"{path}: not JSON: {error}; expected a list of cases") from error
     if not isinstance(document, list) or not document:
         raise ConfigError(f"{path}: expected a list of cases, found {_kind(document)}")
     read = [_case(raw, f"{path}: cases[{index}]") for index, raw in enumerate(document)]

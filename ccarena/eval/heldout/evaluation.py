@@ -10,6 +10,7 @@ from typing import Any
 from ccarena.errors import ConfigError
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
+from ccarena.reader import parse_json, read_bytes
 
 __all__ = ["BEST_WINDOW", "ORACLE", "Evaluation"]
 
@@ -54,8 +55,7 @@ class Evaluation:
     def load(cls, path: Path) -> Evaluation:
         """Read what `save` wrote. Raises ConfigError if the file is not an evaluation."""
         try:
-            data = json.loads(path.read_text("utf-8"))
-            return cls(**data)
+            return cls(**parse_json(read_bytes(path), str(path)))
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the evaluation: {error.strerror}; run `ccarena eval`") from error
         except (ValueError, TypeError) as error:

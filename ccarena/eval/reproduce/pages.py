@@ -17,6 +17,7 @@ from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.tables import backend_of, cell, claims_markdown, folder_of, name_of, read_folder
 from ccarena.files import write_atomically
 from ccarena.measurements import Entry, Source
+from ccarena.reader import parse_json, read_bytes
 
 __all__ = ["entries", "read", "suite_page", "summary", "with_kept", "write"]
 
@@ -46,7 +47,7 @@ def with_kept(path: Path, digests: Sequence[Digest], names: Sequence[str]) -> li
     """
     file = path.with_suffix(KEPT)
     try:
-        kept = json.loads(file.read_text("utf-8")) if file.is_file() else []
+        kept = parse_json(read_bytes(file), str(file)) if file.is_file() else []
         known = {(digest["suite"], backend_of(digest)): digest for digest in kept}
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"{file}: not the results of suites: {error}; restore it or delete it") from error

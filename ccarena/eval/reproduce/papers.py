@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 from importlib import resources
 from typing import Any
 
-import yaml
-
 from ccarena import _core
+from ccarena.reader import parse_yaml
 
 __all__ = ["about", "schemes"]
 
@@ -18,7 +17,7 @@ __all__ = ["about", "schemes"]
 def about() -> Mapping[str, Mapping[str, Any]]:
     """`title`, `summary` and `schemes` of each."""
     file = resources.files("ccarena.eval").joinpath("suites").joinpath("papers.yaml")
-    return dict(yaml.safe_load(file.read_text("utf-8")))
+    return dict(parse_yaml(file.read_bytes(), str(file)))
 
 
 def schemes(suite: str) -> Collection[str]:

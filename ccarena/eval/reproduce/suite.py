@@ -12,12 +12,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ccarena.backends import REAL_TIME, SIM
-from ccarena.configs.yamlfile import parse_yaml
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.given_traces import GivenTrace
 from ccarena.eval.reproduce import computed, kernel, measures, own_traces, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, label_of, parse_value
+from ccarena.reader import parse_yaml, read_bytes
 
 __all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
 
@@ -183,7 +183,7 @@ def load(name: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Lo
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
         try:
-            text = path.read_bytes()
+            text = read_bytes(path)
         except OSError as error:
             raise ConfigError(f"{name}: cannot read the suite: {error.strerror}; expected a YAML file") from error
         return parse(text, f"own/{path.stem}", name, backend, traces)

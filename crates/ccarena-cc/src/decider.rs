@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::bounded::{self, LARGEST_POLICY_BYTES};
 use crate::build_error::BuildError;
 use crate::controller::{Action, ActionError, Controller, LearnedController};
 use crate::learned::{Document, LearnedSpec};
@@ -178,7 +179,8 @@ impl Policies {
         if let Some(policy) = policies.get(file) {
             return Ok(Arc::clone(policy));
         }
-        let bytes = std::fs::read(file).map_err(|source| BindError::Read { file: file.into(), source })?;
+        let bytes = bounded::read(file, LARGEST_POLICY_BYTES)
+            .map_err(|source| BindError::Read { file: file.into(), source })?;
         let policy = Policy::from_bytes(&bytes).map_err(|source| BindError::Artifact { file: file.into(), source })?;
         let policy = Arc::new(policy);
         policies.insert(file.into(), Arc::clone(&policy));

@@ -6,6 +6,7 @@
 //! ([`learned`]).
 
 pub mod action;
+pub mod bounded;
 pub mod build_error;
 pub mod controller;
 pub mod decider;

@@ -2,6 +2,7 @@
 //! schemes are read with it.
 
 mod error;
+mod strict;
 
 use serde_json::{Map, Value};
 
@@ -11,6 +12,14 @@ use crate::types::{Dur, Rate, Time};
 
 /// What reading gives: the value, or the first field at fault.
 pub type Result<T> = std::result::Result<T, DocumentError>;
+
+/// Parses JSON text in which no object has a key twice.
+///
+/// # Errors
+/// [`Problem::Syntax`], with line and column.
+pub fn parse(text: &str) -> Result<Value> {
+    strict::parse(text).map_err(|e| DocumentError { path: String::new(), problem: Problem::Syntax(e.to_string()) })
+}
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]

@@ -4,11 +4,12 @@ mod policy_commands;
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccarena_cc::{Document, PolicySpec, Rate};
+use ccarena_cc::{Document, PolicySpec, Rate, bounded};
 use ccarena_kernel::run::{self, RunError};
 use ccarena_kernel::serve::Service;
 use ccarena_kernel::{Key, Options, TcpOption, attach, checks};
@@ -227,7 +228,7 @@ fn daemon(words: &[&str]) -> Done {
 /// A scheme by name, or a learned one by its document: JSON text, or a file of it.
 fn set_scheme(service: &mut Service, given: &str) -> Result<(), Failure> {
     let text = if given.ends_with(".json") {
-        std::fs::read_to_string(given).map_err(|e| failed(format!("--scheme: {given}: cannot be read: {e}")))?
+        bounded::read_text(Path::new(given)).map_err(|e| failed(format!("--scheme: {given}: cannot be read: {e}")))?
     } else {
         given.to_owned()
     };

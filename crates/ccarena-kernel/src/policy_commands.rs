@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use ccarena_cc::bounded::{self, LARGEST_POLICY_BYTES};
 use ccarena_cc::policy::Policy;
 use ccarena_cc::policy::kernel::{self, ImageOptions};
 use ccarena_cc::{Config, Rate};
@@ -58,7 +59,8 @@ fn image_options(file: &str) -> ImageOptions {
 /// The image in `file`, or of the artifact in it.
 fn image_of(file: &str, options: &ImageOptions, changed: Option<&str>) -> Result<Vec<u8>, Failure> {
     let named = |e: &dyn std::fmt::Display| failed(format!("{file}: {e}"));
-    let bytes = std::fs::read(Path::new(file)).map_err(|e| named(&format!("cannot be read: {e}")))?;
+    let bytes =
+        bounded::read(Path::new(file), LARGEST_POLICY_BYTES).map_err(|e| named(&format!("cannot be read: {e}")))?;
     if !kernel::is_image(&bytes) {
         let policy = Policy::from_bytes(&bytes).map_err(|e| named(&e))?;
         return kernel::write(&policy, options).map_err(|e| named(&e));

@@ -9,6 +9,7 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ccarena_cc::reader;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Config, Controller, Document, PolicySpec};
 use serde_json::Value;
@@ -351,11 +352,7 @@ impl Scenario {
     /// # Errors
     /// If the text is not JSON or the document is not a scenario.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let document = serde_json::from_str(text).map_err(|e: serde_json::Error| ScenarioError {
-            path: String::new(),
-            problem: Problem::Syntax(e.to_string()),
-        })?;
-        Self::from_json(&document)
+        Self::from_json(&reader::parse(text)?)
     }
 
     /// Reads a scenario from a JSON document, with defaults for what is missing or null. `count` replicates a flow, and

@@ -17,6 +17,11 @@ pub fn scenario(error: impl std::fmt::Display) -> PyErr {
     raise("ScenarioError", error.to_string())
 }
 
+/// A document that cannot be read.
+pub fn config(error: impl std::fmt::Display) -> PyErr {
+    raise("ConfigError", error.to_string())
+}
+
 /// A trace that cannot be used.
 pub fn trace(error: impl std::fmt::Display) -> PyErr {
     raise("TraceError", error.to_string())

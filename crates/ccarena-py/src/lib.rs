@@ -1,5 +1,6 @@
 //! `ccarena._core`: the simulator for Python. Converts types, nothing else.
 
+mod documents;
 mod errors;
 mod integer;
 mod learned;
@@ -14,6 +15,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    documents::register(module)?;
     simulate::register(module)?;
     learned::register(module)?;
     traces::register(module)?;

@@ -19,7 +19,7 @@ use super::signals::{self, Range, Signal};
 use super::spec::{Entry, LearnedSpec, ParamSpec};
 use crate::build_error::BuildError;
 use crate::controller::Controller;
-use crate::reader::{At, DocumentError, Object, Problem, Result, unknown};
+use crate::reader::{self, At, DocumentError, Object, Problem, Result, unknown};
 use crate::scheme::{Config, Param, check_params, check_requirement};
 use crate::types::Dur;
 
@@ -93,9 +93,7 @@ impl Document {
     /// # Errors
     /// If the text is not JSON, or the first field at fault.
     pub fn parse(text: &str) -> Result<Self> {
-        let value: Value = serde_json::from_str(text)
-            .map_err(|e| DocumentError { path: String::new(), problem: Problem::Syntax(e.to_string()) })?;
-        Self::read(&At { value: &value, path: String::new() })
+        Self::read(&At { value: &reader::parse(text)?, path: String::new() })
     }
 
     /// Reads a document that stands in another one.

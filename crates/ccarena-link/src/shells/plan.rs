@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::Path;
 
+use ccarena_cc::bounded;
 use ccarena_cc::types::{Dur, Rate};
 use ccarena_net::scenario::{Flow, Link as LinkSpec};
 use ccarena_net::{Link, QueueSpec, Scenario, ServiceSpec, Trace, trace};
@@ -230,7 +231,7 @@ fn of_trace(way: &LinkWay, wakes: bool) -> LinkSpec {
 }
 
 fn read_scenario(path: &Path) -> Result<Scenario, ShellError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ShellError::Read { path: path.into(), source })?;
+    let text = bounded::read_text(path).map_err(|source| ShellError::Read { path: path.into(), source })?;
     let scenario = Scenario::parse(&text).map_err(|e| ShellError::Scenario { path: path.into(), source: e.into() })?;
     // A document that was handed over by a descriptor is not the command's to read.
     let descriptor = path.strip_prefix("/dev/fd").ok().and_then(|n| n.to_str()?.parse().ok());
