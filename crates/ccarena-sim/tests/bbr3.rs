@@ -116,3 +116,34 @@ fn a_change_of_capacity_is_followed() {
     println!("{mbps:?}");
     assert!(mbps[1] > 90.0 && mbps[3] > 9.0 && mbps[5] > 85.0, "{mbps:?}");
 }
+
+/// A fall of the capacity fills a deep buffer so far that ProbeRTT interrupts every probe. The bandwidth filter still
+/// forgets the old rate, so that the queue drains and nothing more is lost.
+#[test]
+fn a_fall_of_the_capacity_leaves_no_standing_queue() {
+    for (low, then, delay_ms, packets) in
+        [(1.0, 4.0, 20.0, 1000), (0.5, 2.0, 20.0, 400), (2.0, 2.0, 50.0, 1000), (1.0, 1.0, 20.0, 250)]
+    {
+        let after = |seconds: u64| {
+            let mut document = document((20.0, delay_ms, 1.0), &["bbr3"]);
+            document["duration_s"] = json!(seconds);
+            document["links"][0]["service"] = json!({"type": "steps", "steps": [
+                {"at_s": 0, "rate_mbps": 20}, {"at_s": 10, "rate_mbps": low}, {"at_s": 20, "rate_mbps": then}]});
+            document["links"][0]["queue"] = json!({"type": "droptail", "packets": packets});
+            let sim = run(&document, u64::MAX);
+            let stats = sim.flows()[0].sender.stats;
+            (stats.rtt_sum.as_millis_f64(), stats.rtt_count, stats.lost, goodput_mbps(&sim, 0, 1.0))
+        };
+        let (before, end) = (after(60), after(120));
+        let queue_ms = (end.0 - before.0) / (end.1 - before.1) as f64 - 2.0 * delay_ms;
+        let buffer_ms = 12.0 * f64::from(packets) / then;
+        let lost = end.2 - before.2;
+        let share = (end.3 - before.3) / 60.0 / payload(then);
+        println!(
+            "{low} then {then} Mbit/s: queue {queue_ms:.0} of {buffer_ms:.0} ms, {lost} lost, {share:.3} of the link"
+        );
+        assert!(queue_ms < 0.1 * buffer_ms, "{low} then {then} Mbit/s: queue {queue_ms} of {buffer_ms} ms");
+        assert_eq!(lost, 0, "{low} then {then} Mbit/s");
+        assert!(share > 0.9, "{low} then {then} Mbit/s: {share} of the link");
+    }
+}

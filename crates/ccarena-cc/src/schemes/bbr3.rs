@@ -22,6 +22,10 @@
 //! - The controller is not told whether acknowledgements are selective: the rules for those that are hold always.
 //! - The initial pacing rate is computed again from the first RTT sample, as in Linux: the draft computes it once.
 //! - An acknowledgement without a delivery-rate sample moves the window alone.
+//! - A cycle that ProbeRTT ends advances the bandwidth filter (§5.5.6), too. The draft and Linux skip the advance where the
+//!   cycle's last sample is limited, be it by ProbeRTT alone. In a deep queue, as after a fall of the capacity, five round
+//!   trips take longer than ProbeRTT's interval: ProbeRTT ends every cycle, and the filter would keep the old rate, and
+//!   with it the queue, for ever. The draft's own test ("Decreasing Bandwidth 10x") wants the filter to forget.
 //! - Without slow start the flow begins in ProbeBW with the pipe taken as full; the draft has no such mode.
 //!
 //! Where Linux departs from the draft, the draft is followed: DRAIN paces at 0.5 (0.35 there), DOWN at 0.9 (0.91), DRAIN
@@ -248,9 +252,8 @@ impl Controller for Bbr3 {
     fn on_sent(&mut self, sent: &SentInfo) {
         self.now = sent.now;
         self.in_flight = sent.prior_in_flight.0;
-        let app_limited = sent.app_limited || self.packets.held_back();
-        self.handle_restart_from_idle(app_limited);
-        self.packets.on_sent(sent, app_limited);
+        self.handle_restart_from_idle(sent.app_limited || self.packets.held_back());
+        self.packets.on_sent(sent);
     }
 
     fn tracks_packets(&self) -> bool {

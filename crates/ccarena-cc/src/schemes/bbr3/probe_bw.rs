@@ -220,7 +220,7 @@ impl Bbr3 {
         if !self.state.is_probe_bw() {
             return false;
         }
-        if !rs.app_limited {
+        if !rs.by_application {
             self.max_bw.advance();
         }
         // The cautious probe has lost nothing: this time the flight may stay at the bound and move it (§5.3.3.6).

@@ -16,7 +16,9 @@ pub(super) struct Packet {
     /// Totals of lost and of marked bytes when it was sent.
     pub(super) lost: u64,
     pub(super) marked: u64,
+    /// Sent while the application or ProbeRTT limited the flight, and while the application did.
     pub(super) app_limited: bool,
+    pub(super) by_application: bool,
 }
 
 /// The sample of one acknowledgement (`RS`).
@@ -30,7 +32,9 @@ pub(super) struct Sample {
     pub(super) tx_in_flight: u64,
     pub(super) lost: u64,
     pub(super) marked: u64,
+    /// The application or ProbeRTT limited the flight, and the application did.
     pub(super) app_limited: bool,
+    pub(super) by_application: bool,
 }
 
 /// How fast and how much was delivered.
@@ -59,7 +63,7 @@ pub(super) struct Packets {
 
 impl Packets {
     /// `OnPacketSent`.
-    pub(super) fn on_sent(&mut self, sent: &SentInfo, app_limited: bool) {
+    pub(super) fn on_sent(&mut self, sent: &SentInfo) {
         // A tail-loss probe repeats a packet, which need not be lost for that.
         self.lost_now.clear();
         if self.under_way.is_empty() {
@@ -71,7 +75,8 @@ impl Packets {
             tx_in_flight: sent.prior_in_flight.0 + size,
             lost: self.lost,
             marked: self.marked,
-            app_limited,
+            app_limited: sent.app_limited || self.held_back(),
+            by_application: sent.app_limited,
         }));
     }
 
@@ -114,6 +119,7 @@ impl Bbr3 {
         packets.held_back_until = packets.held_back_until.filter(|&until| ack.delivered.0 <= until);
         packets.marked += u64::from(ack.ecn_ce) * self.smss;
         let rate = ack.rate.filter(|r| r.interval >= Dur::from_micros(1) && ack.acked.0 > 0);
+        let by_application = ack.rate.is_some_and(|r| r.app_limited);
         let mut sample = Sample {
             rate: rate.map(|r| Delivery {
                 delivery_rate: r.delivered.0 as f64 / r.interval.as_secs_f64(),
@@ -122,7 +128,8 @@ impl Bbr3 {
             }),
             newly_acked: ack.acked.0,
             rtt: ack.rtt,
-            app_limited: ack.rate.is_some_and(|r| r.app_limited),
+            app_limited: by_application,
+            by_application,
             ..Sample::default()
         };
         if let Some((_, newest)) = packets.newest.take() {
@@ -130,6 +137,7 @@ impl Bbr3 {
             sample.lost = packets.lost - newest.lost;
             sample.marked = packets.marked - newest.marked;
             sample.app_limited |= newest.app_limited;
+            sample.by_application |= newest.by_application;
         }
         sample
     }
