@@ -1,8 +1,8 @@
-"""Losses of one slow start: a staircase over the buffer whose steps stand at half of the windows 10, 20, 40, ... packets.
+"""Losses of one slow start: a staircase over the buffer, with steps at half of the windows 10, 20, 40, ... packets.
 
 A window of W packets below the bandwidth-delay product arrives in a burst at twice the link's rate, so that its queue
-peaks at W / 2. The first burst that does not fit ends slow start one round trip later. Where buffer and W / 2 are equal,
-one packet decides between two round trips, and with that between two counts of losses (docs/fidelity.md).
+peaks at W / 2. The first burst that does not fit ends slow start one round trip later. Where buffer and W / 2 are
+equal, one packet decides between two round trips, and so between two counts of losses (docs/fidelity.md).
 """
 
 from __future__ import annotations
