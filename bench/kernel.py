@@ -18,11 +18,11 @@ from bench.sheet import Sheet
 from ccarena.cc_kernel_bridge import policies
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.eval import metrics
-from ccarena.eval.parity.observations import record
 from ccarena.measurements import Target
 from ccarena.policies import artifact
 from ccarena.policies.bpf_home import BpfHome
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.policies.recording import record
 from ccarena.run_folder import find_policy
 
 NS_GOALS = {"acct": 10_000, "hyvar": 25_000}

@@ -158,6 +158,8 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "file": Case("leaderboard import a.csv", "leaderboard import b.csv"),
         "--store": more("leaderboard import a.csv", "--store other.db"),
         "--sample": more("leaderboard import a.csv", "--sample 3"),
+        "--sample-seed": more("leaderboard import a.csv", "--sample-seed 3"),
+        "--policies": more("leaderboard import a.csv", "--policies policy.safetensors"),
     },
     "leaderboard submit": {
         "policy": Case("leaderboard submit absent", SUBMIT),
@@ -177,6 +179,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "leaderboard verify": {
         "file": Case("leaderboard verify a.json", "leaderboard verify b.json"),
         "--sample": more("leaderboard verify a.json", "--sample 3"),
+        "--sample-seed": more("leaderboard verify a.json", "--sample-seed 3"),
         "--keep": more(VERIFIED, "--keep kept", whole=True),
         "--threads": more("leaderboard verify a.json", "--threads 1"),
         "--cpu-s": more("leaderboard verify a.json", "--cpu-s 7"),

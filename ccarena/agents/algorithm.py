@@ -10,7 +10,9 @@ run is resumed, and calls `learn` once. `learn` hands every batch that it has le
 been written, whether the training is over or was interrupted.
 
 An algorithm that also finds parameters of the document has a method `params() -> dict[str, float]`, whose answer goes
-into the artifact with the policy.
+into the artifact with the policy. One whose `policy()` is a translation of the model that it trains has a method
+`model() -> ccarena.policies.agreement.Decide`: what decides by the model itself, which every saved policy has to agree
+with.
 """
 
 from __future__ import annotations

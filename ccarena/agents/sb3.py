@@ -26,7 +26,8 @@ from ccarena.agents.sb3_network import Features
 from ccarena.configs.schema import Sb3Config
 from ccarena.configs.userfile import bind
 from ccarena.errors import ConfigError, MissingDependencyError, TrainingError, did_you_mean
-from ccarena.policies.sb3 import NormalisedObservation, actor
+from ccarena.policies.agreement import Decide
+from ccarena.policies.sb3 import NormalisedObservation, actor, predicting
 
 try:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -104,6 +105,10 @@ class Sb3:
     def policy(self) -> nn.Module:
         """The deterministic policy."""
         return actor(self._model)
+
+    def model(self) -> Decide:
+        """What decides by `predict`, which every saved policy has to agree with."""
+        return predicting(self._model)
 
     def close(self) -> None:
         """Closes the worlds."""

@@ -35,7 +35,8 @@ from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDep
 from ccarena.eval.heldout.expectations import check_figures
 from ccarena.eval.heldout.links import check_recordings
 from ccarena.executors.ray_metrics import Gauges
-from ccarena.policies import artifact, export, tensorfile
+from ccarena.policies import artifact, export, modules, tensorfile
+from ccarena.policies.agreement import Decide
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import of_progress
 from ccarena.policies.networks import states_of
@@ -81,7 +82,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
             where = f"after {algorithm.decisions:,} decisions"
             print(f"interrupted {where}; go on with: {resume_command(out)}", file=sys.stderr)
             return INTERRUPTED
-        _finish(context, out, artifact_of(context, algorithm.policy(), found_params(algorithm)), best)
+        _finish(context, out, learned(context, algorithm), best)
     return 0
 
 
@@ -190,7 +191,7 @@ class _Run:
         # Its workers have finished what they were at: PyTorch traces a network by patching all of them meanwhile.
         self._algorithm.state()
         with _random_state_kept():
-            policy = artifact_of(self._context, self._algorithm.policy(), found_params(self._algorithm))
+            policy = learned(self._context, self._algorithm)
             result = validator(policy)
         decisions, data = self._algorithm.decisions, policy.encode()
         is_best = self._best.offer(data, result.score, decisions)
@@ -278,21 +279,31 @@ def _write(out: Path, name: str, data: bytes) -> None:
         ) from error
 
 
-def found_params(algorithm: Algorithm) -> dict[str, float]:
-    """The document's parameters that `algorithm` has found, if it searches any (`Algorithm`)."""
+def learned(context: Context, algorithm: Algorithm) -> Artifact:
+    """Returns the artifact of what `algorithm` has learned so far. Raises PolicyError as `artifact_of` does."""
     params: Callable[[], dict[str, float]] = getattr(algorithm, "params", dict)
-    return params()
+    model: Callable[[], Decide | None] = getattr(algorithm, "model", lambda: None)
+    return artifact_of(context, algorithm.policy(), params(), model())
 
 
-def artifact_of(context: Context, policy: torch.nn.Module, found: Mapping[str, float] | None = None) -> Artifact:
-    """The artifact of a trained `policy`: what it computes, what it is for and where it comes from.
+def artifact_of(
+    context: Context,
+    policy: torch.nn.Module,
+    found: Mapping[str, float] | None = None,
+    model: Decide | None = None,
+) -> Artifact:
+    """Returns the artifact of a trained `policy`: what it computes, what it is for and where it comes from.
 
-    `found` are parameters that were learned, too.
+    `found` are parameters that were learned, too. Raises PolicyError if the artifact decides otherwise than `model`, by
+    default the policy itself, on recorded observations.
     """
     config, spec = context.config, context.spec
-    return Artifact.of(
-        export.to_graph(policy, spec.size, state=states_of(policy)),
+    return modules.to_artifact(
+        policy,
         spec.contract,
+        state=states_of(policy),
+        model=model,
+        name=config.algorithm.name,
         params=spec.values({**config.params, **(found or {})}),
         training=config.model_dump(mode="json"),
         seed=config.seed,

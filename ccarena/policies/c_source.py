@@ -1,8 +1,8 @@
 """A policy as C: the header of integer inference, the policy's numbers, a function that decides, and test vectors.
 
-`write` gives four files: `ccarena_policy.h` is the same for every policy, `NAME.h` has the policy's sizes and its two
-functions, `NAME.c` its numbers, and `NAME_vectors.h` observations with what the policy has to answer. None needs a
-library; docs/export.md says how to use them.
+`write` gives four files: `ccarena_policy.h` is the same for every policy, `NAME.h` has the policy's sizes and its
+functions, `NAME.c` its numbers, and `NAME_vectors.h` observations with what the policy has to answer (`vectors`). None
+needs a library; docs/export.md says how to use them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,15 @@ from numpy.typing import NDArray
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.policies.recording import record
 
-__all__ = ["HEADER", "identifier", "sources", "write"]
+__all__ = ["HEADER", "identifier", "sources", "vectors", "write"]
 
 HEADER = "ccarena_policy.h"
-VECTORS = 16
-"""Observations in the file of test vectors."""
+VECTORS, FAR = 48, 16
+"""Observations in the file of test vectors: decisions of one flow, then others over all that the network can see."""
+RECORDED = 4096
+"""Decisions that the flow is chosen from, by how much its answers vary."""
 
 
 def write(policy: Artifact, observations: NDArray[np.float32], folder: Path, name: str | None = None) -> list[Path]:
@@ -41,6 +45,26 @@ def write(policy: Artifact, observations: NDArray[np.float32], folder: Path, nam
     return files
 
 
+def vectors(policy: Artifact) -> NDArray[np.float32]:
+    """Returns observations `[N, length]` to test a build with, of one flow in this order.
+
+    They begin with a flow's first decisions: that flow, of those recorded, whose answers vary most. Then each entry is
+    drawn evenly from its range behind the normalisation, since a flow leaves some inputs of a network at zero.
+
+    Raises PolicyError for a policy without an integer form.
+    """
+    integer, normalisation = IntegerPolicy.of(policy), policy.contract.normalisation
+    recording = record(policy, RECORDED)
+
+    def variation(flow: NDArray[np.float32]) -> tuple[int, int]:
+        answers, _ = _answers(integer, flow)
+        return len(np.unique(answers)), int((answers[1:] != answers[:-1]).sum())
+
+    flow = max(recording.flows(VECTORS), key=variation)
+    seen = np.random.default_rng(0).uniform(normalisation.low, normalisation.high, (FAR, flow.shape[1]))
+    return np.concatenate([flow, (normalisation.offset + seen / normalisation.scale).astype(np.float32)])
+
+
 def sources(policy: Artifact, observations: NDArray[np.float32], name: str | None = None) -> dict[str, str]:
     """The files' texts by name. `observations` `[N, length]` become test vectors, of one flow in this order."""
     from ccarena import _core
@@ -53,7 +77,7 @@ def sources(policy: Artifact, observations: NDArray[np.float32], name: str | Non
         HEADER: _core.POLICY_HEADER,
         f"{name}.h": _header(policy, integer, name),
         f"{name}.c": _numbers(policy, integer, name),
-        f"{name}_vectors.h": _vectors(integer, observations[:VECTORS], name),
+        f"{name}_vectors.h": _vectors(integer, observations, name),
     }
 
 
@@ -170,12 +194,11 @@ def _answer(integer: IntegerPolicy, upper: str) -> str:
 
 
 def _vectors(integer: IntegerPolicy, observations: NDArray[np.float32], name: str) -> str:
-    raw = integer.raw(observations)
-    state = np.zeros((1, integer.state), np.int32)
-    outputs = np.concatenate([integer.outputs(row[None], state) for row in raw])
-    answers = outputs.argmax(axis=1) if integer.bounds is None else outputs[:, 0]
-    return f"""/* {name}_decide answers {name}_answers[k] to {name}_observations[k], in this order, one flow. */
-#define {name.upper()}_VECTORS {len(raw)}
+    raw, (answers, outputs) = integer.raw(observations), _answers(integer, observations)
+    upper = name.upper()
+    return f"""/* {name}_decide answers {name}_answers[k] to {name}_observations[k], in this order, one flow, and leaves
+ * {name}_outputs[k] in values[{upper}_OUTPUT] and after: a build that differs in any of them is another policy. */
+#define {upper}_VECTORS {len(raw)}
 
 static const ccarena_s64 {name}_observations[{len(raw)}][{integer.observation}] = {{
 {chr(10).join("{" + chr(10) + _rows(row) + chr(10) + "}," for row in raw)}
@@ -184,7 +207,18 @@ static const ccarena_s64 {name}_observations[{len(raw)}][{integer.observation}] 
 static const ccarena_s32 {name}_answers[{len(raw)}] = {{
 {_rows(answers)}
 }};
+
+static const ccarena_s32 {name}_outputs[{len(raw)}][{outputs.shape[1]}] = {{
+{chr(10).join("{" + chr(10) + _rows(row) + chr(10) + "}," for row in outputs)}
+}};
 """
+
+
+def _answers(integer: IntegerPolicy, flow: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Answers `[N]` and outputs `[N, outputs]` to the observations of one flow."""
+    state = np.zeros((1, integer.state), np.int32)
+    outputs = np.concatenate([integer.outputs(row[None], state) for row in integer.raw(flow)])
+    return outputs.argmax(axis=1) if integer.bounds is None else outputs[:, 0], outputs
 
 
 def _starts(parts: Sequence[tuple[int, int]]) -> Iterable[tuple[int, tuple[int, int]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float32]
 
@@ -22,10 +22,25 @@ class Normalisation:
     low: FloatArray
     high: FloatArray
 
+    @classmethod
+    def of(cls, offset: ArrayLike, scale: ArrayLike, low: ArrayLike, high: ArrayLike) -> Normalisation:
+        """Returns one of any numbers, rounded to float32; ends that are infinite become its farthest ones."""
+        farthest = np.finfo(np.float32).max
+        ends = (np.clip(np.asarray(end, np.float64), -farthest, farthest) for end in (low, high))
+        return cls(*(np.asarray(part, np.float32) for part in (offset, scale, *ends)))
+
     def __call__(self, observations: FloatArray) -> FloatArray:
         """Raw observations `[N, length]` to normalised ones."""
         x = (np.asarray(observations, np.float32) - self.offset) * self.scale
         return np.minimum(np.maximum(x, self.low), self.high)
+
+    def then(self, other: Normalisation) -> Normalisation:
+        """Returns this normalisation followed by `other`, as one. Scales must be above 0."""
+        first, second = ([np.asarray(x, np.float64) for x in vars(each).values()] for each in (self, other))
+        offset, scale, low, high = first
+        offset_2, scale_2, low_2, high_2 = second
+        ends = [np.clip((end - offset_2) * scale_2, low_2, high_2) for end in (low, high)]
+        return Normalisation.of(offset + offset_2 / scale, scale * scale_2, *ends)
 
     def tensors(self) -> dict[str, FloatArray]:
         """By the names in an artifact."""

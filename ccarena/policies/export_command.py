@@ -61,12 +61,10 @@ def run(args: argparse.Namespace) -> int:
     if args.to == "kernel":
         written = _write_image(args.policy, folder, name)
         return _tell_costs(args, written, parity(file, args.decisions, duration_s=args.duration_s))
-    from ccarena.eval.parity.observations import record
-
     if args.to == "quic":
         refuse(args, ("duration_s",), "with --to quic, which changes nothing that whole runs measure")
         return _to_quic(file, folder / f"{name}.safetensors", args)
-    written = c_source.write(policy, record(policy, c_source.VECTORS).rows, folder, name)
+    written = c_source.write(policy, c_source.vectors(policy), folder, name)
     return _tell_costs(args, written, parity(file, args.decisions, duration_s=args.duration_s))
 
 

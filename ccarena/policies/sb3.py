@@ -7,47 +7,31 @@ MaskablePPO), recurrent ones (RecurrentPPO), TD3 and DDPG, SAC, TQC and CrossQ, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
 
 from ccarena.errors import MissingDependencyError, PolicyError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract, Normalisation
-from ccarena.policies.export import to_graph
+from ccarena.policies.contract import Contract, FloatArray
 
 try:
-    from gymnasium import spaces
     from stable_baselines3.common.base_class import BaseAlgorithm
-    from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 except ImportError as error:
     raise MissingDependencyError.for_extra("stable-baselines3", "train", "training with Stable-Baselines3") from error
 
 import torch
 from torch import Tensor, nn
 
+from ccarena.policies import modules
+from ccarena.policies.agreement import Decide
+from ccarena.policies.sb3_observation import NormalisedObservation, normalisation_of, statistics_of
 
-class NormalisedObservation(BaseFeaturesExtractor):
-    """The fixed input normalisation, which an artifact carries beside the network; then another extractor."""
-
-    def __init__(
-        self,
-        observation_space: spaces.Box,
-        normalisation: Normalisation,
-        then: type[BaseFeaturesExtractor] | None = None,
-        then_kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        inner = None if then is None else then(observation_space, **dict(then_kwargs or {}))
-        super().__init__(
-            observation_space, features_dim=observation_space.shape[0] if inner is None else inner.features_dim
-        )
-        self.then: nn.Module = nn.Identity() if inner is None else inner
-        for name, value in normalisation.tensors().items():
-            self.register_buffer(name.rpartition(".")[2], torch.from_numpy(value.copy()))
-
-    def forward(self, observations: Tensor) -> Tensor:
-        """Raw observations `[N, length]` to features."""
-        offset, scale, low, high = (self.get_buffer(name) for name in ("offset", "scale", "low", "high"))
-        features: Tensor = self.then(torch.clamp((observations - offset) * scale, low, high))
-        return features
+__all__ = ["Actor", "NormalisedObservation", "RecurrentActor", "actor", "predicting", "to_artifact"]
 
 
 class Actor(nn.Module):
@@ -113,21 +97,14 @@ class _Quantiles(nn.Module):
 
 
 def actor(model: BaseAlgorithm) -> Actor | RecurrentActor:
-    """The deterministic actor of `model`, from the normalised observation on.
+    """Returns the deterministic actor of `model`, from the normalised observation on.
 
-    A `NormalisedObservation` is left out, since the artifact has it; with another extractor of features the model must
-    have been trained on observations that are normalised already.
+    A `NormalisedObservation` is left out, since the artifact has it (`normalisation_of`).
 
     Raises PolicyError if the policy is of no known kind.
     """
     policy: Any = model.policy
-    bounds: tuple[float, float] | None = None
-    if isinstance(model.action_space, spaces.Box):
-        if model.action_space.shape != (1,):
-            raise PolicyError(
-                f"actions of shape {model.action_space.shape}; a learned scheme's action is one number, (1,)"
-            )
-        bounds = (float(model.action_space.low[0]), float(model.action_space.high[0]))
+    bounds = _bounds(model)
     if hasattr(policy, "mlp_extractor"):
         squashed = bool(getattr(policy, "squash_output", False))
         tanh = squashed and getattr(getattr(policy, "action_dist", None), "bijector", None) is not None
@@ -145,15 +122,21 @@ def actor(model: BaseAlgorithm) -> Actor | RecurrentActor:
         return Actor(_features(policy.actor), policy.actor.latent_pi, policy.actor.mu, bounds=bounds, tanh=True)
     if hasattr(policy, "actor") and isinstance(getattr(policy.actor, "mu", None), nn.Module):
         return Actor(_features(policy.actor), policy.actor.mu, bounds=bounds)
-    raise PolicyError(
-        f"{type(model).__name__}: its policy, {type(policy).__name__}, is of no known kind; expected an actor-critic "
-        "one (PPO, A2C, TRPO, RecurrentPPO), or that of TD3, DDPG, SAC, TQC, CrossQ, DQN or QRDQN"
-    )
+    raise _unknown(model)
 
 
-def _features(owner: Any) -> nn.Module:
-    extractor = getattr(owner, "pi_features_extractor", None) or owner.features_extractor
-    return extractor.then if isinstance(extractor, NormalisedObservation) else extractor
+def predicting(model: BaseAlgorithm) -> Decide:
+    """Returns what decides by `model.predict(deterministic=True)`, on observations as its environment gives them."""
+    wrappers = statistics_of(model)
+    memory: Any = None
+
+    def decide(observations: FloatArray, starts: NDArray[np.bool_]) -> NDArray[Any]:
+        nonlocal memory
+        seen = reduce(lambda x, normalised: normalised(x), wrappers, observations)
+        actions, memory = model.predict(seen, memory, starts, deterministic=True)
+        return np.asarray(actions).reshape(len(observations))
+
+    return decide
 
 
 def to_artifact(
@@ -164,11 +147,80 @@ def to_artifact(
     trained_on: Sequence[Mapping[str, str]] = (),
     evaluation: Mapping[str, Any] | None = None,
 ) -> Artifact:
-    """The artifact of a trained `model`: its deterministic actor. `training` says how (JSON-serialisable).
+    """Returns the artifact of a trained `model`: its deterministic actor, which acts as `predict` does.
 
-    Raises PolicyError if the policy is of no known kind, or has an operation that a graph has not.
+    The artifact normalises observations as the model's environment and extractor do (`normalisation_of`).
+    `training` says how it was trained (JSON-serialisable).
+
+    Raises PolicyError if observations or actions are not those of `contract`, if the policy is of no known kind, if a
+    wrapper or an operation cannot be part of an artifact, and if the artifact decides otherwise than the model.
     """
-    module = actor(model)
-    graph = to_graph(module, contract.observation_len, state=getattr(module, "state", None))
-    training = {"algorithm": type(model).__name__, "decisions": model.num_timesteps, **(training or {})}
-    return Artifact.of(graph, contract, params, training, model.seed or 0, trained_on, evaluation)
+    _check_spaces(model, contract)
+    return modules.to_artifact(
+        module := actor(model),
+        replace(contract, normalisation=normalisation_of(model, _extractor(_owner(model)))),
+        state=getattr(module, "state", None),
+        model=predicting(model),
+        name=type(model).__name__,
+        params=params,
+        training={"algorithm": type(model).__name__, "decisions": model.num_timesteps, **(training or {})},
+        seed=model.seed or 0,
+        trained_on=trained_on,
+        evaluation=evaluation,
+    )
+
+
+def _check_spaces(model: BaseAlgorithm, contract: Contract) -> None:
+    """Raises PolicyError unless the model observes and answers what `contract` says."""
+    name, space = type(model).__name__, model.observation_space
+    if not isinstance(space, spaces.Box) or space.shape != (contract.observation_len,):
+        raise PolicyError(
+            f"{name}: it observes {space}; expected a vector of the scheme's {contract.observation_len} numbers"
+        )
+    taken = model.action_space
+    if contract.bounds is None:
+        expected = str(spaces.Discrete(len(contract.actions)))
+        fits = taken == spaces.Discrete(len(contract.actions))
+    else:
+        low, high = contract.bounds
+        expected = f"a Box of shape (1,) from {low:g} to {high:g}"
+        fits = _bounds(model) == (float(np.float32(low)), float(np.float32(high)))
+    if not fits:
+        raise PolicyError(f"{name}: its actions are {taken}; expected those of the scheme, {expected}")
+
+
+def _bounds(model: BaseAlgorithm) -> tuple[float, float] | None:
+    """Of a continuous action. Raises PolicyError unless it is one number."""
+    space = model.action_space
+    if not isinstance(space, spaces.Box):
+        return None
+    if space.shape != (1,):
+        raise PolicyError(f"actions of shape {space.shape}; a learned scheme's action is one number, (1,)")
+    return float(space.low[0]), float(space.high[0])
+
+
+def _owner(model: BaseAlgorithm) -> Any:
+    """The part of the policy that has the actor's extractor. Raises PolicyError if the policy is of no known kind."""
+    policy: Any = model.policy
+    parts = (getattr(policy, name, None) for name in ("quantile_net", "q_net", "actor"))
+    owner = policy if hasattr(policy, "mlp_extractor") else next((part for part in parts if part is not None), None)
+    if owner is None:
+        raise _unknown(model)
+    return owner
+
+
+def _extractor(owner: Any) -> nn.Module:
+    found: nn.Module = getattr(owner, "pi_features_extractor", None) or owner.features_extractor
+    return found
+
+
+def _features(owner: Any) -> nn.Module:
+    extractor = _extractor(owner)
+    return extractor.then if isinstance(extractor, NormalisedObservation) else extractor
+
+
+def _unknown(model: BaseAlgorithm) -> PolicyError:
+    return PolicyError(
+        f"{type(model).__name__}: its policy, {type(model.policy).__name__}, is of no known kind; expected an "
+        "actor-critic one (PPO, A2C, TRPO, RecurrentPPO), or that of TD3, DDPG, SAC, TQC, CrossQ, DQN or QRDQN"
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +16,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from ccarena.errors import PolicyError
-from ccarena.policies import c_home, c_source
-from ccarena.policies.artifact import Artifact
+from ccarena.policies import c_home, c_source, modules
+from ccarena.policies import networks as networks_of_our_own
+from ccarena.policies.artifact import Artifact, load_policy
 from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import OBSERVATION as GIVEN
 from ccarena.policies.graph import Graph, Node
 from ccarena.policies.integer import IntegerPolicy
 from tests.policies import made
-from tests.policies.acct import network, to_artifact
+from tests.policies.acct import SPEC, network, to_artifact
 from tests.policies.random_graphs import OBSERVATION, Network, Stateful, networks
 from tests.policies.test_graph import contract as unbounded
 
@@ -186,33 +189,82 @@ def test_a_state_that_grows_is_held() -> None:
     assert max(scale) == 128 << 18
 
 
-@compiled
-def test_the_exported_files_answer_their_own_vectors(tmp_path: Path) -> None:
-    policy = made.continuous("hyvar", 0.3)
-    x = observations(20, policy.contract.observation_len, 1)
-    c_source.write(policy, x, tmp_path, "mine")
-    (tmp_path / "main.c").write_text(
-        """#include "mine.h"
+SELF_TEST = """#include "mine.h"
 #include "mine_vectors.h"
 int main(void)
 {
 	ccarena_s32 state[MINE_STATE + 1] = {0}, values[MINE_VALUES];
-	int k, wrong = 0;
+	int k, i, answers = 0, outputs = 0;
 
-	for (k = 0; k < MINE_VECTORS; k++)
-		wrong += mine_decide(mine_observations[k], state, values) != mine_answers[k];
-	return wrong;
+	for (k = 0; k < MINE_VECTORS; k++) {
+		answers += mine_decide(mine_observations[k], state, values) != mine_answers[k];
+		for (i = 0; i < MINE_OUTPUTS; i++)
+			outputs += values[MINE_OUTPUT + i] != mine_outputs[k][i];
+	}
+	return (answers > 0) + 2 * (outputs > 0);
 }
 """
-    )
-    command = [str(c_home.compiler()), "-Wall", "-Wextra", "-Werror", "mine.c", "main.c", "-o", "main"]
-    c_home.compile_c(command, tmp_path)
-    assert subprocess.run([tmp_path / "main"], check=False).returncode == 0
-    text = (tmp_path / "mine_vectors.h").read_text()
-    answers = text[text.index("_answers[16] = {") :]
-    (tmp_path / "mine_vectors.h").write_text(text.replace(answers, answers.replace("\t", "\t1 + ", 1)))
-    c_home.compile_c(command, tmp_path)
-    assert subprocess.run([tmp_path / "main"], check=False).returncode == 1
+
+
+def self_test(folder: Path) -> int:
+    """The bits of what differs: 1 of the answers, 2 of the outputs."""
+    (folder / "main.c").write_text(SELF_TEST)
+    command = [str(c_home.compiler()), "-O1", "-Wall", "-Wno-unused", "-Werror", "mine.c", "main.c", "-o", "main"]
+    c_home.compile_c(command, folder)
+    return subprocess.run([folder / "main"], check=False).returncode
+
+
+def remembering() -> Artifact:
+    """A policy of ACCT with a GRU."""
+    torch.manual_seed(3)
+    module = networks_of_our_own.Gru(SPEC, SPEC.outputs)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return modules.to_artifact(module, SPEC.contract, state=module.state)
+
+
+SELF_TESTED = {
+    "discrete": lambda: load_policy("acct"),
+    "continuous": lambda: made.continuous("hyvar", 0.3),
+    "recurrent": remembering,
+}
+
+
+@compiled
+@pytest.mark.parametrize("kind", SELF_TESTED)
+def test_a_build_of_another_policy_fails_the_exported_test(kind: str, tmp_path: Path) -> None:
+    policy = SELF_TESTED[kind]()
+    vectors = c_source.vectors(policy)
+    answers = IntegerPolicy.of(policy).act(vectors, np.zeros((len(vectors), policy.graph.state_len), np.int32))
+    assert len(np.unique(answers)) >= 3, "the answers hardly vary"
+    assert len(np.unique(vectors, axis=0)) >= 48, "observations are repeated"
+    c_source.write(policy, vectors, tmp_path, "mine")
+    assert self_test(tmp_path) == 0
+    source = (tmp_path / "mine.c").read_text()
+
+    def mutated(change: Callable[[str], str]) -> int:
+        (tmp_path / "mine.c").write_text(change(source))
+        return self_test(tmp_path)
+
+    body = re.compile(r"(mine_decide\(.*\)\n\{\n).*\}\n", re.DOTALL)
+    header = (tmp_path / "mine_vectors.h").read_text()
+    given = re.findall(r"-?\d+", header[header.index("_answers[") :].split("{")[1].split("}")[0])
+    for answer in sorted(set(given)):
+        assert mutated(lambda c: body.sub(rf"\1\treturn {answer};\n}}\n", c)) & 1, f"always {answer} passes"  # noqa: B023
+    start, rest = source.split("weights[", 1)
+    head, numbers = rest.split("{", 1)
+    listed, tail = numbers.split("}", 1)
+    weights = listed.split(", ")
+    found = 0
+    for place in np.random.default_rng(1).choice(len(weights), 8, replace=False):
+        other = list(weights)
+        other[place] = re.sub(r"\d+", lambda n: str((int(n[0]) + 20000) % 65536), other[place], count=1)
+        found += mutated(lambda _: f"{start}weights[{head}{{{', '.join(other)}}}{tail}") != 0  # noqa: B023
+    assert found >= 4, "weights that matter are changed without notice"
+    if policy.graph.state_len:
+        forgets = mutated(lambda c: re.sub(r"(values\[\d+ \+ i\] = )state\[i\]", r"\g<1>0", c))
+        assert forgets, "what it remembers is not tested"
 
 
 @pytest.mark.skipif(shutil.which("clang") is None, reason="NO CLANG: the header is not compiled for BPF")

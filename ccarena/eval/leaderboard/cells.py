@@ -13,7 +13,7 @@ from ccarena.eval.heldout.links import Sender, scenario
 from ccarena.eval.leaderboard.entrants import Entrant
 from ccarena.eval.leaderboard.links import Place
 
-__all__ = ["MEETING", "SOLO", "Cell", "Measured", "cell_of", "cells_of", "scenario_digest"]
+__all__ = ["MEETING", "SOLO", "Cell", "Measured", "cell_of", "cells_of", "key_of", "scenario_digest"]
 
 SOLO: Literal["solo"] = "solo"
 MEETING: Literal["meeting"] = "meeting"
@@ -51,6 +51,8 @@ class Measured:
     lateness_p99_ms: float | None = None
     series: dict[str, Any] | None = None
     """Over time: `bin_s`, `capacity_mbps`, `rate_mbps`, `queueing_delay_ms`."""
+    machine: str | None = None
+    """Where another store says that it ran; None for this machine."""
 
 
 def cells_of(
@@ -79,9 +81,14 @@ def cell_of(
     place: Place, entrant: Entrant, opponent: Entrant | None, seed: int, scenario_name: str, backend: str
 ) -> Cell:
     """One cell with its key."""
-    what = [scenario_name, entrant.digest, opponent.digest if opponent else "", backend, __version__]
-    key = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
+    key = key_of(scenario_name, entrant.digest, opponent.digest if opponent else None, backend, __version__)
     return Cell(key, place, entrant, opponent, seed, scenario_name, backend)
+
+
+def key_of(scenario_name: str, entrant: str, opponent: str | None, backend: str, version: str) -> str:
+    """The key of a cell, from the digests of its scenario and entrants."""
+    what = [scenario_name, entrant, opponent or "", backend, version]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 
 def scenario_digest(place: Place, seed: int) -> str:

@@ -86,7 +86,8 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
     sub = action("import", "take results of others, after running a sample of them again")
     sub.add_argument("file", type=Path, metavar="FILE", help="what `export` wrote: .csv or .parquet, with its .json")
-    sub.add_argument("--sample", type=int, default=10, metavar="N", help="runs to repeat; all must agree (10)")
+    _sampled(sub, "runs to repeat, and one at least of each entrant on each class of traces; 0 trusts the file (10)")
+    sub.add_argument("--policies", nargs="*", metavar="POLICY", help="files, runs, folders of them (the shipped ones)")
 
     sub = actions.add_parser("submit", help=SUBMIT, description=SUBMIT)
     sub.add_argument("policy", metavar="POLICY", help="a file, a run's folder, or the name of a run or shipped policy")
@@ -103,9 +104,16 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
     sub = actions.add_parser("verify", help=VERIFY, description=VERIFY)
     sub.add_argument("file", type=Path, metavar="FILE", help="what `submit` wrote")
-    sub.add_argument("--sample", type=int, default=10, metavar="N", help="runs to repeat; all must agree (10)")
+    _sampled(sub, "runs to repeat, and one at least of each class of traces; all must agree (10)")
     sub.add_argument("--keep", type=Path, metavar="FOLDER", help="put the policy here once all agree")
     _limits(sub)
+
+
+def _sampled(sub: argparse.ArgumentParser, what: str) -> None:
+    sub.add_argument("--sample", type=int, default=10, metavar="N", help=what)
+    sub.add_argument(
+        "--sample-seed", type=int, metavar="SEED", help="repeat the draw of an earlier check (a new secret each time)"
+    )
 
 
 def _limits(sub: argparse.ArgumentParser) -> None:
@@ -206,12 +214,16 @@ def _export(args: argparse.Namespace) -> int:
 
 def _import(args: argparse.Namespace) -> int:
     with Store(args.store) as store:
-        taken = exchange.take(store, args.file, args.sample)
+        taken = exchange.take(store, args.file, args.sample, args.sample_seed, args.policies)
         store.keep_ranking(ranking_of(store))
-    print(
-        f"{taken.again} of {taken.runs:,} runs were repeated and agree; {taken.new:,} are new here, "
-        f"{taken.runs - taken.new:,} were there"
-    )
+    print(taken.sample.said(taken.runs) if taken.sample else "no run was repeated: the file is trusted")
+    there = taken.runs - taken.left_out - taken.new
+    print(f"{taken.new:,} runs are new here, {there:,} were there")
+    if taken.left_out:
+        print(
+            f"{taken.left_out:,} were left out, because they cannot be repeated here: they are of another version or "
+            "backend, or of a trace or policy that is missing (--policies)"
+        )
     return 0
 
 
@@ -239,8 +251,10 @@ def _verify(args: argparse.Namespace) -> int:
 
     with progress_bar("verify", "runs") as bar:
         limits = Limits(args.cpu_s, args.memory_mb)
-        submission, count = verify(args.file, args.sample, threads=args.threads, limits=limits, progress=bar)
-    print(f"{submission.name}: {count} of {len(submission.claims):,} runs were repeated and agree")
+        submission, drawn = verify(
+            args.file, args.sample, seed=args.sample_seed, threads=args.threads, limits=limits, progress=bar
+        )
+    print(f"{submission.name}: {drawn.said(len(submission.claims))}")
     if args.keep is not None:
         kept = keep(submission, args.keep)
         print(f"wrote {kept}; rank it with `ccarena leaderboard run --policies {args.keep}`")

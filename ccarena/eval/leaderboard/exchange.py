@@ -1,11 +1,9 @@
-"""Results as tables for others, and others' results, of which a sample is run again before they are taken."""
+"""Writes results as tables for others, and takes the results of others after repeating a sample of them."""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +14,14 @@ from ccarena.backends import SIM
 from ccarena.columns import as_csv, of_rows
 from ccarena.envs.domain import digest
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
-from ccarena.eval.leaderboard.cells import Cell, cell_of, scenario_digest
+from ccarena.eval.leaderboard import tables
+from ccarena.eval.leaderboard.cells import Cell, Measured, cell_of, scenario_digest
 from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
 from ccarena.eval.leaderboard.figures import STORED
 from ccarena.eval.leaderboard.links import PRESETS, BoardTrace, Place, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
-from ccarena.eval.leaderboard.store import JSON, Store
+from ccarena.eval.leaderboard.sampling import Sample, draw
+from ccarena.eval.leaderboard.store import JSON, OWN, Store
 from ccarena.files import write_atomically
 from ccarena.traces import find
 from ccarena.traces.manifest import sets
@@ -29,15 +29,8 @@ from ccarena.traces.manifest import sets
 __all__ = ["Taken", "again", "export", "export_means", "take"]
 
 DIGITS = 6
-TOLERANCE = 1e-4
-"""Relative: figures are exported with `DIGITS` digits."""
-_PLACE = ("digest", "name", "trace", "moves", "origin", "trace_digest", "delay_ms", "buffer_packets", "duration_s",
-          "uplink")  # fmt: skip
-_ENTRANT = ("digest", "label", "kind", "track", "policy_digest", "beside", "trained_on", "rules", "card", "cpu_ns")
-"""What the .json beside a table says of each; an entrant may have a `curve`, too."""
-_OTHER = ("delay_ms", "buffer_packets", "duration_s", "uplink", "trained_on", "rules", "cpu_ns")
-"""Of these, what is no text."""
-_TEXT = ("key", "scenario", "backend", "version", "machine", "origin", "place", "entrant", "opponent")
+TOLERANCE = 1e-5
+"""Relative: figures are exported with `DIGITS` digits, which are exact to 5e-6."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +38,17 @@ class Taken:
     """What an import did."""
 
     runs: int
+    """In the file."""
     new: int
-    again: int
-    """Repeated, and in agreement."""
+    left_out: int = 0
+    """Runs that cannot be repeated here."""
+    sample: Sample | None = None
+    """The runs that were repeated, and agree; None if the file was trusted."""
+
+    @property
+    def again(self) -> int:
+        """How many were repeated."""
+        return len(self.sample.chosen) if self.sample else 0
 
 
 def export(store: Store, out: Path) -> tuple[int, list[Path]]:
@@ -101,29 +102,40 @@ def export_means(store: Store, out: Path, backend: str = SIM) -> int:
     return len(rows)
 
 
-def take(store: Store, file: Path, sample: int, seed: int = 0) -> Taken:
-    """Add the runs of a file that `export` wrote, after repeating `sample` of them, drawn at random.
+def take(
+    store: Store, file: Path, sample: int, seed: int | None = None, policies: Sequence[str] | None = None
+) -> Taken:
+    """Add the runs of a file that `export` wrote, after repeating a sample of them (`sampling.draw`).
 
-    Raises ConfigError if the file is none, if one of the sample differs, or if fewer can be repeated here than asked:
-    simulated runs of this version, of entrants and traces that are here.
+    Takes the runs that can be repeated here: simulated by this version, of schemes, `policies` (those that come with
+    the package if None) and traces that are here. Leaves the others out. A `sample` of 0 trusts the file: it takes all
+    runs, and repeats none. Nothing that is stored is replaced, and an error leaves the store as it was.
+
+    Raises ConfigError if the file cannot be used, if a run of the sample differs, or if none can be repeated here.
     """
     if sample < 0:
         raise ConfigError(f"--sample {sample}: expected 0 or more")
-    rows, named = _read(file)
-    where = {row["digest"]: row for row in named["places"]}
-    who = {row["digest"]: row for row in named["entrants"]}
-    repeatable = list(_repeatable(rows, where, who)) if sample else []
-    if len(repeatable) < min(sample, len(rows)):
+    said = tables.read(file)
+    if file.name == OWN:
+        raise ConfigError(f"{file}: {OWN} is the name of this store's own runs; rename the file")
+    if not sample:
+        entrants = [{**row, **{name: json.dumps(row[name]) for name in JSON}} for row in said.entrants.values()]
+        runs = [{**run, "origin": file.name} for run in said.runs]
+        return Taken(len(runs), store.add_rows(list(said.places.values()), entrants, runs))
+    found = list(_repeatable(said, store.rules(), policies))
+    if not found:
         raise ConfigError(
-            f"{file}: {len(repeatable)} of its {len(rows)} runs can be repeated here, expected {sample}: get the "
-            "traces and policies that it names, or ask for a smaller --sample"
+            f"{file}: 0 of its {len(said.runs):,} runs can be repeated here, expected {sample}: get the traces and "
+            "policies that it names (--policies), or trust the file (--sample 0)"
         )
-    chosen = random.Random(seed).sample(repeatable, min(sample, len(repeatable)))
-    again(chosen, str(file))
-    entrants = [{**row, **{name: json.dumps(row[name]) for name in JSON if name in row}} for row in who.values()]
-    origin = file.name
-    new = store.add_rows(named["places"], entrants, [{**row, "origin": origin} for row in rows])
-    return Taken(len(rows), new, len(chosen))
+    drawn = draw([(f"{cell.entrant.digest} {cell.kind}", cell.place.trace.moves) for cell, _ in found], sample, seed)
+    again([found[index] for index in drawn.chosen], str(file))
+    # Places and entrants are those of this installation: what the file says of them is not taken.
+    runs_here = [
+        Measured(cell, {name: math.nan if run[name] is None else run[name] for name in STORED}, machine=run["machine"])
+        for cell, run in found
+    ]
+    return Taken(len(said.runs), store.add(runs_here, file.name), len(said.runs) - len(found), drawn)
 
 
 def again(runs: Sequence[tuple[Cell, Mapping[str, Any]]], said_by: str) -> None:
@@ -144,35 +156,41 @@ def again(runs: Sequence[tuple[Cell, Mapping[str, Any]]], said_by: str) -> None:
 
 
 def _repeatable(
-    rows: Iterable[Mapping[str, Any]], where: Mapping[str, Any], who: Mapping[str, Any]
+    said: tables.Tables, rules: Mapping[str, Any], policies: Sequence[str] | None
 ) -> Iterator[tuple[Cell, Mapping[str, Any]]]:
     """Runs whose place and entrants are here; the key shows that they are the same."""
-    entrants = {entrant.digest: entrant for entrant in _entrants_here(who.values())}
-    known: dict[str, Place | None] = {}
+    entrants = {entrant.digest: entrant for entrant in _entrants_here(said.entrants.values(), rules, policies)}
+    places: dict[str, Place | None] = {}
     digests: dict[tuple[str, int], str] = {}
-    for row in rows:
-        if row["backend"] != SIM or row["version"] != __version__ or not row["valid"]:
+    for run in said.runs:
+        if run["backend"] != SIM or run["version"] != __version__:
             continue
-        if row["place"] not in known:
-            known[row["place"]] = _place_here(where[row["place"]])
-        place, entrant = known[row["place"]], entrants.get(row["entrant"])
-        opponent = entrants.get(row["opponent"]) if row["opponent"] else None
-        if place is None or entrant is None or (row["opponent"] and opponent is None):
+        if run["place"] not in places:
+            places[run["place"]] = _place_here(said.places[run["place"]])
+        place, entrant = places[run["place"]], entrants.get(run["entrant"])
+        opponent = entrants.get(run["opponent"]) if run["opponent"] else None
+        if place is None or entrant is None or (run["opponent"] and opponent is None):
             continue
-        at = (row["place"], row["seed"])
-        digests[at] = digests.get(at) or scenario_digest(place, row["seed"])
-        cell = cell_of(place, entrant, opponent, row["seed"], digests[at], SIM)
-        if cell.key == row["key"]:
-            yield cell, row
+        at = (run["place"], run["seed"])
+        if at not in digests:
+            digests[at] = scenario_digest(place, run["seed"])
+        cell = cell_of(place, entrant, opponent, run["seed"], digests[at], SIM)
+        if cell.key == run["key"]:
+            yield cell, run
 
 
-def _entrants_here(named: Iterable[Mapping[str, Any]]) -> list[Entrant]:
-    """Those of the named entrants that this installation can run."""
+def _entrants_here(
+    named: Iterable[Mapping[str, Any]], rules: Mapping[str, Any], policies: Sequence[str] | None
+) -> list[Entrant]:
+    """Those of the named entrants that this installation can run.
+
+    Rules are the artifacts' own or those that the store knows: a file from elsewhere could name worse ones.
+    """
     rows = list(named)
     schemes = [row["label"] for row in rows if row["kind"] == "scheme"]
     known = [label for label in schemes if label in default_schemes()]
-    rules = {row["policy_digest"]: row["rules"] for row in rows if row["kind"] == "policy"}
-    files = {name: file for name, file in policy_files(None).items() if digest(file.read_bytes()) in rules}
+    digests = {row["policy_digest"] for row in rows}
+    files = {name: file for name, file in policy_files(policies).items() if digest(file.read_bytes()) in digests}
     return line_up(known, files, rules, 1)
 
 
@@ -187,79 +205,6 @@ def _place_here(row: Mapping[str, Any]) -> Place | None:
             if trace.digest == row["trace_digest"]:
                 return Place(trace, row["delay_ms"], row["buffer_packets"], row["duration_s"])
     return None
-
-
-def _read(file: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Runs, and what the .json beside them names. Raises ConfigError."""
-    beside = file.with_suffix(".json")
-    try:
-        named = json.loads(beside.read_text("utf-8"))
-        rows = _parquet(file) if file.suffix == ".parquet" else _csv(file)
-    except OSError as error:
-        raise ConfigError(
-            f"{error.filename}: cannot be read: {error.strerror}; expected a table and its .json"
-        ) from error
-    except ValueError as error:
-        raise ConfigError(f"{file}: not a table of `ccarena leaderboard export`: {error}") from error
-    columns = (*_TEXT, "seed", "valid", "attempts", "lateness_p99_ms", *STORED)
-    lacking = [name for name in columns if not rows or name not in rows[0]]
-    if lacking:
-        raise ConfigError(
-            f"{file}: expected the columns of `ccarena leaderboard export`, found no {', '.join(lacking)}"
-        )
-    if not isinstance(named, dict):
-        raise ConfigError(f"{beside}: expected an object with `places` and `entrants`")
-    places = _described(named.get("places"), _PLACE, (), f"{beside}: places")
-    entrants = _described(named.get("entrants"), _ENTRANT, ("curve",), f"{beside}: entrants")
-    known = {row["digest"] for row in places}, {row["digest"] for row in entrants}
-    for number, row in enumerate(rows, start=1):
-        who = {row["entrant"], row["opponent"] or row["entrant"]}
-        if row["place"] not in known[0] or not who <= known[1]:
-            raise ConfigError(f"{file}: run {number} names a place or an entrant that {beside.name} does not describe")
-    return [{name: row[name] for name in columns} for row in rows], {"places": places, "entrants": entrants}
-
-
-def _described(given: Any, keys: Sequence[str], more: Sequence[str], at: str) -> list[dict[str, Any]]:
-    """What is said of places or entrants, and nothing else. Raises ConfigError."""
-    if not isinstance(given, list):
-        raise ConfigError(f"{at}: expected a list")
-    for number, row in enumerate(given):
-        if not isinstance(row, dict) or not set(keys) <= row.keys():
-            raise ConfigError(f"{at}[{number}]: expected an object with {', '.join(keys)}")
-        wrong = next((key for key in keys if key not in _OTHER and not isinstance(row[key], str)), None)
-        if wrong is not None:
-            raise ConfigError(f"{at}[{number}].{wrong}: got {str(row[wrong])[:60]!r}; expected a text")
-    return [{key: row[key] for key in (*keys, *more) if key in row} for row in given]
-
-
-def _csv(file: Path) -> list[dict[str, Any]]:
-    with file.open(encoding="utf-8", newline="") as opened:
-        return [{name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(opened)]
-
-
-def _parquet(file: Path) -> list[dict[str, Any]]:
-    try:
-        import polars as pl
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("polars", "polars", "a Parquet file") from error
-    rows = pl.read_parquet(file).to_dicts()
-    return [{name: _known(name, value) for name, value in row.items()} for row in rows]
-
-
-def _value(name: str, text: str) -> Any:
-    if name in _TEXT:
-        return _known(name, text)
-    if name == "valid":
-        return text == "True"
-    if name in ("seed", "attempts"):
-        return int(text)
-    return float(text) if text else None
-
-
-def _known(name: str, value: Any) -> Any:
-    if name == "opponent":
-        return value or None
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _short(value: Any) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from ccarena.eval.leaderboard.checks import Check, number
 from ccarena.eval.metrics import FIGURES, Figure
 
-__all__ = ["BESIDE", "DEFINITIONS", "MEETING", "SCORE", "SOLO", "STORED", "TERMS", "heading", "score_of"]
+__all__ = ["BESIDE", "DEFINITIONS", "MEETING", "RANGES", "SCORE", "SOLO", "STORED", "TERMS", "heading", "score_of"]
 
 SCORE = "score"
 """By which ranks are."""
@@ -22,6 +23,15 @@ MEETING = (
 )
 """Of a flow beside another: means over both orders of starting."""
 STORED = tuple(dict.fromkeys((*SOLO, *MEETING)))
+RANGES: Mapping[str, Check] = {
+    **dict.fromkeys(STORED, number(0.0, 1e12)),
+    **dict.fromkeys((SCORE, "loss_share", "share", "jain_index"), number(0.0, 1.0)),
+    **dict.fromkeys(("harm_throughput", "harm_delay"), number(-1e12, 1.0)),
+    "self_inflicted_delay_ms": number(-1e12, 1e12),
+    # Capacity and delivery are counted over a whole run: a buffer that is full at its start adds a little.
+    "utilisation": number(0.0, 2.0),
+}
+"""The values that each figure of a run can have."""
 _OWN = {
     SCORE: Figure(
         "Score",

@@ -26,7 +26,7 @@ from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace
 from ccarena.traces.held_out import derives_from
 from ccarena.traces.manifest import manifest, sets
 
-__all__ = ["CLASSES", "PRESETS", "BoardTrace", "Place", "class_of", "places", "traces_of"]
+__all__ = ["CLASSES", "PRESETS", "BoardTrace", "Place", "class_of", "place_name", "places", "traces_of"]
 
 PRESETS = "presets"
 """The name of the set of generated traces."""
@@ -77,8 +77,7 @@ class Place:
     @property
     def name(self) -> str:
         """What tables call it."""
-        back = ", ACKs over the uplink" if self.trace.back else ""
-        return f"{self.trace.name}, {self.delay_ms:g} ms, {self.buffer_packets} packets{back}"
+        return place_name(self.trace.name, self.delay_ms, self.buffer_packets, self.trace.back is not None)
 
     def link(self, seed: int) -> Link:
         """The link of one seed."""
@@ -89,6 +88,11 @@ class Place:
         return Link(
             kind, self.name, seed, length_s, self.delay_ms, self.buffer_packets, forward, trace.moves, back=back
         )
+
+
+def place_name(trace: str, delay_ms: float, buffer_packets: int, uplink: bool) -> str:
+    """The name of a place in tables."""
+    return f"{trace}, {delay_ms:g} ms, {buffer_packets} packets{', ACKs over the uplink' if uplink else ''}"
 
 
 def places(

@@ -9,14 +9,21 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import re
 import secrets
+import socket
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import unquote
 
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.leaderboard.site import Site
@@ -27,8 +34,24 @@ from ccarena.files import write_atomically
 __all__ = ["SUBMISSIONS", "TOKEN", "Inbox", "make_server", "serve"]
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-# Nothing is loaded from elsewhere, and no other page may frame these. Charts set styles, and the pages hold scripts.
-POLICY = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+# Nothing is loaded from elsewhere, and no page may frame these. Charts set styles, and the pages hold scripts.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+)
+HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Of every answer, errors included."""
+SILENT_S, CONNECTION_S = 10.0, 120.0
+"""A client may be silent for so long, and a connection may last so long: a page over a slow tunnel takes a minute."""
+MOST_CONNECTIONS = 64
+"""At a time; each has a thread."""
 TOKEN = "CCARENA_TOKEN"
 """The environment variable that has the token; without it each start makes one."""
 SHORTEST_TOKEN = 16
@@ -36,6 +59,8 @@ MOST_SUBMISSIONS = 1000
 """Kept at a time, so that no sender fills the disk."""
 SUBMISSIONS = "submissions"
 """The path that takes them."""
+_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
+_DIGITS = re.compile(r"[0-9]+")
 
 
 @dataclass
@@ -91,67 +116,173 @@ def make_server(where: str, port: int, inbox: Inbox | None = None) -> ThreadingH
     store = Store(where, read_only=True)
     Site(store)
     try:
-        return ThreadingHTTPServer(("127.0.0.1", port), _handler(store, inbox))
+        return _Server(("127.0.0.1", port), _handler(store, inbox))
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).rstrip(".")
         raise ConfigError(f"--port {port}: cannot listen there: {reason}; choose another, or 0 for any") from error
 
 
+class _Server(ThreadingHTTPServer):
+    """Ends connections that last too long, and takes so many at a time."""
+
+    def __init__(self, *args: Any) -> None:
+        self._since_s: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            full = len(self._since_s) >= MOST_CONNECTIONS
+            if not full:
+                self._since_s[request] = time.monotonic()
+        if full:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        # A client that sends a byte now and then is never silent: its connection is ended from here.
+        with self._lock:
+            for request, since_s in self._since_s.items():
+                if time.monotonic() - since_s > CONNECTION_S:
+                    with suppress(OSError):
+                        request.shutdown(socket.SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._since_s.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing of a client that went away, and in one line what else failed."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            print(f"a request failed: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+class _Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: HTTPStatus, said: str = "") -> None:
+        super().__init__(said or status.description or status.phrase)
+        self.status = status
+
+
 def _handler(store: Store, inbox: Inbox | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        server_version = "ccarena"
-        timeout = 30  # of a client that says nothing
+        server_version, sys_version = "ccarena", ""
+        timeout = SILENT_S
+        # Whoever names no version gets headers, too.
+        default_request_version = "HTTP/1.0"
 
         def do_GET(self) -> None:
-            self._answer(body=True)
+            self._perform(self._page)
 
         def do_HEAD(self) -> None:
-            self._answer(body=False)
+            self._perform(self._page)
 
         def do_POST(self) -> None:
-            if inbox is None:
-                self.send_error(HTTPStatus.NOT_IMPLEMENTED, "this server reads only")
-                return
             # What was not read would be taken for the next request.
             self.close_connection = True
-            size = self.headers.get("Content-Length", "")
-            if urlsplit(self.path).path != f"/{SUBMISSIONS}":
-                self.send_error(HTTPStatus.NOT_FOUND)
-            elif not inbox.admits(self.headers.get("Authorization", "")):
-                self.send_error(HTTPStatus.UNAUTHORIZED, "expected Authorization: Bearer TOKEN")
-            elif not (size.isascii() and size.isdigit()):
-                self.send_error(HTTPStatus.LENGTH_REQUIRED)
-            elif int(size[:12]) > LARGEST_BYTES:
-                self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST_BYTES} bytes")
-            else:
-                status, text = inbox.take(self.rfile.read(int(size)))
-                self._send(status, "application/json", json.dumps({"said": text}) + "\n", body=True)
+            self._perform(self._submission)
 
-        def _answer(self, body: bool) -> None:
-            path = unquote(urlsplit(self.path).path).lstrip("/") or "index.html"
+        def _perform(self, answer: Callable[[str, int], None]) -> None:
+            try:
+                _check_host(self.headers.get_all("Host", []), self.request_version)
+                size = _length(self.headers)
+                answer(_path(self.path), size)
+            except _Refused as refused:
+                self.send_error(refused.status, str(refused))
+
+        def _page(self, path: str, _size: int) -> None:
+            path = path.lstrip("/") or "index.html"
             try:
                 text = Site(store).render(path)
             except CcarenaError as error:
-                self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error).splitlines()[0])
-                return
+                raise _Refused(HTTPStatus.INTERNAL_SERVER_ERROR, str(error).splitlines()[0]) from error
             if text is None:
-                self.send_error(HTTPStatus.NOT_FOUND)
-                return
-            self._send(HTTPStatus.OK, TYPES[PurePosixPath(path).suffix], text, body)
+                raise _Refused(HTTPStatus.NOT_FOUND)
+            self._send(HTTPStatus.OK, TYPES[PurePosixPath(path).suffix], text)
 
-        def _send(self, status: HTTPStatus, kind: str, text: str, body: bool) -> None:
-            data = text.encode()
+        def _submission(self, path: str, size: int) -> None:
+            if inbox is None:
+                raise _Refused(HTTPStatus.NOT_IMPLEMENTED, "this server reads only")
+            if path != f"/{SUBMISSIONS}":
+                raise _Refused(HTTPStatus.NOT_FOUND)
+            if not inbox.admits(self.headers.get("Authorization", "")):
+                raise _Refused(HTTPStatus.UNAUTHORIZED, "expected Authorization: Bearer TOKEN")
+            if not size:
+                raise _Refused(HTTPStatus.LENGTH_REQUIRED)
+            data = self.rfile.read(size)
+            if len(data) < size:
+                raise _Refused(HTTPStatus.BAD_REQUEST, f"expected {size} bytes, got {len(data)}")
+            status, text = inbox.take(data)
+            self._send(status, "application/json", json.dumps({"said": text}) + "\n")
+
+        def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+            data = text.encode("utf-8", "replace")
             self.send_response(status)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(data)))
-            self.send_header("Cache-Control", "no-cache")
-            self.send_header("Content-Security-Policy", POLICY)
-            self.send_header("X-Content-Type-Options", "nosniff")
             self.end_headers()
-            if body:
+            if self.command != "HEAD":
                 self.wfile.write(data)
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """Answers with an error; the base class calls it, too, for what is no request."""
+            status = HTTPStatus(code)
+            self.close_connection = True
+            self._send(status, "application/json", json.dumps({"said": message or status.phrase}) + "\n")
+
+        def end_headers(self) -> None:
+            """Ends the headers of an answer, whichever it is, with those that all have."""
+            for name, value in HEADERS.items():
+                self.send_header(name, value)
+            super().end_headers()
 
         def log_message(self, format: str, *args: object) -> None:
             """Says nothing of each request."""
 
     return Handler
+
+
+def _check_host(hosts: Sequence[str], version: str) -> None:
+    """Raises _Refused for a request to another name.
+
+    A stranger's page may have its own name point here (DNS rebinding); its browser then names that host. The port may
+    be another one: that of a tunnel.
+    """
+    if not hosts and version == "HTTP/1.0":
+        return
+    if len(hosts) != 1:
+        raise _Refused(HTTPStatus.BAD_REQUEST, "expected one header Host")
+    if not _HOST.fullmatch(hosts[0].strip().lower()):
+        raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "expected this machine as Host: 127.0.0.1 or localhost")
+
+
+def _length(headers: Message) -> int:
+    """The number of bytes that follow the headers. Raises _Refused."""
+    if headers.get_all("Transfer-Encoding"):
+        raise _Refused(HTTPStatus.BAD_REQUEST, "expected Content-Length, and no Transfer-Encoding")
+    given = headers.get_all("Content-Length", [])
+    if not given:
+        return 0
+    # No sign, no space within, no digits of other scripts; a list of equal lengths is refused, too (RFC 9112, 6.3).
+    if len(given) > 1 or not _DIGITS.fullmatch(given[0].strip(" \t")):
+        raise _Refused(HTTPStatus.BAD_REQUEST, "expected one Content-Length of decimal digits")
+    digits = given[0].strip(" \t").lstrip("0")
+    if len(digits) > len(str(LARGEST_BYTES)) or int(digits or "0") > LARGEST_BYTES:
+        raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {LARGEST_BYTES} bytes")
+    return int(digits or "0")
+
+
+def _path(target: str) -> str:
+    """The path that a request asks for, decoded. Raises _Refused if there is none in it."""
+    path = target.partition("#")[0].partition("?")[0]
+    try:
+        decoded = unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        decoded = ""
+    if not path.startswith("/") or not path.isascii() or not decoded.isprintable() or not decoded:
+        raise _Refused(HTTPStatus.BAD_REQUEST, "expected a path such as /index.html")
+    return decoded

@@ -44,7 +44,7 @@ CELL = ("place", "entrant", "runs", "invalid", "score", *SHOWN, "capacity_mbps")
 """What a table of cells reads of the store."""
 RUN = ("entrant", "seed", "valid", "version", "machine", *SOLO)
 """What the page of a cell reads of its runs."""
-_PATHS = re.compile(r"(?:(entrant|trace)/(\d+)\.html|data/place-(\d+)\.js)")
+_PATHS = re.compile(r"(?:(entrant|trace)/([0-9]{1,18})\.html|data/place-([0-9]{1,18})\.js)")
 
 
 def write_site(store: Store, out: Path) -> int:

@@ -122,11 +122,8 @@ class Store:
         elif self._engine.dialect.name != "postgresql":
             raise ConfigError(f"--store {_shown(where)}: expected a file, sqlite:// or postgresql://")
         self._tables = _schema().tables
-        try:
+        with self._refused():
             self._check() if read_only else self._upgrade()
-        except sa.exc.SQLAlchemyError as error:
-            why = str(getattr(error, "orig", error)).strip().splitlines()[0]
-            raise ConfigError(f"--store {_shown(where)}: cannot be used: {why}") from error
 
     def __enter__(self) -> Store:
         return self
@@ -139,15 +136,18 @@ class Store:
         sa, runs = self._sa, self._tables["runs"]
         wanted = list(dict.fromkeys(keys))
         there: set[str] = set()
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             for start in range(0, len(wanted), _CHUNK):
                 some = wanted[start : start + _CHUNK]
                 done = sa.or_(runs.c.valid, runs.c.attempts >= attempts)
                 there |= set(connection.scalars(sa.select(runs.c.key).where(runs.c.key.in_(some), done)))
         return set(wanted) - there
 
-    def add(self, measured: Sequence[Measured], origin: str = OWN, on: str | None = None) -> int:
-        """Store runs, in one transaction, and return how many were new. A key that has a valid run keeps it."""
+    def add(self, measured: Sequence[Measured], origin: str = OWN) -> int:
+        """Store runs, in one transaction, and return how many were new.
+
+        A key that has a valid run keeps it. Runs of another `origin` replace nothing, not even an invalid run.
+        """
         new = 0
         with self._writing() as connection:
             places = {m.cell.place.name: self._place(connection, m.cell.place) for m in measured}
@@ -161,7 +161,7 @@ class Store:
                     "entrant": ids[cell.entrant.digest],
                     "opponent": ids[cell.opponent.digest] if cell.opponent else None,
                     **{"seed": cell.seed, "scenario": cell.scenario, "backend": cell.backend},
-                    **{"version": __version__, "machine": on or machine(), "origin": origin},
+                    **{"version": __version__, "machine": each.machine or machine(), "origin": origin},
                     **{"valid": each.valid, "attempts": 1, "lateness_p99_ms": each.lateness_p99_ms},
                     **{name: _finite(each.figures.get(name)) for name in STORED},
                 }
@@ -189,7 +189,7 @@ class Store:
         """The rules of policies that were found before, by the policies' digests."""
         table = self._tables["entrants"]
         query = self._sa.select(table.c.policy_digest, table.c.rules).where(table.c.kind == "policy")
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return {own: json.loads(text) for own, text in connection.execute(query) if text != "[]"}
 
     def places(self) -> list[dict[str, Any]]:
@@ -199,14 +199,15 @@ class Store:
     def entrants(self) -> list[dict[str, Any]]:
         """Every entrant, with what is JSON as data."""
         rows = self._rows(self._sa.select(self._tables["entrants"]).order_by(self._tables["entrants"].c.id))
-        return [{**row, **{name: json.loads(row[name]) for name in JSON}} for row in rows]
+        with self._refused():
+            return [{**row, **{name: json.loads(row[name]) for name in JSON}} for row in rows]
 
     def counts(self) -> dict[str, int]:
         """Numbers of `runs`, of the `invalid` ones among them, and of `cells`."""
         means = self._tables["means"]
         sa = self._sa
         query = sa.select(sa.func.sum(means.c.runs), sa.func.sum(means.c.invalid), sa.func.count()).select_from(means)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             valid, invalid, cells = connection.execute(query).one()
         return {"runs": int(valid or 0) + int(invalid or 0), "invalid": int(invalid or 0), "cells": int(cells)}
 
@@ -232,7 +233,7 @@ class Store:
         most: int | None = None,
     ) -> dict[str, Sequence[Any]]:
         """Some columns of `means` of cells alone, by name: of many rows several times as fast."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(self._means(names, place, entrant, True, backend, most)).all()
         return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
 
@@ -274,7 +275,7 @@ class Store:
             .join(courses, courses.c.run == runs.c.id)
             .where(runs.c.place == place, runs.c.backend == backend)
         )
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return {entrant: json.loads(series) for entrant, series in connection.execute(query)}
 
     def scores(self, backend: str) -> list[tuple[int, int, int, float]]:
@@ -282,7 +283,7 @@ class Store:
         runs = self._tables["runs"]
         query = self._sa.select(runs.c.place, runs.c.entrant, runs.c.seed, runs.c.score)
         query = query.where(runs.c.valid, runs.c.opponent.is_(None), runs.c.backend == backend)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return [(p, e, s, x) for p, e, s, x in connection.execute(query) if x is not None]
 
     def all_runs(self) -> Iterator[dict[str, Any]]:
@@ -303,7 +304,7 @@ class Store:
             .outerjoin(other, other.c.id == runs.c.opponent)
             .order_by(runs.c.key)
         )
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             for row in connection.execution_options(yield_per=10_000).execute(query):
                 yield dict(row._mapping)
 
@@ -313,7 +314,10 @@ class Store:
         entrants: Sequence[Mapping[str, Any]],
         runs: Sequence[Mapping[str, Any]],
     ) -> int:
-        """Store what `places`, `entrants` and `all_runs` of another store gave; returns how many runs were new."""
+        """Store what `places`, `entrants` and `all_runs` of another store gave, in one transaction.
+
+        Replaces nothing that is stored. Returns how many runs were new.
+        """
         new = 0
         with self._writing() as connection:
             at = {row["digest"]: self._known(connection, "places", row) for row in places}
@@ -347,12 +351,12 @@ class Store:
 
     def _note(self, name: str) -> dict[str, Any] | None:
         table = self._tables["notes"]
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             text = connection.scalar(self._sa.select(table.c.text).where(table.c.name == name))
-        return None if text is None else dict(json.loads(text))
+            return None if text is None else dict(json.loads(text))
 
     def _rows(self, query: Any) -> list[dict[str, Any]]:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             result = connection.execute(query)
             names = tuple(result.keys())
             return [dict(zip(names, row, strict=True)) for row in result]
@@ -363,7 +367,7 @@ class Store:
         from alembic.script import ScriptDirectory
 
         newest = ScriptDirectory(str(_MIGRATIONS)).get_current_head()
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             version = MigrationContext.configure(connection).get_current_revision()
         if version != newest:
             found = "no leaderboard" if version is None else f"version {version} of the schema"
@@ -373,19 +377,49 @@ class Store:
             )
 
     def _upgrade(self) -> None:
+        """Raises ConfigError for a schema that is newer than this version's, and for another program's file."""
         from alembic import command
         from alembic.config import Config
+        from alembic.util import CommandError
 
         config = Config()
         config.set_main_option("script_location", str(_MIGRATIONS))
         with self._writing() as connection:
+            tables = self._sa.inspect(connection).get_table_names()
+            if self._sqlite and tables and "alembic_version" not in tables:
+                raise ConfigError(
+                    f"--store {_shown(self.where)}: no leaderboard: it holds the tables {', '.join(tables)[:200]}; "
+                    "name another file"
+                )
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            try:
+                command.upgrade(config, "head")
+            except CommandError as error:
+                raise ConfigError(
+                    f"--store {_shown(self.where)}: its schema is none of this version's: {error}; use the ccarena "
+                    "that wrote it, or a newer one"
+                ) from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._refused(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Turns what the database refuses, and JSON that is damaged in it, into ConfigError."""
+        try:
+            yield
+        except self._sa.exc.SQLAlchemyError as error:
+            why = str(getattr(error, "orig", error)).strip().splitlines()[0]
+            raise ConfigError(f"--store {_shown(self.where)}: cannot be used: {why}") from error
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"--store {_shown(self.where)}: is damaged: {error}; restore a copy of it") from error
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction. Writers take turns, so that means are of what is there, and a new store is made once."""
-        with self._engine.begin() as connection:
+        with self._refused(), self._engine.begin() as connection:
             # Python's sqlite3 would begin after the first reads, and not at all for a change of the schema.
             begin = "BEGIN IMMEDIATE" if self._sqlite else f"SELECT pg_advisory_xact_lock({_WRITERS})"
             connection.exec_driver_sql(begin)
@@ -424,12 +458,18 @@ class Store:
         return int(found)
 
     def _insert_run(self, connection: Connection, row: Mapping[str, Any]) -> int | None:
-        """The id of the run as it is stored now; None if there was a valid one before."""
+        """The id of the run as it is stored now; None if the one that was there before stays.
+
+        An own run takes the place of an invalid one.
+        """
         runs = self._tables["runs"]
-        change = {**row, "attempts": runs.c.attempts + 1}
         insert = self._insert()(runs).values(row)
-        invalid = runs.c.valid.is_(False)
-        statement = insert.on_conflict_do_update(index_elements=["key"], set_=change, where=invalid)
+        if row["origin"] == OWN:
+            change = {**row, "attempts": runs.c.attempts + 1}
+            invalid = runs.c.valid.is_(False)
+            statement = insert.on_conflict_do_update(index_elements=["key"], set_=change, where=invalid)
+        else:
+            statement = insert.on_conflict_do_nothing(index_elements=["key"])
         found = connection.scalar(statement.returning(runs.c.id))
         return None if found is None else int(found)
 

@@ -11,17 +11,17 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ccarena import __version__
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
-from ccarena.eval.leaderboard.figures import SOLO
+from ccarena.eval.leaderboard.checks import anything, fields, number, one_of, text
+from ccarena.eval.leaderboard.figures import RANGES, SCORE, SOLO
 from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
 from ccarena.files import write_atomically
 from ccarena.policies import artifact
@@ -96,7 +96,7 @@ def write(submission: Submission, out: Path) -> None:
 
 def checked_text(submission: Submission) -> str:
     """The file's text, which a reader would take. Raises SubmissionError if none would."""
-    text = json.dumps(
+    written = json.dumps(
         {
             "ccarena_submission": FORMAT,
             **{key: getattr(submission, key) for key in ("name", "author", "note", "version")},
@@ -108,16 +108,16 @@ def checked_text(submission: Submission) -> str:
         ensure_ascii=False,
         allow_nan=False,
     )
-    check(text)
-    return text
+    check(written)
+    return written
 
 
 def read(file: Path) -> Submission:
     """A submission's file, checked. Raises SubmissionError, naming what was wrong and what was expected."""
     try:
         size = file.stat().st_size
-        if size > LARGEST_BYTES:
-            raise SubmissionError(f"{file}: {size:,} bytes; expected at most {LARGEST_BYTES:,}")
+        if size > LARGEST_BYTES or not file.is_file():
+            raise SubmissionError(f"{file}: {size:,} bytes; expected a file of at most {LARGEST_BYTES:,} bytes")
         data = file.read_bytes()
     except OSError as error:
         raise SubmissionError(f"{file}: cannot be read: {error.strerror}; expected a submission") from error
@@ -132,10 +132,19 @@ def read(file: Path) -> Submission:
         raise SubmissionError(f"{file}: {error}") from error
 
 
-def check(text: str) -> Submission:
-    """The submission that `text` says. Raises SubmissionError."""
+def check(written: str) -> Submission:
+    """The submission that a file says. Raises SubmissionError."""
     try:
-        document = json.loads(text, parse_constant=_no_number)
+        return _checked(written)
+    except SubmissionError:
+        raise
+    except ConfigError as error:  # of a single value
+        raise SubmissionError(str(error)) from None
+
+
+def _checked(written: str) -> Submission:
+    try:
+        document = json.loads(written, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise SubmissionError(
             f"not a submission: no JSON ({error}); expected what `leaderboard submit` writes"
@@ -150,14 +159,21 @@ def check(text: str) -> Submission:
         raise SubmissionError(
             f"name: got {str(name)[:60]!r}; expected 1 to 40 of a-z, 0-9, '.', '_' and '-', the first a letter or digit"
         )
-    texts = {key: _plain(document.get(key, ""), key) for key in ("author", "note", "version")}
+    plain = text(LONGEST_TEXT, markup=False)
+    texts = {key: plain(document.get(key, ""), key) for key in ("author", "note", "version")}
     # Shown nowhere: the reader's own is made from the artifact.
-    _plain(document.get("card", ""), "card", longest=100_000, markup=True)
+    text(100_000)(document.get("card", ""), "card")
     policy = _policy(document.get("policy"))
     claims = document.get("claims")
     if not isinstance(claims, list) or not 1 <= len(claims) <= MOST_CLAIMS:
         raise SubmissionError(f"claims: expected a list of 1 to {MOST_CLAIMS:,} runs")
-    found = tuple(_claim(each, f"claims[{index}]") for index, each in enumerate(claims))
+    traces = [trace.name for trace in traces_of([PRESETS])]
+    found = tuple(_claim(each, f"claims[{index}]", traces) for index, each in enumerate(claims))
+    first: dict[tuple[object, ...], int] = {}
+    for index, claim in enumerate(found):
+        link = (claim.trace, claim.delay_ms, claim.buffer_packets, claim.duration_s, claim.seed)
+        if (before := first.setdefault(link, index)) != index:
+            raise SubmissionError(f"claims[{index}]: names the link and seed of claims[{before}]; expected each once")
     return Submission(name, texts["author"], texts["note"], texts["version"] or __version__, policy, found)
 
 
@@ -191,47 +207,26 @@ def _policy(encoded: Any) -> bytes:
             raise SubmissionError(f"policy: trained_on[{index}]: expected an object with `kind`, `name` and `digest`")
         shown |= {f"trained_on[{index}].{key}": value for key, value in each.items()}
     for place, value in shown.items():
-        _plain("" if value is None else value, f"policy: {place}", longest=200)
+        text(200, markup=False)("" if value is None else value, f"policy: {place}")
     return data
 
 
-def _claim(each: Any, at: str) -> Claim:
-    keys = {"trace", "delay_ms", "buffer_packets", "duration_s", "seed", "figures"}
-    if not isinstance(each, dict) or each.keys() != keys:
-        raise SubmissionError(f"{at}: expected an object with {', '.join(sorted(keys))}")
-    trace = each["trace"]
-    known = [one.name for one in traces_of([PRESETS])]
-    if trace not in known:
-        raise SubmissionError(f"{at}.trace: got {str(trace)[:60]!r}; expected one of {', '.join(known)}")
-    figures = each["figures"]
-    if not isinstance(figures, dict) or figures.keys() - set(SOLO) or "score" not in figures:
-        raise SubmissionError(f"{at}.figures: expected `score` and other figures of {', '.join(SOLO)}")
-    return Claim(
-        trace,
-        _number(each["delay_ms"], f"{at}.delay_ms", 0.1, 1_000.0),
-        int(_number(each["buffer_packets"], f"{at}.buffer_packets", 1, 10_000, whole=True)),
-        _number(each["duration_s"], f"{at}.duration_s", 1.0, LONGEST_RUN_S),
-        int(_number(each["seed"], f"{at}.seed", 0, 1_000_000, whole=True)),
-        {str(name): _number(value, f"{at}.figures.{name}", -1e12, 1e12) for name, value in figures.items()},
-    )
-
-
-def _number(value: Any, at: str, low: float, high: float, whole: bool = False) -> float:
-    good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not low <= value <= high or (whole and value != int(value)):
-        kind = "a whole number" if whole else "a number"
-        raise SubmissionError(f"{at}: got {str(value)[:60]}; expected {kind} from {low:g} to {high:g}")
-    return float(value)
-
-
-def _plain(value: Any, at: str, longest: int = LONGEST_TEXT, markup: bool = False) -> str:
-    """Text without control characters, and without what HTML would take for a tag or a reference."""
-    if not isinstance(value, str) or len(value) > longest:
-        raise SubmissionError(f"{at}: expected text of at most {longest:,} characters")
-    wrong = next((c for c in value if not (c.isprintable() or c == "\n") or (c in "<>&" and not markup)), None)
-    if wrong is not None:
-        raise SubmissionError(f"{at}: holds {wrong!r}; expected plain text without control characters, <, > and &")
-    return value
+def _claim(each: Any, at: str, known: Sequence[str]) -> Claim:
+    checks = {
+        "trace": one_of(known),
+        "delay_ms": number(0.1, 1_000.0),
+        "buffer_packets": number(1, 10_000, whole=True),
+        "duration_s": number(1.0, LONGEST_RUN_S),
+        "seed": number(0, 1_000_000, whole=True),
+        "figures": anything,
+    }
+    if not isinstance(each, dict) or each.keys() != checks.keys():
+        raise SubmissionError(f"{at}: expected an object with {', '.join(sorted(checks))}")
+    claim = Claim(**fields(each, at, checks))
+    figures = claim.figures
+    if not isinstance(figures, dict) or figures.keys() - set(SOLO) or SCORE not in figures:
+        raise SubmissionError(f"{at}.figures: expected `{SCORE}` and other figures of {', '.join(SOLO)}")
+    return replace(claim, figures=fields(figures, f"{at}.figures", {name: RANGES[name] for name in figures}))
 
 
 def _no_number(constant: str) -> float:

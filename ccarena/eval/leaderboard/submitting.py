@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from ccarena import __version__
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
+from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, checked_text, read, write
 from ccarena.eval.leaderboard.trial import Limits, figures_of
 from ccarena.policies.tensorfile import write_bytes
@@ -66,19 +66,21 @@ def verify(
     file: Path,
     sample: int,
     *,
-    seed: int = 0,
+    seed: int | None = None,
     threads: int = 2,
     limits: Limits | None = None,
     progress: Progress | None = None,
-) -> tuple[Submission, int]:
-    """Runs `sample` of a submission's claims again, drawn at random. Returns it, and how many were run.
+) -> tuple[Submission, Sample]:
+    """Repeats a sample of a submission's claims (`sampling.draw`), `sample` at least. Returns both.
 
     Raises SubmissionError if the file is refused, a run takes more than `limits`, or a figure is not as claimed.
     """
     if sample < 1:
         raise ConfigError(f"--sample {sample}: expected at least 1")
     submission = read(file)
-    chosen = random.Random(seed).sample(submission.claims, min(sample, len(submission.claims)))
+    moves = {trace.name: trace.moves for trace in traces_of([PRESETS])}
+    drawn = draw([(submission.name, moves[claim.trace]) for claim in submission.claims], sample, seed)
+    chosen = [submission.claims[index] for index in drawn.chosen]
     with _policy_of(submission) as policy:
         found = _measured(policy, chosen, threads, limits or Limits(), progress)
     for claim, figures in zip(chosen, found, strict=True):
@@ -88,7 +90,7 @@ def verify(
                     f"{file}: {claim.trace}, seed {claim.seed}: {key} is said to be {said:g}; run again it is "
                     f"{figures[key]:g} (ccarena {__version__} here, {submission.version} there)"
                 )
-    return submission, len(chosen)
+    return submission, drawn
 
 
 def keep(submission: Submission, folder: Path) -> Path:

@@ -10,10 +10,10 @@ from typing import Any
 
 from ccarena.errors import ConfigError
 from ccarena.eval.parity.homes import AGREEMENT, REFERENCE, TOLERANCE, compare
-from ccarena.eval.parity.observations import record
 from ccarena.eval.parity.scenarios import LOST, returns
 from ccarena.files import check_file, write_atomically
 from ccarena.policies import artifact
+from ccarena.policies.recording import record
 from ccarena.run_folder import find_policy
 from ccarena.terminal import print_table
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.errors import CcarenaError
-from ccarena.eval.parity.observations import Recording
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.bpf_home import BpfHome
 from ccarena.policies.c_home import CHome
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.policies.recording import Recording
 from ccarena.quic.decide import decide
 
 __all__ = ["AGREEMENT", "HOMES", "REFERENCE", "Home", "agreement", "compare"]

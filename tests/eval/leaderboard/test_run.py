@@ -149,7 +149,9 @@ def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:
         assert count == len(stored(small)) and all(file.is_file() for file in files)
         with Store(str(tmp_path / f"{name}.db")) as other:
             taken = take(other, tmp_path / name, 4)
-            assert (taken.runs, taken.new, taken.again) == (count, count, 4)
+            assert (taken.runs, taken.new, taken.left_out) == (count, count, 0)
+            parts = {(e, opponent is None, moves) for e, opponent, moves in parts_of(small)}
+            assert taken.again == len(parts), "one of each entrant, alone and beside others, on each class"
             assert take(other, tmp_path / name, 1).new == 0
             assert {row["origin"] for row in other.all_runs()} == {name}
     with (tmp_path / "out.csv").open(newline="") as table:
@@ -176,6 +178,12 @@ def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:
         (tmp_path / "lie.json").write_text(json.dumps({**named, **change}))
         with Store(str(tmp_path / "lie.db")) as other, pytest.raises(ConfigError, match=said):
             take(other, tmp_path / "lie.csv", 0)
+
+
+def parts_of(path: Path) -> list[tuple[str, str | None, str]]:
+    with Store(str(path), read_only=True) as store:
+        moves = {place["digest"]: place["moves"] for place in store.places()}
+        return [(run["entrant"], run["opponent"], moves[run["place"]]) for run in store.all_runs()]
 
 
 def test_tasks_travel_to_other_processes() -> None:

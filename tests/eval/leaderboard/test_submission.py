@@ -26,6 +26,7 @@ from ccarena.cli import main
 from ccarena.envs.spec import Spec
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard import submitting
+from ccarena.eval.leaderboard.links import PRESETS, traces_of
 from ccarena.eval.leaderboard.serve import TOKEN, Inbox, make_server
 from ccarena.eval.leaderboard.submission import LARGEST_BYTES, SubmissionError, check, read
 from ccarena.eval.leaderboard.trial import Limits, figures_of
@@ -118,6 +119,9 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a huge buffer": (lambda d: d["claims"][0].update(buffer_packets=10**9), "claims[0].buffer_packets: got"),
     "true as a number": (lambda d: d["claims"][0].update(seed=True), "claims[0].seed: got True"),
     "no end of claims": (lambda d: d.update(claims=d["claims"] * 10_000), "claims: expected a list"),
+    "a link twice": (lambda d: d["claims"].append(d["claims"][0]), "claims[2]: names the link and seed of claims[0]"),
+    "a figure of nothing": (lambda d: d["claims"][0]["figures"].update(power=None), "figures.power: got None"),
+    "a score above 1": (lambda d: d["claims"][0]["figures"].update(score=1.1), "figures.score: got 1.1"),
     "a figure of its own": (lambda d: d["claims"][0]["figures"].update(glory=1), "claims[0].figures: expected"),
     "infinity": (lambda d: d["claims"][0]["figures"].update(score=float("inf")), "not a submission: no JSON"),
 }
@@ -155,7 +159,7 @@ def test_files_that_are_none_are_refused(honest: Path, tmp_path: Path) -> None:
     refused(b"", "no JSON")
     refused(b"[" * 100_000, "no JSON")
     refused(b"{}", "ccarena_submission")
-    refused(b" " * (LARGEST_BYTES + 1), "bytes; expected at most")
+    refused(b" " * (LARGEST_BYTES + 1), "bytes; expected a file of at most")
     huge = base64.b64encode(huge_tensor()).decode()
     refused(changed(honest, lambda d: d.update(policy=huge)).encode(), "policy: ")
     with pytest.raises(SubmissionError, match="cannot be read"):
@@ -203,6 +207,28 @@ def test_a_run_may_take_so_much_and_no_more(honest: Path, tmp_path: Path) -> Non
         figures_of(shipped()["acct"], replace(claim, duration_s=60.0), Limits(memory_mb=1))
     figures = figures_of(flood(tmp_path), replace(claim, duration_s=1.0), Limits(cpu_s=30))
     assert figures["loss_share"] > 0.5, "it ends, and what it sends is lost"
+
+
+def test_the_claims_that_are_repeated_are_a_secret(
+    honest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And of each class of traces at least one is: a forger of 23 claims out of 24 is found."""
+    whole = read(honest)
+    claims = tuple(
+        replace(whole.claims[0], trace=trace.name, seed=seed) for trace in traces_of([PRESETS]) for seed in (0, 1)
+    )
+    asked: list[Any] = []
+    monkeypatch.setattr(submitting, "read", lambda file: replace(whole, claims=claims))
+    monkeypatch.setattr(submitting, "_measured", lambda _, chosen, *more: asked.append(chosen) or [])
+    monkeypatch.setattr(submitting, "zip", lambda *_, strict: [], raising=False)
+    assert main(["leaderboard", "verify", str(honest), "--sample", "1"]) == 0
+    said = capsys.readouterr().out
+    seed = re.search(r"4 of 24 runs .*--sample-seed (\d+) repeats them.* passes with a probability of at most", said)
+    assert seed is not None
+    assert main(["leaderboard", "verify", str(honest), "--sample", "1", "--sample-seed", seed[1]]) == 0
+    assert asked[0] == asked[1]
+    draws = {tuple(submitting.verify(honest, 1)[1].chosen) for _ in range(20)}
+    assert len(draws) > 1 and all(len(chosen) == 4 for chosen in draws)
 
 
 def test_what_is_no_name_is_refused_before_anything_is_measured(

@@ -14,10 +14,10 @@ from ccarena.cli import main
 from ccarena.errors import PolicyError
 from ccarena.eval.parity.command import parity
 from ccarena.eval.parity.homes import HOMES, agreement, compare
-from ccarena.eval.parity.observations import record
 from ccarena.eval.parity.scenarios import returns
 from ccarena.policies import artifact, c_home
 from ccarena.policies.cards import LARGEST, card, ship
+from ccarena.policies.recording import record
 from ccarena.run_folder import SHIPPED, find_policy, shipped
 from ccarena.scenario import resolve
 from tests.policies import made

@@ -34,6 +34,15 @@ class Recording:
         """All observations, `[N, length]`."""
         return self.observations.reshape(-1, self.observations.shape[2])
 
+    def flows(self, most: int) -> list[NDArray[np.float32]]:
+        """The first decisions of each flow, `most` of them or as many as there are, each `[N, length]`."""
+        out = []
+        for flow in range(self.observations.shape[1]):
+            starts = np.flatnonzero(self.starts[:, flow])
+            for start, end in zip(starts, [*starts[1:], len(self.starts)], strict=True):
+                out.append(self.observations[start : min(start + most, end), flow])
+        return out
+
 
 def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
     """At least `decisions` decisions of `policy` in float32, on links drawn from `seed`.

@@ -1,0 +1,74 @@
+"""The check that a policy decides as the model it was made from; every policy of a model passes it before it is saved.
+
+Artifact and model decide side by side on recorded observations of several flows, with what they remember of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.errors import PolicyError
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.contract import FloatArray
+from ccarena.policies.recording import record
+
+__all__ = ["DECISIONS", "Decide", "checked"]
+
+DECISIONS = 1024
+"""Recorded decisions that a policy is compared on, at least."""
+ROUNDING = 1e-4
+"""Rounding of float32 over a network's layers, as a share of the largest logit or continuous action."""
+TIES = 0.01
+"""Share of decisions in which two logits may be equal to rounding, so that either action may come out."""
+
+Decide = Callable[[FloatArray, NDArray[np.bool_]], NDArray[Any]]
+"""A model: raw observations `[N, length]` of N flows, in their order, and `[N]` which flows begin, to actions `[N]`."""
+
+
+def checked(policy: Artifact, model: Decide, name: str) -> Artifact:
+    """Returns `policy` if it decides as `model`, which messages call `name`.
+
+    Raises PolicyError, with how many decisions differ, if it does not.
+    """
+    recording = record(policy, DECISIONS)
+    flows = recording.observations.shape[1]
+    state = np.zeros((flows, policy.graph.state_len), np.float32)
+    differs, close = [], []
+    for observations, starts in zip(recording.observations, recording.starts, strict=True):
+        state[starts] = 0
+        outputs = policy.outputs(observations, state)
+        theirs = np.asarray(model(observations, starts)).reshape(flows)
+        other, near = _compared(policy, outputs, theirs)
+        differs.append(other)
+        close.append(other & near)
+    count, total = int(np.sum(differs)), int(np.size(differs))
+    ties = int(np.sum(close))
+    if count > ties or ties > TIES * total:
+        step, flow = np.argwhere(np.array(differs))[0]
+        raise PolicyError(
+            f"{name}: the policy would decide otherwise than the model in {count} of {total} recorded decisions "
+            f"(first: decision {step + 1} of flow {flow + 1}), and is not saved: expected a model that decides by "
+            "its network and normalisation alone (docs/artifact.md)"
+        )
+    return policy
+
+
+def _compared(
+    policy: Artifact, outputs: FloatArray, theirs: NDArray[Any]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """In which decisions the actions differ, and in which no more than by rounding; both `[N]`."""
+    if policy.contract.bounds is not None:
+        low, high = policy.contract.bounds
+        theirs = np.clip(theirs, low, high)
+        scale = min(high - low, max(1.0, float(np.abs(theirs).max())))
+        # Not `>`, which is false of what is not a number.
+        same = np.abs(outputs[:, 0] - theirs) <= ROUNDING * scale
+        return ~same, np.zeros_like(same)
+    rows = np.arange(len(outputs))
+    chosen = theirs.astype(np.int64)
+    scale = ROUNDING * np.abs(outputs).max(axis=1)
+    return outputs.argmax(axis=1) != chosen, outputs.max(axis=1) - outputs[rows, chosen] <= scale

@@ -1,0 +1,165 @@
+"""What stands between an environment's raw observation and an SB3 model: wrappers that normalise, folded into one.
+
+`VecNormalize`, Gymnasium's `NormalizeObservation` and the extractor `NormalisedObservation` are of the form
+clip((x - offset) · scale, low, high), and so is one after the other. What changes an observation or action in another
+way is refused by name, since an artifact would lack it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.wrappers import NormalizeObservation
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnvWrapper, VecNormalize
+from torch import Tensor, nn
+
+from ccarena.envs.sb3 import Sb3VecEnv
+from ccarena.errors import PolicyError
+from ccarena.policies.contract import FloatArray, Normalisation
+
+__all__ = ["NormalisedObservation", "Statistics", "normalisation_of", "statistics_of"]
+
+NEUTRAL = {
+    *("Autoreset", "DictInfoToList", "HumanRendering", "Monitor", "NormalizeReward", "OrderEnforcing"),
+    *("PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit"),
+    *("VecCheckNan", "VecMonitor"),
+}
+"""Wrappers of Gymnasium and Stable-Baselines3, beside those of rewards, that change neither."""
+
+
+class NormalisedObservation(BaseFeaturesExtractor):
+    """The fixed input normalisation, which an artifact carries beside the network; then another extractor."""
+
+    def __init__(
+        self,
+        observation_space: gym.spaces.Box,
+        normalisation: Normalisation,
+        then: type[BaseFeaturesExtractor] | None = None,
+        then_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        inner = None if then is None else then(observation_space, **dict(then_kwargs or {}))
+        super().__init__(
+            observation_space, features_dim=observation_space.shape[0] if inner is None else inner.features_dim
+        )
+        self.then: nn.Module = nn.Identity() if inner is None else inner
+        for name, value in normalisation.tensors().items():
+            self.register_buffer(name.rpartition(".")[2], torch.from_numpy(value.copy()))
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """What it does to an observation before the other extractor."""
+        return Normalisation(*(self.get_buffer(name).numpy(force=True) for name in ("offset", "scale", "low", "high")))
+
+    def forward(self, observations: Tensor) -> Tensor:
+        """Raw observations `[N, length]` to features."""
+        offset, scale, low, high = (self.get_buffer(name) for name in ("offset", "scale", "low", "high"))
+        features: Tensor = self.then(torch.clamp((observations - offset) * scale, low, high))
+        return features
+
+
+class Statistics:
+    """The normalisation by running statistics of a wrapper, as they are now."""
+
+    def __init__(self, mean: NDArray[Any], variance: NDArray[Any], epsilon: float, limit: float) -> None:
+        self._mean, self._deviation, self._limit = mean, np.sqrt(variance + epsilon), limit
+
+    def __call__(self, observations: NDArray[Any]) -> FloatArray:
+        """Observations `[N, length]` as the wrapper gives them on."""
+        scaled = (observations - self._mean) / self._deviation
+        return np.clip(scaled, -self._limit, self._limit).astype(np.float32)
+
+    def folded(self) -> Normalisation:
+        """The same as an artifact holds it."""
+        limit = np.full(len(self._mean), self._limit)
+        return Normalisation.of(self._mean, 1 / self._deviation, -limit, limit)
+
+
+def normalisation_of(model: BaseAlgorithm, extractor: nn.Module) -> Normalisation:
+    """Returns the normalisation of raw observations in front of the network of `model`.
+
+    Without any, observations go on as they are.
+
+    Raises PolicyError for a wrapper that changes observations or actions in another way, by name.
+    """
+    parts = [each.folded() for each in statistics_of(model)]
+    if isinstance(extractor, NormalisedObservation):
+        parts.append(extractor.normalisation)
+    if parts:
+        return reduce(Normalisation.then, parts)
+    neutral = np.ones(model.observation_space.shape or ())
+    return Normalisation.of(0 * neutral, neutral, -np.inf * neutral, np.inf * neutral)
+
+
+def statistics_of(model: BaseAlgorithm) -> list[Statistics]:
+    """Returns the running statistics by which the environment of `model` normalises, the first applied first.
+
+    Raises PolicyError as `normalisation_of` does.
+    """
+    envs = model.get_env()
+    if envs is None:
+        raise PolicyError(
+            f"{type(model).__name__} has no environment, whose wrappers may change what it observes: give it the one "
+            "that it was trained in (model.set_env(env), or load(file, env=env); VecNormalize.load for its statistics)"
+        )
+    found = []
+    for layer in _layers(envs):
+        name = type(layer).__name__
+        if isinstance(layer, VecNormalize):
+            if layer.norm_obs:
+                found.append(Statistics(*_moments(layer.obs_rms, name), layer.epsilon, layer.clip_obs))
+        elif isinstance(layer, NormalizeObservation):
+            if envs.num_envs > 1:
+                raise PolicyError(
+                    f"{name}: each of the {envs.num_envs} environments has statistics of its own; expected one for "
+                    "all: VecNormalize around them"
+                )
+            found.append(Statistics(*_moments(layer.obs_rms, name), layer.epsilon, np.inf))
+        elif not _is_neutral(layer):
+            raise PolicyError(
+                f"{name}: this wrapper may change observations or actions, and the policy would lack it; expected "
+                "VecNormalize, NormalizeObservation, or wrappers of rewards alone"
+            )
+    return found[::-1]
+
+
+def _moments(rms: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    if not hasattr(rms, "mean"):
+        raise PolicyError(f"{name}: it normalises a dictionary of observations; expected one vector")
+    return np.array(rms.mean, np.float64), np.array(rms.var, np.float64)
+
+
+def _layers(envs: Any) -> Iterator[Any]:
+    """The wrappers around the worlds, the outermost first."""
+    while isinstance(envs, VecEnvWrapper):
+        yield envs
+        envs = envs.venv
+    if isinstance(envs, SubprocVecEnv):
+        # Those worlds are in other processes, which can be asked one thing alone.
+        for kind in (gym.ObservationWrapper, gym.ActionWrapper):
+            if any(envs.env_is_wrapped(kind)):
+                raise PolicyError(
+                    f"SubprocVecEnv: worlds in other processes have a {kind.__name__}, which the policy would lack; "
+                    "expected VecNormalize around them, or wrappers of rewards alone"
+                )
+        return
+    inner = envs.envs[0] if isinstance(envs, DummyVecEnv) else envs.envs if isinstance(envs, Sb3VecEnv) else None
+    while isinstance(inner, (gym.Wrapper, gym.vector.VectorWrapper)):
+        yield inner
+        inner = inner.env
+
+
+def _is_neutral(layer: Any) -> bool:
+    if isinstance(layer, (gym.RewardWrapper, gym.vector.VectorRewardWrapper)):
+        return True
+    return type(layer).__name__ in NEUTRAL and type(layer).__module__.split(".")[0] in (
+        "gymnasium",
+        "stable_baselines3",
+    )
