@@ -23,7 +23,7 @@ from ccarena.policies import artifact
 from ccarena.policies.bpf_home import BpfHome
 from ccarena.policies.integer import IntegerPolicy
 from ccarena.policies.recording import record
-from ccarena.run_folder import find_policy
+from ccarena.scenarios.entrants import find_policy
 
 NS_GOALS = {"acct": 10_000, "hyvar": 25_000}
 """The shipped policies, and what a decision of each may take in BPF."""

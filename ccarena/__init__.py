@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ccarena.eval.heldout.outcome import Outcome, evaluate
     from ccarena.eval.scenarios.results import Results
     from ccarena.eval.scenarios.run import run
-    from ccarena.policies.artifact import load_policy
     from ccarena.scenario_types import Flow, Link, Scenario
+    from ccarena.scenarios.entrants import load_policy
 
 __version__ = "0.1.0"
 
@@ -53,7 +53,7 @@ _HOMES = {
     "Training": "ccarena.agents.api",
     "compete": "ccarena.eval.compete.competition",
     "evaluate": "ccarena.eval.heldout.outcome",
-    "load_policy": "ccarena.policies.artifact",
+    "load_policy": "ccarena.scenarios.entrants",
     "run": "ccarena.eval.scenarios.run",
     "train": "ccarena.agents.api",
 }

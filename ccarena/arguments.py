@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["Parser", "Unused", "parse", "refuse", "refuse_unused"]
+__all__ = ["Parser", "Unused", "number", "parse", "refuse", "refuse_unused"]
 
 _CHOICE = re.compile(r"(.*): invalid choice: '?([^']*?)'? \(choose from (.*)\)", re.DOTALL)
 _NUMBER = re.compile(r"(.*): invalid (int|float) value: '(.*)'", re.DOTALL)
@@ -44,6 +45,17 @@ class Unused(NamedTuple):
     """Of the parsed arguments: whether they are in vain."""
     because: str
     """Ends the sentence `--OPTION has no effect ...`."""
+
+
+def number(text: str, where: str) -> float:
+    """A finite number, as int where it is whole. Raises ConfigError, which begins with `where`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ConfigError(f'{where} is "{text}"; expected a number')
+    return int(value) if value.is_integer() else value
 
 
 def parse(make: Callable[[], Parser], words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -6,6 +6,7 @@ The native code validates what a document says (docs/learned.md); this module se
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ccarena import _core
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.reader import read_data
 
-__all__ = ["as_json", "digest_of", "is_file", "read_document", "report_of"]
+__all__ = ["action_of", "as_json", "digest_of", "is_file", "read_document", "report_of"]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -53,6 +54,23 @@ def digest_of(scheme: Any) -> str | None:
         return str(_core.learned(json.dumps(scheme))["digest"])
     except (ScenarioError, TypeError, ValueError):
         return None
+
+
+def action_of(about: Mapping[str, Any], action: float) -> float:
+    """What a scenario's `policy: {constant: ...}` holds for `action`: its index, or itself where it is continuous.
+
+    `about` is what `_core.learned` says of the document. Raises ConfigError if there is no such action.
+    """
+    name, values, bounds = about["name"], about["actions"], about["bounds"]
+    if not values:
+        low, high = bounds
+        if not low <= action <= high:
+            raise ConfigError(f"{name} has no action {action:g}; expected {low:g} to {high:g}")
+        return action
+    if action not in values:
+        raise ConfigError(f"{name} has no action {action:g}; it has {', '.join(f'{each:g}' for each in values)}")
+    index: int = values.index(action)
+    return index
 
 
 def report_of(scheme: Any) -> tuple[str, ...]:

@@ -111,9 +111,11 @@ def _handed_over(path: Path) -> str:
     """Write the normalised scenario of `path` to a file in memory, which the program inherits; return its name."""
     from ccarena import _core
     from ccarena.scenario import read_scenario
+    from ccarena.scenarios.flows import enter
 
     document = read_scenario(path)
     try:
+        document = enter(document)
         normalised = _core.validate_scenario(json.dumps(document))
     except ScenarioError as error:
         raise ScenarioError(f"{path}: {error}") from error

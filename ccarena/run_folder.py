@@ -1,14 +1,15 @@
-"""A training run's folder and the shipped policies: names of files, and which policy file a name means."""
+"""A training run's folder and the shipped policies: names of files, and where they are."""
 
 from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import ConfigError, PolicyError, did_you_mean
+from ccarena.errors import ConfigError
 from ccarena.remote_folder import shown
 
 __all__ = [
@@ -22,13 +23,14 @@ __all__ = [
     "PROGRESS",
     "RESULTS",
     "ROWS",
+    "RUNS",
     "SHIPPED",
     "SUMMARY",
     "VALIDATION",
-    "find_policy",
     "free_folder",
     "is_in_use",
     "newest_run",
+    "policy_in",
     "read_progress",
     "resume_command",
     "shipped",
@@ -58,28 +60,15 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 
 
-def find_policy(name: str) -> Path:
-    """The policy file that `name` means: a file, a run's folder, a run in `runs/`, or a shipped policy.
+def policy_in(path: Path) -> Path | None:
+    """The policy file that `path` means: itself, or that of the run in this folder, which may not be there yet.
 
-    Raises PolicyError, with the nearest name that there is.
+    None if there is neither a file nor a run.
     """
-    for path in (Path(name), RUNS / name):
-        if path.is_dir():
-            if (path / POLICY).is_file():
-                return path / POLICY
-            if not (path / CONFIG).is_file():
-                raise PolicyError(f"{path}: no run and no policy is in this folder; expected {POLICY} in it")
-            raise PolicyError(f"{path}: the run has no {POLICY} yet; train it to its end: {resume_command(path)}")
-        if path.is_file():
-            return path
-    known = shipped()
-    if name in known:
-        return known[name]
-    runs = {path.parent.name for path in RUNS.glob(f"*/{POLICY}")}
-    raise PolicyError(
-        f"{name}: no such policy or run; expected a file, a run's folder, the name of a run in runs/, or that of a "
-        f"shipped policy{did_you_mean(name, runs | known.keys())}"
-    )
+    # os.path answers False for what no file can be called, where pathlib raises.
+    if os.path.isdir(path):
+        return path / POLICY if any((path / name).is_file() for name in (POLICY, CONFIG)) else None
+    return path if os.path.isfile(path) else None
 
 
 def resume_command(run: Path) -> str:

@@ -15,9 +15,8 @@ from ccarena import traces
 from ccarena.documents import digest_of, is_file, read_document
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.reader import read_data
-from ccarena.run_folder import shipped
 
-__all__ = ["give_policy", "read_scenario", "resolve", "scenario_json"]
+__all__ = ["flows_of", "give_policy", "read_scenario", "resolve", "scenario_json"]
 
 
 def read_scenario(path: Path) -> dict[str, Any]:
@@ -41,29 +40,23 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
     """The scenario with files in the place of names: changed in place, and returned.
 
     Traces are looked up by name as `ccarena.traces.find` does. A flow's scheme may be the file of a learned scheme's
-    document, relative to `folder`, and its policy the name of a shipped one. Raises TraceError or ConfigError if there
-    is no such file.
+    document, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
     """
     links = document.get("links")
     for link in links if isinstance(links, list) else []:
         service = link.get("service") if isinstance(link, dict) else None
         if isinstance(service, dict) and service.get("type") == "trace" and isinstance(service.get("file"), str):
             service["file"] = str(traces.find(service["file"]))
-    flows = document.get("flows")
-    for flow in flows if isinstance(flows, list) else []:
-        if isinstance(flow, dict) and isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
+    for flow in flows_of(document):
+        if isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
             flow["scheme"] = read_document(folder / scheme)
-        if isinstance(flow, dict):
-            _name_policy(flow)
     return document
 
 
-def _name_policy(flow: dict[str, Any]) -> None:
-    """Puts a shipped policy's file in the place of its name, unless there is a file of this name."""
-    policy = flow.get("policy")
-    name = policy.get("integer") if isinstance(policy, dict) else policy
-    if isinstance(name, str) and not Path(name).exists() and (file := shipped().get(name)):
-        flow["policy"] = {**policy, "integer": str(file)} if isinstance(policy, dict) else str(file)
+def flows_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The flows that have the form of one; the native code refuses the others."""
+    flows = document.get("flows")
+    return [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
 
 
 def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:
@@ -76,11 +69,10 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
     from ccarena.policies import artifact
 
     contract = artifact.load(policy).contract
-    flows = document.get("flows")
     own = [
         flow
-        for flow in (flows if isinstance(flows, list) else [])
-        if isinstance(flow, dict) and flow.get("policy") is None and digest_of(flow.get("scheme")) == contract.digest
+        for flow in flows_of(document)
+        if flow.get("policy") is None and digest_of(flow.get("scheme")) == contract.digest
     ]
     if not own:
         name = json.loads(contract.document).get("name")

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from typing import Any
 
 from ccarena import _core
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["add_parser", "heuristics", "is_heuristic", "kind_of", "limit_of", "run"]
+__all__ = ["add_parser", "heuristics", "kind_of", "limit_of", "run"]
 
 
 def heuristics() -> list[str]:
     """Names of the congestion controls that need no policy."""
     return [scheme["name"] for scheme in _core.schemes() if not scheme["learned"]]
-
-
-def is_heuristic(entry: str) -> bool:
-    """Whether `entry` names a congestion control that needs no policy, with or without parameters."""
-    return re.split("[:@]", entry)[0] in heuristics()
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:

@@ -109,7 +109,6 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--delays-ms": more("compete reno cubic --traces up.trace", "--delays-ms 7"),
         "--pairs": more("compete reno cubic --traces both.down", "--pairs"),
         "--group": more("compete reno cubic", "--group reno+reno+cubic"),
-        "--policy": more("compete aurora cubic", "--policy aurora=policy.safetensors"),
         "--rtt-ms": more("compete reno cubic", "--rtt-ms 20,80"),
         "--stagger-s": more("compete reno cubic", "--stagger-s 3"),
         "--duration-s": more("compete reno cubic", "--duration-s 3"),

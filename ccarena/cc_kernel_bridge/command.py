@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from ccarena.arguments import refuse
 from ccarena.cc_kernel_bridge import bridge, policies
-from ccarena.errors import ConfigError, did_you_mean
+from ccarena.errors import ConfigError
 from ccarena.programs import find
 from ccarena.terminal import print_table
 
@@ -231,18 +231,12 @@ def _refuse_in_vain(args: argparse.Namespace) -> None:
         refuse(args, ("weight",), f"with {args.who}, which has no weight (`ccarena schemes` says which have)")
 
 
-def _who(name: str) -> list[str]:
+def _who(text: str) -> list[str]:
     """The daemon's arguments for a scheme, or for a policy. Raises PolicyError if that cannot be used."""
     from ccarena import _core
-    from ccarena.policies import artifact
-    from ccarena.run_folder import find_policy, shipped
+    from ccarena.scenarios.entrants import find_policy
 
-    schemes = [entry["name"] for entry in _core.schemes()]
-    if name in schemes:
-        return ["--scheme", name]
-    if not (Path(name).exists() or Path("runs", name).exists() or name in shipped()):
-        raise ConfigError(f'"{name}" is no scheme, and no policy or run{did_you_mean(name, [*schemes, *shipped()])}')
-    policy = find_policy(name)
-    artifact.load(policy)
+    if text in {entry["name"] for entry in _core.schemes()}:
+        return ["--scheme", text]
     # The artifact says its scheme and the parameters of its training, and the program reads both from it.
-    return ["--policy", str(policy)]
+    return ["--policy", str(find_policy(text))]

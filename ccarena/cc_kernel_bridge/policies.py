@@ -62,7 +62,7 @@ class Loaded:
 def policy_file(policy: str) -> Path:
     """The file of `policy`: an image, or whatever else names a policy. Raises PolicyError for what is neither."""
     from ccarena.policies import artifact
-    from ccarena.run_folder import find_policy
+    from ccarena.scenarios.entrants import find_policy
 
     path = Path(policy)
     try:

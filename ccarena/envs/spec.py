@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.configs.schema import TrainConfig
-from ccarena.documents import as_json, is_file, read_document
+from ccarena.documents import action_of, as_json, is_file, read_document
 from ccarena.envs.actions import as_actions
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.policies.contract import Contract, Normalisation
@@ -151,15 +151,7 @@ class Spec:
 
         Raises ConfigError if there is no such action.
         """
-        if self.bounds is not None:
-            low, high = self.bounds
-            if not low <= action <= high:
-                raise ConfigError(f"{self.name} has no action {action:g}; expected {low:g} to {high:g}")
-            return action
-        if action not in self.actions:
-            known = ", ".join(f"{each:g}" for each in self.actions)
-            raise ConfigError(f"{self.name} has no action {action:g}; it has {known}")
-        return self.actions.index(action)
+        return action_of({"name": self.name, "actions": self.actions, "bounds": self.bounds}, action)
 
     def check(self, other: Mapping[str, Any]) -> None:
         """Raises ScenarioError if the learner of a scenario, whose spec is `other`, is another scheme's."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
 from ccarena.reader import LARGEST_POLICY_BYTES, read_bytes
-from ccarena.run_folder import SHIPPED, find_policy
+from ccarena.run_folder import SHIPPED
 
 FORMAT = "2"
 CHECKSUM = "weights_sha256"
@@ -173,15 +172,6 @@ def load(path: str | Path) -> Artifact:
         raise PolicyError(f"{path}: not a policy artifact: {error}; expected a safetensors file of ccarena") from error
     except PolicyError as error:
         raise PolicyError(f"{path}: {error}") from error
-
-
-def load_policy(policy: str | os.PathLike[str]) -> Artifact:
-    """The trained policy in a file, in a run's folder, or of the run of that name in `runs/`.
-
-    `act(observations)` answers raw observations `[n, length]` with actions `[n]`; `document` is the scheme that it was
-    trained for. Raises PolicyError if there is none, or if it cannot be used.
-    """
-    return load(find_policy(os.fspath(policy)))
 
 
 def count_test(path: Path) -> None:

@@ -19,7 +19,8 @@ from ccarena.policies import artifact, tensorfile
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import COLUMNS, Curve, points_of
 from ccarena.policies.record import control_of
-from ccarena.run_folder import EVALUATION, SHIPPED, find_policy
+from ccarena.run_folder import EVALUATION, SHIPPED
+from ccarena.scenarios.entrants import find_policy
 
 __all__ = ["LARGEST", "card", "ship"]
 

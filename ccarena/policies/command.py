@@ -9,6 +9,7 @@ from typing import Any
 
 from ccarena.errors import PolicyError
 from ccarena.policies import artifact
+from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -16,17 +17,13 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser("policy", **kwargs)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="document, network and provenance", description=show_policy.__doc__)
-    show.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
-    )
+    show.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
     show.set_defaults(act=show_policy)
     control = actions.add_parser(
         "control", help="the best rule without learning, as a policy of its own", description=write_control.__doc__
     )
-    control.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
-    )
+    control.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     control.add_argument("--out", required=True, type=Path, metavar="FILE", help="the policy file to write")
     control.set_defaults(act=write_control)
 
@@ -95,7 +92,6 @@ def write_control(args: argparse.Namespace) -> None:
 
 
 def _load(name: str) -> artifact.Artifact:
-    from ccarena.run_folder import find_policy
 
     return artifact.load(find_policy(name))
 

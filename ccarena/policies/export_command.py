@@ -11,6 +11,7 @@ from typing import Any
 from ccarena.arguments import refuse
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.policies import artifact
+from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
 __all__ = ["TARGETS", "add_parser", "run"]
 
@@ -25,9 +26,7 @@ TARGETS = {
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
     parser = subparsers.add_parser("export", **kwargs)
-    parser.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
-    )
+    parser.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     told = "; ".join(f"{name}: {what}" for name, what in TARGETS.items())
     parser.add_argument("--to", choices=list(TARGETS), required=True, help=told)
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the files (export/NAME)")
@@ -43,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
     """Exports. Returns 1 if the files are written and are not the same policy within what is allowed."""
     from ccarena.eval.parity.command import MOST_DECISIONS, parity
     from ccarena.policies import c_source
-    from ccarena.run_folder import find_policy
 
     if not 1 <= args.decisions <= MOST_DECISIONS:
         raise ConfigError(f"--decisions {args.decisions}: expected 1 to {MOST_DECISIONS}")

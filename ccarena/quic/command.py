@@ -33,9 +33,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--policy",
         action="append",
         default=[],
-        metavar="POLICY",
-        help="offer this one too: a file, a run or a shipped policy's name; the first is for connections that ask for "
-        "none. Shipped policies are always offered",
+        metavar="ENTRANT",
+        help="offer this policy too, by its label (docs/entrants.md); the first is for connections that ask for none. "
+        "Shipped policies are always offered",
     )
     serve.add_argument("--fixed", action="store_true", help="clients may not choose scheme, parameters or policy")
     serve.add_argument("--ack-every", type=int, metavar="N", help="ask clients to acknowledge every N packets (2)")
@@ -105,7 +105,8 @@ def _known(schemes: Sequence[str]) -> None:
 
 def _serve(args: argparse.Namespace) -> list[str]:
     from ccarena.policies import artifact
-    from ccarena.run_folder import find_policy, shipped
+    from ccarena.run_folder import shipped
+    from ccarena.scenarios.entrants import named_file
 
     if args.scheme and args.policy:
         raise ConfigError(
@@ -113,11 +114,11 @@ def _serve(args: argparse.Namespace) -> list[str]:
         )
     _known([args.scheme] if args.scheme else [])
     words = [*_given("listen", args.listen), *_given("scheme", args.scheme)]
-    for name in dict.fromkeys([*shipped(), *args.policy]):
-        file = find_policy(name)
+    given = dict(map(named_file, args.policy))
+    for name, file in {**shipped(), **given}.items():
         artifact.load(file)
         words += ["--policy", f"{name}={file}"]
-    words += ["--default-policy", args.policy[0]] if args.policy else []
+    words += ["--default-policy", next(iter(given))] if given else []
     words += ["--fixed"] if args.fixed else []
     return [*words, *_given("ack_every", args.ack_every), *_given("qlog", args.qlog)]
 

@@ -17,7 +17,8 @@ from ccarena.policies import artifact
 from ccarena.policies.cards import ship
 from ccarena.policies.control import control
 from ccarena.policies.record import control_of, record_of
-from ccarena.run_folder import EVALUATION, POLICY, find_policy
+from ccarena.run_folder import EVALUATION, POLICY
+from ccarena.scenarios.entrants import find_policy
 from tests.policies.made import continuous
 
 RULES: dict[str, tuple[str, Any]] = {

@@ -23,7 +23,8 @@ from ccarena.eval import metrics
 from ccarena.eval.scenarios.run import run
 from ccarena.eval.scenarios.tables import flow_rows
 from ccarena.policies import artifact
-from ccarena.run_folder import find_policy, shipped
+from ccarena.run_folder import shipped
+from ccarena.scenarios.entrants import find_policy
 from tests.envs.acct import REPORT_FIELDS
 
 pytestmark = pytest.mark.usefixtures("kernel")

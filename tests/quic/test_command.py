@@ -18,7 +18,8 @@ from ccarena.errors import PolicyError
 from ccarena.quic import command
 from ccarena.quic.decide import decide
 from ccarena.quic.run import PROGRAM
-from ccarena.run_folder import find_policy, shipped
+from ccarena.run_folder import shipped
+from ccarena.scenarios.entrants import find_policy
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
 """What schemes take from each other on one bottleneck: `ccarena compete`.
 
-`entrants` and `bottlenecks` read who competes and on what, `matches` runs them, `tables` and `plot` show the outcome.
+`lineup` and `bottlenecks` read who competes and on what, `matches` runs them, `tables` and `plot` show the outcome.
 """

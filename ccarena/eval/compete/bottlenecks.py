@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core, traces
+from ccarena.arguments import number
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
-from ccarena.eval.compete.entrants import number
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.recorded_traces import trace_start_ms
 from ccarena.scenario import read_scenario, scenario_json

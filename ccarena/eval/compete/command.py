@@ -6,11 +6,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ccarena.arguments import number
 from ccarena.errors import ConfigError
-from ccarena.eval.compete import bottlenecks, entrants
+from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, check_plot, compete
+from ccarena.eval.compete.lineup import GROUPS
 from ccarena.eval.compete.tables import HEAD, cells, summarise
 from ccarena.eval.given_traces import UNUSED, add_options, of_options
+from ccarena.scenarios.entrants import GRAMMAR
 from ccarena.terminal import command_line, print_table
 
 __all__ = ["UNUSED", "add_parser", "run"]
@@ -21,10 +24,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser(
         "compete",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"{entrants.GRAMMAR}\n{bottlenecks.GRAMMAR}",
+        epilog=f"{GRAMMAR}\n{GROUPS}\n\n{bottlenecks.GRAMMAR}",
         **kwargs,
     )
-    parser.add_argument("entries", nargs="*", metavar="ENTRY", help="competitors: each meets each, and itself")
+    parser.add_argument("entries", nargs="*", metavar="ENTRANT", help="each meets each, and itself")
     parser.add_argument(
         "--link", action="append", default=[], metavar="LINK", help=f"a bottleneck; repeatable ({bottlenecks.DEFAULT})"
     )
@@ -33,9 +36,6 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     add_options(parser)
     parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="a match of its own; repeatable")
-    parser.add_argument(
-        "--policy", action="append", default=[], metavar="SCHEME=POLICY", help="of entries that name none; repeatable"
-    )
     parser.add_argument(
         "--rtt-ms", nargs="+", default=[], metavar="T,T",
         help="base RTTs of a match's flows, in every rotation: 20,80 (the link's own for all)",
@@ -65,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
         scenarios=args.scenario,
         traces=over,
         groups=args.group,
-        policies=dict(map(_policy, args.policy)),
         rtts_ms=[_rtts(text) for text in args.rtt_ms],
         stagger_s=args.stagger_s,
         duration_s=args.duration_s,
@@ -90,12 +89,5 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _policy(text: str) -> tuple[str, str]:
-    scheme, equals, policy = text.partition("=")
-    if not (scheme and equals and policy):
-        raise ConfigError(f'--policy "{text}": expected SCHEME=POLICY, such as acct=runs/acct')
-    return scheme, policy
-
-
 def _rtts(text: str) -> tuple[float, ...]:
-    return tuple(entrants.number(part, f'--rtt-ms "{text}": an RTT') for part in text.split(","))
+    return tuple(number(part, f'--rtt-ms "{text}": an RTT') for part in text.split(","))

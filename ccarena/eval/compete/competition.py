@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
 from ccarena.errors import CcarenaError, ConfigError, did_you_mean
-from ccarena.eval.compete import bottlenecks, entrants
+from ccarena.eval.compete import bottlenecks
+from ccarena.eval.compete.lineup import line_up, marked
 from ccarena.eval.compete.matches import Plan
 from ccarena.eval.compete.matches import compete as run_matches
 from ccarena.eval.compete.page import competition_page, heat_maps
@@ -22,6 +23,7 @@ from ccarena.eval.given_traces import TraceLinks
 from ccarena.files import check_file, check_writable, write_atomically
 from ccarena.pages import Page, images, write
 from ccarena.plain_data import plain
+from ccarena.scenarios.entrants import EntrantLike
 from ccarena.terminal import Progress, progress_bar
 
 if TYPE_CHECKING:
@@ -133,12 +135,11 @@ class Competition:
 
 
 def compete(
-    *entries: str,
+    *entries: EntrantLike,
     links: Sequence[str] | None = None,
     scenarios: Sequence[str | os.PathLike[str]] = (),
     traces: TraceLinks | Sequence[str | os.PathLike[str]] | None = None,
     groups: Sequence[str] = (),
-    policies: Mapping[str, str | os.PathLike[str]] | None = None,
     rtts_ms: Sequence[Sequence[float]] = (),
     stagger_s: float = 10.0,
     duration_s: float = 60.0,
@@ -150,14 +151,13 @@ def compete(
     """Run every pair of entries, each against itself and every group, on bottlenecks in the simulator.
 
     Arguments:
-        entries: competitors, such as `cubic`, `cubic:hystart=0`, `wcc-ai@weight=2` or `acct=runs/acct`
-            (`ccarena compete --help` has the grammar).
+        entries: entrants (docs/entrants.md), such as `cubic`, `wcc-ai@weight=2`, `pilot`, `runs/acct` or
+            `mine=runs/acct`, or what `load_policy` returned.
         links: bottlenecks such as `48mbps,20ms,1bdp` (that one if nothing else is given).
         scenarios: scenario files, whose links are bottlenecks, too.
         traces: bottlenecks over traces: files, names, folders, `NAME=TRACE` and `TRACE,BACK`, or a
             `ccarena.eval.given_traces.TraceLinks`.
         groups: matches of their own, such as `cubic+bbr+bbr`.
-        policies: by learned scheme, for entries that name none.
         rtts_ms: base RTTs of a match's flows, in every rotation; the link's own for all if empty.
         stagger_s: from one start to the next, s.
         duration_s: how long all flows of a match run together, s.
@@ -168,13 +168,11 @@ def compete(
         out: folder to write to, as `Competition.write` does. It is tried before anything runs, and what was finished
             is kept there whatever ends the rest.
 
-    Raises ConfigError, naming the part of an entry or link that is wrong, ScenarioError, PolicyError or TraceError.
+    Raises ConfigError, naming the part of an entrant or link that is wrong, ScenarioError, PolicyError or TraceError.
     """
     if threads < 1:
         raise ConfigError(f"threads = {threads}: expected at least 1")
     over = TraceLinks.of(traces) if traces is not None and not isinstance(traces, TraceLinks) else traces
-    named = entrants.parse_policies([f"{scheme}={os.fspath(path)}" for scheme, path in (policies or {}).items()])
-    lineup, paired, teams = entrants.line_up(entries, groups, named)
     given = list(links or ([] if scenarios or over else [bottlenecks.DEFAULT]))
     where = [bottlenecks.parse_link(text) for text in given]
     where += [bottlenecks.from_scenario(Path(path)) for path in scenarios]
@@ -183,13 +181,14 @@ def compete(
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f'link "{name}" is given twice; results go by its name')
-    lineup, paired, teams = entrants.marked(lineup, paired, teams, [s for each in where for s in each.services])
-    plan = Plan(lineup, where, paired, teams, [tuple(each) for each in rtts_ms], duration_s, stagger_s, seeds)
-    plan.check()
-    if out is not None:
-        check_writable(Path(out))
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
+        lineup, paired, teams = line_up(entries, groups, stack)
+        lineup, paired, teams = marked(lineup, paired, teams, [s for each in where for s in each.services])
+        plan = Plan(lineup, where, paired, teams, [tuple(each) for each in rtts_ms], duration_s, stagger_s, seeds)
+        plan.check()
+        if out is not None:
+            check_writable(Path(out))
         bar: Progress | None = progress if callable(progress) else None
         if progress is True or (progress is None and sys.stderr.isatty()):
             bar = stack.enter_context(progress_bar("competing", "runs"))

@@ -29,8 +29,8 @@ from ccarena.backends import SIM, execute, validity
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval import metrics
 from ccarena.eval.compete.bottlenecks import Bottleneck
-from ccarena.eval.compete.entrants import Entrant
 from ccarena.eval.heldout.links import MOST_SEEDS
+from ccarena.scenarios.entrants import Entrant
 from ccarena.terminal import Progress
 
 __all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
@@ -239,13 +239,12 @@ def _document(
 ) -> str:
     """The scenario as JSON text, of all flows or of flow `only`."""
     flows = [
-        {
-            **entrant.flow,
+        entrant.as_flow(
             **route,
-            "name": f"flow{k}",
-            "base_rtt_ms": seat.rtt_ms,
-            "start_s": start_s if only in (None, k) else end_s + 1.0,
-        }
+            name=f"flow{k}",
+            base_rtt_ms=seat.rtt_ms,
+            start_s=start_s if only in (None, k) else end_s + 1.0,
+        )
         for k, (entrant, seat, start_s) in enumerate(zip(entrants, order, starts_s, strict=True))
     ]
     record = {"packets": True, "bin_ms": _CAPACITY_BIN_MS}

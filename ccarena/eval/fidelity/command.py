@@ -153,11 +153,12 @@ def _recorded(args: argparse.Namespace) -> dict[str, Any]:
 
 def _live(args: argparse.Namespace) -> dict[str, Any]:
     from ccarena.eval.fidelity import live, live_wide
-    from ccarena.run_folder import find_policy
     from ccarena.scenario import give_policy, read_scenario
+    from ccarena.scenarios.entrants import find_policy
+    from ccarena.scenarios.flows import enter
 
     policy = None if args.policy is None else find_policy(args.policy)
-    given = [live.Setup(str(path), give_policy(read_scenario(path), policy)) for path in args.cases]
+    given = [live.Setup(str(path), enter(give_policy(read_scenario(path), policy))) for path in args.cases]
     setups = given or live.setups(policy, args.duration_s) + (live_wide.setups(args.duration_s) if args.wide else [])
     chosen = [setup for setup in setups if all(word in setup.name for word in args.filter.split())][: args.limit]
     if not chosen:

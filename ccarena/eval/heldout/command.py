@@ -16,8 +16,8 @@ from ccarena.eval import given_traces
 from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.files import check_file
-from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, find_policy, shipped
-from ccarena.schemes import is_heuristic
+from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, shipped
+from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
 from ccarena.terminal import command_line, print_table
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ UNUSED = (
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
-    parser = subparsers.add_parser("eval", **kwargs)
+    parser = subparsers.add_parser(
+        "eval", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=GRAMMAR, **kwargs
+    )
     parser.add_argument(
         "entries",
         nargs="*",
-        metavar="ENTRY",
-        help="a policy file, a run's folder, the name of a run in runs/, or a heuristic, such as "
-        "cubic or cubic:hystart=0; several run side by side, and heuristics that are named replace those of the "
-        "policies' records",
+        metavar="ENTRANT",
+        help=f"{HELP}. Policies are judged; schemes that are named replace those of the policies' records",
     )
     parser.add_argument(
         "--suite",  # the older spelling
@@ -61,7 +61,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     add_options(parser)
     parser.add_argument("--scenario", type=Path, metavar="FILE.yaml", help="run this scenario instead of the link sets")
     parser.add_argument(
-        "--schemes", nargs="*", metavar="SCHEME", help="heuristics (those of the policies' records, or cubic bbr reno)"
+        "--schemes",
+        nargs="*",
+        metavar="ENTRANT",
+        help="beside the policies (those of their records, or cubic bbr reno)",
     )
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="repetitions per link (5), or of the scenario, from its own seed on (1)"
@@ -145,28 +148,25 @@ def _record(args: argparse.Namespace, outcome: Outcome) -> None:
 
 def _folder(entries: Sequence[str], backend: str) -> Path:
     """Where results go by default: beside the only policy, unless it came with ccarena; else below runs/."""
-    from ccarena.eval.heldout.outcome import near_heuristics
-
     folder = "eval" if backend == SIM else f"eval-{backend}"
-    policies = [name for name in entries if not is_heuristic(name)]
-    if len(policies) == 1:
-        with near_heuristics(policies[0]):
-            file = find_policy(policies[0])
-        if file not in shipped().values():
-            return file.parent / folder
+    files = [file for text in entries if (file := parse(text).policy_file) is not None]
+    if len(files) == 1 and files[0] not in shipped().values():
+        beside, here = files[0].parent, Path.cwd()
+        return (beside.relative_to(here) if beside.is_relative_to(here) else beside) / folder
     return Path("runs", folder)
 
 
 def _scenario(args: argparse.Namespace) -> None:
-    """Runs one scenario file. Raises ConfigError for heuristics, which have no place in it."""
+    """Runs one scenario file. Raises ConfigError for schemes, which have no place in it."""
     from ccarena.eval.scenarios.command import show_scenario
 
-    for name in args.entries:
-        if is_heuristic(name):
-            raise ConfigError(f"{name} beside --scenario: the scenario's flows name their schemes; leave {name} out")
+    policies = [parse(text) for text in args.entries]
+    if without := [entrant for entrant in policies if entrant.policy_file is None]:
+        name = without[0].text
+        raise ConfigError(f"{name} beside --scenario: the scenario's flows name their schemes; leave {name} out")
     show_scenario(
         args.scenario,
-        [find_policy(name) for name in args.entries],
+        args.entries,
         out=args.out or Path("runs", "scenario", args.scenario.stem),
         backend=args.backend,
         seeds=args.seeds,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,20 +29,18 @@ from ccarena.envs.spec import Spec
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
 from ccarena.eval import metrics
-from ccarena.eval.compete.entrants import parse_entry
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
-from ccarena.eval.heldout.links import Link, Sender
+from ccarena.eval.heldout.links import Link
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.recorded_traces import TRAINED_ON_TESTED, seen_in_training
 from ccarena.executors import Executor, Threads
 from ccarena.plain_data import plain
 from ccarena.policies import artifact
-from ccarena.policies.record import control_of, record_of, scheme_of
-from ccarena.run_folder import POLICY
-from ccarena.schemes import heuristics
+from ccarena.policies.record import control_of, record_of
+from ccarena.scenarios.entrants import Entrant, parse
 from ccarena.terminal import Progress
 from ccarena.traces.held_out import HELD_OUT
 
@@ -57,11 +55,11 @@ SERIES_BIN_S = 0.1
 
 
 def evaluate(
-    policies: Sequence[Path] = (),
+    policies: Sequence[Entrant] = (),
     link_sets: Sequence[str] | None = None,
     seeds: int = 3,
     duration_s: float | None = None,
-    schemes: Sequence[str] | None = None,
+    schemes: Sequence[Entrant] | None = None,
     *,
     over: TraceLinks | None = None,
     threads: int = 2,
@@ -70,7 +68,7 @@ def evaluate(
     record: TrainConfig | None = None,
     executor: Executor | None = None,
 ) -> Evaluation:
-    """Run `policies`, the heuristics `schemes` and each policy's scheme with one action always over held-out links.
+    """Run `policies`, the entrants `schemes` and each policy's scheme with one action always over held-out links.
 
     `link_sets` and `schemes` of None are those of the policies' records; the controls are. Links `over` traces are run
     beside the link sets that are named, and instead of the records' if none is. `seeds` repetitions per link,
@@ -87,7 +85,7 @@ def evaluate(
     own = list(dict.fromkeys(name for record in records for name in record.eval.link_sets))
     names = list(link_sets or ([] if over is not None else own or held_out.LINK_SETS))
     baselines = dict.fromkeys(name for record in records for name in record.baselines) if records else BASELINES
-    chosen = _heuristics(baselines if schemes is None else schemes)
+    chosen = [parse(name) for name in baselines] if schemes is None else list(schemes)
     recordings = [name for each in records for name in each.eval.recordings]
     links = held_out.build(names, seeds, duration_s, recordings)
     links += [] if over is None else held_out.over_traces(over, seeds, duration_s)
@@ -95,13 +93,18 @@ def evaluate(
     compared = [e.relative_to for record in records for e in record.expectations if e.relative_to is not None]
     lineup = [
         *(each.sender for each in judged),
-        *(_sender(name) for name in dict.fromkeys((*compared, *chosen))),
+        *{each.label: each for each in (*map(parse, compared), *chosen)}.values(),
         *{control.label: control for each in judged for control in each.controls}.values(),
     ]
     if not lineup:
         raise ConfigError("nothing to evaluate: name a policy or a scheme")
     watched = {sender.label: each.watched for each in judged for sender in (each.sender, *each.controls)}
-    meta: dict[str, Any] = {"link_sets": names, "seeds": seeds, "duration_s": duration_s, "schemes": chosen}
+    meta: dict[str, Any] = {
+        "link_sets": names,
+        "seeds": seeds,
+        "duration_s": duration_s,
+        "schemes": [each.text for each in chosen],
+    }
     if over is not None:
         meta["traces"] = {trace.name: digest(trace.file.read_bytes()) for trace in over.traces}
     if len(judged) == 1:
@@ -120,8 +123,8 @@ class _Judged:
     trained: artifact.Artifact
     record: TrainConfig
     spec: Spec
-    sender: Sender
-    controls: tuple[Sender, ...]
+    sender: Entrant
+    controls: tuple[Entrant, ...]
     """Its scheme with one action always, as its record asks."""
     watched: _Watched
     own: bool = False
@@ -146,7 +149,7 @@ class _Judged:
         known = self.record.reward.name in BUILT_IN and self.record.objective.name in objectives.BUILT_IN
         if not rules or not (self.own or known):
             return None
-        record = self.record.model_copy(update={"params": dict(self.trained.params)})
+        record = self.record.model_copy(update={"params": dict(self.sender.flow["params"])})
         candidates = {self.sender.label: Candidate(self.policy.read_bytes())}
         candidates |= {rule.label: rule.candidate for rule in rules}
         return _Scored(record, self.spec, self.sender, candidates)
@@ -185,7 +188,7 @@ class _Scored:
 
     record: TrainConfig
     spec: Spec
-    sender: Sender
+    sender: Entrant
     candidates: dict[str, Candidate]
     """By label."""
 
@@ -196,7 +199,7 @@ class _Scored:
 
     def __call__(self, link: Link) -> list[dict[str, Any]]:
         """`scheme`, `score` and figures of each."""
-        trials = Trials(self.record, self.spec, 1, held_out.scenario(link, replace(self.sender, policy=None)))
+        trials = Trials(self.record, self.spec, 1, held_out.scenario(link, self.sender.deciding(None)))
         about = {"policy": self.sender.label, "link_set": link.link_set, "link": link.name, "seed": link.seed}
         out = []
         for label, done in zip(self.candidates, trials.run(list(self.candidates.values()), link.seed, 1), strict=True):
@@ -205,28 +208,24 @@ class _Scored:
         return out
 
 
-def _judged(policies: Sequence[Path], known: TrainConfig | None = None) -> list[_Judged]:
-    """The policies with their labels: a policy alone has its scheme's name, several have their runs'.
+def _judged(policies: Sequence[Entrant], known: TrainConfig | None = None) -> list[_Judged]:
+    """The policies with their labels: unless the user chose another, a policy alone has its scheme's name.
 
-    `known` is the configuration of the only policy, if the caller has it.
+    `known` is the configuration of the only policy, if the caller has it. Raises ConfigError for a label of a bound.
     """
     out: list[_Judged] = []
-    taken = {*heuristics(), ORACLE, BEST_WINDOW}
-    for policy in policies:
+    for entrant in policies:
+        policy = entrant.policy_file
+        assert policy is not None
         trained = artifact.load(policy)
         record, spec = known or record_of(trained), Spec.of(_core.learned(trained.contract.document))
-        scheme, fields = scheme_of(trained), {"params": dict(trained.params)}
-        label = spec.name
-        if len(policies) > 1:
-            own = policy.parent.name if policy.name == POLICY else policy.stem
-            label, number = own, 2
-            while label in taken:
-                label, number = f"{own} ({number})", number + 1
-        taken.add(label)
-        sender = Sender(label, scheme, str(policy.resolve()), fields)
+        label = entrant.label if entrant.labelled or len(policies) > 1 else spec.name
+        if label in (ORACLE, BEST_WINDOW):
+            raise ConfigError(f'entrant "{entrant.text}": "{label}" is the label of a bound; give another one')
+        sender = replace(entrant, label=label)
         controls = []
         for control in record.controls:
-            always = Sender(control.label, scheme, {"constant": spec.constant(control.action)}, fields)
+            always = replace(sender.deciding({"constant": spec.constant(control.action)}), label=control.label)
             others = [other for each in out for other in each.controls if other.label == control.label]
             differs = any(other != always for other in others)
             controls.append(replace(always, label=f"{label}, {control.label}") if differs else always)
@@ -259,20 +258,6 @@ def _with_rules(judged: list[_Judged]) -> list[_Judged]:
         return next((each.found for each in judged if each.found and searched(each) == searched(one)), ())
 
     return [each if each.found else replace(each, found=shared(each)) for each in judged]
-
-
-def _heuristics(names: Iterable[str]) -> list[str]:
-    """`names`, each once, if they are schemes that need no policy. Raises ConfigError."""
-    chosen = list(dict.fromkeys(names))
-    for name in chosen:
-        _sender(name)
-    return chosen
-
-
-def _sender(text: str) -> Sender:
-    """A heuristic, with parameters as in `cubic:hystart=0` (`entrants.GRAMMAR`). Raises ConfigError."""
-    entrant = parse_entry(text)
-    return Sender(entrant.label, entrant.scheme, None, {k: v for k, v in entrant.flow.items() if k != "scheme"})
 
 
 class _Watched:
@@ -311,7 +296,7 @@ class _Watched:
 
 def run_lineup(
     chosen: Sequence[Link],
-    lineup: Sequence[Sender],
+    lineup: Sequence[Entrant],
     meta: Mapping[str, Any],
     watched: Mapping[str, _Watched] | None = None,
     executor: Executor = Threads(2),  # noqa: B008  (frozen)
@@ -359,7 +344,7 @@ class _LinkRuns:
 
 def _run_link(
     link: Link,
-    lineup: Sequence[Sender],
+    lineup: Sequence[Entrant],
     watched: Mapping[str, _Watched],
     backend: str,
     scored: Sequence[_Scored],
@@ -444,7 +429,7 @@ def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, dict[str, A
     bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
     best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})
     for window in sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP}):
-        sender = Sender(BEST_WINDOW, "fixed", None, {"params": {"window": window}})
+        sender = Entrant(BEST_WINDOW, {"scheme": "fixed", "params": {"window": window}})
         result = backends.execute(held_out.scenario(link, sender), SIM)
         log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
         # The signal delay is of the queue alone: without any, power has no bound.

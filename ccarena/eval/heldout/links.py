@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from ccarena import traces
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.given_traces import TraceLinks, service
 from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
+from ccarena.scenarios.entrants import Entrant
 from ccarena.traces.held_out import HELD_OUT
 
 __all__ = [
@@ -42,10 +43,8 @@ __all__ = [
     "MOST_SEEDS",
     "TRACES",
     "Link",
-    "Sender",
     "build",
     "check_recordings",
-    "heuristic",
     "over_traces",
     "scenario",
 ]
@@ -119,27 +118,9 @@ class Link:
         return [self.service, *([self.back] if self.back else [])]
 
 
-@dataclass(frozen=True)
-class Sender:
-    """What runs over a link: its label in tables, and the scenario's `scheme` and `policy`."""
-
-    label: str
-    scheme: str | dict[str, Any]
-    """Its registered name, or a learned scheme's document."""
-    policy: Any = None
-    fields: dict[str, Any] = field(default_factory=dict)
-
-
-def heuristic(name: str) -> Sender:
-    """A scheme without a policy, by its registered name."""
-    return Sender(name, name)
-
-
-def scenario(link: Link, sender: Sender) -> dict[str, Any]:
-    """The scenario of one bulk flow of `sender` over `link`, with packets and reports recorded, in 1 ms bins."""
-    flow: dict[str, Any] = {"name": "flow0", "scheme": sender.scheme, "base_rtt_ms": link.base_rtt_ms, **sender.fields}
-    if sender.policy is not None:
-        flow["policy"] = sender.policy
+def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
+    """The scenario of one bulk flow of `entrant` over `link`, with packets and reports recorded, in 1 ms bins."""
+    flow = entrant.as_flow(name="flow0", base_rtt_ms=link.base_rtt_ms)
     queue = {"type": "droptail", "packets": link.buffer_packets}
     one_way = {"queue": queue, "delay_ms": link.delay_ms}
     links = [{"name": "bottleneck", "service": link.service, "agent": link.agent, **one_way}]
@@ -152,7 +133,7 @@ def scenario(link: Link, sender: Sender) -> dict[str, Any]:
         "seed": link.seed,
         "links": links,
         "flows": [flow],
-        "record": {"packets": True, "reports": sender.policy is not None, "bin_ms": 1},
+        "record": {"packets": True, "reports": entrant.policy is not None, "bin_ms": 1},
     }
 
 

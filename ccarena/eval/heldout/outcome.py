@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccarena.backends import REAL_TIME, SIM
 from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
-from ccarena.errors import ConfigError, PolicyError, did_you_mean
+from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout.evaluate import evaluate as evaluate_all
 from ccarena.eval.heldout.evaluation import Evaluation
@@ -26,9 +26,8 @@ from ccarena.executors import Executor
 from ccarena.files import check_writable, write_atomically
 from ccarena.pages import Page, Section, images
 from ccarena.policies.artifact import count_test
-from ccarena.policies.given import PolicyLike, file_of
 from ccarena.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
-from ccarena.schemes import heuristics, is_heuristic
+from ccarena.scenarios.entrants import EntrantLike, line_up
 from ccarena.terminal import Progress, progress_bar
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ class Outcome:
 
 
 def evaluate(
-    *entries: PolicyLike,
+    *entries: EntrantLike,
     link_sets: Sequence[str] | None = None,
     traces: TraceLinks | Sequence[str | os.PathLike[str]] | None = None,
     schemes: Sequence[str] | None = None,
@@ -139,14 +138,15 @@ def evaluate(
     """Run policies and heuristics side by side on links that training does not draw, and judge the policies.
 
     Arguments:
-        entries: policies (a file, a run's folder, the name of a run in `runs/`, or what `load_policy` returned) and
-            heuristics, such as `cubic` or `cubic:hystart=0`, in any order. A name of both is the heuristic. Heuristics
-            that are named replace those of the policies' records. Without any, `schemes` run.
+        entries: entrants (docs/entrants.md), such as `runs/acct`, `mine=runs/acct`, `cubic` or `cubic@hystart=0`, or
+            what `load_policy` returned, in any order. Policies are judged. The others replace the heuristics of the
+            policies' records. Without any, `schemes` run.
         link_sets: names that `ccarena eval --help` lists; those of the policies' records if None.
         traces: links over these traces, beside the `link_sets` that are named, else instead of the records':
             files, names, folders, `NAME=TRACE` and `TRACE,BACK`, with buffers of 100 and 1000 packets and 20 ms each
             way; or a `ccarena.eval.given_traces.TraceLinks`, which has other ones.
-        schemes: heuristics, as `entries` may name them, too; cubic, bbr and reno if nothing says otherwise.
+        schemes: entrants without a policy, which `entries` may name, too; cubic, bbr and reno if nothing says
+            otherwise.
         seeds: repetitions of every link.
         duration_s: of every run, s; the link set's own if None: 30, and 60 for `steps`, `cellular` and traces.
         backend: `sim`, the simulator; over emulated links, in real time and as root, `kernel` (Linux TCP) and `quic`.
@@ -163,9 +163,15 @@ def evaluate(
         raise ConfigError(f"threads = {threads}: expected at least 1")
     over = TraceLinks.of(traces) if traces is not None and not isinstance(traces, TraceLinks) else traces
     with ExitStack() as stack:
-        policies, named = _entries(entries, stack)
+        entrants = line_up(entries, stack)
+        policies = [entrant for entrant in entrants if entrant.policy_file is not None]
+        named = [entrant for entrant in entrants if entrant.policy_file is None]
         if named and schemes:
-            raise ConfigError(f"heuristics are named twice, {' '.join(named)} and {' '.join(schemes)}: name them once")
+            both = f"{' '.join(each.text for each in named)} and {' '.join(schemes)}"
+            raise ConfigError(f"schemes are named twice, {both}: name them once")
+        beside = named or (None if schemes is None else line_up(schemes, stack))
+        if trained := [each.text for each in beside or () if each.policy_file is not None]:
+            raise ConfigError(f"schemes = {trained[0]}: a policy; name it among the entrants, where it is judged")
         if out is not None:
             check_writable(Path(out))
         bar: Progress | None = progress if callable(progress) else None
@@ -176,7 +182,7 @@ def evaluate(
             link_sets,
             seeds,
             duration_s,
-            named or schemes,
+            beside,
             over=over,
             # Links that run side by side in real time make each other late.
             threads=threads or (1 if backend in REAL_TIME else 2),
@@ -184,54 +190,25 @@ def evaluate(
             backend=backend,
             executor=executor,
         )
-        trainings = [read_progress(policy.parent / PROGRESS) for policy in policies]
+        files = [file for each in policies if (file := each.policy_file) is not None]
+        trainings = [read_progress(file.parent / PROGRESS) for file in files]
         labels = result.policies
-        for policy in policies if over is None else ():
-            count_test(policy)
+        for file in files if over is None else ():
+            count_test(file)
         verdicts = {
             label: judge(result.of_policy(label), training) for label, training in zip(labels, trainings, strict=True)
         }
-        config = policies[0].parent / CONFIG if len(policies) == 1 else None
+        config = files[0].parent / CONFIG if len(files) == 1 else None
         known = config if config is not None and config.is_file() else None
-        repeat = repeat_commands(known, policies, result.meta, over)
+        repeat = repeat_commands(known, [each.text for each in policies], result.meta, over)
         outcome = Outcome(
             result,
             verdicts,
             repeat,
-            " and ".join(_run_name(policy) for policy in policies) or "heuristics",
+            " and ".join(file.parent.name for file in files) or "heuristics",
             trainings[0] if len(trainings) == 1 else [],
             known.read_text("utf-8") if known else "",
         )
     if out is not None:
         outcome.write(out)
     return outcome
-
-
-def _run_name(policy: Path) -> str:
-    return policy.parent.name
-
-
-@contextmanager
-def near_heuristics(entry: PolicyLike) -> Iterator[None]:
-    """Adds the heuristic of nearly that name to the error of a policy that is not there."""
-    try:
-        yield
-    except PolicyError as error:
-        near = did_you_mean(str(entry), heuristics())
-        raise PolicyError(f"{error}{near}" if "did you mean" in near else str(error)) from error
-
-
-def _entries(entries: Sequence[PolicyLike], stack: ExitStack) -> tuple[list[Path], list[str]]:
-    """The policies' files and the heuristics' names. Raises ConfigError or PolicyError."""
-    policies: list[Path] = []
-    named: list[str] = []
-    for entry in entries:
-        if isinstance(entry, str) and is_heuristic(entry):
-            named.append(entry)
-            continue
-        with near_heuristics(entry):
-            file = file_of(entry, stack)
-        if file in policies:
-            raise ConfigError(f"{entry}: given twice")
-        policies.append(file)
-    return policies, named

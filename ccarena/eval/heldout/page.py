@@ -222,11 +222,11 @@ def _configuration(result: Evaluation, config: str) -> Section:
 
 
 def repeat_commands(
-    config: Path | None, policies: Sequence[Path], meta: Mapping[str, Any], over: TraceLinks | None = None
+    config: Path | None, policies: Sequence[str], meta: Mapping[str, Any], over: TraceLinks | None = None
 ) -> list[str]:
     """Shell lines that train the policy again (if `config` is known) and evaluate again what `meta` says."""
     lines = [f"python train.py --config {shlex.quote(str(config))}"] if config is not None else []
-    words = ["ccarena", "eval", *map(str, policies), *([] if policies else meta["schemes"])]
+    words = ["ccarena", "eval", *policies, *([] if policies else meta["schemes"])]
     words += ["--schemes", *meta["schemes"]] if policies and meta["schemes"] else []
     words += ["--link-sets", *meta["link_sets"]] if meta["link_sets"] else []
     words += over.words() if over is not None else []

@@ -19,6 +19,7 @@ from ccarena.eval.heldout.summary import digest, print_summary
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
 from ccarena.run_folder import CONFIG, EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_progress
+from ccarena.scenarios.entrants import of_file, parse
 from ccarena.terminal import progress_bar
 
 __all__ = ["evaluate_run", "write_outcome"]
@@ -32,11 +33,11 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
     settings, policy = config.eval, run / POLICY
     with progress_bar("evaluating") as progress:
         result = evaluate(
-            [policy],
+            [of_file(policy)],
             settings.link_sets,
             settings.seeds,
             settings.duration_s,
-            config.baselines,
+            [parse(name) for name in config.baselines],
             threads=config.threads,
             progress=progress,
             record=config,
@@ -50,7 +51,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
         name=config.name,
         progress=training,
         config=dump_config(config),
-        repeat=repeat_commands(run / CONFIG, [policy], result.meta),
+        repeat=repeat_commands(run / CONFIG, [str(policy)], result.meta),
     )
     print_summary(result, verdict, run / PAGE)
     return verdict.line

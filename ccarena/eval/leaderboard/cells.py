@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ccarena import __version__
-from ccarena.eval.heldout.links import Sender, scenario
-from ccarena.eval.leaderboard.entrants import Entrant
+from ccarena.eval.heldout.links import scenario
+from ccarena.eval.leaderboard.entrants import Ranked
 from ccarena.eval.leaderboard.links import Place
+from ccarena.scenarios.entrants import Entrant
 
 __all__ = ["MEETING", "SOLO", "Cell", "Measured", "cell_of", "cells_of", "key_of", "scenario_digest"]
 
@@ -26,8 +27,8 @@ class Cell:
     key: str
     """Of everything that decides the figures: scenario, entrants, backend and version."""
     place: Place
-    entrant: Entrant
-    opponent: Entrant | None
+    entrant: Ranked
+    opponent: Ranked | None
     """None if it is alone."""
     seed: int
     scenario: str
@@ -57,7 +58,7 @@ class Measured:
 
 def cells_of(
     places: Sequence[Place],
-    entrants: Sequence[Entrant],
+    entrants: Sequence[Ranked],
     seeds: int,
     backend: str,
     meeting_places: Sequence[Place] = (),
@@ -78,7 +79,7 @@ def cells_of(
 
 
 def cell_of(
-    place: Place, entrant: Entrant, opponent: Entrant | None, seed: int, scenario_name: str, backend: str
+    place: Place, entrant: Ranked, opponent: Ranked | None, seed: int, scenario_name: str, backend: str
 ) -> Cell:
     """One cell with its key."""
     key = key_of(scenario_name, entrant.digest, opponent.digest if opponent else None, backend, __version__)
@@ -93,7 +94,7 @@ def key_of(scenario_name: str, entrant: str, opponent: str | None, backend: str,
 
 def scenario_digest(place: Place, seed: int) -> str:
     """Of the scenario but its flows, with a trace's content in the place of its file."""
-    document = scenario(place.link(seed), Sender("", ""))
+    document = scenario(place.link(seed), Entrant("", {"scheme": ""}))
     for link, content in zip(document["links"], (place.trace.digest, place.trace.back_digest), strict=False):
         if "file" in link["service"]:
             link["service"] = {**link["service"], "file": content}

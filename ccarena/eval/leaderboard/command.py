@@ -22,7 +22,7 @@ from ccarena.eval.leaderboard.site import write_site
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.files import check_file, check_writable
 from ccarena.plain_data import plain
-from ccarena.run_folder import POLICY, find_policy
+from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, named_file
 from ccarena.terminal import print_table, progress_bar
 
 __all__ = ["UNUSED", "add_parser", "run"]
@@ -42,20 +42,23 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     parser.set_defaults(leaderboard_parser=parser)
     actions = parser.add_subparsers(dest="action", title="commands", metavar="COMMAND")
 
-    def action(name: str, summary: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary)
+    def action(name: str, summary: str, **shape: Any) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, **shape)
         added.add_argument(
             "--store", default=DEFAULT, metavar="FILE|URL", help=f"SQLite file or postgresql:// ({DEFAULT})"
         )
         return added
 
-    sub = action("run", "run what the store lacks, and rank what it has")
+    grammar = {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": GRAMMAR}
+    sub = action("run", "run what the store lacks, and rank what it has", **grammar)
     sub.add_argument(
         "--traces", nargs="+", default=["presets"], metavar="SET",
         help="presets (generated, the default), a set that was fetched (mahimahi, nyc-lte), names, files or folders",
     )  # fmt: skip
-    sub.add_argument("--schemes", nargs="*", metavar="ENTRY", help="such as cubic:hystart=0 (all without a policy)")
-    sub.add_argument("--policies", nargs="*", metavar="POLICY", help="files, runs, folders of them (the shipped ones)")
+    sub.add_argument("--schemes", nargs="*", metavar="ENTRANT", help="(every scheme without a policy)")
+    sub.add_argument(
+        "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
+    )
     sub.add_argument("--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one way (20)")
     sub.add_argument("--buffers", nargs="+", type=int, default=[100, 1000], metavar="PACKETS", help="(100 1000)")
     sub.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="of every run (60)")
@@ -90,7 +93,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument("--policies", nargs="*", metavar="POLICY", help="files, runs, folders of them (the shipped ones)")
 
     sub = actions.add_parser("submit", help=SUBMIT, description=SUBMIT)
-    sub.add_argument("policy", metavar="POLICY", help="a file, a run's folder, or the name of a run or shipped policy")
+    sub.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     sub.add_argument("--out", type=Path, metavar="FILE", help="(NAME.submission.json)")
     sub.add_argument("--name", metavar="NAME", help="on the leaderboard: a-z, 0-9, '.', '_', '-' (the file's)")
     sub.add_argument("--author", default="", metavar="TEXT", help="who submits")
@@ -231,8 +234,8 @@ def _submit(args: argparse.Namespace) -> int:
     from ccarena.eval.leaderboard.submitting import links_of, submit
     from ccarena.eval.leaderboard.trial import Limits
 
-    policy = find_policy(args.policy)
-    name = args.name or (policy.parent.name if policy.name == POLICY else policy.stem)
+    label, policy = named_file(args.policy)
+    name = args.name or label.removesuffix(" (policy)")
     out = args.out or Path(f"{name}.submission.json")
     links = links_of(args.delays_ms, args.buffers, args.duration_s, args.seeds, args.traces)
     check_file(out)

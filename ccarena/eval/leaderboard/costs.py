@@ -16,7 +16,7 @@ import numpy as np
 
 from ccarena import _core
 from ccarena.errors import CcarenaError
-from ccarena.eval.leaderboard.entrants import Entrant
+from ccarena.eval.leaderboard.entrants import Ranked
 from ccarena.policies import artifact
 from ccarena.scenario import scenario_json
 
@@ -26,14 +26,14 @@ ACKS, INFERENCES, ROUNDS = 40_000, 2000, 5
 """Of a batch; and batches, of which the quickest counts, because others may be disturbed."""
 
 
-def cpu_ns(entrant: Entrant) -> float | None:
+def cpu_ns(entrant: Ranked) -> float | None:
     """What a decision of an entrant costs, ns of CPU; None of one that is computed from each link's capacity."""
     if entrant.computed:
         return None
     if entrant.kind == "policy":
         return _inference_ns(Path(str(entrant.sender.policy)))
-    fields = {key: value for key, value in entrant.sender.fields.items() if key in ("params", "weight", "requirement")}
-    scheme = _document({"scheme": entrant.sender.scheme, **fields})
+    kept = ("scheme", "params", "weight", "requirement")
+    scheme = _document({key: value for key, value in entrant.sender.flow.items() if key in kept})
     nothing = _document({"scheme": "fixed"})
     try:
         # In turns, so that both meet the same machine.

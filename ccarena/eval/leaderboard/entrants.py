@@ -20,17 +20,16 @@ from ccarena.documents import digest_of
 from ccarena.envs.domain import digest
 from ccarena.envs.spec import Spec
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
-from ccarena.eval.compete.entrants import parse_entry
 from ccarena.eval.heldout import rules as without_learning
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
-from ccarena.eval.heldout.links import Sender
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard.links import BoardTrace
 from ccarena.policies import artifact
 from ccarena.policies.cards import card
 from ccarena.policies.curve import Curve
-from ccarena.policies.record import control_of, record_of, scheme_of
-from ccarena.run_folder import POLICY, find_policy, shipped
+from ccarena.policies.record import control_of, record_of
+from ccarena.run_folder import policy_in, shipped
+from ccarena.scenarios.entrants import Entrant, distinct, of_file, parse
 from ccarena.schemes import heuristics
 from ccarena.traces.held_out import derives_from
 
@@ -39,10 +38,10 @@ __all__ = [
     "END_TO_END",
     "LATE",
     "REFERENCE",
-    "Entrant",
+    "Ranked",
     "default_schemes",
+    "entrants_of",
     "line_up",
-    "policy_files",
     "rules_of",
 ]
 
@@ -65,8 +64,8 @@ Kind = Literal["scheme", "policy", "control"]
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """One that is measured."""
+class Ranked:
+    """An entrant that is measured, with what the leaderboard says of it."""
 
     label: str
     kind: Kind
@@ -74,7 +73,7 @@ class Entrant:
     """One of `TRACKS`."""
     digest: str
     """Of all that decides what it does: scheme or document, parameters, policy."""
-    sender: Sender
+    sender: Entrant
     policy_digest: str = ""
     """Of the artifact's bytes."""
     of: str = ""
@@ -107,50 +106,50 @@ def default_schemes() -> list[str]:
     return [*(name for name in heuristics() if name != "fixed"), LAW]
 
 
-def policy_files(given: Sequence[str] | None) -> dict[str, Path]:
-    """Policies by label: the shipped ones if None; else those of folders, files and runs. Raises PolicyError.
+def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[Entrant]:
+    """The entrants that `schemes` and `policies` name; policies may also be folders of them, the shipped ones if None.
 
-    A shipped control is left out, because its rule stands beside the policy that it is of.
+    A shipped control is left out, because its rule stands beside the policy that it is of. Raises ConfigError or
+    PolicyError.
     """
-    if given is None:
-        return {name: file for name, file in shipped().items() if not control_of(artifact.load(file))}
-    found: dict[str, Path] = {}
-    for text in given:
+    given = [parse(text) for text in dict.fromkeys(schemes)]
+    if policies is None:
+        given += [of_file(file) for file in shipped().values() if not control_of(artifact.load(file))]
+    for text in policies or ():
         folder = Path(text)
-        files = sorted(folder.rglob("*.safetensors")) if folder.is_dir() and not (folder / POLICY).is_file() else []
-        if folder.is_dir() and not files and not (folder / POLICY).is_file():
+        if not folder.is_dir() or policy_in(folder) is not None:
+            given.append(parse(text))
+            continue
+        files = sorted(folder.rglob("*.safetensors"))
+        if not files:
             raise PolicyError(f"{folder}: no policy is in this folder; expected files that end in .safetensors")
-        for file in files or [find_policy(text)]:
-            name = file.parent.name if file.name == POLICY else file.stem
-            if found.setdefault(name, file) != file:
-                raise PolicyError(f'{file}: another policy is called "{name}", too ({found[name]}); rename one')
-    return found
+        given += [of_file(file) for file in files]
+    return list({entrant.label: entrant for entrant in distinct(given)}.values())
 
 
-def line_up(
-    schemes: Iterable[str], policies: Mapping[str, Path], known: Mapping[str, Sequence[Mapping[str, Any]]], threads: int
-) -> list[Entrant]:
-    """Everyone: schemes, policies with their controls, and the controls of every link.
+def line_up(given: Iterable[Entrant], known: Mapping[str, Sequence[Mapping[str, Any]]], threads: int) -> list[Ranked]:
+    """Everyone: the entrants given, policies with their controls, and the controls of every link.
 
     `known` are rules by the policies' digests that were found before. Raises ConfigError or PolicyError.
     """
-    out = [_scheme(entry) for entry in dict.fromkeys(schemes)]
-    for label, file in policies.items():
-        trained = artifact.load(file)
-        own = digest(file.read_bytes())
+    out = []
+    for entrant in given:
+        if entrant.policy_file is None:
+            out.append(_scheme(entrant))
+            continue
+        trained = artifact.load(entrant.policy_file)
+        own = digest(entrant.policy_file.read_bytes())
         rules = rules_of(trained, known.get(own, ()), threads)
-        policy = _policy(label, file, trained, own, rules)
+        policy = _policy(entrant, trained, own, rules)
         out += [policy, *_controls(policy, trained, rules)]
-    out += [
-        Entrant(
-            BEST_WINDOW, "control", REFERENCE, _digest({"computed": "best window 1"}), Sender(BEST_WINDOW, "fixed")
-        ),
-        Entrant(LATE, "control", REFERENCE, _digest({"computed": "one RTT late 1"}), Sender(LATE, "fixed")),
-    ]
-    labels = [entrant.label for entrant in out]
+    bounds = {BEST_WINDOW: "best window 1", LATE: "one RTT late 1"}
+    for label, computed in bounds.items():
+        sender = Entrant(label, {"scheme": "fixed"})
+        out.append(Ranked(label, "control", REFERENCE, _digest({"computed": computed}), sender))
+    labels = [ranked.label for ranked in out]
     for label in labels:
         if labels.count(label) > 1:
-            raise ConfigError(f'two entrants are called "{label}"; rename the policy\'s file')
+            raise ConfigError(f'two entrants are called "{label}"; give one another label, as LABEL=ENTRANT')
     return out
 
 
@@ -174,10 +173,7 @@ def rules_of(
     return (found.as_dict(),)
 
 
-def _scheme(entry: str) -> Entrant:
-    entrant = parse_entry(entry)
-    fields = {key: value for key, value in entrant.flow.items() if key not in ("scheme", "policy")}
-    sender = Sender(entrant.label, entrant.flow["scheme"], entrant.flow.get("policy"), fields)
+def _scheme(entrant: Entrant) -> Ranked:
     about = {entry["name"]: entry for entry in _core.schemes()}.get(entrant.scheme, {})
     said = [
         f"# {entrant.label}",
@@ -185,48 +181,42 @@ def _scheme(entry: str) -> Entrant:
         f"Source: {about['source']}" if "source" in about else "",
     ]
     tuned = [{"kind": kind, "name": name} for kind, name in LAW_TUNED_ON] if entrant.scheme == "pilot" else []
-    return Entrant(
+    return Ranked(
         entrant.label,
         "scheme",
         _track(entrant.flow["scheme"], about),
-        _digest(_what(sender, "")),
-        sender,
+        _digest(_what(entrant, "")),
+        entrant,
         trained_on=tuple(tuned),
         card="\n\n".join(part for part in said if part),
     )
 
 
-def _policy(
-    label: str, file: Path, trained: artifact.Artifact, own: str, rules: tuple[Mapping[str, Any], ...]
-) -> Entrant:
-    scheme = scheme_of(trained)
-    shown = f"{label} (policy)" if label in heuristics() else label
-    sender = Sender(shown, scheme, str(file.resolve()), {"params": dict(trained.params)})
-    on = tuple(dict(each) for each in trained.trained_on)
-    return Entrant(
-        shown,
+def _policy(entrant: Entrant, trained: artifact.Artifact, own: str, rules: tuple[Mapping[str, Any], ...]) -> Ranked:
+    return Ranked(
+        entrant.label,
         "policy",
-        _track(scheme, {}),
-        _digest(_what(sender, own)),
-        sender,
+        _track(entrant.flow["scheme"], {}),
+        _digest(_what(entrant, own)),
+        entrant,
         own,
-        trained_on=on,
-        card=card(trained, shown),
+        trained_on=tuple(dict(each) for each in trained.trained_on),
+        card=card(trained, entrant.label),
         curve=trained.curve,
         rules=rules,
     )
 
 
-def _controls(policy: Entrant, trained: artifact.Artifact, rules: Iterable[Mapping[str, Any]]) -> list[Entrant]:
+def _controls(policy: Ranked, trained: artifact.Artifact, rules: Iterable[Mapping[str, Any]]) -> list[Ranked]:
     out = []
     for rule in map(Rule.of, rules):
         if not rule.found:
             continue
-        params = {"params": {**trained.params, **rule.params}}
-        sender = Sender(f"{policy.label}: {rule.label}", policy.sender.scheme, rule.policy, params)
+        flow = {**policy.sender.flow, "policy": rule.policy, "params": {**trained.params, **rule.params}}
+        sender = Entrant(f"{policy.label}: {rule.label}", flow)
         said = f"The best of its kind without learning ({rule.kind}), found on the training links of {policy.label}."
         out.append(
-            Entrant(
+            Ranked(
                 sender.label,
                 "control",
                 policy.track,
@@ -254,11 +244,11 @@ def _track(scheme: str | Mapping[str, Any], about: Mapping[str, Any]) -> str:
     return ASSISTED if kind == "acct" or names & set(_OF_THE_NETWORK) else END_TO_END
 
 
-def _what(sender: Sender, policy: str) -> dict[str, Any]:
+def _what(sender: Entrant, policy: str) -> dict[str, Any]:
     """All that decides what a sender does, without its label or where its files are."""
-    decides = policy or sender.policy
-    document = digest_of(sender.scheme)
-    return {"scheme": sender.scheme, "document": document, "policy": decides, "fields": sender.fields}
+    scheme = sender.flow["scheme"]
+    fields = {key: value for key, value in sender.flow.items() if key not in ("scheme", "policy")}
+    return {"scheme": scheme, "document": digest_of(scheme), "policy": policy or sender.policy, "fields": fields}
 
 
 def _digest(what: Mapping[str, Any]) -> str:

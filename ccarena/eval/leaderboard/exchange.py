@@ -16,7 +16,7 @@ from ccarena.envs.domain import digest
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard import tables
 from ccarena.eval.leaderboard.cells import Cell, Measured, cell_of, scenario_digest
-from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
+from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_of, line_up
 from ccarena.eval.leaderboard.figures import STORED
 from ccarena.eval.leaderboard.links import PRESETS, BoardTrace, Place, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
@@ -181,7 +181,7 @@ def _repeatable(
 
 def _entrants_here(
     named: Iterable[Mapping[str, Any]], rules: Mapping[str, Any], policies: Sequence[str] | None
-) -> list[Entrant]:
+) -> list[Ranked]:
     """Those of the named entrants that this installation can run.
 
     Rules are the artifacts' own or those that the store knows: a file from elsewhere could name worse ones.
@@ -190,8 +190,9 @@ def _entrants_here(
     schemes = [row["label"] for row in rows if row["kind"] == "scheme"]
     known = [label for label in schemes if label in default_schemes()]
     digests = {row["policy_digest"] for row in rows}
-    files = {name: file for name, file in policy_files(policies).items() if digest(file.read_bytes()) in digests}
-    return line_up(known, files, rules, 1)
+    here = entrants_of(known, policies)
+    given = [each for each in here if each.policy_file is None or digest(each.policy_file.read_bytes()) in digests]
+    return line_up(given, rules, 1)
 
 
 def _place_here(row: Mapping[str, Any]) -> Place | None:

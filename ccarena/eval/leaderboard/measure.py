@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ccarena import backends, traces
 from ccarena.eval import metrics
 from ccarena.eval.compete.bottlenecks import Bottleneck
-from ccarena.eval.compete.entrants import Entrant as Competitor
 from ccarena.eval.compete.matches import Plan, compete
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluate import best_window
@@ -21,9 +20,10 @@ from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.leaderboard.cells import MEETING as TOGETHER
 from ccarena.eval.leaderboard.cells import Cell, Measured
-from ccarena.eval.leaderboard.entrants import LATE, Entrant
+from ccarena.eval.leaderboard.entrants import LATE, Ranked
 from ccarena.eval.leaderboard.figures import MEETING, SCORE, SOLO, score_of
 from ccarena.eval.leaderboard.links import Place
+from ccarena.scenarios.entrants import Entrant
 
 __all__ = ["STAGGER_S", "Task", "measure", "tasks_of"]
 
@@ -81,7 +81,7 @@ def _alone(task: Task) -> list[Measured]:
     # What is computed needs the capacity that a run was offered.
     for cell in sorted(task.cells, key=lambda cell: cell.entrant.computed):
         if cell.entrant.computed and capacity is None:
-            probe = backends.simulate(held_out.scenario(link, held_out.heuristic("reno")))
+            probe = backends.simulate(held_out.scenario(link, Entrant("reno", {"scheme": "reno"})))
             capacity = np.asarray(probe["links"][0]["capacity_mbps"], dtype=np.float64)
         if cell.entrant.label == LATE:
             assert capacity is not None
@@ -180,13 +180,9 @@ def _together(task: Task) -> list[Measured]:
     return out
 
 
-def _competitor(entrant: Entrant) -> Competitor:
+def _competitor(ranked: Ranked) -> Entrant:
     """By its digest, because a label may hold what joins labels."""
-    sender = entrant.sender
-    flow = {"scheme": sender.scheme, **sender.fields}
-    if sender.policy is not None:
-        flow["policy"] = sender.policy
-    return Competitor(entrant.digest, entrant.label, flow)
+    return Entrant(ranked.digest, ranked.sender.flow)
 
 
 def _pair(cell: Cell) -> tuple[str, ...]:

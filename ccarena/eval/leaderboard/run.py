@@ -12,12 +12,13 @@ from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
 from ccarena.eval.leaderboard.costs import cpu_ns
-from ccarena.eval.leaderboard.entrants import Entrant, default_schemes, line_up, policy_files
+from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_of, line_up
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.ranking import describe, rank
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Executor, Threads
+from ccarena.scenarios.entrants import parse
 from ccarena.terminal import Progress
 
 __all__ = ["Board", "Done", "run"]
@@ -30,9 +31,9 @@ class Board:
     traces: Sequence[str] = (PRESETS,)
     """Sets, names, files or folders (`links.traces_of`)."""
     schemes: Sequence[str] | None = None
-    """Entries such as `cubic:hystart=0`; every scheme that needs no policy, and the tuned law, if None."""
+    """Entrants such as `cubic@hystart=0`; every scheme that needs no policy, and the tuned law, if None."""
     policies: Sequence[str] | None = None
-    """Files, runs or folders of them; the shipped ones if None."""
+    """Entrants that are policies, or folders of policies; the shipped ones if None."""
     delays_ms: Sequence[float] = (20.0,)
     """One-way base delays."""
     buffers_packets: Sequence[int] = (100, 1000)
@@ -46,7 +47,7 @@ class Board:
         """Where everyone runs alone. Raises ConfigError or TraceError."""
         return places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s)
 
-    def cells(self, where: Sequence[Place], entrants: Sequence[Entrant]) -> list[Cell]:
+    def cells(self, where: Sequence[Place], entrants: Sequence[Ranked]) -> list[Cell]:
         """Every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
 
         In real time nobody takes part whose routers' words have no place in packets, and nobody who is computed. Raises
@@ -70,7 +71,7 @@ class Board:
         if self.schemes is None:
             return [entry for entry in default_schemes() if entry not in lacking]
         for entry in self.schemes:
-            if (name := entry.partition(":")[0]) in lacking:
+            if (name := parse(entry).scheme) in lacking:
                 raise ConfigError(
                     f"--schemes {entry}: what {name} routers say has no place in the packets of --backend "
                     f"{self.backend}; leave it out, or run it with --backend {SIM}"
@@ -107,10 +108,9 @@ def run(
     if threads < 1:
         raise ConfigError(f"--threads {threads}: expected at least 1")
     where = board.places()
-    files = policy_files(board.policies)
-    schemes = board.entries()
+    given = entrants_of(board.entries(), board.policies)
     with Store(store) as open_store:
-        entrants = line_up(schemes, files, open_store.rules(), threads)
+        entrants = line_up(given, open_store.rules(), threads)
         cells = board.cells(where, entrants)
         lacking = open_store.missing([cell.key for cell in cells], backends.ATTEMPTS)
         known = {row["digest"] for row in open_store.entrants() if row["cpu_ns"] is not None}

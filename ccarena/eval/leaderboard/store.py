@@ -22,7 +22,7 @@ from ccarena import __version__
 from ccarena.envs.domain import digest
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import Measured
-from ccarena.eval.leaderboard.entrants import Entrant
+from ccarena.eval.leaderboard.entrants import Ranked
 from ccarena.eval.leaderboard.figures import STORED
 from ccarena.eval.leaderboard.links import Place
 
@@ -175,7 +175,7 @@ class Store:
             self._average(connection, {(places[m.cell.place.name], ids[m.cell.entrant.digest]) for m in measured})
         return new
 
-    def keep(self, entrants: Iterable[Entrant], cpu_ns: Mapping[str, float]) -> None:
+    def keep(self, entrants: Iterable[Ranked], cpu_ns: Mapping[str, float]) -> None:
         """Store who takes part, with what a decision costs by digest where that is known."""
         table = self._tables["entrants"]
         with self._writing() as connection:
@@ -436,7 +436,7 @@ class Store:
         own = digest(json.dumps([*ways, place.name, place.duration_s]).encode())
         return self._known(connection, "places", {"digest": own, **about})
 
-    def _entrant(self, connection: Connection, entrant: Entrant) -> int:
+    def _entrant(self, connection: Connection, entrant: Ranked) -> int:
         row = {
             **{"digest": entrant.digest, "label": entrant.label, "kind": entrant.kind, "track": entrant.track},
             **{"policy_digest": entrant.policy_digest, "beside": entrant.of, "card": entrant.card},

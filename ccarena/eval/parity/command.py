@@ -14,7 +14,7 @@ from ccarena.eval.parity.scenarios import LOST, returns
 from ccarena.files import check_file, write_atomically
 from ccarena.policies import artifact
 from ccarena.policies.recording import record
-from ccarena.run_folder import find_policy
+from ccarena.scenarios.entrants import POLICY_HELP, named_file
 from ccarena.terminal import print_table
 
 __all__ = ["add_parser", "parity", "run"]
@@ -26,9 +26,7 @@ MOST_DECISIONS = 1_000_000
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
     parser = subparsers.add_parser("parity", **kwargs)
-    parser.add_argument(
-        "policy", metavar="POLICY", help="a policy file, a run's folder, or the name of a run or of a shipped policy"
-    )
+    parser.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="recorded decisions (4096)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the links they are recorded on (1)")
     parser.add_argument(
@@ -42,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     """Compares, prints and writes. Returns 1 if a home is not the same policy."""
     if args.json is not None:
         check_file(args.json)
-    figures = parity(find_policy(args.policy), args.decisions, args.seed, args.link_sets, args.duration_s)
+    label, file = named_file(args.policy)
+    figures = {"label": label} | parity(file, args.decisions, args.seed, args.link_sets, args.duration_s)
     if args.json is not None:
         write_atomically(args.json, json.dumps(figures, indent=1) + "\n")
     rows = [
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         for home in figures["homes"]
     ]
     print_table(
-        f"{figures['policy']}: {figures['decisions']} recorded decisions, held against {REFERENCE}",
+        f"{label} ({file}): {figures['decisions']} recorded decisions, held against {REFERENCE}",
         ["home", "what", "agreement", "bits", "ns per decision"],
         rows,
         left=2,

@@ -15,9 +15,9 @@ from ccarena.backends import SIM
 from ccarena.envs.rewards import BUILT_IN, Reward
 from ccarena.envs.spec import Spec
 from ccarena.eval.heldout import links as held_out
-from ccarena.eval.heldout.links import Sender
 from ccarena.policies import artifact
-from ccarena.policies.record import record_of, scheme_of
+from ccarena.policies.record import record_of
+from ccarena.scenarios.entrants import of_file
 
 __all__ = ["LOST", "Returns", "returns"]
 
@@ -53,12 +53,12 @@ def returns(
     reward = Reward(record.reward, spec) if record.reward.name in BUILT_IN else None
     if reward is None or reward.needs_truth:
         return None
-    scheme, fields, file = scheme_of(trained), {"params": dict(trained.params)}, str(policy.resolve())
-    senders = [Sender(spec.name, scheme, given, fields) for given in (file, {"integer": file})]
+    own = of_file(policy)
+    entrants = [own, own.deciding({"integer": own.policy})]
     links = held_out.build(list(link_sets or record.eval.link_sets or held_out.LINK_SETS), 1, duration_s)
 
     def run(link: held_out.Link) -> list[float]:
-        return [_return(backends.execute(held_out.scenario(link, sender), SIM), reward) for sender in senders]
+        return [_return(backends.execute(held_out.scenario(link, entrant), SIM), reward) for entrant in entrants]
 
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         found = np.array(list(pool.map(run, links)))

@@ -23,7 +23,7 @@ __all__ = ["show_scenario"]
 
 def show_scenario(
     path: Path,
-    policies: Sequence[Path],
+    policies: Sequence[str],
     *,
     out: Path,
     backend: str = SIM,
@@ -49,7 +49,7 @@ def show_scenario(
         threads=threads,
         executor=executor,
     )
-    words = ["ccarena", "eval", *map(str, policies), "--scenario", str(path)]
+    words = ["ccarena", "eval", *policies, "--scenario", str(path)]
     words += ["--backend", backend] if backend != SIM else []
     words += ["--seeds", str(seeds)] if seeds is not None else []
     words += ["--duration-s", f"{duration_s:g}"] if duration_s is not None else []

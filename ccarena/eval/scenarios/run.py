@@ -20,9 +20,10 @@ from ccarena.eval.scenarios.results import Results
 from ccarena.executors import Executor, Threads
 from ccarena.files import check_writable
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.given import PolicyLike, file_of
 from ccarena.scenario import give_policy, read_scenario, resolve, scenario_json
 from ccarena.scenario_types import Scenario
+from ccarena.scenarios.entrants import PolicyLike, find_policy
+from ccarena.scenarios.flows import enter
 from ccarena.terminal import Progress, progress_bar
 
 __all__ = ["ScenarioLike", "run"]
@@ -57,8 +58,8 @@ def run(
         backend: `sim`, the simulator; over emulated links, in real time and as root, `kernel` (Linux TCP) and `quic`.
         seeds: None runs each scenario with its own seed, 1 unless it says otherwise; a number n with its own seed and
             the n - 1 after it; a list with those.
-        policies: trained policies. Each decides for the flows of its scheme that have no `policy`, in every scenario
-            that has such flows, and there must be one.
+        policies: entrants that are trained policies (docs/entrants.md). Each decides for the flows of its scheme that
+            have no `policy`, in every scenario that has such flows, and there must be one.
         duration_s: of every run, s, in place of the documents' own.
         packets: record every packet at every link, about 30 bytes each. Without, the figures of
             `ccarena.eval.metrics.NEED_PACKETS` are NaN, unless the document asks for its packets itself.
@@ -80,7 +81,7 @@ def run(
         _give_policies(documents, _files(policies, stack))
         planned = []
         for name, document in documents.items():
-            checked = _checked(name, _recorded(document, packets))
+            checked = _checked(name, _recorded(_entered(name, document), packets))
             planned += [(name, {**checked, "seed": seed}) for seed in _seeds(seeds, int(checked["seed"]))]
             if len(planned) > MOST_RUNS:
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
@@ -153,6 +154,14 @@ def _checked(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
+def _entered(name: str, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with its entrants. Raises ScenarioError, which begins with the scenario's name, or PolicyError."""
+    try:
+        return enter(document)
+    except ScenarioError as error:
+        raise ScenarioError(f"{name}: {error}") from error
+
+
 def _recorded(document: Mapping[str, Any], packets: bool) -> dict[str, Any]:
     """The document with its series recorded, and its packets if `packets` says so or it does itself."""
     record = document.get("record") or {}
@@ -179,7 +188,7 @@ def _files(policies: PolicyLike | Sequence[PolicyLike] | None, stack: ExitStack)
     if policies is None:
         return []
     given = [policies] if isinstance(policies, (str, os.PathLike, Artifact)) else list(policies)
-    return [file_of(policy, stack) for policy in given]
+    return [find_policy(policy, stack) for policy in given]
 
 
 def _give_policies(documents: dict[str, dict[str, Any]], policies: Sequence[Path]) -> None:

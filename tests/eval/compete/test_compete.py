@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from ccarena import cli
-from ccarena.errors import ConfigError, PolicyError, ScenarioError
+from ccarena.errors import ConfigError, ScenarioError
 from ccarena.policies import artifact
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: `ccarena compete` not tested")
 from ccarena.eval.compete import competition  # noqa: E402
 from ccarena.eval.compete.bottlenecks import DEFAULT, from_scenario, parse_link  # noqa: E402
-from ccarena.eval.compete.entrants import line_up, parse_entry, parse_group, parse_policies  # noqa: E402
+from ccarena.eval.compete.lineup import line_up, parse_group  # noqa: E402
 from ccarena.eval.compete.matches import Plan, compete, matches_of  # noqa: E402
 from ccarena.eval.compete.tables import cells, matrices, summarise  # noqa: E402
 
@@ -31,82 +31,19 @@ LINK = parse_link("24mbps,20ms,1bdp")
 
 
 def plan(*entries: str, groups: tuple[str, ...] = (), **changes: Any) -> Plan:
-    entrants, paired, named = line_up(entries, groups, {})
+    entrants, paired, named = line_up(entries, groups, ExitStack())
     given: dict[str, Any] = {"duration_s": 8.0, "stagger_s": 1.0, "seeds": 1, **changes}
     return Plan(entrants, given.pop("links", [LINK]), paired, named, **given)
 
 
-@pytest.mark.parametrize(
-    ("text", "flow"),
-    [
-        ("cubic", {"scheme": "cubic"}),
-        (
-            "cubic:hystart=0:reno_friendly=0",
-            {"scheme": "cubic", "params": {"hystart": 0, "reno_friendly": 0}},
-        ),
-        ("wcc-ai@weight=2.5", {"scheme": "wcc-ai", "weight": 2.5}),
-        ("reno@requirement=10,15", {"scheme": "reno", "requirement": {"min_mbps": 10, "max_mbps": 15}}),
-        ("acct=10", {"scheme": "acct", "policy": {"constant": 5}}),
-        ("acct=1:budget_ms=8", {"scheme": "acct", "policy": {"constant": 0}, "params": {"budget_ms": 8}}),
-    ],
-)
-def test_an_entry_is_a_scheme_and_what_it_is_given(text: str, flow: dict[str, Any]) -> None:
-    entrant = parse_entry(text)
-    assert (entrant.label, entrant.flow) == (text, flow)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("cubik", r'entry "cubik": unknown scheme "cubik"; did you mean "cubic"'),
-        ("", "unknown scheme"),
-        ("cubic:hystrat=1", r'params\.hystrat: unknown field "hystrat"; did you mean "hystart"'),
-        ("cubic:hystart", '":hystart" is no NAME=VALUE'),
-        ("cubic:hystart=", "is no NAME=VALUE"),
-        ("cubic:hystart=nan", 'parameter "hystart" is "nan"; expected a number'),
-        ("cubic:hystart=0,fast_convergence=0", "each further one starts with a colon"),
-        ("cubic:hystart=2", "got 2; expected a number from 0 to 1"),
-        ("cubic:hystart=0:hystart=1", '":hystart" is given twice'),
-        ("wcc-ai@wieght=2", 'unknown field "@wieght"; did you mean "weight"'),
-        ("cubic@weight=2", "cubic does not share by weight; those that do: .*wcc-ai"),
-        ("wcc-ai@weight=0", "weight: got 0"),
-        ("wcc-md@weight=0.5", r"weight.*0\.5"),
-        ("reno@requirement=10", "expected MIN,MAX in Mbit/s"),
-        ("reno@requirement=10,5", "more than min_mbps"),
-        ("reno@requirement=-1,5", r"requirement\.min_mbps"),
-        ("reno@ecn=yes", "expected 0 or 1"),
-        ("cubic=3", "cubic is not learned and takes no policy"),
-        ("acct", "acct is learned: name its policy"),
-        ("acct=7", "acct has no action 7; it has 1, 2, 3"),
-    ],
-)
-def test_a_wrong_entry_is_refused_by_its_part(text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        parse_entry(text)
-
-
-def test_policies_come_from_the_entry_or_the_option() -> None:
-    entrant = parse_entry(f"acct={GOLDEN}")
-    assert (entrant.label, entrant.flow["policy"]) == ("acct=golden", str(GOLDEN))
-    (same,), *_ = line_up(["acct"], [], parse_policies([f"acct={GOLDEN}"]))
-    assert (same.label, same.flow) == ("acct", entrant.flow)
-    with pytest.raises(PolicyError, match="no such policy or run"):
-        parse_entry("acct=nowhere")
-    for wrong, message in (("acct", "SCHEME=POLICY"), ("cubic=x", "not learned"), ("acctt=x", 'did you mean "acct"')):
-        with pytest.raises(ConfigError, match=message):
-            parse_policies([wrong])
-    with pytest.raises(ConfigError, match="no entry is of scheme acct"):
-        line_up(["cubic"], [], parse_policies([f"acct={GOLDEN}"]))
-
-
 def test_a_line_up_names_each_once() -> None:
-    entrants, paired, groups = line_up(["cubic", "reno"], ["cubic+bbr+bbr"], {})
+    entrants, paired, groups = line_up(["cubic", "reno"], ["cubic+bbr+bbr"], ExitStack())
     assert [entrant.label for entrant in entrants] == ["cubic", "reno", "bbr"]
     assert (paired, groups) == (["cubic", "reno"], [("cubic", "bbr", "bbr")])
-    with pytest.raises(ConfigError, match=r'"reno" is given twice; every entry also runs against itself'):
-        line_up(["reno", "reno"], [], {})
+    with pytest.raises(ConfigError, match=r'"reno" is given twice; every entrant also runs against itself'):
+        line_up(["reno", "reno"], [], ExitStack())
     for wrong in ("cubic", "cubic+", "+"):
-        with pytest.raises(ConfigError, match="two entries or more"):
+        with pytest.raises(ConfigError, match="two entrants or more"):
             parse_group(wrong)
 
 
@@ -181,7 +118,7 @@ def test_reno_beside_itself_is_fair() -> None:
 
 
 def test_beside_one_that_sends_next_to_nothing_nobody_is_harmed() -> None:
-    rows = compete(plan("fixed:window=1", "cubic", links=[parse_link("24mbps,20ms,packets=400")], rtts_ms=[(20, 2000)]))
+    rows = compete(plan("fixed@window=1", "cubic", links=[parse_link("24mbps,20ms,packets=400")], rtts_ms=[(20, 2000)]))
     (row,) = [r for r in rows if r["entrant"] == "cubic" and r["opponents"] != "cubic" and r["base_rtt_ms"] == 20][:1]
     assert abs(row["harm_throughput"]) < 0.01 and abs(row["harm_delay"]) < 0.02
 
@@ -189,8 +126,8 @@ def test_beside_one_that_sends_next_to_nothing_nobody_is_harmed() -> None:
 def test_harm_of_delay_is_what_the_other_s_queue_adds_to_the_round_trip() -> None:
     """Two constant windows share a queue that holds both: 20 packets alone fill half of the pipe's 40."""
     link = parse_link("24mbps,20ms,infinite")
-    rows = compete(plan("fixed:window=20", "fixed:window=100", links=[link]))
-    row = next(r for r in rows if r["entrant"] == "fixed:window=20" and r["opponents"] == "fixed:window=100")
+    rows = compete(plan("fixed@window=20", "fixed@window=100", links=[link]))
+    row = next(r for r in rows if r["entrant"] == "fixed@window=20" and r["opponents"] == "fixed@window=100")
     # Delayed acknowledgements let packets go in pairs, whose second one waits for the first, 0.5 ms.
     assert row["solo_queueing_delay_mean_ms"] == pytest.approx(0.25, abs=0.01)
     # 120 packets of 0.5 ms in a round trip of 20 ms: 40 ms of them wait.
@@ -209,7 +146,7 @@ def test_weights_are_what_is_fair() -> None:
 
 def test_a_trained_policy_competes_like_anybody() -> None:
     rows = compete(plan(groups=(f"acct={GOLDEN}+cubic",)))
-    assert {row["entrant"] for row in rows} == {"acct=golden", "cubic"}
+    assert {row["entrant"] for row in rows} == {"acct", "cubic"}
     assert all(row["throughput_mbps"] > 0.1 and row["solo_throughput_mbps"] > 1 for row in rows)
 
 
@@ -219,14 +156,14 @@ def test_a_policy_that_was_trained_on_the_trace_says_so_in_the_table(tmp_path: P
     trained = artifact.load(GOLDEN)
     replace(trained, trained_on=[*trained.trained_on, seen]).save(tmp_path / "mine.safetensors")
     result = competition.compete(
-        f"acct={tmp_path / 'mine.safetensors'}", f"acct={GOLDEN}", traces=[tmp_path / "walk"], duration_s=1, seeds=1
+        tmp_path / "mine.safetensors", f"other={GOLDEN}", traces=[tmp_path / "walk"], duration_s=1, seeds=1
     )
     entrants = {row["entrant"] for row in result.flows}
-    assert entrants == {"acct=mine (trained on tested links)", "acct=golden"}
+    assert entrants == {"mine (trained on tested links)", "other"}
 
 
 def test_requirements_are_held_against_what_was_got() -> None:
-    rows = compete(plan(groups=("reno@requirement=6,12+cubic",)))
+    rows = compete(plan(groups=("reno@requirement=6:12+cubic",)))
     for row in rows:
         if row["scheme"] == "reno":
             assert row["satisfaction"] == pytest.approx(row["throughput_mbps"] / 6)
@@ -346,7 +283,7 @@ def test_the_command_prints_a_table_per_link(tmp_path: Path, capsys: pytest.Capt
         ((), "nobody competes"),
         (("reno", "--link", "1mbps", "--link", "1mbps"), 'link "1mbps" is given twice'),
         (("reno", "--rtt-ms", "20,x"), '--rtt-ms "20,x": an RTT is "x"'),
-        (("--group", "reno"), "two entries or more"),
+        (("--group", "reno"), "two entrants or more"),
         (("reno", "--threads", "0"), "--threads 0"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from ccarena import backends
 from ccarena.eval.heldout import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
+from ccarena.scenarios.entrants import of_file
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
@@ -22,7 +23,7 @@ LOADS = {"cubic": (0.97, 80), "bbr": (0.9, 20), "reno": (0.95, 40), "acct": (0.5
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, Any]]:
-    """No simulator, any file is a policy, there is one recorded trace; gives the documents that were run."""
+    """No simulator, any file is a policy (two are here), there is one recorded trace; gives the documents run."""
     documents: list[dict[str, Any]] = []
 
     def fake(document: dict[str, Any]) -> dict[str, Any]:
@@ -43,6 +44,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
     monkeypatch.setattr(backends, "simulate", fake)
     monkeypatch.setattr("ccarena.policies.artifact.load", lambda path: Trained)
     monkeypatch.setattr("ccarena.policies.artifact.count_test", lambda path: None)
+    for name in ("policy.safetensors", "p"):
+        (tmp_path / name).touch()
     folder = tmp_path / "recorded"
     folder.mkdir()
     (folder / "Verizon-LTE-short.down").write_text("".join(f"{ms}\n" for ms in range(2, 9000, 2)))
@@ -54,4 +57,4 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
 
 @pytest.fixture
 def evaluated(simulated: list[dict[str, Any]], tmp_path: Path) -> Evaluation:
-    return evaluate.evaluate([tmp_path / "policy.safetensors"], seeds=1, duration_s=1.0)
+    return evaluate.evaluate([of_file(tmp_path / "policy.safetensors")], seeds=1, duration_s=1.0)

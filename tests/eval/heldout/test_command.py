@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ccarena.errors import PolicyError
+from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.heldout import command
 from ccarena.eval.heldout.evaluation import ORACLE
+from ccarena.run_folder import shipped
 
 
 def run_command(*words: str) -> int:
@@ -50,7 +51,7 @@ def test_command_evaluates_a_run(
 def test_results_go_beside_ones_own_policy_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shipped policy lies in the installed package."""
     monkeypatch.chdir(tmp_path)
-    Path("mine").touch()
+    Path("mine").write_bytes(shipped()["acct"].read_bytes())
     assert command._folder(["mine", "cubic"], "sim") == Path("eval")
     assert command._folder(["acct", "cubic"], "sim") == Path("runs", "eval")
     assert command._folder(["acct", "mine"], "kernel") == Path("runs", "eval-kernel")
@@ -58,7 +59,7 @@ def test_results_go_beside_ones_own_policy_alone(tmp_path: Path, monkeypatch: py
 
 def test_a_missing_policy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PolicyError, match="no such policy or run"):
+    with pytest.raises(ConfigError, match='unknown "absent": no scheme, run, policy or file'):
         run_command("absent")
     (tmp_path / "empty").mkdir()
     with pytest.raises(PolicyError, match="no run and no policy is in this folder"):

@@ -15,6 +15,7 @@ from ccarena.eval.heldout import evaluate, expectations, summary
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.page import write_page
 from ccarena.plain_data import plain
+from ccarena.scenarios.entrants import of_file
 
 ACCT = "acct"
 
@@ -34,7 +35,7 @@ def test_without_recorded_traces_the_links_are_synthetic_and_say_so(
     simulated: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CCARENA_TRACE_DIR", str(tmp_path / "nowhere"))
-    result = evaluate.evaluate([tmp_path / "p"], ["cellular"], seeds=1, duration_s=1.0)
+    result = evaluate.evaluate([of_file(tmp_path / "p")], ["cellular"], seeds=1, duration_s=1.0)
     assert {row["synthetic"] for row in result.rows} == {True}
     assert "NO RECORDED CELLULAR TRACE" in result.warnings[0]
     verdict = expectations.judge(result)
@@ -48,7 +49,7 @@ def test_without_recorded_traces_the_links_are_synthetic_and_say_so(
 def test_the_same_on_any_number_of_threads(
     simulated: list[dict[str, Any]], evaluated: Evaluation, tmp_path: Path
 ) -> None:
-    again = evaluate.evaluate([tmp_path / "policy.safetensors"], seeds=1, duration_s=1.0, threads=5)
+    again = evaluate.evaluate([of_file(tmp_path / "policy.safetensors")], seeds=1, duration_s=1.0, threads=5)
     assert plain(vars(again)) == plain(vars(evaluated))
 
 
@@ -80,7 +81,7 @@ def test_late_runs_are_marked_and_in_no_figure(
 
     monkeypatch.setattr("ccarena.cc_kernel_bridge.run.run_scenario", in_real_time)
     policy = tmp_path / "policy.safetensors"
-    result = evaluate.evaluate([policy], seeds=1, duration_s=1.0, threads=1, backend="kernel")
+    result = evaluate.evaluate([of_file(policy)], seeds=1, duration_s=1.0, threads=1, backend="kernel")
     assert result.meta["backend"] == "kernel" and result.meta["kernel"]
     late = [row for row in result.rows if not row.get("valid", True)]
     assert {row["scheme"] for row in late} == {"cubic"} and {row["lateness_p99_ms"] for row in late} == {9.0}

@@ -13,6 +13,7 @@ import pytest
 from ccarena import _core
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import links
+from ccarena.scenarios.entrants import parse
 from tests.envs.acct import REPORT
 
 
@@ -39,7 +40,7 @@ def test_the_links_cover_the_stated_ranges_and_repeat(simulated: list[dict[str, 
 def test_a_sender_hears_what_each_agent_lacks() -> None:
     heard = {}
     for link in links.build(["signals"], 1, 6.0):
-        run = links.scenario(link, links.Sender("acct", "acct", {"constant": 1}))
+        run = links.scenario(link, parse("acct=2"))
         reports = _core.simulate(json.dumps(run))["flows"][0]["reports"]
         heard[link.name] = set(reports[:, REPORT.advertised_mbps].tolist())
     assert set(heard) == set(links.AGENTS)
@@ -87,7 +88,7 @@ def test_longer_paths_and_acknowledgements_over_the_other_direction(
     assert {(link.base_rtt_ms, link.buffer_packets) for link in far} == {(100.0, 100)} and len(far) == 3
     both = links.build(["cellular-uplink"], 1, duration_s=1.0)
     assert [link.name.split(",")[0] for link in both] == ["Verizon-LTE-short.down", "Verizon-LTE-short.up"]
-    document = links.scenario(both[0], links.heuristic("cubic"))
+    document = links.scenario(both[0], parse("cubic"))
     _core.validate_scenario(json.dumps(document))
     assert document["links"][1]["service"]["file"].endswith("Verizon-LTE-short.up")
     assert document["flows"][0]["return_path"] == ["back"]

@@ -15,7 +15,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: ccarena
 
 import ccarena
 from ccarena.cli import main
-from ccarena.errors import ConfigError, PolicyError, TraceError
+from ccarena.errors import ConfigError, TraceError
 from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE
 from ccarena.eval.heldout.rules import Rule
@@ -79,12 +79,12 @@ def test_heuristics_alone(one_link: None, tmp_path: Path) -> None:
 
 
 def test_heuristics_with_parameters_stand_beside_those_without(one_link: None) -> None:
-    outcome = ccarena.evaluate("vegas", "vegas:alpha=20:beta=40", link_sets=["slides"], seeds=1, duration_s=2.0)
-    assert outcome.evaluation.schemes() == ["vegas", "vegas:alpha=20:beta=40", BEST_WINDOW, ORACLE]
+    outcome = ccarena.evaluate("vegas", "vegas@alpha=20,beta=40", link_sets=["slides"], seeds=1, duration_s=2.0)
+    assert outcome.evaluation.schemes() == ["vegas", "vegas@alpha=20,beta=40", BEST_WINDOW, ORACLE]
     shy, bold = outcome.columns("rows")["queueing_delay_mean_ms"][:2]
     assert bold > shy
-    with pytest.raises(ConfigError, match=r'entry "vegas:alfa=2".*alfa'):
-        ccarena.evaluate("vegas:alfa=2")
+    with pytest.raises(ConfigError, match=r'entrant "vegas@alfa=2".*alfa'):
+        ccarena.evaluate("vegas@alfa=2")
 
 
 def test_several_policies_are_judged_side_by_side(
@@ -153,9 +153,9 @@ def test_what_is_expected_of_recorded_links_is_expected_of_them(one_link: None, 
 @pytest.mark.parametrize(
     ("entries", "options", "error", "message"),
     [
-        (["cubik"], {}, PolicyError, 'cubik: no such policy or run.*did you mean "cubic"'),
-        (["cubic"], {"schemes": ["bbr"]}, ConfigError, "heuristics are named twice, cubic and bbr"),
-        ([], {"schemes": ["cubik"]}, ConfigError, 'unknown scheme "cubik"; did you mean "cubic"'),
+        (["cubik"], {}, ConfigError, 'unknown "cubik".*did you mean "cubic"'),
+        (["cubic"], {"schemes": ["bbr"]}, ConfigError, "schemes are named twice, cubic and bbr"),
+        ([], {"schemes": ["cubik"]}, ConfigError, 'unknown "cubik".*did you mean "cubic"'),
         (["cubic"], {"link_sets": ["constnat"]}, ConfigError, 'did you mean "constant"'),
         (["cubic"], {"seeds": 0}, ConfigError, "seeds = 0"),
         (["cubic"], {"threads": 0}, ConfigError, "threads = 0"),

@@ -10,6 +10,7 @@ import pytest
 from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
+from ccarena.scenarios.entrants import of_file
 
 ACCT = "acct"
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: evaluation on it not tested (run make)")
@@ -28,7 +29,7 @@ def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
 
     policy = tmp_path / "policy.safetensors"
     to_artifact(network(), RECORD.model_dump(mode="json"), 3).save(policy)
-    result = evaluate([policy], ["constant"], seeds=1, threads=2)
+    result = evaluate([of_file(policy)], ["constant"], seeds=1, threads=2)
     assert result.schemes() == [ACCT, "cubic", "bbr", "reno", "acct α=1", "acct α=100", BEST_WINDOW, ORACLE]
     for row in result.rows:
         assert row["capacity_mbps"] == pytest.approx(24, rel=1e-6)
@@ -45,4 +46,4 @@ def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
 
     result.save(tmp_path / "results.json")
     assert json.dumps(Evaluation.load(tmp_path / "results.json").rows) == json.dumps(result.rows)
-    assert evaluate([policy], ["constant"], seeds=1, threads=1).rows == result.rows
+    assert evaluate([of_file(policy)], ["constant"], seeds=1, threads=1).rows == result.rows

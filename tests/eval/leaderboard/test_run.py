@@ -19,13 +19,14 @@ from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard import measure as measuring
 from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.docs import GENERATED, ship
-from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, line_up, policy_files
+from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, entrants_of, line_up
 from ccarena.eval.leaderboard.exchange import export, take
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
 from ccarena.policies.artifact import load
 from ccarena.run_folder import shipped
+from ccarena.scenarios.entrants import of_file
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
 NO_LAW = Rule("law", "the tuned law", missing="the record names no parameters of a law").as_dict()
@@ -99,8 +100,10 @@ def test_tracks_and_controls_of_policies(tmp_path: Path) -> None:
     bare = tmp_path / "hyvar.safetensors"
     dataclasses.replace(load(shipped()["hyvar"]), rules=[]).save(bare)
     # The default, without the shipped control, whose rule stands beside acct.
-    policies, known = {**policy_files(None), "hyvar": bare}, {digest(bare.read_bytes()): [CONSTANT, NO_LAW]}
-    entrants = {e.label: e for e in line_up(["cubic", "pilot=0"], policies, known, 1)}
+    default = [each for each in entrants_of(["cubic", "pilot=0"], None) if each.label != "hyvar"]
+    given, known = [*default, of_file(bare)], {digest(bare.read_bytes()): [CONSTANT, NO_LAW]}
+    policies = {each.label: each.policy_file for each in given if each.policy_file is not None}
+    entrants = {e.label: e for e in line_up(given, known, 1)}
     assert entrants["acct"].track == ASSISTED and entrants["hyvar"].track == END_TO_END
     beside = {label: e.of for label, e in entrants.items() if e.of}
     # Neither those that a policy brings along are searched again nor those that are known of one that brings none.
@@ -134,7 +137,7 @@ def test_what_a_decision_costs(small: Path) -> None:
         cost = {entrant["label"]: entrant["cpu_ns"] for entrant in store.entrants()}
     assert cost[LATE] is None and cost[BEST_WINDOW] is None
     assert 0 <= cost["reno"] < cost["copa"] < 1e5, "reno takes hardly more than a controller that does nothing"
-    own = {entrant.label: entrant for entrant in line_up([], {"acct": shipped()["acct"]}, KNOWN, 1)}
+    own = {entrant.label: entrant for entrant in line_up([of_file(shipped()["acct"])], KNOWN, 1)}
     inference = cpu_ns(own["acct"])
     assert inference is not None and inference > cost["copa"], "a network takes longer than a formula"
     (constant,) = [entrant for label, entrant in own.items() if label.endswith(" always")]
@@ -188,7 +191,7 @@ def parts_of(path: Path) -> list[tuple[str, str | None, str]]:
 
 def test_tasks_travel_to_other_processes() -> None:
     where = SMALL.places()
-    cells = SMALL.cells(where, line_up(["reno"], {}, {}, 1))
+    cells = SMALL.cells(where, line_up(entrants_of(["reno"], []), {}, 1))
     task = next(task for task in measuring.tasks_of(cells) if task.cells[0].opponent is not None)
     again = pickle.loads(pickle.dumps(task))
     assert [m.figures for m in measuring.measure(again)] == [m.figures for m in measuring.measure(task)]

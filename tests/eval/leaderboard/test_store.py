@@ -10,12 +10,12 @@ import pytest
 
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, Measured, cells_of
-from ccarena.eval.leaderboard.entrants import line_up
+from ccarena.eval.leaderboard.entrants import entrants_of, line_up
 from ccarena.eval.leaderboard.links import places, traces_of
 from ccarena.eval.leaderboard.store import Store
 
 WHERE = places(traces_of(["presets"])[:2], [20.0], [100], 2.0)
-ENTRANTS = line_up(["cubic", "reno"], {}, {}, 1)
+ENTRANTS = line_up(entrants_of(["cubic", "reno"], []), {}, 1)
 
 
 def made(seeds: int = 3) -> list[Cell]:

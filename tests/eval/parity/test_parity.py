@@ -18,8 +18,7 @@ from ccarena.eval.parity.scenarios import returns
 from ccarena.policies import artifact, c_home
 from ccarena.policies.cards import LARGEST, card, ship
 from ccarena.policies.recording import record
-from ccarena.run_folder import SHIPPED, find_policy, shipped
-from ccarena.scenario import resolve
+from ccarena.run_folder import SHIPPED, shipped
 from tests.policies import made
 
 SHIPPED_POLICIES = sorted(shipped())
@@ -171,20 +170,6 @@ def test_a_policy_is_shipped_with_its_card(policy: Path, tmp_path: Path) -> None
     assert target.with_suffix(".md").read_text() == card(artifact.load(target), "tried"), (
         "in whichever order it is held"
     )
-
-
-def test_shipped_policies_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ccarena.run_folder.SHIPPED", tmp_path / "shipped")
-    (tmp_path / "shipped").mkdir()
-    file = tmp_path / "shipped" / "mine.safetensors"
-    file.write_bytes(b"")
-    assert find_policy("mine") == file
-    with pytest.raises(PolicyError, match=r'minee: no such policy or run.*did you mean "mine"'):
-        find_policy("minee")
-    flows = [{"policy": "mine"}, {"policy": {"integer": "mine"}}, {"policy": {"constant": 1}}, {"policy": "other"}]
-    resolved = [flow["policy"] for flow in resolve({"flows": flows})["flows"]]
-    assert resolved == [str(file), {"integer": str(file)}, {"constant": 1}, "other"]
 
 
 def test_the_shipped_policies_are_there() -> None:

@@ -1,0 +1,554 @@
+"""Entrants: whoever can be put on a link. One text, one type and one way into a scenario, wherever one is named.
+
+`parse` reads the text (`GRAMMAR`), `read` also takes paths and artifacts in memory, and `Entrant.as_flow` gives the
+flow of a scenario. A kind of entrant is an entry of `KINDS`: how to find what a word means, and what flow that is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from ccarena import _core
+from ccarena.arguments import number
+from ccarena.documents import action_of, as_json, is_file, read_document
+from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError, did_you_mean
+from ccarena.policies import artifact
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.record import scheme_of
+from ccarena.run_folder import POLICY, RUNS, policy_in, resume_command, shipped
+from ccarena.schemes import heuristics
+
+__all__ = [
+    "GRAMMAR",
+    "HELP",
+    "KINDS",
+    "POLICY_HELP",
+    "Entrant",
+    "EntrantLike",
+    "PolicyLike",
+    "distinct",
+    "find_policy",
+    "line_up",
+    "load_policy",
+    "named_file",
+    "of_file",
+    "parse",
+    "read",
+    "say",
+    "split_outside_quotes",
+]
+
+GRAMMAR = """\
+An entrant is [LABEL=]WHO[@KEY=VALUE[,KEY=VALUE]...] (docs/entrants.md):
+  WHO    a scheme (`ccarena schemes`), or a policy: a file, a run's folder, the
+         name of a run in runs/ or of a shipped policy; or SPEC=ACTION, a
+         learned scheme that always takes this action
+  KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1)
+         or requirement (MIN:MAX, Mbit/s)
+  LABEL  its name in tables
+examples: cubic@hystart=0  wcc-ai@weight=2  hercules@requirement=10:15  pilot
+          runs/acct  mine=runs/acct  acct=10"""
+HELP = "a scheme or a policy: cubic, cubic@hystart=0, pilot, runs/acct, LABEL=ENTRANT; the grammar is below"
+POLICY_HELP = (
+    "an entrant that is a policy: a file, a run's folder, a run in runs/ or a shipped policy (docs/entrants.md)"
+)
+
+PolicyLike: TypeAlias = str | os.PathLike[str] | Artifact
+"""A policy: the text of an entrant that is one, a path, or what `ccarena.load_policy` returned."""
+_MOST_LABEL, _MOST_TEXT = 60, 4096
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """Whoever can be put on a link."""
+
+    label: str
+    """Its name in tables and pages."""
+    flow: Mapping[str, Any]
+    """Fields of a scenario's flow: `scheme`, and `policy`, `params`, `weight`, `requirement`, `ecn` where given."""
+    text: str = field(default="", compare=False)
+    """What was written, to write it again."""
+    labelled: bool = field(default=False, compare=False)
+    """Whether the user chose the label."""
+    notice: str = field(default="", compare=False)
+    """Which of several things of one name was taken; empty if there is one."""
+
+    @property
+    def scheme(self) -> str:
+        """The name of its scheme or spec."""
+        scheme = self.flow["scheme"]
+        return scheme if isinstance(scheme, str) else str(scheme.get("name", "unnamed"))
+
+    @property
+    def policy(self) -> Any:
+        """The flow's `policy`: a file, `{constant: ACTION}` or another rule; None if it has none."""
+        return self.flow.get("policy")
+
+    @property
+    def policy_file(self) -> Path | None:
+        """The file of its trained policy, if it has one."""
+        return Path(self.policy) if isinstance(self.policy, str) and self.policy != "none" else None
+
+    @property
+    def weight(self) -> float:
+        """Its part in a fair division: 1 unless it shares by a weight."""
+        return float(self.flow.get("weight", 1.0))
+
+    @property
+    def required_mbps(self) -> float | None:
+        """The least rate that it requires, if it does."""
+        requirement = self.flow.get("requirement")
+        return None if requirement is None else float(requirement["min_mbps"])
+
+    def deciding(self, policy: Any) -> Entrant:
+        """The same with another `policy` of the flow, or with none."""
+        flow = {key: value for key, value in self.flow.items() if key != "policy"}
+        return replace(self, flow=flow if policy is None else {**flow, "policy": policy})
+
+    def as_flow(self, **fields: Any) -> dict[str, Any]:
+        """The entrant as a flow of a scenario, with other `fields` of the flow."""
+        return {**self.flow, **fields}
+
+
+EntrantLike: TypeAlias = PolicyLike | Entrant
+"""An entrant: its text, the path of a policy, an artifact in memory, or an `Entrant`."""
+
+
+def parse(text: str) -> Entrant:
+    """Reads the text of an entrant, checked as far as a scenario checks a flow; `GRAMMAR` says what it may be.
+
+    Raises ConfigError, naming the part of `text` that is wrong, or PolicyError for a policy that cannot be used.
+    """
+    if len(text) > _MOST_TEXT:
+        raise ConfigError(f'entrant "{text[:40]}...": {len(text)} characters; expected at most {_MOST_TEXT}')
+    where = f'entrant "{text}"'
+    written = _written(text, where)
+    found, notice = _find(written, where)
+    flow = found.flow()
+    settings = _settings(written.settings, flow["scheme"], where)
+    params = {**flow.get("params", {}), **settings.pop("params", {})}
+    flow = {**flow, **settings, **({"params": params} if params else {})}
+    if written.label:
+        _check_label(written.label, flow["scheme"], where)
+    _check(flow, where)
+    label = written.label or found.label + (f"@{written.settings}" if written.settings else "")
+    return Entrant(label, flow, text, bool(written.label), notice)
+
+
+def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
+    """Reads an entrant from its text, from the path of a policy or from an artifact in memory.
+
+    An artifact is written to a file for as long as `stack` lasts. Raises what `parse` does.
+    """
+    if isinstance(given, Entrant):
+        return given
+    if isinstance(given, str):
+        return parse(given)
+    if isinstance(given, Artifact):
+        if stack is None:
+            raise PolicyError("a policy in memory has no file; save it, and name the file")
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ccarena-")), POLICY)
+        given.save(path)
+        return Entrant(str(given.document.get("name", "policy")), _policy_flow(path), str(path))
+    return of_file(Path(given))
+
+
+def of_file(path: Path) -> Entrant:
+    """The policy in the file `path`, or of the run in this folder. Raises PolicyError if it cannot be used."""
+    file = _policy_at(path)
+    return Entrant(_name_of(policy_in(path) or path), _policy_flow(file), str(path))
+
+
+def line_up(given: Iterable[EntrantLike], stack: ExitStack) -> list[Entrant]:
+    """Reads entrants, each of which is named once, and gives them different labels.
+
+    Says on stderr which of several things of one name was taken. Raises what `parse` does, and ConfigError.
+    """
+    texts = list(given)
+    entrants = distinct([read(each, stack) for each in texts])
+    labels = [entrant.label for entrant in entrants]
+    for index, (text, label) in enumerate(zip(texts, labels, strict=True)):
+        if label in labels[:index]:
+            raise ConfigError(f'entrant "{text}" is given twice; name it once')
+    return entrants
+
+
+def distinct(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """The entrants with a label of its own for each, and notices said; equal ones share theirs.
+
+    Policies whose runs have the same name are numbered. Raises ConfigError for other labels that two would have.
+    """
+    taken: dict[str, Entrant] = {}
+    out = []
+    for entrant in entrants:
+        label, count = entrant.label, 1
+        while label in taken and taken[label].flow != entrant.flow:
+            if entrant.labelled or entrant.policy_file is None:
+                raise ConfigError(f'two entrants are called "{label}"; give one another label, as LABEL=ENTRANT')
+            count += 1
+            label = f"{entrant.label} ({count})"
+        if label not in taken:
+            say(entrant.notice)
+        taken[label] = replace(entrant, label=label)
+        out.append(taken[label])
+    return out
+
+
+def find_policy(policy: PolicyLike, stack: ExitStack | None = None) -> Path:
+    """The file of an entrant that is a policy without settings, absolute.
+
+    An artifact in memory is written for as long as `stack` lasts. Raises PolicyError for anything else.
+    """
+    return named_file(policy, stack)[1]
+
+
+def named_file(policy: PolicyLike, stack: ExitStack | None = None) -> tuple[str, Path]:
+    """The label and the file of an entrant that is a policy without settings. Raises what `find_policy` does."""
+    entrant, file = _trained(policy, stack)
+    if set(entrant.flow) - _OF_A_POLICY or dict(entrant.flow["params"]) != artifact.load(file).params:
+        raise PolicyError(f'entrant "{policy}": this takes a policy without "@KEY=VALUE"; leave that out')
+    return entrant.label, file
+
+
+def load_policy(policy: str | os.PathLike[str]) -> Artifact:
+    """Loads the trained policy that an entrant's text or a path names (docs/entrants.md).
+
+    `act(observations)` answers raw observations `[n, length]` with actions `[n]`; `document` is the scheme that it was
+    trained for; parameters behind an "@" replace those of its training. Raises PolicyError if there is none, or if it
+    cannot be used.
+    """
+    entrant, file = _trained(policy, None)
+    if set(entrant.flow) - _OF_A_POLICY:
+        raise PolicyError(f'entrant "{policy}": weight, requirement and ecn are those of a flow; leave them out')
+    return replace(artifact.load(file), params=dict(entrant.flow["params"]))
+
+
+_OF_A_POLICY = {"scheme", "policy", "params"}
+_POLICIES = "a policy file, a run's folder, the name of a run in runs/ or of a shipped policy"
+
+
+def _trained(policy: PolicyLike, stack: ExitStack | None) -> tuple[Entrant, Path]:
+    """An entrant and the file of its policy. Raises PolicyError if it is something else."""
+    try:
+        entrant = read(policy, stack)
+    except ConfigError as error:
+        raise PolicyError(str(error)) from error
+    if entrant.policy_file is None:
+        raise PolicyError(f'entrant "{policy}": {entrant.scheme} without a trained policy; expected {_POLICIES}')
+    say(entrant.notice)
+    return entrant, entrant.policy_file
+
+
+# The text.
+
+
+class _Written(NamedTuple):
+    """The parts of an entrant's text."""
+
+    label: str
+    who: str
+    action: float | None
+    settings: str
+
+
+_LABEL = re.compile(r"\w[\w .()-]*")
+
+
+def _written(text: str, where: str) -> _Written:
+    if text.count('"') % 2:
+        raise ConfigError(f"{where}: a double quote is not closed")
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in {entry["name"] for entry in _core.schemes()}:
+        raise ConfigError(f'{where}: settings follow "@", joined by commas: {scheme}@{rest.replace(":", ",")}')
+    label, rest = "", text
+    if not _is_path(text):
+        head, equals, tail = _cut(text, "=")
+        if equals and _LABEL.fullmatch(head) and not _is_number(_cut(tail, "@")[0]):
+            label, rest = head.strip(), tail
+    if _is_path(rest):
+        return _Written(label, rest, None, "")
+    who, at, settings = _cut(rest, "@")
+    if at and not settings:
+        raise ConfigError(f'{where}: nothing follows "@"; expected KEY=VALUE, such as cubic@hystart=0')
+    spec, equals, action = _cut(who, "=")
+    if not equals:
+        return _Written(label, _bare(who), None, settings)
+    if not _is_number(action):
+        raise ConfigError(
+            f'{where}: "{action}" behind "{spec}=" is no action; expected [LABEL=]WHO[@KEY=VALUE,...]; a label has '
+            'letters, digits, blanks and . _ - ( ), and a path with "=" or "@" in it stands in double quotes'
+        )
+    return _Written(label, _bare(spec), number(action, f'{where}: the action of "{spec}"'), settings)
+
+
+def split_outside_quotes(text: str, mark: str) -> list[str]:
+    """The parts of `text` between the marks that stand outside double quotes; the quotes stay."""
+    # A mark stands outside if an even number of quotes follows it.
+    return re.split(rf'{re.escape(mark)}(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
+
+
+def _cut(text: str, mark: str) -> tuple[str, str, str]:
+    """As `str.partition`, at the first mark outside double quotes."""
+    head, *rest = split_outside_quotes(text, mark)
+    return (head, mark, text[len(head) + 1 :]) if rest else (head, "", "")
+
+
+def _bare(text: str) -> str:
+    return text.replace('"', "")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_path(text: str) -> bool:
+    """Whether `text` as a whole, with "=" and "@" in it, is the path of something that exists."""
+    return "/" in text and '"' not in text and os.path.exists(text)
+
+
+def _check_label(label: str, scheme: Any, where: str) -> None:
+    if len(label) > _MOST_LABEL:
+        raise ConfigError(f"{where}: a label of {len(label)} characters; expected at most {_MOST_LABEL}")
+    own = scheme if isinstance(scheme, str) else scheme.get("name")
+    if label != own and label in {entry["name"] for entry in _core.schemes()}:
+        raise ConfigError(f"{where}: the label {label} is a scheme, and this is {own}; give another label")
+
+
+# What it means.
+
+
+class _Found(NamedTuple):
+    """What a word was found to mean."""
+
+    said: str
+    """In words, with what names it unmistakably."""
+    label: str
+    flow: Callable[[], dict[str, Any]]
+    """Raises PolicyError for what is there and cannot be used."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of entrant."""
+
+    find: Callable[[str], _Found | None]
+    """What a word means in this kind; None if nothing."""
+    names: Callable[[], Iterable[str]]
+    """Words that have a meaning, for the nearest right one."""
+
+
+def _scheme(who: str) -> _Found | None:
+    return _Found(f"scheme:{who}", who, lambda: {"scheme": who}) if who in heuristics() else None
+
+
+def _file(who: str) -> _Found | None:
+    path = Path(who)
+    # A bare word may also be a folder that has nothing to do with policies.
+    plain = "/" not in who and not path.suffix
+    if is_file(who) or not os.path.exists(path) or (plain and policy_in(path) is None):
+        return None
+    return _policy(f"the policy {path}" if "/" in who else f"the policy ./{path}", path)
+
+
+def _run(who: str) -> _Found | None:
+    path = RUNS / who
+    return _policy(f"the run {path}", path) if "/" not in who and policy_in(path) is not None else None
+
+
+def _shipped(who: str) -> _Found | None:
+    path = shipped().get(who)
+    return None if path is None else _policy(f"the shipped policy, shipped:{who}", path)
+
+
+def _law(who: str) -> _Found | None:
+    """A learned scheme with a law of its own, which an action of 0 leaves alone (pilot)."""
+    document = _core.shipped_documents().get(who)
+    about = {} if document is None else _core.learned(document)
+    base = about.get("document", {}).get("base")
+    if not isinstance(base, Mapping) or base.get("kind") != who or about["bounds"] is None:
+        return None
+    return _Found(f"law:{who}, the scheme without a policy", who, lambda: {"scheme": who, "policy": {"constant": 0}})
+
+
+KINDS: dict[str, Kind] = {
+    "scheme": Kind(_scheme, heuristics),
+    "file": Kind(_file, lambda: []),
+    "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
+    "shipped": Kind(_shipped, lambda: shipped()),
+    "law": Kind(_law, lambda: _core.shipped_documents()),
+}
+"""By the name that chooses one kind, as in `shipped:acct`; of several that know a word the first is taken."""
+
+
+def _find(written: _Written, where: str) -> tuple[_Found, str]:
+    """(what an entrant's `who` means, which of several things of that name it is)."""
+    if written.action is not None:
+        return _constant(written.who, written.action, where), ""
+    kind, colon, rest = written.who.partition(":")
+    if colon and kind in KINDS:
+        chosen = KINDS[kind].find(rest)
+        if chosen is None:
+            raise ConfigError(
+                f'{where}: nothing of the kind {kind} is called "{rest}"{did_you_mean(rest, KINDS[kind].names())}'
+            )
+        return chosen, ""
+    found = [each for kind in KINDS.values() if (each := kind.find(written.who)) is not None]
+    if not found:
+        raise _unknown(written, where)
+    first, *others = found
+    notice = f"{written.who}: took {first.said}, not {' or '.join(each.said for each in others)}" if others else ""
+    return first, notice
+
+
+def _constant(who: str, action: float, where: str) -> _Found:
+    document = _document(who)
+    if document is None:
+        known = _core.shipped_documents()
+        hint = '; a path with "=" in it stands in double quotes' if "/" in who else did_you_mean(who, known)
+        learned = "is not learned and" if who in heuristics() else "is no learned scheme or spec file and"
+        raise ConfigError(f'{where}: "{who}" {learned} takes no action{hint}')
+    about = _core.learned(as_json(document, who))
+    try:
+        index = action_of(about, action)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    scheme = document if is_file(who) else who
+    return _Found(who, f"{about['name']}={action:g}", lambda: {"scheme": scheme, "policy": {"constant": index}})
+
+
+def _document(who: str) -> Any:
+    """The document of a learned scheme, by its name or file; None if there is none."""
+    if is_file(who):
+        return read_document(Path(who))
+    shipped_documents = _core.shipped_documents()
+    return _core.learned(shipped_documents[who])["document"] if who in shipped_documents else None
+
+
+def _unknown(written: _Written, where: str) -> CcarenaError:
+    who = written.who
+    if not who:
+        return ConfigError(f"{where}: names nobody; expected a scheme or a policy")
+    if _document(who) is not None:
+        return ConfigError(
+            f"{where}: {who} is learned, and no policy of that name is here; name its policy (runs/NAME), or an action "
+            f"to take always ({who}=0)"
+        )
+    if "/" in who or Path(who).suffix:
+        return PolicyError(f'{where}: there is no file or folder "{who}"; expected a policy file or a run\'s folder')
+    if os.path.isdir(who):
+        return PolicyError(f"{who}: no run and no policy is in this folder; expected {POLICY} in it")
+    known = {name for kind in KINDS.values() for name in kind.names()}
+    return ConfigError(f'{where}: unknown "{who}": no scheme, run, policy or file{did_you_mean(who, known)}')
+
+
+def _policy(said: str, path: Path) -> _Found:
+    return _Found(said, _name_of(policy_in(path) or path), lambda: _policy_flow(_policy_at(path)))
+
+
+def _policy_at(path: Path) -> Path:
+    """The policy file that a path means, which may be a run's folder. Raises PolicyError if there is none."""
+    file = policy_in(path)
+    if file is not None and file.is_file():
+        return file.resolve()
+    if file is not None:
+        raise PolicyError(f"{path}: the run has no {POLICY} yet; train it to its end: {resume_command(path)}")
+    if os.path.isdir(path):
+        raise PolicyError(f"{path}: no run and no policy is in this folder; expected {POLICY} in it")
+    raise PolicyError(f"{path}: no such policy; expected {_POLICIES}")
+
+
+def _name_of(file: Path) -> str:
+    """The name of a policy's run, or of its file; a scheme without a policy of that name stays apart from it."""
+    name = (file.parent.name if file.name == POLICY else "") or file.stem
+    return f"{name} (policy)" if name in heuristics() else name
+
+
+def _policy_flow(file: Path) -> dict[str, Any]:
+    trained = artifact.load(file)
+    return {"scheme": scheme_of(trained), "policy": str(file), "params": dict(trained.params)}
+
+
+# Its settings.
+
+
+def _range(text: str, where: str) -> dict[str, float]:
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise ConfigError(f'{where} is "{text}"; expected MIN:MAX in Mbit/s, such as requirement=10:15')
+    return {"min_mbps": number(low, f"{where}: MIN"), "max_mbps": number(high, f"{where}: MAX")}
+
+
+def _switch(text: str, where: str) -> bool:
+    if text not in ("0", "1"):
+        raise ConfigError(f'{where} is "{text}"; expected 0 or 1')
+    return text == "1"
+
+
+FIELDS: dict[str, Callable[[str, str], Any]] = {"weight": number, "requirement": _range, "ecn": _switch}
+"""Settings that are fields of a flow, and their readers of (text, where); all others are the scheme's parameters."""
+
+
+def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
+    """The flow's fields that `KEY=VALUE,...` says, with `params` among them."""
+    if not text:
+        return {}
+    about = _about(scheme)
+    known = {param["name"] for param in about["params"]}
+    fields: dict[str, Any] = {}
+    params: dict[str, float] = {}
+    for part in split_outside_quotes(text, ","):
+        key, equals, value = part.partition("=")
+        value = _bare(value)
+        if not (key and equals and value):
+            raise ConfigError(f'{where}: "{part}" is no KEY=VALUE; expected something like cubic@hystart=0')
+        if key in fields or key in params:
+            raise ConfigError(f'{where}: "{key}" is given twice')
+        if key in FIELDS:
+            fields[key] = FIELDS[key](value, f'{where}: "{key}"')
+        elif key in known:
+            params[key] = number(value, f'{where}: "{key}"')
+        else:
+            raise ConfigError(
+                f'{where}: {about["name"]} has no parameter "{key}"{did_you_mean(key, known | FIELDS.keys())}'
+            )
+    if "weight" in fields and about.get("weight_above") is None:
+        sharing = [entry["name"] for entry in _core.schemes() if entry.get("weight_above") is not None]
+        raise ConfigError(
+            f'{where}: "weight": {about["name"]} does not share by weight; those that do: {", ".join(sharing)}'
+        )
+    return {**fields, **({"params": params} if params else {})}
+
+
+def _about(scheme: Any) -> Mapping[str, Any]:
+    """The registry's entry of a scheme, or what a document says."""
+    if isinstance(scheme, str):
+        return next(entry for entry in _core.schemes() if entry["name"] == scheme)
+    told: Mapping[str, Any] = _core.learned(as_json(scheme, "the policy's document"))
+    return told
+
+
+def _check(flow: Mapping[str, Any], where: str) -> None:
+    """Raises ConfigError for what a scenario refuses in `flow`."""
+    link = {"service": {"type": "constant", "rate_mbps": 10.0}}
+    try:
+        _core.validate_scenario(as_json({"links": [link], "flows": [dict(flow)]}, where))
+    except ScenarioError as error:
+        raise ConfigError(f"{where}: {str(error).replace('flows[0].', '')}") from error
+
+
+def say(notice: str) -> None:
+    """Prints the notice of an entrant on stderr, if it has one."""
+    if notice:
+        print(f"note: {notice}", file=sys.stderr)

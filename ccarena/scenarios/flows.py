@@ -1,0 +1,54 @@
+"""Puts entrants into the flows of a scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ccarena.errors import ConfigError, ScenarioError
+from ccarena.scenario import flows_of
+from ccarena.scenarios.entrants import find_policy, parse, say
+from ccarena.schemes import heuristics
+
+__all__ = ["enter"]
+
+
+def enter(document: dict[str, Any]) -> dict[str, Any]:
+    """Gives the flows of a scenario what their entrants say: changes the document, and returns it.
+
+    A flow's `scheme` is the text of an entrant (docs/entrants.md), unless the flow has a `policy`, which then may be
+    the text of a policy. The flow's own `params` replace the entrant's. Raises ScenarioError, which begins with the
+    path in the document, if another field is in both, and PolicyError.
+    """
+    for index, flow in enumerate(flows_of(document)):
+        where = f"flows[{index}]"
+        if flow.get("policy") is not None:
+            flow["policy"] = _policy(flow["policy"])
+        elif isinstance(flow.get("scheme"), str) and flow["scheme"] not in heuristics():
+            _enter(flow, where)
+    return document
+
+
+def _enter(flow: dict[str, Any], where: str) -> None:
+    text = flow["scheme"]
+    try:
+        entrant = parse(text)
+    except ConfigError as error:
+        raise ScenarioError(f"{where}.scheme: {error}") from error
+    say(entrant.notice)
+    fields = entrant.as_flow()
+    if entrant.labelled:
+        fields.setdefault("name", entrant.label)
+    for key in fields.keys() - {"scheme", "params"}:
+        if flow.get(key) is not None:
+            raise ScenarioError(f'{where}.{key}: the entrant "{text}" says it, too; say it once')
+    own = flow.get("params") or {}
+    if "params" in fields and isinstance(own, dict):
+        fields["params"] = {**fields["params"], **own}
+    flow |= fields
+
+
+def _policy(policy: Any) -> Any:
+    """The flow's `policy` with a file in the place of a policy's text."""
+    if isinstance(policy, dict) and isinstance(policy.get("integer"), str):
+        return {**policy, "integer": str(find_policy(policy["integer"]))}
+    return str(find_policy(policy)) if isinstance(policy, str) and policy != "none" else policy
