@@ -11,6 +11,7 @@ from ccarena import __version__
 from ccarena.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.emulator import SHELLS, execute
 from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+from ccarena.outputs import redirected
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
@@ -90,9 +91,10 @@ def _run(words: list[str]) -> int:
         args.overrides = rest
     elif rest:
         raise unrecognised(build_parser(chosen), words, rest)
-    refuse_unused(args, getattr(command, "UNUSED", ()))
     args.words = words
-    return command.run(args) or 0
+    with redirected(args):
+        refuse_unused(args, getattr(command, "UNUSED", ()))
+        return command.run(args) or 0
 
 
 def build_parser(chosen: str | None) -> Parser:
@@ -100,7 +102,7 @@ def build_parser(chosen: str | None) -> Parser:
     parser = Parser(
         prog="ccarena",
         description="An arena for congestion control.",
-        epilog="--debug, anywhere, shows the traceback of an error.",
+        epilog='--debug, anywhere, shows the traceback of an error. "-" as a file to write is standard output.',
     )
     parser.add_argument("-V", "--version", action="version", version=f"ccarena {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

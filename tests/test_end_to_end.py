@@ -319,5 +319,5 @@ def test_a_wrong_trace_is_refused(
 
 def test_a_missing_policy_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["eval", str(tmp_path / "absent.safetensors")]) == 3
-    assert "no such policy or run" in capsys.readouterr().err
+    assert "no file or folder" in capsys.readouterr().err
     assert not os.listdir(tmp_path)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from ccarena.errors import PolicyError
+from ccarena.outputs import Output
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
@@ -24,7 +24,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "control", help="the best rule without learning, as a policy of its own", description=write_control.__doc__
     )
     control.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
-    control.add_argument("--out", required=True, type=Path, metavar="FILE", help="the policy file to write")
+    control.add_argument("--out", required=True, type=Output(), metavar="FILE", help="the policy file to write")
     control.set_defaults(act=write_control)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ccarena.arguments import refuse
 from ccarena.errors import ConfigError, PolicyError
+from ccarena.outputs import folder
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
@@ -29,7 +30,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     told = "; ".join(f"{name}: {what}" for name, what in TARGETS.items())
     parser.add_argument("--to", choices=list(TARGETS), required=True, help=told)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the files (export/NAME)")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="folder for the files (export/NAME)")
     parser.add_argument("--name", help="of files and functions (the scheme's)")
     parser.add_argument("--json", action="store_true", help="print files and costs as JSON")
     parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="c, kernel: recorded decisions (4096)")

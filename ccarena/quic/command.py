@@ -6,10 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.outputs import folder
 from ccarena.programs import find
 from ccarena.quic.run import PROGRAM
 
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     serve.add_argument("--fixed", action="store_true", help="clients may not choose scheme, parameters or policy")
     serve.add_argument("--ack-every", type=int, metavar="N", help="ask clients to acknowledge every N packets (2)")
-    serve.add_argument("--qlog", type=Path, metavar="DIR", help="log each connection's congestion control for qvis")
+    serve.add_argument("--qlog", type=folder, metavar="DIR", help="log each connection's congestion control for qvis")
 
     get = commands.add_parser(
         "get", help="get data over several connections, each with its own scheme, requirement or weight"

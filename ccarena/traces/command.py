@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ccarena.arguments import Unused, refuse
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError
+from ccarena.outputs import Output, folder
 from ccarena.terminal import command_line, print_table
 from ccarena.traces import convert, fetch, files, manifest, plot, presets, stats
 
@@ -44,17 +45,19 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
     sub = action("plot", "draw capacity over time and its distribution")
     _add_traces(sub)
-    sub.add_argument("--out", type=Path, default=Path("trace.html"), help=".html, .svg, .png or .pdf (%(default)s)")
+    sub.add_argument(
+        "--out", type=Output(".html"), default=Path("trace.html"), help=".html, .svg, .png or .pdf (%(default)s)"
+    )
     sub.add_argument("--window-ms", type=int, default=100, help="averaging window (%(default)s)")
 
     sub = action("generate", "draw a synthetic cellular trace from a preset")
     sub.add_argument("preset", help="a name that `ccarena traces list` shows")
     _add_generator(sub)
-    sub.add_argument("--out", type=Path, help="default PRESET-SEED.trace")
+    sub.add_argument("--out", type=Output(), help="default PRESET-SEED.trace")
 
     sub = action("convert", "turn a table of rates into a trace")
     sub.add_argument("table", type=Path, help="CSV, TSV or white-space separated file")
-    sub.add_argument("--out", type=Path, help="default: the table's name with .trace")
+    sub.add_argument("--out", type=Output(), help="default: the table's name with .trace")
     formats = "; ".join(f"{known.name}: {known.summary}" for known in convert.FORMATS)
     sub.add_argument("--format", default="mbps-csv", help=f"the starting point for the options below ({formats})")
     sub.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
@@ -72,7 +75,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub = action("fetch", "download a public set, checked and resumable")
     sub.add_argument("set", nargs="?", help=f"one of {', '.join(manifest.sets())}, or all (default)", default="all")
     sub.add_argument("--from", dest="source", type=Path, metavar="DIR", help="copy from here instead of downloading")
-    sub.add_argument("--to", type=Path, metavar="DIR", help=f"default {files.data_dir()}")
+    sub.add_argument("--to", type=folder, metavar="DIR", help=f"default {files.data_dir()}")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from ccarena.configs import load_config, parse_overrides, save_config
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.files import check_writable
+from ccarena.outputs import folder
 from ccarena.terminal import command_line
 from ccarena.tune import report
 from ccarena.tune.space import Dimension, Space, check, read_space
@@ -40,7 +41,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="asha ends trials whose mean over seeds falls behind (arXiv:1810.05934); none ends none (asha)",
     )
     parser.add_argument("--validations", type=int, default=9, metavar="N", help="comparisons during a training (9)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="the sweep's folder, on every machine (runs/tune-NAME)")
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help="the sweep's folder, on every machine (runs/tune-NAME)"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with the sweep in --out, as it was started")
     parser.add_argument("--ray-address", metavar="ADDRESS", help="the cluster (RAY_ADDRESS; else this machine)")
     parser.set_defaults(overrides=[])

@@ -13,7 +13,7 @@ from kernel_frames import Program
 
 from ccarena import cli
 from ccarena.cc_kernel_bridge import bridge
-from ccarena.errors import ConfigError, MachineError, RunnerError
+from ccarena.errors import ConfigError, MachineError, PolicyError, RunnerError
 
 ATTACHED = {
     "attached": True,
@@ -128,5 +128,5 @@ def test_the_bridge_daemon_takes_the_command_s_place(program: Program, tmp_path:
 
 def test_a_bridge_daemon_of_an_unknown_scheme(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: the daemon's command was not tested")
-    assert cli.main(["kernel", "daemon", "cubik"]) == ConfigError.exit_code
+    assert cli.main(["kernel", "daemon", "cubik"]) == PolicyError.exit_code
     assert 'did you mean "cubic"' in capsys.readouterr().err

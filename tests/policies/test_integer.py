@@ -18,12 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from ccarena.errors import PolicyError
 from ccarena.policies import c_home, c_source, modules
 from ccarena.policies import networks as networks_of_our_own
-from ccarena.policies.artifact import Artifact, load_policy
+from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import OBSERVATION as GIVEN
 from ccarena.policies.graph import Graph, Node
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.scenarios.entrants import load_policy
 from tests.policies import made
 from tests.policies.acct import SPEC, network, to_artifact
 from tests.policies.random_graphs import OBSERVATION, Network, Stateful, networks

@@ -13,6 +13,7 @@ from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, check_plot, com
 from ccarena.eval.compete.lineup import GROUPS
 from ccarena.eval.compete.tables import HEAD, cells, summarise
 from ccarena.eval.given_traces import UNUSED, add_options, of_options
+from ccarena.outputs import Output, folder
 from ccarena.scenarios.entrants import GRAMMAR
 from ccarena.terminal import command_line, print_table
 
@@ -45,10 +46,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions (3)")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
     parser.add_argument(
-        "--out", type=Path, default=Path("runs", "compete"), metavar="DIR",
+        "--out", type=folder, default=Path("runs", "compete"), metavar="DIR",
         help=f"folder for {ROWS}, {RESULT} and {PAGE} (runs/compete)",
     )  # fmt: skip
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="the heat map also as .svg, .png, .pdf or .html")
+    parser.add_argument(
+        "--plot", type=Output(".html"), metavar="FILE", help="the heat map as .svg, .png, .pdf or .html"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
 
 

@@ -21,6 +21,7 @@ from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import SHARES, fidelity
 from ccarena.files import check_file, write_atomically
+from ccarena.outputs import Output, kept
 from ccarena.pages import images
 from ccarena.plain_data import plain
 from ccarena.terminal import command_line, print_table
@@ -55,10 +56,15 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="CASES.json, recorded runs (docs/fidelity.md); with --live scenarios in YAML (a usual set)",
     )
     parser.add_argument("--traces", type=Path, metavar="DIR", help="where their traces are, besides the usual places")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write every case with its errors")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw simulated against measured: .html, .png, .svg")
+    parser.add_argument("--json", type=Output(), metavar="OUT", help="write every case with its errors")
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="merge the summary into a file of figures (docs/measurements.json)"
+        "--plot", type=Output(".html"), metavar="FILE", help="simulated against measured: .html, .png, .svg"
+    )
+    parser.add_argument(
+        "--record",
+        type=kept,
+        metavar="FILE",
+        help="merge the summary into a file of figures (docs/measurements.json)",
     )
     parser.add_argument(
         "--filter", "--only", default="", metavar="TEXT", help="only cases with these words in their names"

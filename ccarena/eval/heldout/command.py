@@ -16,6 +16,7 @@ from ccarena.eval import given_traces
 from ccarena.eval.given_traces import add_options, of_options
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.files import check_file
+from ccarena.outputs import folder, kept
 from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, shipped
 from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
 from ccarena.terminal import command_line, print_table
@@ -81,10 +82,13 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (2; in real time 1)")
     executors.add_options(parser)
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for results (eval/ beside the policy, or in runs/)"
+        "--out", type=folder, metavar="DIR", help="folder for results (eval/ beside the policy, or in runs/)"
     )
     parser.add_argument(
-        "--record", type=Path, metavar="FILE", help="merge the verdicts into a file of figures (docs/measurements.json)"
+        "--record",
+        type=kept,
+        metavar="FILE",
+        help="merge the verdicts into a file of figures (docs/measurements.json)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
 

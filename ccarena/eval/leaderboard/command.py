@@ -21,6 +21,7 @@ from ccarena.eval.leaderboard.serve import SUBMISSIONS, TOKEN, Inbox, serve
 from ccarena.eval.leaderboard.site import write_site
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.files import check_file, check_writable
+from ccarena.outputs import Output, folder
 from ccarena.plain_data import plain
 from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, named_file
 from ccarena.terminal import print_table, progress_bar
@@ -74,27 +75,29 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument("--json", action="store_true", help="print the whole ranking as JSON instead of a table")
 
     sub = action("page", "write the leaderboard as pages that need no network")
-    sub.add_argument("out", type=Path, metavar="DIR", help="folder; open its index.html")
+    sub.add_argument("out", type=folder, metavar="DIR", help="folder; open its index.html")
 
     sub = action("serve", "show the leaderboard's pages over the store, as they are now; it reads only")
     sub.add_argument("--port", type=int, default=8311, help="on this machine alone (8311; 0 for any free one)")
     sub.add_argument(
-        "--submissions", type=Path, metavar="FOLDER",
+        "--submissions", type=folder, metavar="FOLDER",
         help=f"take submissions into this folder, from whoever has the token ({TOKEN}, else a new one that is printed)",
     )  # fmt: skip
 
     sub = action("export", "write every run as a table: .csv or .parquet, and .json beside it for what the rows name")
-    sub.add_argument("out", type=Path, metavar="FILE", help="such as results.csv")
+    sub.add_argument("out", type=Output(".csv"), metavar="FILE", help="such as results.csv")
     sub.add_argument("--means", action="store_true", help="means over seeds instead, for people to read; .csv alone")
 
     sub = action("import", "take results of others, after running a sample of them again")
     sub.add_argument("file", type=Path, metavar="FILE", help="what `export` wrote: .csv or .parquet, with its .json")
     _sampled(sub, "runs to repeat, and one at least of each entrant on each class of traces; 0 trusts the file (10)")
-    sub.add_argument("--policies", nargs="*", metavar="POLICY", help="files, runs, folders of them (the shipped ones)")
+    sub.add_argument(
+        "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
+    )
 
     sub = actions.add_parser("submit", help=SUBMIT, description=SUBMIT)
     sub.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
-    sub.add_argument("--out", type=Path, metavar="FILE", help="(NAME.submission.json)")
+    sub.add_argument("--out", type=Output(".json"), metavar="FILE", help="(NAME.submission.json)")
     sub.add_argument("--name", metavar="NAME", help="on the leaderboard: a-z, 0-9, '.', '_', '-' (the file's)")
     sub.add_argument("--author", default="", metavar="TEXT", help="who submits")
     sub.add_argument("--note", default="", metavar="TEXT", help="what readers are to know")
@@ -108,7 +111,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub = actions.add_parser("verify", help=VERIFY, description=VERIFY)
     sub.add_argument("file", type=Path, metavar="FILE", help="what `submit` wrote")
     _sampled(sub, "runs to repeat, and one at least of each class of traces; all must agree (10)")
-    sub.add_argument("--keep", type=Path, metavar="FOLDER", help="put the policy here once all agree")
+    sub.add_argument("--keep", type=folder, metavar="FOLDER", help="put the policy here once all agree")
     _limits(sub)
 
 

@@ -12,6 +12,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.parity.homes import AGREEMENT, REFERENCE, TOLERANCE, compare
 from ccarena.eval.parity.scenarios import LOST, returns
 from ccarena.files import check_file, write_atomically
+from ccarena.outputs import Output
 from ccarena.policies import artifact
 from ccarena.policies.recording import record
 from ccarena.scenarios.entrants import POLICY_HELP, named_file
@@ -33,7 +34,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--link-sets", nargs="*", metavar="LINK_SET", help="of the whole runs (the record's); none without a name"
     )
     parser.add_argument("--duration-s", type=float, metavar="S", help="of each whole run (the link set's own)")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures as JSON to OUT")
+    parser.add_argument("--json", type=Output(), metavar="OUT", help="write the figures as JSON to OUT")
 
 
 def run(args: argparse.Namespace) -> int:

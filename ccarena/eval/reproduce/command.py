@@ -18,6 +18,7 @@ from ccarena.eval.given_traces import GivenTrace, read_traces
 from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import check_file, write_atomically
+from ccarena.outputs import folder, kept
 
 __all__ = ["add_parser", "run"]
 
@@ -65,7 +66,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own)")
     parser.add_argument(
         "--out",
-        type=Path,
+        type=folder,
         metavar="DIR",
         help="folder of results (runs/reproduce, or runs/reproduce-quick; with --traces runs/reproduce-traces)",
     )
@@ -97,7 +98,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
     parser.add_argument(
         "--write-docs",
-        type=Path,
+        type=kept,
         metavar="FILE.md",
         help="then write the summary of all results there, a page per suite into the folder FILE, and the figures into "
         "measurements.json beside it; without a suite: from the results that are there; the rest stays as in FILE.json",
