@@ -12,6 +12,9 @@ import platform
 import shutil
 import subprocess
 import sys
+import textwrap
+import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from typing import Any, Literal
 
 from ccarena import programs
 from ccarena.errors import CcarenaError, MachineError
+from ccarena.terminal import Progress, print_table, progress_bar
 from ccarena.traces.files import available, search_path
 
 State = Literal["ok", "limited", "missing"]
@@ -38,6 +42,9 @@ TINY_SCENARIO = {
     ],
     "flows": [{"scheme": "cubic"}],
 }
+DEADLINE_S = 4.0
+"""After which a check is given up: a doctor is asked because something is slow or broken."""
+COLUMNS = 80
 RATES_MBPS = (50, 100, 200, 500, 1000, 2500, 5000)
 """Rates at which `--link-speed` tries the emulated link, one after the other; it refuses faster ones."""
 
@@ -69,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
     """Prints the findings; returns 0 if the simulator works, else 1."""
     findings = examine()
     if args.link_speed:
-        findings.append(link_speed(RATES_MBPS))
+        with progress_bar("link speed", "rates") as progress:
+            findings.append(link_speed(RATES_MBPS, progress))
     if args.json:
         print(json.dumps([asdict(f) for f in findings], indent=2))
     else:
@@ -78,21 +86,23 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> list[Finding]:
-    """All findings, the simulator first. Nothing on the machine is changed, and nothing is loaded into its kernel."""
-    checks: list[Callable[[], Finding]] = [
-        simulator,
-        training,
-        ray,
-        gpu,
-        kernel_bridge,
-        emulator,
-        mahimahi,
-        pictures,
-        public_traces,
-        memory_and_disk,
-        cores,
-    ]
-    return [check() for check in checks]
+    """All findings, the simulator first. Nothing on the machine is changed, and nothing is loaded into its kernel.
+
+    The checks run side by side; one that takes longer than `DEADLINE_S` is said to be unknown.
+    """
+    found: dict[str, Finding] = {}
+
+    def run(name: str) -> None:
+        found[name] = CHECKS[name]()
+
+    threads = [threading.Thread(target=run, args=(name,), daemon=True) for name in CHECKS]
+    for thread in threads:
+        thread.start()
+    end_s = time.monotonic() + DEADLINE_S
+    for thread in threads:
+        thread.join(max(0.0, end_s - time.monotonic()))
+    late = f"not known after {DEADLINE_S:g} s"
+    return [found.get(name) or Finding(name, "limited", late, "try again on a quieter machine") for name in CHECKS]
 
 
 def simulator() -> Finding:
@@ -117,7 +127,7 @@ def training() -> Finding:
     state: State = "ok" if not lacking else "limited" if "torch" in found and "gymnasium" in found else "missing"
     text = ", ".join(f"{name} {version}" for name, version in found.items()) or "none of its packages"
     if lacking:
-        return Finding("training", state, f"{text}; lacks {', '.join(lacking)}", 'pip install "ccarena[train]"')
+        return Finding("training", state, f"{text}; lacks {', '.join(lacking)}", f"pip install {' '.join(lacking)}")
     if (packages_at := _compiled_anew("torch")) is not None:
         slow = f"{text}; torch has no bytecode, and processes may not write it: each compiles it anew, for seconds"
         return Finding("training", "limited", slow, f"once: python -m compileall -q -j0 {packages_at}")
@@ -144,21 +154,29 @@ def ray() -> Finding:
             slow = f"ray {version}; rfc3987-syntax (of Jupyter's server) delays every process of Ray by seconds"
             return Finding("Ray", "limited", slow, "pip uninstall rfc3987-syntax, or an environment without Jupyter")
         return Finding("Ray", "ok", f"ray {version}")
-    return Finding("Ray", "missing", "not installed; training runs with --executor local", 'pip install "ccarena[ray]"')
+    return Finding("Ray", "missing", "not installed; training runs with --executor local", "pip install ray")
 
 
 def gpu() -> Finding:
-    """Whether torch sees a GPU."""
-    if not _version("torch"):
-        return Finding("GPU", "missing", "torch is not installed", 'pip install "ccarena[train]"')
+    """Whether torch can use a GPU. The driver and torch's version are asked, because importing torch takes seconds."""
+    if (version := _version("torch")) is None:
+        return Finding("GPU", "missing", "torch is not installed", "pip install torch")
+    names = _gpus()
+    if not names:
+        return Finding("GPU", "missing", "no NVIDIA driver answers; ACCT needs no GPU", "a CUDA device and its driver")
+    if "+cpu" in version:
+        return Finding("GPU", "limited", f"{', '.join(names)}; torch {version} has no CUDA", "pip install torch")
+    return Finding("GPU", "ok", f"{', '.join(names)}; small networks are still fastest on the CPU")
+
+
+def _gpus() -> list[str]:
+    """Names of the GPUs that NVIDIA's driver knows."""
     try:
-        cuda = importlib.import_module("torch").cuda
-        if cuda.is_available():
-            names = ", ".join(cuda.get_device_name(i) for i in range(cuda.device_count()))
-            return Finding("GPU", "ok", f"{names}; small networks are still fastest on the CPU")
-    except (ImportError, OSError, RuntimeError) as error:
-        return Finding("GPU", "missing", f"torch fails: {error}", "reinstall torch")
-    return Finding("GPU", "missing", "torch sees none; it is not needed for ACCT", "a CUDA device and its driver")
+        words = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in said.splitlines() if line.strip()]
 
 
 def kernel_bridge() -> Finding:
@@ -167,7 +185,7 @@ def kernel_bridge() -> Finding:
         return Finding("kernel bridge", "missing", f"{platform.system()}", "Linux 6.10 or newer")
     try:
         program = programs.find("ccarena-kernel")
-        said = subprocess.run([program, "check"], capture_output=True, text=True, timeout=20, check=True).stdout
+        said = subprocess.run([program, "check"], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
         problems = [str(check["problem"]) for check in json.loads(said) if not check["ok"]]
     except MachineError as error:
         return _lacking("kernel bridge", "", [_parted(str(error))])
@@ -196,12 +214,14 @@ def emulator() -> Finding:
     return _lacking("emulator", f"TUN, network namespaces, {rights}; {program}", lacking)
 
 
-def link_speed(rates_mbps: Sequence[int]) -> Finding:
+def link_speed(rates_mbps: Sequence[int], progress: Progress | None = None) -> Finding:
     """Up to which of the rising rates the kernel's own CUBIC runs over a valid emulated link on this machine."""
     from ccarena.backends import ATTEMPTS, KERNEL, execute
 
     title, fastest = "emulated link", 0
-    for rate in rates_mbps:
+    for done, rate in enumerate(rates_mbps):
+        if progress is not None:
+            progress(done, len(rates_mbps))
         try:
             runs = (execute(_link_of(rate), KERNEL)["machine"] for _ in range(ATTEMPTS))
             off = {} if any((machine := each)["valid"] for each in runs) else machine
@@ -235,7 +255,7 @@ def mahimahi() -> Finding:
     """Whether mahimahi's shells are on PATH."""
     if path := shutil.which("mm-link"):
         return Finding("mahimahi", "ok", path)
-    advice = "apt install mahimahi, or build https://github.com/ravinet/mahimahi; nothing here needs it"
+    advice = "build https://github.com/ravinet/mahimahi; nothing here needs it"
     return Finding("mahimahi", "missing", "mm-link is not on PATH", advice)
 
 
@@ -278,7 +298,10 @@ def pictures() -> Finding:
     if browser := find_browser():
         return Finding("pictures", "ok", f"plots as .svg, .png and .pdf, drawn by {browser}")
     return Finding(
-        "pictures", "limited", "plots as .html alone: no browser", "install Chromium, or name it in BROWSER_PATH"
+        "pictures",
+        "limited",
+        "plots as .html alone: no browser",
+        "install Chromium (on Debian: apt install chromium), or name it in BROWSER_PATH",
     )
 
 
@@ -343,12 +366,39 @@ def _lines(path: str) -> list[str]:
         return []
 
 
+CHECKS: dict[str, Callable[[], Finding]] = {
+    "simulator": simulator,
+    "training": training,
+    "Ray": ray,
+    "GPU": gpu,
+    "kernel bridge": kernel_bridge,
+    "emulator": emulator,
+    "mahimahi": mahimahi,
+    "pictures": pictures,
+    "public traces": public_traces,
+    "memory, disk": memory_and_disk,
+    "cores": cores,
+}
+"""By the capability that each finds."""
+
+
+def next_step(findings: Sequence[Finding]) -> str:
+    """What to do first: get what the simulator or a training lacks, or begin."""
+    states = {finding.capability: finding for finding in findings}
+    for name in ("simulator", "training"):
+        if name in states and states[name].state == "missing":
+            return f"next: {states[name].advice}"
+    return "next: `ccarena train` trains a policy, `ccarena eval cubic bbr` compares schemes; all else is optional"
+
+
 def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
-    from ccarena.terminal import print_table
-
     colours: dict[State, str] = {"ok": "green", "limited": "yellow", "missing": "red"}
-    # As Text, because `ccarena[train]` would be read as markup.
-    rows = [[f.capability, Text(f.state, colours[f.state]), Text(f.found), Text(f.advice)] for f in findings]
-    print_table("", ("capability", "state", "what was found", "how to get it"), rows, left=4)
+    # As Text, because what stands in brackets would be read as markup.
+    rows = [
+        [f.capability, Text(f.state, colours[f.state]), Text(f.found + (f"\nto do: {f.advice}" if f.advice else ""))]
+        for f in findings
+    ]
+    print_table("", ("capability", "state", "what was found, and what to do"), rows, left=3, most=COLUMNS)
+    print(textwrap.fill(next_step(findings), COLUMNS))

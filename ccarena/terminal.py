@@ -1,4 +1,4 @@
-"""What commands print: tables on stdout, progress bars on stderr; and how they were called."""
+"""What commands print: tables on stdout, progress on stderr; and how they were called."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ import argparse
 import os
 import shlex
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Progress", "command_line", "fitting", "print_table", "progress_bar"]
+__all__ = [
+    "EVERY_S",
+    "Heartbeat",
+    "Progress",
+    "command_line",
+    "duration",
+    "fitting",
+    "heartbeat",
+    "print_table",
+    "progress_bar",
+]
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -25,16 +37,18 @@ def command_line(args: argparse.Namespace) -> str:
     return shlex.join(["ccarena", *args.words])
 
 
-def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], left: int) -> None:
+def print_table(
+    title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], left: int, most: int | None = None
+) -> None:
     """Print a table whose first `left` columns are words; a first cell that repeats the one above is left blank.
 
     On a terminal, words are wrapped and no number is cut: columns of figures that do not fit side by side follow below,
-    beside the first columns again. Where the output is no terminal, a line is as long as its content. Cells are text or
-    rich's `Text`.
+    beside the first columns again. Where the output is no terminal, a line is as long as its content, or `most` columns
+    long. Cells are text or rich's `Text`.
     """
     from rich.console import Console
 
-    width = _width()
+    width = min(_width() or most, most) if most else _width()
     cells = [[row[i] for row in rows] for i in range(len(head))]
     natural = [max(_least(head[i], cells[i], i < left, 10**6)) for i in range(len(head))]
     width = max(width or max(sum(natural) + _GAP * len(head), len(title)), 20)
@@ -133,9 +147,86 @@ def fitting(parts: Sequence[str], width: int) -> str:
     return line
 
 
+EVERY_S = 8.0
+"""Between two lines about work that goes on, where no bar shows it: readers of logs wait 10 s."""
+
+
+class Heartbeat:
+    """Prints what work has come to, unless a line was printed less than `EVERY_S` ago; nothing about short work."""
+
+    def __init__(
+        self,
+        line: Callable[[], str],
+        say: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._line, self._say, self._clock = line, say or _to_stderr, clock
+        self._began_s = self._shown_s = self._clock()
+        self._lock = threading.Lock()
+
+    def beat(self) -> None:
+        """Prints a line if it is time for one."""
+        with self._lock:
+            now_s = self._clock()
+            if now_s - self._shown_s >= EVERY_S:
+                self._shown_s = now_s
+                self._say(f"{self._line()}, {duration(now_s - self._began_s)}")
+
+
+def _to_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time for people to read."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def heartbeat(line: Callable[[], str]) -> Iterator[None]:
+    """Prints `line()` on stderr every few seconds while the block runs, unless stderr is a terminal.
+
+    A thread does it, so that a step of minutes is not silent. `line` is called from that thread.
+    """
+    if sys.stderr.isatty():
+        yield
+        return
+    beats, over = Heartbeat(line), threading.Event()
+
+    def run() -> None:
+        while not over.wait(1.0):
+            beats.beat()
+
+    thread = threading.Thread(target=run, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 @contextmanager
 def progress_bar(title: str, unit: str = "links") -> Iterator[Progress]:
-    """A progress bar on stderr, from the first link on; what is yielded is `evaluate`'s `progress`."""
+    """Shows progress on stderr: a bar on a terminal from the first update on, else a line every few seconds.
+
+    What is yielded is called with how much is done and of how much.
+    """
+    if not sys.stderr.isatty():
+        state = [0, 0]
+
+        def line() -> str:
+            done, total = state
+            return f"{title}: {done} of {total} {unit}" if total else f"{title}: begun"
+
+        def note(done: int, total: int) -> None:
+            state[:] = done, total
+
+        with heartbeat(line):
+            yield note
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
+import threading
+import time
 import types
 from pathlib import Path
 
@@ -114,8 +118,8 @@ def test_missing_packages_say_which_extra(monkeypatch) -> None:
     monkeypatch.setattr(doctor, "_version", lambda package: None)
     findings = by_name()
     assert findings["training"].state == "missing"
-    assert "ccarena[train]" in findings["training"].advice
-    assert "ccarena[ray]" in findings["Ray"].advice
+    assert findings["training"].advice.startswith("pip install torch gymnasium ")
+    assert findings["Ray"].advice == "pip install ray"
     assert findings["GPU"].state == "missing"
 
 
@@ -158,3 +162,64 @@ def test_advice_with_brackets_is_printed_as_it_is(monkeypatch, capsys) -> None:
     out = capsys.readouterr().out
     assert "ccarena[train]" in out
     assert "[bold]" in out
+
+
+ROOT = Path(__file__).parents[1]
+PREREQUISITES = (ROOT / "ccarena" / "prerequisites.sh").read_text("utf-8")
+DEBIAN = set(" ".join(re.findall(r'missing="\$missing ([a-z0-9 .-]+)"', PREREQUISITES)).split())
+"""Debian packages that `make prerequisites` installs, so that they are known to exist."""
+PYTHON = {"rfc3987-syntax", *re.findall(r'"([a-z][a-z0-9-]*)[^"]*>=', (ROOT / "pyproject.toml").read_text("utf-8"))}
+"""Python packages that ccarena is installed with, and the one that the doctor wants away."""
+
+
+@pytest.fixture
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that lacks all that can be missing."""
+    monkeypatch.setenv("CCARENA_BIN_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CCARENA_TRACE_DIR", str(tmp_path))
+    monkeypatch.setattr(doctor, "_version", lambda name: None)
+    monkeypatch.setattr(doctor, "_capable", lambda name: False)
+    monkeypatch.setattr(doctor, "_user_namespaces", lambda: False)
+    monkeypatch.setattr(doctor, "_no_tun", lambda: [("no /dev/net/tun", "modprobe tun")])
+    monkeypatch.setattr(doctor.programs, "lacking_packages", lambda: "clang libelf-dev zlib1g-dev make pkg-config")
+    monkeypatch.setattr("ccarena.pages.browser.find_browser", lambda: None)
+
+
+def advised(findings: list[doctor.Finding], tool: str) -> set[str]:
+    """The packages that the advice names for a tool."""
+    text = "\n".join(finding.advice for finding in findings)
+    return {word for words in re.findall(rf"{tool} (?:un)?install ([a-z0-9 .-]+)", text) for word in words.split()}
+
+
+def test_only_packages_that_exist_are_advised(bare_machine: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    findings = doctor.examine()
+    monkeypatch.setattr(doctor, "_version", lambda name: "1.0+cpu")
+    monkeypatch.setattr(doctor, "_gpus", lambda: ["a GPU"])
+    findings += doctor.examine()
+    assert {"clang", "chromium"} <= advised(findings, "apt") <= DEBIAN
+    assert {"torch", "gymnasium", "ray", "rfc3987-syntax"} <= advised(findings, "pip") <= PYTHON
+
+
+def test_a_bare_machine_gets_a_page_of_80_columns_and_a_next_step(bare_machine: None, capsys) -> None:
+    cli.main(["doctor"])
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "next: pip install torch gymnasium" in " ".join(out.split())
+
+
+def test_what_hangs_does_not_hold_up_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(doctor, "DEADLINE_S", 2.0)
+    monkeypatch.setitem(doctor.CHECKS, "mahimahi", lambda: over.wait(60) and doctor.mahimahi())
+    begun_s = time.monotonic()
+    findings = by_name()
+    over.set()
+    assert time.monotonic() - begun_s < 20
+    assert (findings["mahimahi"].state, findings["mahimahi"].found) == ("limited", "not known after 2 s")
+    assert list(findings) == list(doctor.CHECKS) and findings["cores"].state == "ok"
+
+
+def test_torch_is_not_imported() -> None:
+    script = "import sys; from ccarena import doctor; doctor.gpu(); doctor.training(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0

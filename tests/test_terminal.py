@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
+from pathlib import Path
 
 import pytest
 
 from ccarena import cli
-from ccarena.terminal import fitting, print_table
+from ccarena.terminal import EVERY_S, Heartbeat, fitting, print_table, progress_bar
 
 NUMBER = re.compile(r"\d[\d.,]*")
 
@@ -64,3 +66,53 @@ def test_listings_fit_80_columns(words: list[str], monkeypatch: pytest.MonkeyPat
 def test_what_does_not_fit_is_left_out_whole() -> None:
     assert fitting(["first", "second", "a long third", "x"], 18) == "first  second  x"
     assert fitting(["first"], 1) == "first"
+
+
+def test_long_work_says_how_far_it_is_at_least_every_ten_seconds() -> None:
+    now, said, done = [0.0], [], [0]
+    beats = Heartbeat(lambda: f"work: {done[0]} of 9", said.append, lambda: now[0])
+    spoken = []
+    for second in range(1, 61):
+        now[0], done[0], before = float(second), second // 30, len(said)
+        beats.beat()  # as the thread does, whether or not anything was finished
+        spoken += [second] * (len(said) - before)
+    assert max(b - a for a, b in zip([0, *spoken], [*spoken, 60], strict=True)) <= 10
+    assert len(said) <= 8 and said[0] == f"work: 0 of 9, {EVERY_S:.0f} s" and "work: 1 of 9, 32 s" in said
+
+
+def test_a_pipe_gets_lines_while_one_step_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ccarena.terminal.EVERY_S", 0.5)
+    with progress_bar("evaluating") as progress:
+        time.sleep(1.3)
+        progress(3, 40)
+        time.sleep(1.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("evaluating: begun, ") and lines[-1].startswith("evaluating: 3 of 40 links, ")
+    with progress_bar("evaluating") as progress:
+        progress(40, 40)
+    assert capsys.readouterr().err == ""
+
+
+LONG = {
+    "eval": "ccarena.eval.heldout.outcome",
+    "eval --scenario": "ccarena.eval.scenarios.run",
+    "training's evaluation": "ccarena.eval.heldout.training_run",
+    "training's rules": "ccarena.agents.train",
+    "compete": "ccarena.eval.compete.competition",
+    "leaderboard": "ccarena.eval.leaderboard.command",
+    "fidelity": "ccarena.eval.fidelity.command",
+    "parity": "ccarena.eval.parity.command",
+    "reproduce": "ccarena.eval.reproduce.runner",
+    "tune": "ccarena.tune.command",
+    "doctor --link-speed": "ccarena.doctor",
+}
+
+
+@pytest.mark.parametrize("module", LONG.values(), ids=LONG)
+def test_what_takes_long_shows_its_progress_in_one_way(module: str) -> None:
+    source = Path(*module.split(".")).with_suffix(".py")
+    text = (Path(__file__).parents[1] / source).read_text("utf-8")
+    assert re.search(r"\b(heartbeat|progress_bar)\(", text), "by ccarena.terminal"
+    assert "isatty() or done" not in text

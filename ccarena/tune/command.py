@@ -15,7 +15,7 @@ from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.files import check_writable
 from ccarena.outputs import folder
-from ccarena.terminal import command_line
+from ccarena.terminal import command_line, heartbeat
 from ccarena.tune import report
 from ccarena.tune.space import Dimension, Space, check, read_space
 from ccarena.tune.sweep import PLAN, TRIALS, Plan, read_plan, sweep, write_plan
@@ -67,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
         out, plan, space = _begin(args, overrides)
     again = shlex.join(["ccarena", "tune", "--out", str(args.out or os.path.relpath(out)), "--resume"])
     print(f"sweep in {out}; if it ends early, go on with: {again}", file=sys.stderr)
-    found, left = sweep(out, plan, space, args.ray_address, args.resume)
+    with heartbeat(lambda: f"sweep: {sum(1 for _ in (out / TRIALS).glob('*'))} of {plan.samples} trials begun"):
+        found, left = sweep(out, plan, space, args.ray_address, args.resume)
     if left:
         print(f"interrupted, {left} of {len(found)} trials are not over; go on with: {again}", file=sys.stderr)
         return INTERRUPTED

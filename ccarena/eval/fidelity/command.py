@@ -24,7 +24,7 @@ from ccarena.files import check_file, write_atomically
 from ccarena.outputs import Output, kept
 from ccarena.pages import images
 from ccarena.plain_data import plain
-from ccarena.terminal import command_line, print_table
+from ccarena.terminal import command_line, print_table, progress_bar
 
 __all__ = ["add_parser", "run"]
 
@@ -154,7 +154,8 @@ def _recorded(args: argparse.Namespace) -> dict[str, Any]:
     offsets, jobs = args.offsets or (1 if on_kernel else 9), args.jobs or (1 if on_kernel else None)
     if on_kernel:
         print(f"{len(cases)} cases in real time: {_time(sum(c.seconds for c in cases) * offsets)}", file=sys.stderr)
-    return fidelity(cases, offsets, jobs, _progress, args.backend)
+    with progress_bar("fidelity", "runs") as progress:
+        return fidelity(cases, offsets, jobs, progress, args.backend)
 
 
 def _live(args: argparse.Namespace) -> dict[str, Any]:
@@ -171,7 +172,8 @@ def _live(args: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(f'no scenario has "{args.filter}" in its name; the first is {setups[0].name}')
     seconds = sum(live.duration_s(setup) for setup in chosen) * args.repeats
     print(f"{len(chosen)} scenarios in real time: {_time(seconds)}", file=sys.stderr)
-    return live.live(chosen, args.offsets or 5, args.repeats, args.jobs or 2, _progress)
+    with progress_bar("fidelity", "runs") as progress:
+        return live.live(chosen, args.offsets or 5, args.repeats, args.jobs or 2, progress)
 
 
 def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> tuple[list[str], list[list[str]]]:
@@ -258,8 +260,3 @@ def _time(seconds: float) -> str:
 def _range(ends: Sequence[float], form: str) -> str:
     low, high = (f"{end:{form}}" for end in ends)
     return low if low == high else f"{low}–{high}"
-
-
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty() or done == total:
-        print(f"\rran {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)

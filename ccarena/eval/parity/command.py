@@ -16,7 +16,7 @@ from ccarena.outputs import Output
 from ccarena.policies import artifact
 from ccarena.policies.recording import record
 from ccarena.scenarios.entrants import POLICY_HELP, named_file
-from ccarena.terminal import print_table
+from ccarena.terminal import heartbeat, print_table
 
 __all__ = ["add_parser", "parity", "run"]
 
@@ -84,6 +84,13 @@ def parity(
         raise ConfigError(f"decisions = {decisions}: expected 1 to {MOST_DECISIONS}")
     if not 0 <= seed < 2**32:
         raise ConfigError(f"seed = {seed}: expected 0 to {2**32 - 1}")
+    with heartbeat(lambda: f"parity of {file}"):
+        return _figures(file, decisions, seed, link_sets, duration_s)
+
+
+def _figures(
+    file: Path, decisions: int, seed: int, link_sets: list[str] | None, duration_s: float | None
+) -> dict[str, Any]:
     policy = artifact.load(file)
     recording = record(policy, decisions, seed)
     homes, missing = compare(policy, recording)

@@ -17,10 +17,10 @@ from ccarena.eval.reproduce.journal import Journal
 from ccarena.eval.reproduce.runs import Run, described, perform
 from ccarena.executors import Executor
 from ccarena.files import write_atomically
+from ccarena.terminal import duration, heartbeat
 
 __all__ = ["PRELOAD", "Failure", "Progress", "execute", "progress"]
 
-_PLAIN_EVERY_S = 5.0
 PRELOAD = ("ccarena.eval.reproduce.runs", "ccarena.eval.heldout.evaluate")
 """What a process that performs runs imports."""
 
@@ -79,7 +79,7 @@ class Progress:
     def __init__(self, runs: Sequence[Run]) -> None:
         self._total, self._work = len(runs), sum(run.work for run in runs)
         self._done, self._left = 0, self._work
-        self._began_s, self._shown_s = time.monotonic(), time.monotonic()
+        self._began_s = time.monotonic()
         self._earned = 0.0
         self._bar: Any = None
         self._suite = ""
@@ -100,13 +100,18 @@ class Progress:
         self._show()
 
     def _show(self) -> None:
-        left_s = self._left * (time.monotonic() - self._began_s) / max(self._earned, 1e-9)
-        line = f"{self._suite}  {self._done}/{self._total} runs, {_duration(left_s)} left"
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._work - self._left, line=line)
-        elif time.monotonic() - self._shown_s >= _PLAIN_EVERY_S:
-            self._shown_s = time.monotonic()
-            print(f"reproducing {1 - self._left / max(self._work, 1e-9):4.0%}  {line}", file=sys.stderr, flush=True)
+            self._bar.update(self._task, completed=self._work - self._left, line=self._line())
+
+    def _line(self) -> str:
+        if not self._earned:
+            return f"{self._done}/{self._total} runs"
+        left_s = self._left * (time.monotonic() - self._began_s) / self._earned
+        return f"{self._suite}  {self._done}/{self._total} runs, {duration(left_s)} left"
+
+    def line(self) -> str:
+        """How far it is, where there is no bar."""
+        return f"reproducing {1 - self._left / max(self._work, 1e-9):4.0%}  {self._line()}"
 
     def start(self) -> None:
         """Opens the bar, if stderr is a terminal."""
@@ -127,18 +132,13 @@ class Progress:
             self._bar.stop()
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 @contextlib.contextmanager
 def progress(runs: Sequence[Run]) -> Iterator[Progress]:
     """A [`Progress`] over all runs of a command."""
     shown = Progress(runs)
     shown.start()
     try:
-        yield shown
+        with heartbeat(shown.line):
+            yield shown
     finally:
         shown.stop()

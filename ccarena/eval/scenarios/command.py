@@ -48,6 +48,7 @@ def show_scenario(
         duration_s=duration_s,
         threads=threads,
         executor=executor,
+        progress=True,
     )
     words = ["ccarena", "eval", *policies, "--scenario", str(path)]
     words += ["--backend", backend] if backend != SIM else []
