@@ -64,6 +64,36 @@ def test_what_wants_something_of_its_own_nests(
     ]
 
 
+def far(*words: object) -> list[str]:
+    """A client that prints how many ms an answer takes of the far command at $MAHIMAHI_BASE, behind `words`."""
+    client = (
+        "import os, socket, time; t = time.monotonic(); c = socket.create_connection((os.environ['MAHIMAHI_BASE'], 9000));"
+        "print(1e3 * (time.monotonic() - t))"
+    )
+    return [*map(str, words), "--", sys.executable, "-c", client]
+
+
+def test_a_far_command_is_reached_from_nested_shells(shell: Shell, program: str, trace: Path) -> None:
+    server = f"--far-command={sys.executable} -c '{SERVER}' 9000"
+    for words in (
+        ("delay", 20, program, "link", trace, trace, server),
+        ("delay", 10, program, "delay", 5, program, "delay", server, 5),
+        ("delay", server, 20, program, "loss", "uplink", 0),
+    ):
+        done = shell(*far(*words))
+        assert done.returncode == 0, done.stderr
+        # It is behind all of them.
+        assert 40 <= float(done.stdout) < 55, words
+        assert "far command" not in done.stderr
+    # Behind one alone, if the shells are not on one line or want something of their own: it says so.
+    apart = ("delay", 20, "sh", "-c", 'exec "$@"', "sh", program, "delay", server, 5)
+    for words in (apart, ("delay", 20, program, "delay", "--summary=s.json", server, 5)):
+        done = shell(*far(*words))
+        assert done.returncode == 0, done.stderr
+        assert 10 <= float(done.stdout) < 25, words
+        assert "crosses [delay 5 ms] alone. Give --far-command to the outermost shell" in done.stderr
+
+
 def test_links_on_one_line_have_their_logs_and_their_order(
     shell: Shell, program: str, trace: Path, probe: list[str], tmp_path: Path
 ) -> None:

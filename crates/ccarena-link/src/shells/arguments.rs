@@ -223,12 +223,14 @@ pub fn read(name: &str, program: &str, words: &[OsString]) -> Result<Request, Ar
     while let Some(inner) = inner(&request) {
         request.shells.extend(inner.shells);
         request.command = inner.command;
+        request.options.far_command = request.options.far_command.or(inner.options.far_command);
     }
     Ok(request)
 }
 
 /// The shell that the command of `request` is, if one process can be both: it must want nothing of its own for its command
-/// or its report. A line that is wrong is left to the process that it would be.
+/// or its report. One process has one far end, behind all its shells, and a far command of either is there. A line that is
+/// wrong is left to the process that it would be.
 fn inner(request: &Request) -> Option<Request> {
     let (program, rest) = request.command.split_first()?;
     let program = Path::new(program).file_name()?.to_str()?;
@@ -245,7 +247,8 @@ fn inner(request: &Request) -> Option<Request> {
     }
     let inner = read_one(name, program, words).ok()?;
     let whole = |shells: &[Shell]| shells.iter().any(|shell| matches!(shell, Shell::Emulate(_)));
-    let plain = inner.options == Options { wakes: request.options.wakes, ..Options::default() };
+    let far_command = inner.options.far_command.clone().filter(|_| request.options.far_command.is_none());
+    let plain = inner.options == Options { wakes: request.options.wakes, far_command, ..Options::default() };
     let one = plain && request.options.mahimahi.is_none() && !whole(&request.shells) && !whole(&inner.shells);
     one.then_some(inner)
 }

@@ -31,10 +31,11 @@ pub enum Devices {
 
 impl Place {
     /// Sets up namespaces and devices for `shells`, the outermost first, which have so many `flows` if they run a scenario.
+    /// `serves`: a far command runs at the far end.
     ///
     /// # Errors
     /// If the machine does not allow it.
-    pub fn new(shells: &[Shell], flows: usize, verbose: bool) -> Result<Self, ShellError> {
+    pub fn new(shells: &[Shell], flows: usize, serves: bool, verbose: bool) -> Result<Self, ShellError> {
         let prefix: String = shells.iter().map(prefix).collect();
         if let [Shell::Emulate(_), ..] = shells {
             namespace::become_root_in_user_namespace()?;
@@ -51,8 +52,16 @@ impl Place {
                 say(format_args!("{prefix}nothing beyond this machine answers: {why}"));
             }
         }
-        // The outermost shell's, as with mahimahi.
-        let base = std::env::var_os(BASE).filter(|_| !ends.private);
+        // The outermost shell's, as with mahimahi; but a far command is at this shell's own.
+        let base = std::env::var_os(BASE).filter(|_| !ends.private && !serves);
+        if serves && ends.nested {
+            say(format_args!(
+                "{prefix}the far command runs inside the shell around this one: what the command sends to $MAHIMAHI_BASE \
+                 ({}) crosses {}alone. Give --far-command to the outermost shell to cross all",
+                ends.block.outer(),
+                prefix
+            ));
+        }
         let variables = vec![(BASE.into(), base.unwrap_or_else(|| ends.block.outer().to_string().into()))];
         Ok(Self { prefix, variables, devices: Devices::Ends(ends), _translation: translation.and_then(Result::ok) })
     }

@@ -46,7 +46,8 @@ pub fn run(request: &Request, line: &[OsString]) -> Result<u8, ShellError> {
     let seed = request.options.seed.map_or_else(random, Ok)?;
     let plan = Plan::new(&request.shells, seed, request.options.wakes)?;
     let seed = plan.seed();
-    let place = Place::new(&request.shells, plan.flows(), request.options.verbose)?;
+    let serves = request.options.far_command.is_some();
+    let place = Place::new(&request.shells, plan.flows(), serves, request.options.verbose)?;
     let far = request.options.far_command.as_ref().map(|text| start_far(&place, text)).transpose()?;
     // The clock of a trace starts with the command, or as nearly as can be.
     let links = plan.start(&place, &quoted(line), request.options.emulator)?;

@@ -199,6 +199,20 @@ fn a_seed_of_nothing_random_is_refused() {
 }
 
 #[test]
+fn a_far_command_is_behind_all_shells_of_its_line() {
+    for line in [
+        "20 cca-link --far-command x a b cca-loss uplink 0 ls",
+        "20 cca-link a b cca-loss --far-command=x uplink 0 ls",
+        "--far-command x 20 cca-link a b cca-loss uplink 0 ls",
+    ] {
+        let request = good("delay", line);
+        assert_eq!((request.shells.len(), request.options.far_command), (3, Some("x".into())), "{line}");
+    }
+    let two = good("delay", "--far-command x 20 cca-loss --far-command y uplink 0 ls");
+    assert_eq!((two.shells.len(), two.command.len()), (1, 6), "each has its own");
+}
+
+#[test]
 fn shells_on_one_line_are_joined_unless_one_wants_something_of_its_own() {
     let joined = good("delay", "20 ccarena-link link a b /usr/bin/cca-loss uplink 0.1 ccarena delay 5 ls -l");
     assert_eq!(joined.shells.len(), 4);
