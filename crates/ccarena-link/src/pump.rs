@@ -124,6 +124,16 @@ impl Worker {
                 pump.give();
                 handled += pump.counts.read + pump.counts.written - before;
             }
+            if many {
+                // The packets handed over have provoked others, which are there already. Taken after the sleep, with what came
+                // during it, they would arrive in one instant and find all the room that the queue has made meanwhile: what a
+                // timer sends, such as a retransmission, would come last each time and be dropped each time.
+                for pump in &mut self.pumps {
+                    let before = pump.counts.read;
+                    more |= pump.take(&mut buffer);
+                    handled += pump.counts.read - before;
+                }
+            }
             tally += handled;
             if begun >= since + TALLY {
                 // Over a longer time than that, what was many has become few.
