@@ -79,7 +79,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     stats.add_argument("name", nargs="?", metavar="NAME", help="the congestion control (all)")
     stats.add_argument("--json", action="store_true", help="print JSON")
 
-    status = commands.add_parser("status", help="what is attached")
+    status = commands.add_parser("status", help="what is attached, and which policies are loaded")
     status.add_argument("--json", action="store_true", help="print JSON")
 
     commands.add_parser(
@@ -108,7 +108,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the command. Returns the exit code; that of the daemon if it was interrupted."""
     if args.what == "attach":
-        _print(
+        _print_attached(
             bridge.attach(
                 option=args.option,
                 weighted=not args.no_wcc,
@@ -116,11 +116,10 @@ def run(args: argparse.Namespace) -> int:
                 deadline_ms=args.deadline_ms,
                 sockets_per_user=args.sockets_per_user,
                 changes_per_s=args.changes_per_s,
-            ),
-            False,
+            )
         )
     elif args.what == "status":
-        _print(bridge.status(), args.json)
+        _print_status(bridge.status(), policies.stats(), args.json)
     elif args.what == "detach":
         bridge.detach()
     elif args.what == "load":
@@ -137,15 +136,28 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(found: bridge.Status | None, as_json: bool) -> None:
+def _print_status(found: bridge.Status | None, loaded: list[policies.Loaded], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"attached": False} if found is None else {"attached": True, **asdict(found)}, default=str))
-    elif found is None:
-        print("nothing is attached (`ccarena kernel attach`)")
+        attached = {"attached": False} if found is None else {"attached": True, **asdict(found)}
+        print(json.dumps({**attached, "policies": [asdict(each) for each in loaded]}, default=str))
+        return
+    if found is not None:
+        _print_attached(found)
+    elif loaded:
+        print("attached: nothing but loaded policies (`ccarena kernel attach` for the other congestion controls)")
     else:
-        print(f"attached for {found.age_s:.0f} s: {', '.join(found.names)}")
-        print(f"sockets with ccarena: {found.sockets}, of these driven by a daemon: {found.driven}")
-        print(f"ACCT's TCP option: {'on' if found.option else 'off'}; pinned at {found.pins}")
+        print("nothing is attached (`ccarena kernel attach`), and no policy is loaded (`ccarena kernel load POLICY`)")
+    for each in loaded:
+        print(
+            f"{each.name}: policy {each.policy}, loaded for {each.age_s:.0f} s, {each.sockets} sockets, "
+            f"{each.decisions} decisions (`ccarena kernel stats`)"
+        )
+
+
+def _print_attached(found: bridge.Status) -> None:
+    print(f"attached for {found.age_s:.0f} s: {', '.join(found.names)}")
+    print(f"sockets with ccarena: {found.sockets}, of these driven by a daemon: {found.driven}")
+    print(f"ACCT's TCP option: {'on' if found.option else 'off'}; pinned at {found.pins}")
 
 
 def _load(args: argparse.Namespace) -> None:

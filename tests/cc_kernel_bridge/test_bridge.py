@@ -25,6 +25,25 @@ ATTACHED = {
     "untold": 3,
     "pins": "/run/x",
 }
+LOADED = {
+    "name": "acct",
+    "scheme": "acct",
+    "document": "d1",
+    "policy": "runs/mine",
+    "generation": 2,
+    "option": False,
+    "age_s": 9.0,
+    "sockets": 4,
+    "periods": 70,
+    "decisions": 60,
+    "ns": 6000,
+    "ns_most": 300,
+    "beyond": 1,
+    "held": 2,
+    "missed": 0,
+    "cases": {},
+    "zones": {},
+}
 SAYS = "heard.write(' '.join(sys.argv[1:]).encode() + b'\\n')\n"
 
 
@@ -33,8 +52,6 @@ def test_what_is_attached_is_told(program: Program, capsys: pytest.CaptureFixtur
     found = bridge.Status(("ccarena", "wcc_ai"), 2.5, True, 7, 5, 3, Path("/run/x"))
     assert bridge.attach() == bridge.status() == found
     assert heard.read_text() == "status\n"
-    assert cli.main(["kernel", "status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == ATTACHED
     assert (
         cli.main(["kernel", "attach", "--option", "/sys/x", "--no-wcc", "--unrestricted", "--sockets-per-user", "9"])
         == 0
@@ -47,11 +64,23 @@ def test_what_is_attached_is_told(program: Program, capsys: pytest.CaptureFixtur
     assert heard.read_text() == "detach\n"
 
 
-def test_nothing_is_attached(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
-    program("print('{\"attached\": false}')")
-    assert bridge.status() is None
+@pytest.mark.parametrize("attached", [ATTACHED, {"attached": False}])
+@pytest.mark.parametrize("loaded", [[], [LOADED]])
+def test_the_status_is_of_congestion_controls_and_policies(
+    program: Program, capsys: pytest.CaptureFixture[str], attached: dict[str, object], loaded: list[dict[str, object]]
+) -> None:
+    program(f"print({json.dumps(attached)!r} if sys.argv[1] == 'status' else {json.dumps(loaded)!r})")
+    assert (bridge.status() is None) == (not attached["attached"])
     assert cli.main(["kernel", "status"]) == 0
-    assert "nothing is attached" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert ("nothing" in out) == (not attached["attached"])
+    assert ("ccarena, wcc_ai" in out) == bool(attached["attached"])
+    assert ("no policy is loaded" in out) == (not attached["attached"] and not loaded)
+    assert ("acct: policy runs/mine, loaded for 9 s, 4 sockets, 60 decisions" in out) == bool(loaded)
+    assert cli.main(["kernel", "status", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [policy["name"] for policy in told.pop("policies")] == [policy["name"] for policy in loaded]
+    assert told == attached
 
 
 def test_the_context_detaches_when_its_block_fails(program: Program) -> None:

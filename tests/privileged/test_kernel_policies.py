@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ccarena import cli
 from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.errors import MachineError
 from ccarena.policies import artifact
@@ -50,10 +51,12 @@ def send(sock: socket.socket, server: socket.socket, megabytes: int) -> None:
             got += len(receiver.recv(1 << 20))
 
 
-def test_sockets_choose_a_policy_and_nothing_is_left() -> None:
+def test_sockets_choose_a_policy_and_nothing_is_left(capsys: pytest.CaptureFixture[str]) -> None:
     before, mounts = AVAILABLE.read_text(), Path("/proc/mounts").read_text()
     loaded = policies.load("acct")
     assert (loaded.name, loaded.generation, loaded.decisions) == ("acct", 1, 0)
+    assert cli.main(["kernel", "status"]) == 0
+    assert "acct: policy acct, loaded for" in capsys.readouterr().out
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"acct")
         sock.connect(server.getsockname())
