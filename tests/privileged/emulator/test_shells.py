@@ -67,7 +67,8 @@ def test_what_wants_something_of_its_own_nests(
 def far(*words: object) -> list[str]:
     """A client that prints how many ms an answer takes of the far command at $MAHIMAHI_BASE, behind `words`."""
     client = (
-        "import os, socket, time; t = time.monotonic(); c = socket.create_connection((os.environ['MAHIMAHI_BASE'], 9000));"
+        "import os, socket, time; t = time.monotonic();"
+        "c = socket.create_connection((os.environ['MAHIMAHI_BASE'], 9000));"
         "print(1e3 * (time.monotonic() - t))"
     )
     return [*map(str, words), "--", sys.executable, "-c", client]
