@@ -59,6 +59,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         'same ({"connection": 0, "requirement": [20, 30]})',
     )
     get.add_argument("--duration-s", metavar="S", help="end transfers without end")
+    get.add_argument(
+        "--timeout-s",
+        metavar="S",
+        help="fail, with status 1, if the server is silent for so long (5 when connecting and at the end of "
+        "--duration-s, 30 in the middle of a transfer)",
+    )
     get.add_argument("--fingerprint", metavar="SHA256", help="accept the server with this key only (any)")
     for one in (serve, get):
         one.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="of the scheme")
@@ -128,6 +134,6 @@ def _get(args: argparse.Namespace) -> list[str]:
     words = [args.remote]
     for name in ("scheme", "policy", "bytes", "desired_mbps", "change"):
         words += _repeated(f"--{name.replace('_', '-')}", getattr(args, name))
-    for name in ("connections", "duration_s", "fingerprint"):
+    for name in ("connections", "duration_s", "timeout_s", "fingerprint"):
         words += _given(name, getattr(args, name))
     return words

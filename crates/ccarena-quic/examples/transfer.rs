@@ -16,7 +16,7 @@ use ccarena_cc::{Config, Dur, Rate, Requirement, Time, all_schemes, registry};
 use ccarena_quic::clock::Clock;
 use ccarena_quic::host::{Host, Link, Peer, Reactor};
 use ccarena_quic::steering::{Driver, Steering};
-use ccarena_quic::transport::{self, LARGEST_MTU, Settings};
+use ccarena_quic::transport::{self, LARGEST_MTU, Settings, Streams};
 use ccarena_quic::udp::{SEND_BUFFER, Udp};
 use ccarena_quic::{streams, tls};
 use noq_proto::congestion::{ControllerFactory, CubicConfig};
@@ -91,7 +91,8 @@ fn spin(mut reactor: Reactor<End>, over: &AtomicBool) {
 /// Mbit/s that one connection brings over the loopback under `scheme`, or under the stack's own CUBIC.
 fn goodput(scheme: Option<&str>) -> Result<f64, Box<dyn Error>> {
     let clock = Clock::starting();
-    let settings = Settings::default();
+    let streams = Streams { unidirectional: 1, ..Streams::default() };
+    let settings = Settings { streams, ..Settings::default() };
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let (bytes, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ccarena_cc::{Dur, Time};
 use ccarena_link::clock as link_clock;
-use noq_proto::{Dir, Event, StreamEvent, StreamId, WriteError};
+use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId, WriteError};
 use serde_json::json;
 
 use crate::clock::Clock;
@@ -15,9 +15,14 @@ use crate::host::{Host, Link, Peer, Reactor};
 use crate::request::{Change, Lines, Request};
 use crate::serve::{DONE, ServeError};
 use crate::steering::Steering;
-use crate::transport::{self, Settings};
+use crate::transport::{self, IDLE, Settings};
 use crate::udp::{SEND_BUFFER, Udp};
 use crate::{streams, tls};
+
+/// How long a server may take to answer, if nothing else is said: to a new connection, and when the client wants to end.
+pub const PATIENCE: Dur = Dur::from_millis(5_000);
+/// A server that sends data without end and has been silent for so long may be gone.
+const QUIET: Dur = Dur::from_millis(1_000);
 
 /// What a client is to do.
 pub struct Options {
@@ -33,6 +38,8 @@ pub struct Options {
     pub interval: Option<Dur>,
     /// The server must have this key.
     pub fingerprint: Option<String>,
+    /// A server that is silent for so long is given up; none: [`PATIENCE`], and [`IDLE`] in the middle of a transfer.
+    pub patience: Option<Dur>,
     /// Of its connections.
     pub settings: Settings,
 }
@@ -40,12 +47,21 @@ pub struct Options {
 /// A connection.
 struct Getting {
     number: usize,
+    remote: SocketAddr,
+    patience: Dur,
+    idle: Dur,
     stream: Option<StreamId>,
     /// Lines that wait to be sent.
     pending: Vec<u8>,
     wanted: Option<u64>,
     received: u64,
     began: Time,
+    /// When something last came.
+    heard: Time,
+    /// The server has to answer until then; never, if no answer is waited for.
+    give_up: Time,
+    /// Its time is over: it ends when the server gives a sign of life.
+    leaves: bool,
     ended: Option<Time>,
     error: Option<String>,
     last: (Time, u64),
@@ -55,6 +71,40 @@ impl Getting {
     fn ask(&mut self, line: &impl serde::Serialize) {
         self.pending.extend(serde_json::to_vec(line).unwrap_or_default());
         self.pending.push(b'\n');
+    }
+
+    /// Ends it: its time is over. If the server is silent, `waits` lets it wait for a sign of life, as data without end that
+    /// has ended is no result.
+    fn leave(&mut self, link: &mut Link<'_>, waits: bool) {
+        if self.ended.is_some() {
+            return;
+        }
+        if self.stream.is_none() {
+            self.fail(link);
+        } else if waits && link.now.since(self.heard) > QUIET {
+            self.leaves = true;
+            self.give_up = self.heard + self.patience;
+        } else {
+            self.error = self.wanted.map(|_| "stopped before its end".into());
+            self.end(link);
+        }
+    }
+
+    fn end(&mut self, link: &mut Link<'_>) {
+        self.ended = Some(link.now);
+        link.close(DONE, "");
+    }
+
+    /// The server does not answer.
+    fn fail(&mut self, link: &mut Link<'_>) {
+        let Self { remote, began, heard, .. } = *self;
+        self.error = Some(if self.stream.is_none() {
+            let seconds = link.now.since(began).as_secs_f64();
+            format!("no connection to {remote} within {seconds:.1} s; is a server there (`ccarena quic serve`)?")
+        } else {
+            silent(remote, link.now.since(heard))
+        });
+        self.end(link);
     }
 
     fn report(&mut self, now: Time) -> serde_json::Value {
@@ -85,26 +135,43 @@ impl Getting {
 impl Peer for Getting {
     fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
         match event {
-            Event::Connected => self.stream = link.stack.streams().open(Dir::Bi),
+            Event::Connected => {
+                self.stream = link.stack.streams().open(Dir::Bi);
+                self.give_up = Time::NEVER;
+            }
             Event::Stream(StreamEvent::Readable { id }) if self.stream == Some(id) => {
                 let (bytes, ended) = streams::read(link.stack, id, |_| {});
                 self.received += bytes;
                 if ended && self.ended.is_none() {
-                    self.ended = Some(link.now);
                     let short = self.wanted.is_some_and(|wanted| self.received < wanted);
                     self.error = short.then(|| format!("only {} bytes came", self.received));
-                    link.close(DONE, "");
+                    self.end(link);
                 }
             }
             Event::ConnectionLost { reason } if self.ended.is_none() => {
                 self.ended = Some(link.now);
-                self.error = Some(reason.to_string());
+                self.error = Some(match reason {
+                    ConnectionError::TimedOut => silent(self.remote, self.idle),
+                    other => other.to_string(),
+                });
             }
             _ => {}
         }
     }
 
+    fn on_datagram(&mut self, now: Time, _: usize) {
+        self.heard = now;
+    }
+
     fn write(&mut self, link: &mut Link<'_>) {
+        if self.ended.is_some() {
+            return;
+        }
+        if self.leaves && link.now.since(self.heard) <= QUIET {
+            self.leave(link, false);
+        } else if link.now >= self.give_up {
+            self.fail(link);
+        }
         let Some(stream) = self.stream.filter(|_| self.ended.is_none() && !self.pending.is_empty()) else { return };
         match link.stack.send_stream(stream).write(&self.pending) {
             Ok(count) => drop(self.pending.drain(..count)),
@@ -113,10 +180,22 @@ impl Peer for Getting {
             Err(_) => self.pending.clear(),
         }
     }
+
+    fn next(&self) -> Time {
+        if self.ended.is_some() { Time::NEVER } else { self.give_up }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.ended.is_some() && self.heard == self.began
+    }
 }
 
-/// Gets what `options` say and writes lines of JSON to `out`; whether all of it came. Lines on `input` change what
-/// connections want; `stop` ends everything when it polls readable.
+fn silent(remote: SocketAddr, silence: Dur) -> String {
+    format!("the server at {remote} has been silent for {:.1} s", silence.as_secs_f64())
+}
+
+/// Gets what `options` say and writes lines of JSON to `out`; what went wrong first, if not all of it came. Lines on `input`
+/// change what connections want; `stop` ends everything when it polls readable.
 ///
 /// # Errors
 /// If there is no socket, or `out` cannot be written.
@@ -125,8 +204,10 @@ pub fn get(
     input: &mut dyn FnMut() -> Option<Vec<u8>>,
     out: &mut dyn Write,
     (input_fd, stop): (RawFd, RawFd),
-) -> Result<bool, ServeError> {
-    let Options { remote, requests, mut changes, duration, interval, fingerprint, settings } = options;
+) -> Result<Option<String>, ServeError> {
+    let Options { remote, requests, mut changes, duration, interval, fingerprint, patience, settings } = options;
+    let (patience, idle) = (patience.unwrap_or(PATIENCE), patience.unwrap_or(IDLE));
+    let settings = Settings { idle: Some(idle), keep_alive: Some(QUIET.min(idle / 4)), ..settings };
     let clock = Clock::starting();
     let any: SocketAddr = if remote.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
     let udp = Udp::bind(any, true, SEND_BUFFER).map_err(ServeError::of("cannot open a socket"))?;
@@ -139,11 +220,17 @@ pub fn get(
         let now = clock.time(clock.now());
         let mut getting = Getting {
             number,
+            remote,
+            patience,
+            idle,
             stream: None,
             pending: Vec::new(),
             wanted: request.bytes,
             received: 0,
             began: now,
+            heard: now,
+            give_up: now + patience,
+            leaves: false,
             ended: None,
             error: None,
             last: (now, 0),
@@ -157,14 +244,14 @@ pub fn get(
     link_clock::precise_timers();
     let end = duration.map_or(Time::NEVER, |duration| Time::ZERO + duration);
     let mut next = interval.map_or(Time::NEVER, |interval| Time::ZERO + interval);
-    let (mut lines, mut listening, mut complete, mut closing) = (Lines::default(), true, true, false);
+    let (mut lines, mut listening, mut failure, mut closing) = (Lines::default(), true, None, false);
     loop {
         let change = changes.last().map_or(Time::NEVER, |change| change.0);
         let fds = [stop, if listening { input_fd } else { -1 }];
         let until = if closing { next.min(change) } else { next.min(change).min(end) };
         let outside = reactor.turn(until, &fds).map_err(ServeError::of("cannot wait for datagrams"))?;
         let (now, mut told) = (reactor.now(), Vec::new());
-        let host = &mut reactor.hosts[0];
+        let host = reactor.host(0);
         if outside && listening && link_clock::wait(&[input_fd], Some(0)) {
             match input() {
                 None => listening = false,
@@ -179,20 +266,14 @@ pub fn get(
                 ask(host, of, &change);
             }
         }
-        if !closing && (now >= end || link_clock::wait(&[stop], Some(0))) {
+        let stopped = link_clock::wait(&[stop], Some(0));
+        if !closing && (now >= end || stopped) {
             closing = true;
-            host.each(|_, getting, link| {
-                if getting.ended.is_none() {
-                    getting.ended = Some(now);
-                    complete &= getting.wanted.is_none();
-                    getting.error = getting.wanted.map(|_| "stopped before its end".into());
-                    link.close(DONE, "");
-                }
-            });
+            host.each(|_, getting, link| getting.leave(link, !stopped));
         }
         for (getting, _) in host.take_ended() {
-            complete &= getting.error.is_none();
             told.push(getting.last_words(now));
+            failure = failure.or(getting.error.map(|error| format!("connection {}: {error}", getting.number)));
         }
         if now >= next {
             host.each(|_, getting, _| told.extend(getting.ended.is_none().then(|| getting.report(now))));
@@ -203,7 +284,7 @@ pub fn get(
         }
         out.flush().map_err(ServeError::of("cannot write standard output"))?;
         if host.is_empty() {
-            return Ok(complete);
+            return Ok(failure);
         }
     }
 }

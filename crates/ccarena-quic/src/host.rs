@@ -15,10 +15,11 @@ use ccarena_net::tcp_option::Experiment;
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
 use noq_proto::{
-    ConnectError, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event, FourTuple, Incoming,
-    PathId, ServerConfig, Transmit, VarInt,
+    ConnectError, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, EndpointEvent, Event,
+    FourTuple, Incoming, PathId, ServerConfig, Transmit, VarInt,
 };
 
+use crate::agenda::Agenda;
 use crate::clock::{Clock, nanoseconds};
 use crate::steering::Steering;
 use crate::udp::{Buffers, Udp};
@@ -30,7 +31,12 @@ const SENDS: usize = 64;
 /// From so many unfinished handshakes on, a client proves its address first (RFC 9000 §8.1.2).
 const HANDSHAKES: usize = 64;
 /// More connections are refused.
-const CONNECTIONS: usize = 16_384;
+const CONNECTIONS: usize = 4096;
+/// What all connections of a host may have on the way together, as each packet on the way takes memory; beyond that a
+/// connection has no more than its [`FLOOR`] on the way.
+const FLIGHT: u64 = 256 << 20;
+/// What a connection may always have on the way.
+const FLOOR: u64 = 64 << 10;
 /// A full socket is tried again after so long.
 const STUCK: Dur = Dur::from_micros(200);
 /// The loop looks around at least so often.
@@ -68,6 +74,11 @@ pub trait Peer {
     /// A datagram has left since the last [`write`](Self::write).
     fn on_sent(&mut self) {}
 
+    /// Nobody is at the other end, so that the connection is forgotten without a word.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// When [`write`](Self::write) has something new to write by itself.
     fn next(&self) -> Time {
         Time::NEVER
@@ -82,7 +93,8 @@ struct Held<P> {
     steering: Steering,
     peer: P,
     handshaking: bool,
-    dirty: bool,
+    /// What it had on the way when it was last looked at.
+    in_flight: u64,
 }
 
 impl<P: Peer> Held<P> {
@@ -117,8 +129,11 @@ pub struct Host<P> {
     clock: Clock,
     endpoint: Endpoint,
     connections: HashMap<ConnectionHandle, Held<P>>,
+    agenda: Agenda<ConnectionHandle>,
     accept: Option<Accept<P>>,
     handshaking: usize,
+    /// What all connections have on the way.
+    in_flight: u64,
     /// What the socket did not take.
     stuck: Option<(Transmit, Vec<u8>)>,
     buffer: Vec<u8>,
@@ -136,8 +151,10 @@ impl<P: Peer> Host<P> {
             clock,
             endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), config, false),
             connections: HashMap::new(),
+            agenda: Agenda::default(),
             accept,
             handshaking: 0,
+            in_flight: 0,
             stuck: None,
             buffer: Vec::new(),
             readable: true,
@@ -163,7 +180,8 @@ impl<P: Peer> Host<P> {
 
     fn hold(&mut self, handle: ConnectionHandle, stack: Connection, steering: Steering, peer: P) {
         self.handshaking += 1;
-        self.connections.insert(handle, Held { stack, steering, peer, handshaking: true, dirty: true });
+        self.connections.insert(handle, Held { stack, steering, peer, handshaking: true, in_flight: 0 });
+        self.agenda.call(handle);
     }
 
     /// Connections that are not over.
@@ -205,7 +223,7 @@ impl<P: Peer> Host<P> {
         for (handle, held) in &mut self.connections {
             let mut link = Link { stack: &mut held.stack, steering: &held.steering, now, instant };
             visit(*handle, &mut held.peer, &mut link);
-            held.dirty = true;
+            self.agenda.call(*handle);
         }
     }
 
@@ -220,24 +238,32 @@ impl<P: Peer> Host<P> {
             }
             self.readable = self.receive(buffers);
         }
-        let mut next = Time::NEVER;
-        let handles: Vec<ConnectionHandle> = self.connections.keys().copied().collect();
-        for handle in handles {
-            next = next.min(self.tend(handle));
+        self.agenda.call_due(self.clock.time(self.clock.now()));
+        for _ in 0..self.agenda.waiting() {
+            // Whoever waits for room in the socket keeps its place.
+            if self.stuck.is_some() {
+                break;
+            }
+            let Some(handle) = self.agenda.pop() else { break };
+            self.tend(handle);
         }
+        let now = self.clock.time(self.clock.now());
         if self.readable {
-            return self.clock.time(self.clock.now());
+            now
+        } else if self.stuck.is_some() {
+            now + STUCK
+        } else {
+            self.agenda.next().max(now)
         }
-        if self.stuck.is_some() { next.min(self.clock.time(self.clock.now()) + STUCK) } else { next }
     }
 
     fn receive(&mut self, buffers: &mut Buffers) -> bool {
         let instant = self.clock.now();
-        let Self { udp, endpoint, connections, clock, buffer, accept, handshaking, .. } = self;
+        let Self { udp, endpoint, connections, agenda, clock, buffer, accept, handshaking, .. } = self;
         let (now, mut fresh) = (clock.time(instant), Vec::new());
         let came = udp.receive(buffers, |arrival| {
             if let Some(kbps) = rate_datagram::read(Experiment::Advertisement, arrival.bytes) {
-                echo(connections, arrival.from, kbps);
+                echo(connections, agenda, arrival.from, kbps);
                 return;
             }
             let path = FourTuple::new(arrival.from, arrival.to);
@@ -250,7 +276,7 @@ impl<P: Peer> Host<P> {
                     held.peer.on_datagram(now, arrival.bytes.len());
                     // At once: the stack bounds the pieces of a stream that wait to be read.
                     *handshaking -= held.hear(instant, now);
-                    held.dirty = true;
+                    agenda.call(handle);
                 }
                 Some(DatagramEvent::NewConnection(incoming)) => {
                     let crowded = *handshaking + fresh.len() >= HANDSHAKES;
@@ -297,38 +323,40 @@ impl<P: Peer> Host<P> {
         }
     }
 
-    /// Runs what is due on a connection, and sends. When it is due again.
-    fn tend(&mut self, handle: ConnectionHandle) -> Time {
+    /// Runs what is due on a connection, and sends.
+    fn tend(&mut self, handle: ConnectionHandle) {
         let instant = self.clock.now();
         let now = self.clock.time(instant);
-        let Some(held) = self.connections.get_mut(&handle) else { return Time::NEVER };
+        let Some(held) = self.connections.get_mut(&handle) else { return };
         if held.stack.poll_timeout().is_some_and(|at| at <= instant) {
             held.stack.handle_timeout(instant);
             held.steering.settle(now, held.stack.rtt(PathId::ZERO).map(nanoseconds));
-            held.dirty = true;
         }
-        if held.dirty || held.steering.next() <= now || held.peer.next() <= now {
-            let more = self.drive(handle, instant);
-            if let Some(held) = self.connections.get_mut(&handle) {
-                held.dirty = more;
+        held.steering.limit(if self.in_flight < FLIGHT { u64::MAX } else { FLOOR });
+        if self.drive(handle, instant) {
+            self.agenda.call(handle);
+        }
+        let Some(held) = self.connections.get_mut(&handle) else { return };
+        let before = std::mem::replace(&mut held.in_flight, held.steering.in_flight());
+        self.in_flight = self.in_flight + held.in_flight - before;
+        let gone = held.peer.is_gone();
+        if gone || held.stack.is_drained() {
+            if gone {
+                self.endpoint.handle_event(handle, EndpointEvent::drained());
             }
-        }
-        let Some(held) = self.connections.get(&handle) else { return Time::NEVER };
-        if held.stack.is_drained() {
+            self.agenda.remove(handle);
             if held.handshaking {
                 self.handshaking -= 1;
             }
-            if let Some(Held { steering, peer, .. }) = self.connections.remove(&handle) {
+            if let Some(Held { steering, peer, in_flight, .. }) = self.connections.remove(&handle) {
+                self.in_flight -= in_flight;
                 steering.close();
                 self.ended.push((peer, steering));
             }
-            return Time::NEVER;
-        }
-        if held.dirty {
-            return now;
+            return;
         }
         let timeout = held.stack.poll_timeout().map_or(Time::NEVER, |at| self.clock.time(at));
-        timeout.min(held.steering.next()).min(held.peer.next())
+        self.agenda.schedule(handle, timeout.min(held.steering.next()).min(held.peer.next()));
     }
 
     /// Hands on what the stack has to tell, and sends what it has to send; whether there is more.
@@ -346,10 +374,7 @@ impl<P: Peer> Host<P> {
         *handshaking -= held.hear(instant, now);
         let Held { stack, steering, peer, .. } = held;
         for turn in 0.. {
-            if stuck.is_some() {
-                break;
-            }
-            if turn == SENDS {
+            if stuck.is_some() || turn == SENDS {
                 more = true;
                 break;
             }
@@ -378,13 +403,18 @@ impl<P: Peer> Host<P> {
 
 /// Returns an advertised rate that has arrived `from` there. Connections that share addresses and ports are one flow to
 /// routers.
-fn echo<P>(connections: &mut HashMap<ConnectionHandle, Held<P>>, from: SocketAddr, kbps: u32) {
+fn echo<P>(
+    connections: &mut HashMap<ConnectionHandle, Held<P>>,
+    agenda: &mut Agenda<ConnectionHandle>,
+    from: SocketAddr,
+    kbps: u32,
+) {
     let frame = rate_datagram::write(Experiment::Echo, kbps);
-    for held in connections.values_mut() {
+    for (handle, held) in connections {
         if held.stack.network_path(PathId::ZERO).is_ok_and(|path| path.remote() == from) {
             // A newer one takes the place of those that have not left; a peer that takes none has not asked.
             let _ = held.stack.datagrams().send(Bytes::copy_from_slice(&frame), true);
-            held.dirty = true;
+            agenda.call(*handle);
         }
     }
 }
@@ -395,8 +425,8 @@ pub struct Reactor<P> {
     events: mio::Events,
     buffers: Buffers,
     clock: Clock,
-    /// The hosts.
-    pub hosts: Vec<Host<P>>,
+    hosts: Vec<Host<P>>,
+    agenda: Agenda<usize>,
 }
 
 impl<P: Peer> Reactor<P> {
@@ -406,11 +436,14 @@ impl<P: Peer> Reactor<P> {
     /// If the kernel refuses.
     pub fn new(clock: Clock, hosts: Vec<Host<P>>) -> io::Result<Self> {
         let poll = mio::Poll::new()?;
+        let mut agenda = Agenda::default();
         for (index, host) in hosts.iter().enumerate() {
             let fd = host.udp.as_raw_fd();
             poll.registry().register(&mut SourceFd(&fd), Token(index), Interest::READABLE)?;
+            agenda.call(index);
         }
-        Ok(Self { poll, events: mio::Events::with_capacity(256), buffers: Buffers::default(), clock, hosts })
+        let events = mio::Events::with_capacity(hosts.len().max(1));
+        Ok(Self { poll, events, buffers: Buffers::default(), clock, hosts, agenda })
     }
 
     /// It is now.
@@ -419,25 +452,40 @@ impl<P: Peer> Reactor<P> {
         self.clock.time(self.clock.now())
     }
 
-    /// A turn of every host, and then a wait until something comes or is due, at `until` at the latest, or until one of
-    /// `others` polls readable; whether one does.
+    /// Host number `index`, to be used: it has a turn soon.
+    pub fn host(&mut self, index: usize) -> &mut Host<P> {
+        self.agenda.call(index);
+        &mut self.hosts[index]
+    }
+
+    /// The hosts.
+    #[must_use]
+    pub fn into_hosts(self) -> Vec<Host<P>> {
+        self.hosts
+    }
+
+    /// A turn of every host for which something has come or is due, and then a wait for more, until `until` at the latest,
+    /// or until one of `others` polls readable; whether one does.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn turn(&mut self, until: Time, others: &[RawFd]) -> io::Result<bool> {
-        let mut next = until;
-        for host in &mut self.hosts {
-            next = next.min(host.turn(&mut self.buffers));
+        self.agenda.call_due(self.now());
+        for _ in 0..self.agenda.waiting() {
+            let Some(index) = self.agenda.pop() else { break };
+            let next = self.hosts[index].turn(&mut self.buffers);
+            self.agenda.schedule(index, next);
         }
-        let wait = next.since(self.now()).min(AT_LEAST);
+        let wait = until.min(self.agenda.next()).since(self.now()).min(AT_LEAST);
         let mut fds = vec![self.poll.as_raw_fd()];
         fds.extend_from_slice(others);
         if clock::wait(&fds, Some(wait.0)) {
+            // The kernel tells of sockets in the order in which datagrams came to them.
             self.poll.poll(&mut self.events, Some(std::time::Duration::ZERO))?;
-            for event in &self.events {
-                if let Some(host) = self.hosts.get_mut(event.token().0).filter(|_| event.is_readable()) {
-                    host.readable = true;
-                }
+            for event in self.events.iter().filter(|event| event.is_readable()) {
+                let Token(index) = event.token();
+                self.hosts[index].readable = true;
+                self.agenda.call(index);
             }
             return Ok(others.iter().any(|&fd| clock::wait(&[fd], Some(0))));
         }

@@ -4,6 +4,7 @@
 //! of the stack (`noq-proto`); [`host`] moves the datagrams of a socket's connections. [`get`] and [`serve`] are a client
 //! and a server of data, [`run`] runs a scenario over the emulator.
 
+pub mod agenda;
 pub mod clock;
 pub mod decide;
 pub mod get;

@@ -26,7 +26,7 @@ usage: ccarena-quic run
        ccarena-quic get ADDRESS:PORT [--connections N] [--scheme NAME]... [--policy NAME]... [--param NAME=VALUE]...
                         [--requirement MIN:MAX]... [--weight W]... [--desired-mbps R]... [--bytes N]...
                         [--change AT_S[/CONNECTION]:requirement=MIN:MAX|weight=W|desired-mbps=R]...
-                        [--duration-s S] [--interval-s S] [--fingerprint SHA256] [--mtu BYTES]
+                        [--duration-s S] [--interval-s S] [--timeout-s S] [--fingerprint SHA256] [--mtu BYTES]
 
 run      runs a scenario over the emulator: request on standard input, frames on standard output; the end of the
          input ends the run
@@ -36,7 +36,8 @@ serve    sends data to clients, each with the congestion control that it asks fo
 get      gets data over several connections, each with its own scheme, requirement or weight: an option that is given
          several times is for one connection after the other, the last one for all further ones; without --bytes data
          never ends; lines of JSON such as {\"connection\": 0, \"requirement\": [20, 30]} on standard input, or --change,
-         change what connections want
+         change what connections want; a server that is silent for S seconds of --timeout-s is given up (5 when
+         connecting and at the end of --duration-s, 30 in the middle of a transfer), with exit status 1
 ";
 
 /// A command line that cannot be taken, or a command that fails.
@@ -201,6 +202,7 @@ fn get_data(remote: &str, words: &[&str]) -> Done {
     let (mut weights, mut desired, mut bytes) = (Each(vec![]), Each(vec![]), Each(vec![]));
     let (mut params, mut count, mut changes) = (BTreeMap::new(), None, Vec::new());
     let (mut settings, mut duration, mut interval, mut fingerprint) = (Settings::default(), None, None, None);
+    let mut patience = None;
     for (name, value) in pairs(words, &[])? {
         match name {
             "--connections" => count = Some(whole(name, value, 1, 10_000)? as usize),
@@ -214,6 +216,7 @@ fn get_data(remote: &str, words: &[&str]) -> Done {
             "--change" => changes.push(change(value)?),
             "--duration-s" => duration = Some(Dur::from_secs_f64(number(name, value)?)),
             "--interval-s" => interval = Some(Dur::from_secs_f64(number(name, value)?)),
+            "--timeout-s" => patience = Some(Dur::from_secs_f64(number(name, value)?)),
             "--fingerprint" => fingerprint = Some(value.to_owned()),
             "--mtu" => settings.mtu = mtu(value)?,
             other => return Err(Failure::Usage(format!("get: unknown option {other}"))),
@@ -237,13 +240,14 @@ fn get_data(remote: &str, words: &[&str]) -> Done {
         duration,
         interval,
         fingerprint,
+        patience,
         settings,
     };
     let mut inbox = Inbox::new().map_err(failed)?;
     let [input, signals] = inbox.fds();
     let mut read = || inbox.bytes().ok().flatten();
-    let complete = get::get(options, &mut read, &mut io::stdout().lock(), (input, signals)).map_err(failed)?;
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let failure = get::get(options, &mut read, &mut io::stdout().lock(), (input, signals)).map_err(failed)?;
+    failure.map_or(Ok(ExitCode::SUCCESS), |failure| Err(failed(failure)))
 }
 
 /// `AT_S[/CONNECTION]:WHAT=VALUE`.

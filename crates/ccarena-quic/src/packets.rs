@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 
 use ccarena_cc::{Bytes, Dur, RateSample, Time};
 
+/// The stack declares lost what is so far below the newest packet that has arrived (RFC 9002 §6.1.1).
+const THRESHOLD: u64 = 3;
 /// More packet numbers than a sender skips (RFC 9000 §21.4): a gap as large is another number space.
 const LARGEST_GAP: u64 = 1 << 10;
 
@@ -102,6 +104,16 @@ impl Packets {
         self.take(number)
     }
 
+    /// Takes away what cannot be a packet of the connection: the stack has dealt with the arrival of packet `number`, and by
+    /// its threshold an older one has either arrived or is lost.
+    ///
+    /// Such are the last packets of the handshake. Their numbers are a space of their own (RFC 9000 §12.3), which the stack
+    /// does not name, and what becomes of them it does not tell. One with a number that the connection then skips would stay
+    /// for ever, and no acknowledgement would seem to make progress.
+    pub fn forget_strangers(&mut self, number: u64) {
+        while self.first + THRESHOLD <= number && self.take(self.first).is_some() {}
+    }
+
     /// The delivery-rate sample of an acknowledgement whose newest packet is `newest`, if it spans at least `min_rtt`.
     pub fn sample(&mut self, newest: &Packet, now: Time, min_rtt: Dur) -> Option<RateSample> {
         if self.delivered > self.app_limited_until {
@@ -157,6 +169,25 @@ mod tests {
         }
         assert!(packets.acknowledge(3, MS(50)).is_none());
         assert_eq!((packets.in_flight, packets.delivered, packets.first_outstanding()), (0, 10_000, 10_000));
+    }
+
+    #[test]
+    fn a_packet_of_the_handshake_does_not_stay() {
+        let mut packets = Packets::default();
+        // The handshake's number 0; the connection skips it and begins with 1.
+        for n in 0..8 {
+            assert!(packets.send(n, 1000, MS(n)));
+        }
+        for n in 1..6 {
+            packets.acknowledge(n, MS(20 + n)).unwrap();
+            packets.forget_strangers(n);
+            assert_eq!(packets.first_outstanding() > 0, n >= THRESHOLD, "packet {n}");
+        }
+        assert_eq!((packets.first_outstanding(), packets.in_flight, packets.delivered), (6000, 2000, 5000));
+        // A packet below the threshold may still arrive.
+        packets.acknowledge(7, MS(30)).unwrap();
+        packets.forget_strangers(7);
+        assert_eq!(packets.first_outstanding(), 6000);
     }
 
     proptest! {

@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::host::{Host, Reactor};
 use crate::steering::{Steering, Totals};
 use crate::tls::{self, Identity};
-use crate::transport::{self, Settings};
+use crate::transport::{self, Settings, Streams};
 use crate::udp::Udp;
 
 /// Where receivers listen.
@@ -39,6 +39,8 @@ const PORT: u16 = 4433;
 const LOOK_NS: u64 = 20_000_000;
 /// What waits in a socket waits in its device's queue, which takes 500 packets (ccarena-link).
 const SEND_BUFFER: usize = 256 << 10;
+/// Finite transfers of a flow that may be open at once.
+const STREAMS: u32 = 1024;
 /// Headers of IPv4 and UDP.
 pub const HEADER_BYTES: u32 = 28;
 
@@ -106,6 +108,7 @@ fn receivers(
         let settings = Settings {
             receive_window: flow.receive_window.map(|packets| u64::from(packets) * u64::from(flow.mss_bytes)),
             acks: None,
+            streams: Streams { unidirectional: STREAMS, ..Streams::default() },
             ..plan.settings
         };
         let steering = Steering::of_receiver(clock, plan.settings.mtu, None)
@@ -164,7 +167,7 @@ impl Senders {
                     until = until.min(*start);
                 } else if let Some(Opening { config, steering, sender }) = opening.take() {
                     let remote = SocketAddr::V4(SocketAddrV4::new(End::Receivers.address(index), PORT));
-                    let refused = self.reactor.hosts[index].connect(config, remote, steering, sender);
+                    let refused = self.reactor.host(index).connect(config, remote, steering, sender);
                     refused.map_err(std::io::Error::other)?;
                 }
             }
@@ -174,7 +177,7 @@ impl Senders {
         }
         let first = |host: Host<Sender>| host.into_connections().into_iter().next();
         let of = |(sender, steering): (Sender, Steering)| (sender.finish(), steering.totals());
-        Ok(self.reactor.hosts.into_iter().map(|host| first(host).map(of).unwrap_or_default()).collect())
+        Ok(self.reactor.into_hosts().into_iter().map(|host| first(host).map(of).unwrap_or_default()).collect())
     }
 }
 
@@ -184,7 +187,7 @@ fn receive(mut reactor: Reactor<Receiver>, end: Time, stop: RawFd) -> std::io::R
     link_clock::take_precedence();
     while reactor.now() < end && !reactor.turn(end, &[stop])? {}
     let first = |host: Host<Receiver>| host.into_connections().into_iter().next();
-    Ok(reactor.hosts.into_iter().map(|host| first(host).map(|(r, _)| r.finish()).unwrap_or_default()).collect())
+    Ok(reactor.into_hosts().into_iter().map(|host| first(host).map(|(r, _)| r.finish()).unwrap_or_default()).collect())
 }
 
 /// What became of each flow at its sender, and what its controller counted.

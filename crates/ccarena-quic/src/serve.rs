@@ -16,17 +16,22 @@ use crate::clock::Clock;
 use crate::host::{Accept, Host, Link, Peer, Reactor};
 use crate::offer::Offer;
 use crate::qlog::Qlog;
-use crate::request::{Change, Lines, Request, RequestError};
+use crate::request::{Change, LONGEST, Lines, Request, RequestError};
 use crate::steering::{Steering, Totals};
 use crate::streams;
 use crate::tls::{Identity, TlsError};
-use crate::transport::{self, Settings};
+use crate::transport::{self, Settings, Streams};
 use crate::udp::{SEND_BUFFER, Udp};
 
 /// The client has what it asked for.
 pub const DONE: u32 = 0;
 /// What the client says is wrong; the reason says how.
 pub const REFUSED: u32 = 1;
+
+/// A client that has asked for nothing so long after its first packet is sent away.
+const ASKS_WITHIN: Dur = Dur::from_millis(10_000);
+/// What a client may send beyond what was read: two lines.
+const RECEIVE_WINDOW: u64 = 2 * LONGEST as u64;
 
 /// What a server is to do.
 pub struct Options {
@@ -79,6 +84,8 @@ pub struct Serving {
     offer: Arc<Offer>,
     mtu: u16,
     lines: Lines,
+    /// When it has to have asked for something.
+    asks_until: Time,
     stream: Option<StreamId>,
     scheme: Option<String>,
     /// Bytes that are left to write; none before they are known.
@@ -100,11 +107,16 @@ impl Serving {
                 .map_err(|e| e.to_string())
                 .and_then(|lines| lines.into_iter().try_for_each(|line| self.take(link, &line)));
             if let Err(reason) = done {
-                link.close(REFUSED, &reason);
-                self.error = Some(reason);
+                self.refuse(link, reason);
                 return;
             }
         }
+    }
+
+    fn refuse(&mut self, link: &mut Link<'_>, reason: String) {
+        link.close(REFUSED, &reason);
+        self.asks_until = Time::NEVER;
+        self.error = Some(reason);
     }
 
     /// Takes a line of the client's.
@@ -119,6 +131,7 @@ impl Serving {
         let (scheme, driver) = self.offer.driver(&request, self.mtu, self.number).map_err(|e| e.to_string())?;
         link.steering.replace(driver);
         self.scheme = Some(scheme);
+        self.asks_until = Time::NEVER;
         self.left = Some(request.bytes.unwrap_or(u64::MAX));
         Ok(())
     }
@@ -169,7 +182,7 @@ impl Serving {
 impl Peer for Serving {
     fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
         match event {
-            Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
+            Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) if self.stream.is_none() => {
                 self.stream = link.stack.streams().accept(Dir::Bi);
                 self.read(link);
             }
@@ -181,12 +194,20 @@ impl Peer for Serving {
                 );
                 self.error = (!closed).then(|| reason.to_string());
                 self.finished = true;
+                self.asks_until = Time::NEVER;
             }
             _ => {}
         }
     }
 
+    fn next(&self) -> Time {
+        self.asks_until
+    }
+
     fn write(&mut self, link: &mut Link<'_>) {
+        if link.now >= self.asks_until {
+            self.refuse(link, format!("no request within {} s", ASKS_WITHIN.as_secs_f64()));
+        }
         let (Some(stream), Some(left)) = (self.stream, self.left) else { return };
         let mut left = left;
         while left > 0 && !self.finished {
@@ -230,15 +251,12 @@ pub fn serve(options: Options, out: &mut dyn Write, stop: &[RawFd]) -> Result<()
     while !reactor.turn(next, stop).map_err(ServeError::of("cannot wait for datagrams"))? {
         let now = reactor.now();
         let mut lines = Vec::new();
-        for host in &mut reactor.hosts {
-            for (serving, steering) in host.take_ended() {
-                serving.last_words(&steering, now, &mut lines).map_err(told("cannot write"))?;
-            }
-            if now >= next {
-                host.each(|_, serving, link| drop(serving.report(link, &mut lines)));
-            }
+        let host = reactor.host(0);
+        for (serving, steering) in host.take_ended() {
+            serving.last_words(&steering, now, &mut lines).map_err(told("cannot write"))?;
         }
         if now >= next {
+            host.each(|_, serving, link| drop(serving.report(link, &mut lines)));
             next = now + interval.unwrap_or(Dur::MAX);
         }
         if !lines.is_empty() {
@@ -257,6 +275,8 @@ fn accept(
     server: noq_proto::ServerConfig,
     qlog: Option<PathBuf>,
 ) -> Accept<Serving> {
+    let streams = Streams { bidirectional: 1, ..Streams::default() };
+    let settings = Settings { receive_window: Some(RECEIVE_WINDOW), streams, ..settings };
     let mut number = 0;
     Box::new(move |remote| {
         let log = qlog.as_ref().and_then(|folder| {
@@ -276,6 +296,7 @@ fn accept(
             offer: Arc::clone(&offer),
             mtu: settings.mtu,
             lines: Lines::default(),
+            asks_until: clock.time(clock.now()) + ASKS_WITHIN,
             stream: None,
             scheme: None,
             left: None,

@@ -6,8 +6,11 @@
 //! losses of packets that were sent before it began belong to it.
 //!
 //! The controller's window is the stack's; its pacing rate is kept by a [`Pacer`] of our own, whose "not yet" the stack
-//! sees as a full window, so that acknowledgements still leave. A controller that does not pace is paced by the stack, at
-//! 1.25 windows per smoothed RTT (RFC 9002 §7.7).
+//! sees as a full window, so that acknowledgements still leave. A controller that does not pace is not paced, as in Linux and
+//! in the simulator: acknowledgements clock what it sends. The stack would pace it at 1.25 windows per smoothed RTT (RFC 9002
+//! §7.7), which is unfair at a full drop-tail queue: windows of a few packets leave by the timer, large ones still by the
+//! clock of acknowledgements, for which the queue has room (Aggarwal, Savage, Anderson: Understanding the performance of TCP
+//! pacing, INFOCOM 2000).
 //!
 //! Departures: bytes are those of whole QUIC packets, as in RFC 9002, of which a full one counts as a segment; there are
 //! no retransmissions, since QUIC sends lost data in new packets; a probe timeout is not told, and persistent congestion
@@ -36,6 +39,8 @@ const ADVERTISEMENTS: u64 = 4;
 const SHORTEST_PAUSE: Dur = Dur::from_millis(1);
 /// The stack's own pacer is kept from interfering: it may send so much faster than ours.
 const STACK_MARGIN: f64 = 1.25;
+/// No pacing at all, in bytes per second.
+const UNPACED: u64 = 1 << 40;
 
 /// What steers one connection.
 pub struct Driver {
@@ -139,6 +144,8 @@ struct State {
     limited_until: u64,
     /// The stack was last told that the window is full because of the pacer.
     waits: bool,
+    /// What may be on the way, whatever the controller's window.
+    most: u64,
     window: u64,
     pacing: Option<Rate>,
     pacer: Pacer,
@@ -171,6 +178,7 @@ impl Steering {
             recovery: None,
             limited_until: 0,
             waits: false,
+            most: u64::MAX,
             window: 0,
             pacing: None,
             pacer: Pacer::default(),
@@ -258,6 +266,17 @@ impl Steering {
         if let Some(advertised) = state.advertised.as_mut().filter(|advertised| kbps <= advertised.kbps) {
             advertised.heard = tcp_option::rate(kbps);
         }
+    }
+
+    /// No more than `bytes` are to be on the way, whatever the controller's window.
+    pub fn limit(&self, bytes: u64) {
+        self.state().most = bytes;
+    }
+
+    /// Bytes on the way.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        self.state().packets.in_flight
     }
 
     /// When [`advance`](Self::advance) is due, the stack to be asked for packets after it.
@@ -412,6 +431,9 @@ impl State {
             news.lost_numbers.iter().for_each(|&n| self.driver.controller.on_packet_lost(n));
         }
         let rtt = self.rtt(news, now, before);
+        if let Some(largest) = self.largest_acked {
+            self.packets.forget_strangers(largest);
+        }
         let in_flight = Bytes(self.packets.in_flight);
         if news.lost_packets > 0 || news.ecn {
             self.lose(news, now, in_flight);
@@ -628,14 +650,15 @@ impl StackController for Hook {
             state.waits = true;
             return 0;
         }
-        state.window
+        state.window.min(state.most)
     }
 
     fn metrics(&self) -> ControllerMetrics {
         let state = self.0.state();
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = state.window;
-        metrics.pacing_rate = state.pacing.map(|rate| (rate.0 as f64 / 8.0 * STACK_MARGIN).ceil() as u64);
+        let rate = state.pacing.map(|rate| (rate.0 as f64 / 8.0 * STACK_MARGIN).ceil() as u64);
+        metrics.pacing_rate = Some(rate.unwrap_or(UNPACED));
         metrics
     }
 
@@ -708,6 +731,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_limit_bounds_what_the_stack_may_send() {
+        let steering = steering("cubic");
+        let hook = Hook(steering.clone());
+        let free = hook.window();
+        steering.limit(free / 2);
+        assert_eq!((hook.window(), steering.standing().window), (free / 2, free));
+        steering.limit(u64::MAX);
+        assert_eq!(hook.window(), free);
     }
 
     #[test]

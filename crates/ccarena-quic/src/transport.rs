@@ -13,12 +13,12 @@ pub const LARGEST_MTU: u16 = 1472;
 pub const SMALLEST_MTU: u16 = 1200;
 /// Unacknowledged data that is kept for being sent again.
 const SEND_WINDOW: u64 = 64 << 20;
-/// A connection that hears nothing for so long is over.
-const IDLE: Duration = Duration::from_secs(30);
+/// A connection on which nothing comes for so long is over, if nothing else is said.
+pub const IDLE: Dur = Dur::from_millis(30_000);
 /// Frames with rates that wait to be read or sent, in bytes (`ccarena_net::rate_datagram`).
 const DATAGRAMS: usize = 1 << 10;
-/// Finite transfers that may be open at once.
-const STREAMS: u32 = 1024;
+/// Data of the handshake that has come out of order: RFC 9000 §7.5 wants no less, and ours takes no more.
+const HANDSHAKE: usize = 4096;
 
 /// How the peer is to acknowledge (draft-ietf-quic-ack-frequency): every so many packets, or after so long.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,13 +38,33 @@ pub struct Settings {
     pub acks: Option<Acks>,
     /// What the peer may send beyond what was read, in bytes; none has no limit.
     pub receive_window: Option<u64>,
-    /// The connection ends after a silence of 30 s.
-    pub times_out: bool,
+    /// Streams that the peer may have open at once, in both directions and in its own alone. Whoever allows them reads them.
+    pub streams: Streams,
+    /// The connection ends when nothing comes for so long; none is for ever.
+    pub idle: Option<Dur>,
+    /// The peer is asked for a sign of life after so long without one; none: never.
+    pub keep_alive: Option<Dur>,
+}
+
+/// Streams of a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Streams {
+    /// That carry data both ways.
+    pub bidirectional: u32,
+    /// That carry the peer's data.
+    pub unidirectional: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { mtu: LARGEST_MTU, acks: None, receive_window: None, times_out: true }
+        Self {
+            mtu: LARGEST_MTU,
+            acks: None,
+            receive_window: None,
+            streams: Streams::default(),
+            idle: Some(IDLE),
+            keep_alive: None,
+        }
     }
 }
 
@@ -60,18 +80,24 @@ pub fn config(settings: &Settings, steering: Arc<dyn ControllerFactory + Send + 
         .receive_window(window)
         .stream_receive_window(window)
         .send_window(SEND_WINDOW)
-        .max_concurrent_uni_streams(VarInt::from_u32(STREAMS))
-        .max_concurrent_bidi_streams(VarInt::from_u32(1))
+        .max_concurrent_uni_streams(VarInt::from_u32(settings.streams.unidirectional))
+        .max_concurrent_bidi_streams(VarInt::from_u32(settings.streams.bidirectional))
+        .crypto_buffer_size(HANDSHAKE)
         .datagram_receive_buffer_size(Some(DATAGRAMS))
         .datagram_send_buffer_size(DATAGRAMS)
-        .max_idle_timeout(settings.times_out.then(|| IDLE.try_into().ok()).flatten())
+        .max_idle_timeout(settings.idle.and_then(|silence| duration(silence).try_into().ok()))
+        .keep_alive_interval(settings.keep_alive.map(duration))
         .congestion_controller_factory(steering);
     if let Some(acks) = settings.acks {
         let mut frequency = AckFrequencyConfig::default();
         frequency
             .ack_eliciting_threshold(VarInt::from_u32(acks.packets.max(1) - 1))
-            .max_ack_delay(acks.delay.map(|d| Duration::from_nanos(d.0)));
+            .max_ack_delay(acks.delay.map(duration));
         config.ack_frequency_config(Some(frequency));
     }
     Arc::new(config)
+}
+
+fn duration(duration: Dur) -> Duration {
+    Duration::from_nanos(duration.0)
 }

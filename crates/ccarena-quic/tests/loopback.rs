@@ -9,15 +9,17 @@
 #[path = "../../ccarena-link/tests/common/real_time.rs"]
 mod real_time;
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ccarena_cc::{Dur, Time, registry};
+use ccarena_link::clock as link_clock;
 use ccarena_quic::get::{self, Options};
 use ccarena_quic::offer::Offer;
 use ccarena_quic::request::{Change, Request};
@@ -87,6 +89,7 @@ impl Server {
             duration: None,
             interval: None,
             fingerprint: Some(self.fingerprint.clone()),
+            patience: None,
             settings: Settings::default(),
         };
         change(&mut options);
@@ -97,10 +100,10 @@ impl Server {
             let mut bytes = [0; 100];
             input.read(&mut bytes).ok().filter(|&n| n > 0).map(|n| bytes[..n].to_vec())
         };
-        let complete = get::get(options, &mut read, &mut Lines(sender, Vec::new()), (fd, -1)).unwrap();
+        let failure = get::get(options, &mut read, &mut Lines(sender, Vec::new()), (fd, -1)).unwrap();
         let mut ended: Vec<Value> = told.iter().filter(|line| line["closed"] == true).collect();
         ended.sort_by_key(|line| line["connection"].as_u64());
-        (complete, ended)
+        (failure.is_none(), ended)
     }
 }
 
@@ -169,6 +172,71 @@ fn what_a_connection_wants_changes_while_it_runs() {
     });
 }
 
+/// What `ccarena-quic get` says and returns, and how long it takes.
+fn command(remote: SocketAddr, words: &[&str]) -> (Option<i32>, Value, String, Duration) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ccarena-quic"));
+    // Its input is not over, as a terminal's is not.
+    child
+        .args(["get", &remote.to_string()])
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let began = link_clock::now_ns();
+    let mut child = child.spawn().unwrap();
+    let _open = child.stdin.take();
+    let done = child.wait_with_output().unwrap();
+    let took = Duration::from_nanos(link_clock::now_ns() - began);
+    let last = String::from_utf8(done.stdout).unwrap().lines().last().map(|line| serde_json::from_str(line).unwrap());
+    (done.status.code(), last.unwrap_or_default(), String::from_utf8(done.stderr).unwrap(), took)
+}
+
+#[test]
+fn without_a_server_it_fails_within_its_time() {
+    // Nobody answers at this port.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let remote = socket.local_addr().unwrap();
+    for (words, most) in [
+        (vec!["--timeout-s", "0.5", "--bytes", "1000"], 0.5),
+        (vec!["--timeout-s", "0.5", "--duration-s", "20"], 0.5),
+        // The time is over before anybody has answered.
+        (vec!["--duration-s", "0.4"], 0.4),
+        (vec!["--timeout-s", "0.5", "--connections", "3"], 0.5),
+    ] {
+        let (status, last, error, took) = command(remote, &words);
+        assert_eq!(status, Some(1), "{words:?}: {error}");
+        assert!(error.starts_with(&format!("error: connection 0: no connection to {remote} within")), "{error}");
+        assert!(last["error"].as_str().unwrap().starts_with("no connection to"), "{last}");
+        assert!(
+            took >= Duration::from_secs_f64(most) && took < Duration::from_secs_f64(most + 2.0),
+            "{words:?}: {took:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_vanishes_is_missed() {
+    for words in [vec!["--timeout-s", "1"], vec!["--timeout-s", "2", "--duration-s", "1.7"]] {
+        let mut server = Command::new(env!("CARGO_BIN_EXE_ccarena-quic"));
+        let mut server = server.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        let remote: SocketAddr = told["listening"].as_str().unwrap().parse().unwrap();
+        let killer = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(500));
+            // Without a word to its clients.
+            server.kill().unwrap();
+            server.wait().unwrap();
+        });
+        let (status, last, error, took) = command(remote, &words);
+        killer.join().unwrap();
+        assert_eq!(status, Some(1), "{words:?}: {last}");
+        assert!(error.contains("has been silent for"), "{error}");
+        assert!(last["received_bytes"].as_u64().unwrap() > 0 && took < Duration::from_secs(6), "{last} {took:?}");
+    }
+}
+
 /// A datagram that a client of ours begins with.
 fn initial() -> Vec<u8> {
     let listener = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -182,6 +250,7 @@ fn initial() -> Vec<u8> {
             duration: Some(Dur::from_millis(50)),
             interval: None,
             fingerprint: None,
+            patience: None,
             settings: Settings::default(),
         };
         get::get(options, &mut || None, &mut io::sink(), (-1, stop.as_raw_fd())).unwrap()

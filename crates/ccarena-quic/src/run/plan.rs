@@ -105,8 +105,7 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
             Some(Acks { packets: acks.packets, delay: Some(delay) })
         }
     };
-    let mut plan =
-        Plan { settings: Settings { mtu, acks, receive_window: None, times_out: false }, config, learned: None };
+    let mut plan = Plan { settings: Settings { mtu, acks, idle: None, ..Settings::default() }, config, learned: None };
     let (mut controller, _) = plan.build(index, flow, policies)?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     let agents = flow.path.iter().filter_map(|&link| scenario.links[link].agent.as_ref());
