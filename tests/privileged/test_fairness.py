@@ -23,8 +23,7 @@ REAL: dict[str, tuple[Callable[[Mapping[str, Any]], dict[str, Any]], float]] = {
 }
 """Each real backend, and by how much its Jain's index may be below the simulator's.
 
-The emulator hands acknowledgements over every 0.3 ms, and the kernel answers them at once. Packets reach the queue in
-bursts, whose last ones are dropped, whoever's they are (docs/fidelity.md).
+Why kernel TCP is given more room: docs/fidelity.md.
 """
 
 

@@ -125,9 +125,8 @@ impl Worker {
                 handled += pump.counts.read + pump.counts.written - before;
             }
             if many {
-                // The packets handed over have provoked others, which are there already. Taken after the sleep, with what came
-                // during it, they would arrive in one instant and find all the room that the queue has made meanwhile: what a
-                // timer sends, such as a retransmission, would come last each time and be dropped each time.
+                // The packets handed over have provoked others, which are there already. Read after the sleep, they would take
+                // the room that the queue made during it, ahead of what a timer sent meanwhile, such as a retransmission.
                 for pump in &mut self.pumps {
                     let before = pump.counts.read;
                     more |= pump.take(&mut buffer);
