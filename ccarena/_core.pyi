@@ -178,6 +178,9 @@ class VecWorlds:
         """Learners of each world."""
 
     def __len__(self) -> int: ...
+    def limit_episodes(self, decisions: int) -> None:
+        """Ends every episode after `decisions`, unless it ends before."""
+
     def reset(self, observations: NDArray[np.float32], seed: int | None = None) -> None:
         """Starts every world anew from its first episode, of a run seeded with `seed`; fills `[worlds, length]`."""
 
@@ -189,8 +192,11 @@ class VecWorlds:
         truncated: NDArray[np.bool_],
         final_observations: NDArray[np.float32],
         truth: NDArray[np.float32] | None = None,
+        held: NDArray[np.bool_] | None = None,
     ) -> None:
         """Runs every world until each of its learners has decided and fills the arrays; the GIL is released meanwhile.
+
+        Worlds whose rows are `held`, `[rows]`, stay where they are, and their rows as they were.
 
         A learner that decides more often keeps its action and reports its last interval. A world whose episode is over
         starts the next one; `final_observations` is written in its rows alone. `truth`, `[rows, columns]`, gets what

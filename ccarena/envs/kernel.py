@@ -13,6 +13,7 @@ from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 
 from ccarena import _core
@@ -28,7 +29,7 @@ GRACE_S = 1.0
 """How long past its horizon an episode waits for the decision interval to end, as the simulator's worlds do."""
 
 
-class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
+class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     """`ccarena/Learned-v0` on real TCP: the same spaces, rewards, arguments and, for the same seed, the same links.
 
     ## Action Space, Observation Space, Rewards
@@ -56,12 +57,13 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
 
     def __init__(
         self,
-        spec: Scheme,
+        spec: Scheme | None = None,
         config: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
         traffic: str = "own",
     ) -> None:
+        EzPickle.__init__(self, spec=spec, config=config, scenario=scenario, reward=reward, traffic=traffic)
         check_traffic(traffic)
         self._setting = Setting.of(spec, config, scenario, reward, learners=None if scenario is not None else 1)
         if self._setting.reward.needs_truth:

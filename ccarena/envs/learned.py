@@ -8,6 +8,7 @@ from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils import EzPickle
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
@@ -41,13 +42,18 @@ class Setting:
     @classmethod
     def of(
         cls,
-        scheme: Scheme,
+        scheme: Scheme | None,
         config: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
         learners: int | None = None,
     ) -> Setting:
         """From an environment's arguments. Raises ConfigError, ScenarioError or TraceError."""
+        if scheme is None:
+            raise ConfigError(
+                "an environment without a learned scheme: give spec=..., the name of a shipped configuration (such as "
+                '"acct"), a YAML file, or a mapping; for example gymnasium.make("ccarena/Learned-v0", spec="acct")'
+            )
         if config is not None and scenario is not None:
             raise ConfigError("an environment takes a config or a scenario, not both")
         record = record_of(scheme)
@@ -71,7 +77,7 @@ class Setting:
         return cls(record, spec, Reward(given, spec), sources(record, scenario))
 
 
-class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
+class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     """One learned flow on one simulated path, of any scheme that is a document.
 
     ## Action Space
@@ -102,6 +108,8 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
     - `render_mode`: `rgb_array` has `render()` return a picture of the episode so far, rate and capacity and queueing
       delay over time; `human` shows it in a window at every step. Both need matplotlib (extra `render`).
 
+    A pickled environment is made anew from its arguments, at the start of its first episode.
+
     ## Version History
     - v0: first version.
     """
@@ -110,12 +118,13 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat]):
 
     def __init__(
         self,
-        spec: Scheme,
+        spec: Scheme | None = None,
         config: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
         render_mode: str | None = None,
     ) -> None:
+        EzPickle.__init__(self, spec=spec, config=config, scenario=scenario, reward=reward, render_mode=render_mode)
         self._setting = Setting.of(spec, config, scenario, reward, learners=None if scenario is not None else 1)
         # Gymnasium types spaces by one type of action and observation, for boxes and discrete ones alike.
         self.observation_space = self._setting.spec.observation_space  # type: ignore[assignment]

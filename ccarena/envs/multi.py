@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils import EzPickle
 from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
@@ -16,12 +17,13 @@ from ccarena.envs.learned import Distribution, RewardLike, Setting
 from ccarena.errors import ActionError, ConfigError
 
 
-class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any]):
+class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
     """Learners share a bottleneck; spaces and rewards are those of `ccarena.envs.LearnedEnv`.
 
     Where decision intervals are round trips, learners decide at different times. A step puts everybody's action in
     force and ends when each has finished at least one interval; who finishes more keeps its action. The reward is the
-    mean over the intervals finished, and `infos[agent]["reports"]` has a row for each, `float32[k, columns]`.
+    mean over the intervals finished, and `infos[agent]["reports"]` has a row for each, `float32[k, columns]`. What only
+    the simulator knows, for rewards that take it, is measured over the whole step, the same for each of its intervals.
 
     Arguments:
         spec: the scheme: the name of a shipped record, a YAML file (a record, or a document alone), or a mapping.
@@ -33,12 +35,13 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any]):
 
     def __init__(
         self,
-        spec: Scheme,
+        spec: Scheme | None = None,
         learners: int | None = None,
         config: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
     ) -> None:
+        EzPickle.__init__(self, spec=spec, learners=learners, config=config, scenario=scenario, reward=reward)
         if learners is not None and learners < 1:
             raise ConfigError(f"learners = {learners}: expected at least 1")
         self._setting = Setting.of(spec, config, scenario, reward, learners=learners)
@@ -95,7 +98,8 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any]):
         reports, truths, over = self._world.step(given)
         agents = self.agents
         means = {
-            agent: float(reward(rows, truth).mean()) for agent, rows, truth in zip(agents, reports, truths, strict=True)
+            agent: float(reward(rows, np.broadcast_to(truth, (len(rows), len(truth)))).mean())
+            for agent, rows, truth in zip(agents, reports, truths, strict=True)
         }
         infos = {agent: {"reports": rows, "columns": spec.report} for agent, rows in zip(agents, reports, strict=True)}
         observations = self._observe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.errors import ConfigError, MachineError, MissingDependencyError, did_you_mean
+from ccarena.errors import ConfigError, MissingDependencyError, did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,8 +31,8 @@ _NEEDED = ("own_mbps", "capacity_mbps", "queue_ms", "step_ms")
 class Scope:
     """Draws an episode while it runs, as Gymnasium's modes say: `rgb_array` on request, `human` in a window.
 
-    `truth` names the columns of what `add` is given. Raises ConfigError for another mode, MissingDependencyError
-    without matplotlib, and MachineError for `human` where matplotlib has no window to draw in.
+    `truth` names the columns of what `add` is given. Where matplotlib has no window to draw in, `human` warns and shows
+    nothing. Raises ConfigError for another mode, and MissingDependencyError without matplotlib.
     """
 
     def __init__(self, mode: str, truth: Sequence[str], title: str) -> None:
@@ -41,7 +42,8 @@ class Scope:
         self._columns = [truth.index(name) for name in _NEEDED]
         self._points: deque[tuple[float, ...]] = deque(maxlen=MOST_POINTS)
         self._time_s = 0.0
-        self._figure = _window(title) if mode == "human" else _canvas()
+        self._window = _window(title) if mode == "human" else None
+        self._figure = self._window or _canvas()
         rates, queue = self._figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         (self._capacity,) = rates.plot([], [], color=CAPACITY, linewidth=3, drawstyle="steps-post", label="capacity")
         (self._rate,) = rates.plot([], [], color=RATE, label="rate")
@@ -75,8 +77,9 @@ class Scope:
             axes.autoscale()
             axes.set_ylim(bottom=0.0)
         if self.mode == "human":
-            self._figure.canvas.draw_idle()
-            self._figure.canvas.flush_events()
+            if self._window is not None:
+                self._window.canvas.draw_idle()
+                self._window.canvas.flush_events()
             return None
         self._figure.canvas.draw()
         canvas: Any = self._figure.canvas
@@ -84,10 +87,10 @@ class Scope:
 
     def close(self) -> None:
         """Closes the window, if there is one."""
-        if self.mode == "human":
+        if self._window is not None:
             from matplotlib import pyplot
 
-            pyplot.close(self._figure)
+            pyplot.close(self._window)
 
 
 def _canvas() -> Figure:
@@ -102,7 +105,8 @@ def _canvas() -> Figure:
     return figure
 
 
-def _window(title: str) -> Figure:
+def _window(title: str) -> Figure | None:
+    """A figure in a window; None, with a warning, where there is no display."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -110,9 +114,11 @@ def _window(title: str) -> Figure:
     figure = pyplot.figure(title, figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
     if getattr(figure.canvas, "required_interactive_framework", None) is None:
         pyplot.close(figure)
-        raise MachineError(
-            f'render_mode "human": matplotlib\'s backend {pyplot.get_backend()} shows no window; start it where there '
-            'is a display and a toolkit such as Tk or Qt, or take render_mode="rgb_array"'
+        warnings.warn(
+            f'render_mode "human" shows nothing: matplotlib\'s backend {pyplot.get_backend()} has no window. Start it '
+            'where there is a display and a toolkit such as Tk or Qt, or take render_mode="rgb_array"',
+            stacklevel=4,
         )
+        return None
     pyplot.show(block=False)
     return figure

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,7 @@ from ccarena import _core
 from ccarena.configs.record import Scheme
 from ccarena.envs.learned import Distribution, RewardLike, Setting
 from ccarena.envs.spec import Spec
-from ccarena.errors import ActionError, ConfigError
+from ccarena.errors import ActionError, CheckpointError, ConfigError
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,19 @@ class Seen:
     """`[N, size]`: the observations after the last decision."""
 
 
-class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
+class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], EzPickle):
     """Many worlds of a learned scheme; the environment of training.
 
     Spaces, rewards and episodes are those of `ccarena.envs.LearnedEnv`. A world with several learners
     (`config.learners`) has a row for each: row i is learner i % learners of world i // learners, and all end together.
 
-    A world whose episode is over starts the next one within the same step (`AutoresetMode.SAME_STEP`): the observation
-    returned is the new episode's first, and `infos["final_obs"]` holds the old one's last in the rows where `truncated`
-    is true. `infos["reports"]` holds the interval's report of every row, `float32[N, report]`, `infos["interval_s"]`
+    By default a world whose episode is over starts the next one within the same step (`AutoresetMode.SAME_STEP`): the
+    observation returned is the new episode's first, and `infos["final_obs"]` holds the old one's last in the rows where
+    `truncated` is true. With `AutoresetMode.NEXT_STEP`, which Gymnasium's vector wrappers of observations and RLlib
+    expect, the observation returned is the old episode's last. The next step ignores the row's action and returns the
+    new episode's first observation with a reward of 0 and a report of zeros.
+
+    `infos["reports"]` holds the interval's report of every row, `float32[N, report]`, `infos["interval_s"]`
     its length, `float32[N]`, and `infos["truth"]` what only the simulator knows, `float32[N, truth]`, if the reward
     takes it or `privileged` asks for it. Without `copy`, arrays are reused at every step.
 
@@ -61,11 +66,15 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         copy: return fresh arrays from every step.
         privileged: put the simulator's truth into the infos.
         late_rewards: `step` answers zeros, and `rewards_of` the rewards of many steps at once, which takes less time.
+        autoreset_mode: when the next episode starts: `AutoresetMode.SAME_STEP` (default) or `NEXT_STEP`, or its name.
+        max_episode_steps: most steps of an episode; None leaves the end to the simulated time.
+
+    A pickled environment is made anew from its arguments, at the start of its first episode.
     """
 
     def __init__(
         self,
-        spec: Scheme,
+        spec: Scheme | None = None,
         num_envs: int | None = None,
         config: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
@@ -75,7 +84,24 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         copy: bool = True,
         privileged: bool = False,
         late_rewards: bool = False,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        max_episode_steps: int | None = None,
     ) -> None:
+        EzPickle.__init__(
+            self,
+            spec=spec,
+            num_envs=num_envs,
+            config=config,
+            scenario=scenario,
+            seed=seed,
+            threads=threads,
+            reward=reward,
+            copy=copy,
+            privileged=privileged,
+            late_rewards=late_rewards,
+            autoreset_mode=autoreset_mode,
+            max_episode_steps=max_episode_steps,
+        )
         setting = Setting.of(spec, config, scenario, reward)
         env = setting.record.env
         self.learners = 1 if scenario is not None else env.learners
@@ -84,12 +110,16 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             raise ConfigError(f"num_envs = {num_envs}: expected at least 1")
         if self.num_envs % self.learners:
             raise ConfigError(f"num_envs = {num_envs}: expected a multiple of the {self.learners} learners of a world")
-        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+        if max_episode_steps is not None and max_episode_steps < 1:
+            raise ConfigError(f"max_episode_steps = {max_episode_steps}: expected at least 1")
+        self.metadata = {"render_modes": [], "autoreset_mode": _mode(autoreset_mode)}
         worlds = self.num_envs // self.learners
         self._worlds = _core.VecWorlds(
             *setting.sources, worlds=worlds, seed=seed, threads=threads, learners=self.learners
         )
         setting.spec.check(self._worlds.spec)
+        if max_episode_steps is not None:
+            self._worlds.limit_episodes(max_episode_steps)
         self.single_observation_space = setting.spec.observation_space
         self.single_action_space = setting.spec.action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -104,6 +134,11 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         needed = privileged or setting.reward.needs_truth
         self._truth = np.zeros((n, len(setting.spec.truth)), np.float32) if needed else None
         self.late_rewards = late_rewards
+        # Rows whose next step shows the first observation of an episode that has begun (NEXT_STEP alone).
+        self._held = np.zeros(n, np.bool_) if self._mode_is(AutoresetMode.NEXT_STEP) else None
+
+    def _mode_is(self, mode: AutoresetMode) -> bool:
+        return bool(self.metadata["autoreset_mode"] == mode)
 
     @property
     def scheme(self) -> Spec:
@@ -118,6 +153,8 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
             raise ConfigError("one seed for all worlds is expected: each world's own follows from it")
         super().reset(seed=seed)
         self._worlds.reset(self._observations, seed)
+        if self._held is not None:
+            self._held[:] = False
         return self._out(self._observations), {}
 
     def step(
@@ -130,15 +167,22 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         """
         spec = self._setting.spec
         given = spec.given(actions, (self.num_envs,))
-        self._worlds.step(given, self._observations, self._reports, self._truncated, self._final, self._truth)
-        reward = (
-            np.zeros(self.num_envs, np.float32)
-            if self.late_rewards
-            else self._setting.reward(self._reports, self._truth)
-        )
+        held = self._held
+        if held is not None:
+            self._truncated[held], self._reports[held] = False, 0.0
+        self._worlds.step(given, self._observations, self._reports, self._truncated, self._final, self._truth, held)
+        reward = np.zeros(self.num_envs, np.float32)
+        if not self.late_rewards:
+            moved = slice(None) if held is None else ~held
+            reward[moved] = self._setting.reward(
+                self._reports[moved], None if self._truth is None else self._truth[moved]
+            )
         infos: dict[str, Any] = {"reports": self._out(self._reports), "interval_s": spec.intervals_s(self._reports)}
         if self._truth is not None:
             infos["truth"] = self._out(self._truth)
+        if held is not None:
+            np.copyto(held, self._truncated)
+            return self._shown(), reward, self._terminated.copy(), self._truncated.copy(), infos
         if self._truncated.any():
             infos["final_obs"] = self._out(self._final)
             infos["_final_obs"] = self._truncated.copy()
@@ -153,10 +197,13 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
 
         Raises:
             ActionError: the noise has another shape.
+            ConfigError: the environment's `autoreset_mode` is NEXT_STEP, which a rollout has no room for.
             PolicyError: the policy is of another document, or gives a number that is not finite.
         """
         spec, n, learners = self._setting.spec, self.num_envs, self.learners
         steps = len(noise)
+        if self._held is not None:
+            raise ConfigError("a rollout takes autoreset_mode SAME_STEP; this environment was made with NEXT_STEP")
         if noise.shape != (steps, n, spec.outputs):
             raise ActionError(f"noise of shape {noise.shape}; expected (T, {n}, {spec.outputs})")
         worlds = n // learners
@@ -201,7 +248,10 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
 
     def get_state(self) -> bytes:
         """Everything that `set_state` needs to continue from here: each world's episode and its actions so far."""
-        return bytes(self._worlds.state())
+        state = bytes(self._worlds.state())
+        if self._held is None:
+            return state
+        return self._held.tobytes() + self._final[self._held].tobytes() + state
 
     def set_state(self, state: bytes) -> NDArray[np.float32]:
         """Restores `get_state`'s result by replaying it; returns the observations.
@@ -209,13 +259,39 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]]):
         Raises:
             CheckpointError: the state is not one of as many worlds.
         """
-        self._worlds.restore(state, self._observations)
-        return self._out(self._observations)
+        if self._held is None:
+            self._worlds.restore(state, self._observations)
+            return self._out(self._observations)
+        n = self.num_envs
+        if len(state) < n:
+            raise CheckpointError("saved environment state: truncated")
+        held = np.frombuffer(state[:n], np.bool_)
+        rest = n + int(held.sum()) * self._final.itemsize * self._final.shape[1]
+        if len(state) < rest:
+            raise CheckpointError("saved environment state: truncated")
+        self._worlds.restore(state[rest:], self._observations)
+        self._held[:] = held
+        self._final[held] = np.frombuffer(state[n:rest], np.float32).reshape(-1, self._final.shape[1])
+        return self._shown()
 
     @property
     def data_packets(self) -> int:
         """Packets delivered so far in the current episodes, over all worlds."""
         return int(self._worlds.data_packets().sum())
 
+    def _shown(self) -> NDArray[np.float32]:
+        """The observations, of held rows the last ones of the episode that is over."""
+        held = self._held
+        return self._observations.copy() if held is None else np.where(held[:, None], self._final, self._observations)
+
     def _out(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
         return array.copy() if self._copy else array
+
+
+def _mode(given: AutoresetMode | str) -> AutoresetMode:
+    """The mode itself, or the one that a name or value names. Raises ConfigError."""
+    modes = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP)
+    for mode in modes:
+        if given in (mode, mode.name, mode.value):
+            return mode
+    raise ConfigError(f"autoreset_mode = {given!r}: expected {' or '.join(mode.name for mode in modes)}")

@@ -65,6 +65,22 @@ def test_competitors_come_from_the_scenario() -> None:
     assert constant < 0.8 * alone
 
 
+def test_rewards_may_take_what_only_the_simulator_knows() -> None:
+    def reward(report, truth):  # type: ignore[no-untyped-def]
+        return report.throughput_mbps / truth.capacity_mbps.clip(0.01)
+
+    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 1, "agent": True}
+    flows = [{"scheme": "acct", "base_rtt_ms": rtt_ms} for rtt_ms in (10, 80)]
+    env = LearnedParallelEnv("acct", scenario={"duration_s": 3, "links": [link], "flows": flows}, reward=reward)
+    env.reset(seed=1)
+    intervals: list[int] = []
+    while env.agents:
+        _, rewards, _, _, infos = env.step(dict.fromkeys(env.agents, 3))
+        assert all(0 <= value < 3 for value in rewards.values()), rewards
+        intervals += [len(info["reports"]) for info in infos.values()]
+    assert max(intervals) > 1, "no learner has finished several intervals in a step"
+
+
 def test_a_missing_or_wrong_action_moves_nobody() -> None:
     env, other = LearnedParallelEnv("acct", 2, SHORT), LearnedParallelEnv("acct", 2, SHORT)
     env.reset(seed=1), other.reset(seed=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -15,6 +16,7 @@ from gymnasium.utils.env_checker import check_env
 
 import ccarena.envs
 from ccarena import _core
+from ccarena.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(
@@ -39,6 +41,45 @@ def test_gymnasium_accepts_it_without_a_warning(name: str) -> None:
         # A recommendation; the actions are those that the papers define.
         warnings.filterwarnings("ignore", message=".*recommend using a symmetric and normalized space.*")
         check_env(gymnasium.make(name).unwrapped, skip_render_check=True)
+
+
+def test_gymnasium_accepts_its_pictures_without_a_display() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="MATPLOTLIB NOT INSTALLED: no picture was checked")
+    matplotlib.use("agg")
+    with pytest.warns(UserWarning, match='render_mode "human" shows nothing: .* backend agg has no window'):
+        check_env(gymnasium.make("ccarena/Acct-v0").unwrapped)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_pickles_as_made(name: str) -> None:
+    for env in (gymnasium.make(name), gymnasium.make_vec(name, num_envs=2, autoreset_mode="NEXT_STEP")):
+        again = pickle.loads(pickle.dumps(env.unwrapped))
+        assert type(again) is type(env.unwrapped) and again.metadata == env.unwrapped.metadata
+        assert np.array_equal(again.reset(seed=3)[0], env.unwrapped.reset(seed=3)[0])
+        env.action_space.seed(3)
+        action = env.action_space.sample()
+        assert np.array_equal(again.step(action)[1], env.unwrapped.step(action)[1])
+
+
+def test_one_without_a_scheme_says_what_is_missing() -> None:
+    for make in (gymnasium.make, gymnasium.make_vec):
+        with pytest.raises(ConfigError, match=r'give spec=.*gymnasium.make\("ccarena/Learned-v0", spec="acct"\)'):
+            make("ccarena/Learned-v0")
+
+
+def test_it_takes_wrappers_and_the_most_steps() -> None:
+    wrapped = gymnasium.make_vec(
+        "ccarena/Acct-v0",
+        num_envs=2,
+        vectorization_mode="sync",
+        wrappers=[lambda env: gymnasium.wrappers.ClipReward(env, -1.0, 1.0)],
+        max_episode_steps=3,
+    )
+    native = gymnasium.make_vec("ccarena/Acct-v0", num_envs=2, max_episode_steps=3)
+    for envs in (wrapped, native):
+        envs.reset(seed=1)
+        ends = [envs.step(np.array([2, 2]))[3].tolist() for _ in range(3)]
+        assert ends == [[False, False], [False, False], [True, True]]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -54,6 +54,87 @@ def test_gymnasium_makes_it() -> None:
     envs.close()
 
 
+def steps_of(envs: gymnasium.vector.VectorEnv, steps: int) -> list[tuple[object, ...]]:
+    """What a run with given actions answers, first observations included."""
+    out: list[tuple[object, ...]] = [(envs.reset(seed=7)[0].tolist(),)]
+    for k in range(steps):
+        observations, reward, terminated, truncated, _ = envs.step(np.array([k % len(ACTIONS)]))
+        # Gymnasium's own vector environments give rewards as float64.
+        out.append((observations.tolist(), np.float32(reward).tolist(), terminated.tolist(), truncated.tolist()))
+    return out
+
+
+@pytest.mark.parametrize("most", [None, 7])
+def test_next_step_autoreset_is_that_of_gymnasiums_own_vector_environments(most: int | None) -> None:
+    """With rows, rewards and ends as `SyncVectorEnv` has them, steps of a reset included."""
+    native = gymnasium.make_vec("ccarena/Acct-v0", config=SHORT, autoreset_mode="NEXT_STEP", max_episode_steps=most)
+    assert native.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+    limited = {} if most is None else {"max_episode_steps": most}
+    own = gymnasium.make_vec("ccarena/Acct-v0", vectorization_mode="sync", config=SHORT, **limited)
+    one, two = steps_of(native, 120), steps_of(own, 120)
+    assert one == two and sum(any(row[3]) for row in one[1:]) >= 2  # type: ignore[arg-type]
+
+
+def test_gymnasiums_wrappers_of_observations_take_it() -> None:
+    vector = gymnasium.wrappers.vector
+    for wrap in (
+        vector.NormalizeObservation,
+        vector.FlattenObservation,
+        lambda envs: vector.RescaleObservation(envs, np.float32(-1), np.float32(1)),
+        lambda envs: vector.TransformObservation(envs, lambda observation: observation),
+    ):
+        envs = wrap(AcctVectorEnv(2, SHORT, autoreset_mode=AutoresetMode.NEXT_STEP))
+        envs.reset(seed=1)
+        for row in actions(60, 2):
+            assert np.isfinite(envs.step(row)[0]).all()
+
+
+def test_a_row_that_is_held_has_no_reward_and_no_report() -> None:
+    """Also if the reward of a report of zeros is not 0."""
+    envs = AcctVectorEnv(3, SHORT, autoreset_mode="NextStep", reward=lambda report: 1 + report.throughput_mbps)
+    envs.reset(seed=1)
+    held, seen = np.zeros(3, bool), 0
+    for row in actions(120, 3):
+        _, reward, _, truncated, infos = envs.step(row)
+        assert (
+            not reward[held].any()
+            and (reward[~held] >= 1).all()
+            and not infos["reports"][held].any()
+            and not truncated[held].any()
+        )
+        assert "final_obs" not in infos and infos["reports"][~held].any(axis=1).all()
+        held, seen = truncated, seen + int(held.sum())
+    assert seen > 3
+
+
+def test_a_saved_state_goes_on_while_rows_are_held() -> None:
+    def envs() -> LearnedVectorEnv:
+        return AcctVectorEnv(4, SHORT, autoreset_mode="NEXT_STEP", max_episode_steps=5)
+
+    one, two = envs(), envs()
+    one.reset(seed=3)
+    for row in actions(5, 4):
+        last = one.step(row)
+    assert last[3].all()
+    state = one.get_state()
+    assert np.array_equal(two.set_state(state), last[0])
+    assert same(roll(one, actions(12, 4, 1)), roll(two, actions(12, 4, 1)))
+    for wrong in (b"", state[:3], state[:10]):
+        with pytest.raises(CheckpointError, match="saved environment state"):
+            two.set_state(wrong)
+
+
+def test_what_next_step_autoreset_cannot_do_is_refused() -> None:
+    with pytest.raises(ConfigError, match="autoreset_mode = 'Disabled': expected SAME_STEP or NEXT_STEP"):
+        AcctVectorEnv(2, SHORT, autoreset_mode=AutoresetMode.DISABLED.value)
+    with pytest.raises(ConfigError, match="max_episode_steps = 0: expected at least 1"):
+        AcctVectorEnv(2, SHORT, max_episode_steps=0)
+    policy = _core.Policy(str(SHIPPED / "acct.safetensors"))
+    envs = AcctVectorEnv(2, SHORT, autoreset_mode="NEXT_STEP")
+    with pytest.raises(ConfigError, match="a rollout takes autoreset_mode SAME_STEP"):
+        envs.rollout(policy, np.zeros((3, 2, len(ACTIONS)), np.float32))
+
+
 def test_gymnasium_wraps_it() -> None:
     envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(AcctVectorEnv(4, SHORT))
     envs.reset(seed=1)

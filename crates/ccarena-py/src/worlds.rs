@@ -75,9 +75,14 @@ impl VecWorlds {
         py.detach(|| self.0.reset(seed, out)).map_err(|e| errors::world(&e))
     }
 
-    /// step(actions: float32[n], observations, reports, truncated, final_observations, truth=None): to the next decision
-    /// of every learner; fills the arrays. The GIL is released meanwhile.
-    #[pyo3(signature = (actions, observations, reports, truncated, final_observations, truth=None))]
+    /// limit_episodes(decisions): ends every episode after so many, unless it ends before.
+    fn limit_episodes(&mut self, decisions: u64) {
+        self.0.limit_episodes(decisions);
+    }
+
+    /// step(actions: float32[n], observations, reports, truncated, final_observations, truth=None, held=None): to the next
+    /// decision of every learner that is not held; fills the arrays. The GIL is released meanwhile.
+    #[pyo3(signature = (actions, observations, reports, truncated, final_observations, truth=None, held=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn step(
         &mut self,
@@ -88,8 +93,10 @@ impl VecWorlds {
         mut truncated: PyReadwriteArray1<'_, bool>,
         mut final_observations: PyReadwriteArray2<'_, f32>,
         mut truth: Option<PyReadwriteArray2<'_, f32>>,
+        held: Option<PyReadonlyArray1<'_, bool>>,
     ) -> PyResult<()> {
         let actions = actions.as_slice()?;
+        let held = held.as_ref().map(|array| array.as_slice()).transpose()?.unwrap_or_default();
         let rows = self.0.len() * self.0.learners();
         let truth = match &mut truth {
             Some(array) if array.shape() == [rows, TRUTH.len()] => array.as_slice_mut()?,
@@ -106,7 +113,7 @@ impl VecWorlds {
             final_observations: final_observations.as_slice_mut()?,
             truth,
         };
-        py.detach(|| self.0.step(actions, out)).map_err(|e| errors::world(&e))
+        py.detach(|| self.0.step_others(actions, held, out)).map_err(|e| errors::world(&e))
     }
 
     /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, truth=None):

@@ -131,6 +131,8 @@ pub struct World {
     spec: Arc<LearnedSpec>,
     learners: Vec<usize>,
     horizon: Time,
+    /// Most decisions of an episode.
+    most_decisions: u64,
     /// Scratch of a step: the last report, and who has not decided yet.
     report: Vec<f32>,
     waits: Vec<bool>,
@@ -168,6 +170,7 @@ impl World {
             spec,
             learners,
             horizon,
+            most_decisions: u64::MAX,
             report,
             waits: Vec::new(),
         })
@@ -274,6 +277,7 @@ impl World {
         let over = self
             .step(actions, |i, report| row.reports[i * width..(i + 1) * width].copy_from_slice(report))
             .map_err(|(index, source)| WorldError::Action { index, source })?;
+        let over = over || (self.actions.len() / self.learners.len()) as u64 >= self.most_decisions;
         row.truncated.fill(over);
         if let Some(before) = before {
             for (i, truth) in row.truth.chunks_mut(TRUTH.len()).enumerate() {
@@ -380,6 +384,11 @@ impl Worlds {
         self.learners
     }
 
+    /// Ends every episode after `decisions`, unless it ends before.
+    pub fn limit_episodes(&mut self, decisions: u64) {
+        self.worlds.iter_mut().for_each(|world| world.most_decisions = decisions.max(1));
+    }
+
     /// False: there is at least one world.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -414,6 +423,18 @@ impl Worlds {
     /// # Errors
     /// If an action is refused (checked before any world moves) or a new episode's scenario cannot be simulated.
     pub fn step(&mut self, actions: &[f32], out: StepOut<'_>) -> Result<(), WorldError> {
+        self.step_others(actions, &[], out)
+    }
+
+    /// Steps the worlds whose rows are not `held`; the others stay where they are, and their rows as they were. `held` has
+    /// a value per row, the same for all learners of a world, or is empty.
+    ///
+    /// # Errors
+    /// Those of [`step`](Self::step), and if `held` has another length.
+    pub fn step_others(&mut self, actions: &[f32], held: &[bool], out: StepOut<'_>) -> Result<(), WorldError> {
+        if !held.is_empty() && held.len() != actions.len() {
+            return Err(WorldError::Length { name: "held", found: held.len(), expected: actions.len() });
+        }
         for (index, &action) in actions.iter().enumerate() {
             self.spec.action(f64::from(action)).map_err(|source| WorldError::Action { index, source })?;
         }
@@ -430,6 +451,9 @@ impl Worlds {
             .enumerate()
             .map(|(index, row)| (index, row, truths.next().unwrap_or_default()));
         shared_out(pool, rows, |(index, (((((world, actions), observation), reports), truncated), finals), truth)| {
+            if held.get(index * learners).copied().unwrap_or_default() {
+                return Ok(());
+            }
             let row = Row { reports, truncated, finals, truth };
             world.advance(actions, row).map_err(|error| error.at(index * learners))?;
             world.observe_all(observation);

@@ -107,6 +107,47 @@ fn a_restored_run_goes_on_as_if_uninterrupted() {
 }
 
 #[test]
+fn held_worlds_stay_where_they_are() {
+    let (mut batch, mut alone) = (Batch::new(3, 5, 2), Batch::new(3, 5, 1));
+    batch.step();
+    alone.step();
+    let (state, before) = (batch.worlds.state(), batch.bits(3));
+    let actions = [1.0, 2.0, 3.0];
+    let out = |b: &mut Batch, held: &[bool]| {
+        let out = StepOut {
+            observations: &mut b.observations,
+            reports: &mut b.reports,
+            truncated: &mut b.truncated,
+            final_observations: &mut b.last,
+            truth: &mut [],
+        };
+        b.worlds.step_others(&actions, held, out)
+    };
+    out(&mut batch, &[true; 3]).unwrap();
+    assert_eq!((batch.worlds.state(), batch.bits(3)), (state, before.clone()), "nobody has moved");
+    out(&mut batch, &[false, true, true]).unwrap();
+    out(&mut alone, &[]).unwrap();
+    assert_eq!(batch.bits(1), alone.bits(1), "the first world has moved as without the others");
+    assert_ne!(batch.bits(3), alone.bits(3));
+    out(&mut batch, &[true, false, false]).unwrap();
+    assert_eq!(batch.bits(3), alone.bits(3), "and now the others");
+    assert!(matches!(out(&mut batch, &[true]), Err(WorldError::Length { name: "held", .. })));
+}
+
+#[test]
+fn an_episode_ends_after_the_most_decisions() {
+    let mut batch = Batch::new(2, 5, 1);
+    batch.worlds.limit_episodes(3);
+    let ends: Vec<bool> = (0..9)
+        .map(|_| {
+            batch.step();
+            batch.truncated[0] && batch.truncated[1]
+        })
+        .collect();
+    assert_eq!(ends, [false, false, true, false, false, true, false, false, true]);
+}
+
+#[test]
 fn bad_actions_are_refused_and_move_no_world() {
     let mut batch = Batch::new(4, 3, 2);
     batch.step();
