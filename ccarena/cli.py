@@ -12,6 +12,7 @@ from ccarena.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.emulator import SHELLS, execute
 from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 from ccarena.outputs import redirected
+from ccarena.terminal import command_line, remember
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
@@ -92,6 +93,7 @@ def _run(words: list[str]) -> int:
     elif rest:
         raise unrecognised(build_parser(chosen), words, rest)
     args.words = words
+    remember(command_line(args))
     with redirected(args):
         refuse_unused(args, getattr(command, "UNUSED", ()))
         return command.run(args) or 0

@@ -6,13 +6,13 @@ import argparse
 import io
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
 from ccarena.errors import ConfigError
+from ccarena.files import scratch
 
 __all__ = ["Output", "folder", "kept", "redirected"]
 
@@ -69,7 +69,7 @@ def redirected(args: argparse.Namespace) -> Iterator[None]:
         given = [args.given[name] for name in (*names, *(["json"] if len(names) == 1 else []))]
         raise ConfigError(f"{' and '.join(given)}: standard output takes one of them; give the other a file's name")
     (name,) = names
-    with tempfile.TemporaryDirectory(prefix="ccarena-") as place:
+    with scratch() as place:
         path = Path(place, f"stdout{getattr(args, name).suffix}")
         setattr(args, name, path)
         with redirect_stdout(_Said(path)):

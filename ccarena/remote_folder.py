@@ -2,15 +2,19 @@
 
 What a run writes goes to a folder of this machine, and from there to its URL whenever a checkpoint has been written, so
 that another machine can go on with it. A checkpoint is uploaded beside the last one, read back, and only then takes its
-place. While a run is worked on it holds a lease, which others respect until it has not been renewed for `LEASE_S`.
+place. While a run is worked on it holds a lease, which others respect until it has not been renewed for `LEASE_S`. A
+training that was stopped for longer, and whose lease another one has taken since, ends: before each file that it sends,
+it compares the lease's id with its own.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import socket
 import threading
@@ -21,7 +25,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, TrainingError
+from ccarena.files import TEMPORARY, replacing
 
 __all__ = ["RemoteFolder", "is_url", "opened", "remote_of", "shown"]
 
@@ -29,11 +34,22 @@ log = logging.getLogger(__name__)
 
 MARK = ".remote"
 """In the folder here: the URL."""
+SYNCED = ".synced"
+"""In the folder here: the digest of the checkpoint that was last the same here and there."""
 LEASE = "lease.json"
+"""Names the training that has the run. It is written once. Renewals go to another file: a training that was stopped
+amid one, and has lost the lease since, replaces nothing when it goes on."""
+_LEASES = re.compile(r"lease(\.\w*)?\.json")
 LEASE_S, RENEW_S = 20.0, 5.0
+_SETTLE_S = 0.5
+"""So long after it has written its lease a training looks whether it is still its own."""
 _CAREFUL = "checkpoint.safetensors"
 _PREVIOUS = "checkpoint.previous.safetensors"
-_NOT_SENT = (".lock", MARK)
+_NOT_SENT = (".lock", MARK, SYNCED)
+_KEPT = ".kept-"
+"""In the name of a folder here whose checkpoint was never sent."""
+_open: dict[Path, RemoteFolder] = {}
+"""The folders that this process works on."""
 
 
 def is_url(out: str) -> bool:
@@ -42,9 +58,8 @@ def is_url(out: str) -> bool:
 
 
 def remote_of(folder: Path) -> RemoteFolder | None:
-    """Where the run in `folder` is kept; None if only here."""
-    mark = folder / MARK
-    return RemoteFolder(mark.read_text("utf-8"), folder) if mark.is_file() else None
+    """Where the run in `folder` is kept, if this process has opened it; None of a folder that is only here."""
+    return _open.get(folder)
 
 
 def shown(folder: Path) -> str:
@@ -53,20 +68,41 @@ def shown(folder: Path) -> str:
     return mark.read_text("utf-8") if mark.is_file() else str(folder)
 
 
+def check_packages(url: str) -> None:
+    """Raises MissingDependencyError without a package that `url` needs, ConfigError if nobody knows such an address."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingDependencyError.for_extra("fsspec", "remote", f"--out {url}") from error
+    scheme = url.partition("://")[0]
+    try:
+        fsspec.get_filesystem_class(scheme)
+    except ImportError as error:
+        package = getattr(error.__cause__, "name", None) or "s3fs"
+        if scheme in ("s3", "s3a"):
+            raise MissingDependencyError.for_extra(package, "remote", f"--out {url}") from error
+        raise MissingDependencyError(f"--out {url}: {error}") from error
+    except ValueError as error:
+        raise ConfigError(f"{url}: {error}; expected a folder, or a URL that fsspec knows") from error
+
+
 class RemoteFolder:
     """The folder at `url`, and its copy in `here`."""
 
     def __init__(self, url: str, here: Path) -> None:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise MissingDependencyError.for_extra("fsspec", "remote", f"--out {url}") from error
+        check_packages(url)
+        import fsspec
+
         try:
             self._files, self._root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise ConfigError(f"{url}: {error}; expected a folder, or a URL that fsspec knows") from error
+        if hasattr(self._files, "auto_mkdir"):  # of a local file system; a store has no folders
+            self._files.auto_mkdir = True
         self.url, self.here = url.rstrip("/"), here
         self._sent: dict[str, tuple[int, int]] = {}
+        self._me: str | None = None
+        self._taken: str | None = None
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
@@ -87,30 +123,82 @@ class RemoteFolder:
         return bytes(self._files.cat_file(self._path(name)))
 
     def pull(self) -> None:
-        """Makes the copy here what is there. Raises ConfigError."""
+        """Makes the copy here what is there. Raises ConfigError.
+
+        A checkpoint here that was never sent is not lost. If it continues the one that is there, this folder stays as
+        it is, for `push` to send. If the run went on elsewhere since, this folder is kept under another name.
+        """
+        if self.ahead():
+            log.warning(
+                "%s: going on from the checkpoint in %s, which is newer and was never sent", self.url, self.here
+            )
+            self._mark_url()
+            return
+        if (self.here / _CAREFUL).is_file() and self._digest_here() not in (self._synced(), self._digest_there()):
+            kept = self.here.with_name(f"{self.here.name}{_KEPT}{time.time_ns()}")
+            self.here.rename(kept)
+            log.warning(
+                "%s: the run went on elsewhere since its last checkpoint here, which was never sent: it is kept in %s",
+                self.url,
+                kept,
+            )
         shutil.rmtree(self.here, ignore_errors=True)
-        self.here.mkdir(parents=True)
-        (self.here / MARK).write_text(self.url, "utf-8")
+        self._mark_url()
         try:
             self._files.invalidate_cache()
             there = self._files.find(self._root) if self._files.exists(self._root) else []
             for path in there:
                 name = path[len(self._root.rstrip("/")) + 1 :]
-                if name == LEASE or name.endswith(".new"):
+                if _LEASES.fullmatch(name) or name.endswith(".new"):
                     continue
                 target = self.here / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(self._files.cat_file(path))
+                with replacing(target, durable=False) as file:
+                    file.write(self._files.cat_file(path))
                 self._sent[name] = _mark(target)
+        except Exception as error:
+            raise self._said("read", error) from error
+        self._note_synced()
+
+    def ahead(self) -> bool:
+        """Whether the checkpoint here was never sent, and continues the one that is there."""
+        synced = self._synced()
+        return synced is not None and self._digest_here() not in (None, synced) and self._digest_there() == synced
+
+    def _mark_url(self) -> None:
+        self.here.mkdir(parents=True, exist_ok=True)
+        (self.here / MARK).write_text(self.url, "utf-8")
+
+    def _synced(self) -> str | None:
+        mark = self.here / SYNCED
+        return mark.read_text("utf-8") if mark.is_file() else None
+
+    def _note_synced(self) -> None:
+        # Without a checkpoint, too: the first one that is never sent continues nothing, and is not lost either.
+        (self.here / SYNCED).write_text(self._digest_here() or "", "utf-8")
+
+    def _digest_here(self) -> str | None:
+        file = self.here / _CAREFUL
+        return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+    def _digest_there(self) -> str:
+        try:
+            return hashlib.sha256(self.read(_CAREFUL)).hexdigest() if self.has(_CAREFUL) else ""
+        except CcarenaError:
+            raise
         except Exception as error:
             raise self._said("read", error) from error
 
     def push(self) -> None:
-        """Sends what has changed since the last time. Raises ConfigError, after which it can be tried again."""
+        """Sends what has changed since the last time.
+
+        Raises ConfigError, after which it can be tried again, and TrainingError if another training has taken the
+        lease: nothing of that one is replaced.
+        """
         changed = {}
         for path in sorted(self.here.rglob("*")):
             name = path.relative_to(self.here).as_posix()
-            if path.is_file() and name not in _NOT_SENT and not path.name.endswith(".tmp"):
+            if path.is_file() and name not in _NOT_SENT and not path.name.endswith(TEMPORARY):
                 mark = _mark(path)
                 if self._sent.get(name) != mark and name != _PREVIOUS:
                     changed[name] = mark
@@ -118,11 +206,15 @@ class RemoteFolder:
             # The checkpoint comes last: what it says of other files (how long they are) is then there.
             for name in sorted(changed, key=lambda name: name == _CAREFUL):
                 data = (self.here / name).read_bytes()
+                self._compare()
                 if name == _CAREFUL:
                     self._replace(name, data)
                 else:
                     self._files.pipe_file(self._path(name), data)
                 self._sent[name] = changed[name]
+            self._note_synced()
+        except TrainingError:
+            raise
         except Exception as error:
             raise self._said("write", error) from error
 
@@ -131,6 +223,8 @@ class RemoteFolder:
         self._files.pipe_file(new, data)
         if self._files.cat_file(new) != data:
             raise OSError("it gave back other bytes than were written")
+        # A checkpoint takes time to send: the lease may have gone since.
+        self._compare()
         if self._files.exists(path):
             self._files.copy(path, self._path(_PREVIOUS))
         self._files.copy(new, path)
@@ -149,24 +243,36 @@ class RemoteFolder:
                 time.sleep(1.0)
                 now = self._holder()
                 if now is not None and now["renewed"] != before["renewed"]:
-                    raise ConfigError(
-                        f"{self.url}: another training is running in this folder ({now['who']}); wait for its end, or "
-                        "name another folder with --out"
-                    )
+                    raise self._in_use(now["who"])
 
-        def renew() -> None:
+        def say(name: str) -> None:
             about = json.dumps({"id": me, "who": who, "renewed": time.time()})
-            self._files.pipe_file(self._path(LEASE), about.encode())
+            self._files.pipe_file(self._path(name), about.encode())
 
         def keep() -> None:
             while not over.wait(RENEW_S):
-                with suppress(Exception):  # the next one may get through
-                    renew()
+                try:
+                    self._compare()
+                    say(_beat(me))
+                except TrainingError:
+                    return
+                except Exception:  # the next one may get through
+                    continue
 
+        self._me = self._taken = None
         try:
-            renew()
+            say(LEASE)
         except Exception as error:
             raise self._said("write", error) from error
+        # Of two that begin at once, the one that wrote last has it.
+        self._me = me
+        time.sleep(_SETTLE_S)
+        try:
+            self._compare()
+        except TrainingError as error:
+            raise self._in_use(self._taken) from error
+        if before is not None:
+            self._remove(_beat(before["id"]))
         thread = threading.Thread(target=keep, daemon=True)
         thread.start()
         try:
@@ -174,44 +280,143 @@ class RemoteFolder:
         finally:
             over.set()
             thread.join()
-            with suppress(Exception):
-                self._files.rm_file(self._path(LEASE))
+            with suppress(CcarenaError):
+                self._compare()
+                self._remove(LEASE)
+            self._remove(_beat(me))
+            self._me = None
+
+    def _remove(self, name: str) -> None:
+        with suppress(Exception):  # it may never have been there
+            self._files.rm_file(self._path(name))
+
+    def check(self) -> None:
+        """Raises TrainingError if it is known that another training has taken the lease."""
+        if self._taken is not None:
+            raise TrainingError(
+                f"{self.url}: {self._taken} has gone on with this run, because this training was silent for more than "
+                f"{LEASE_S:.0f} s; nothing there was overwritten, and what was learned here since is in {self.here}; "
+                f"`ccarena status {self.url}` says how far the run is"
+            )
+
+    def _compare(self) -> None:
+        """Raises TrainingError if the lease there is another training's, ConfigError if that cannot be known."""
+        if self._me is not None and self._taken is None:
+            holder = self._holder()
+            if holder is not None and holder["id"] != self._me:
+                self._taken = str(holder["who"])
+        self.check()
+
+    def _in_use(self, who: str | None) -> ConfigError:
+        return ConfigError(
+            f"{self.url}: another training is running in this folder ({who}); wait for its end, or name another folder "
+            "with --out"
+        )
+
+    def in_use(self) -> bool:
+        """Whether a training renews its lease. Raises ConfigError if that cannot be known."""
+        holder = self._holder()
+        return holder is not None and holder["age_s"] < LEASE_S
 
     def _holder(self) -> dict[str, Any] | None:
+        """Who has the lease: `id`, `who`, `renewed` and `age_s`; None if nobody has. Raises ConfigError."""
         if not self.has(LEASE):
             return None
         try:
-            holder = dict(json.loads(self.read(LEASE)))
-        except (OSError, ValueError):
+            holder = {"id": "", "who": "somebody", **json.loads(self.read(LEASE))}
+            with suppress(OSError):
+                holder |= {"renewed": json.loads(self.read(_beat(holder["id"])))["renewed"]}
+            # Clocks of machines differ; what is long ago by any clock needs no waiting.
+            return {**holder, "age_s": abs(time.time() - float(holder["renewed"]))}
+        except (OSError, ValueError, KeyError, TypeError):
             return None
-        # Clocks of machines differ; what is long ago by any clock needs no waiting.
-        return {**holder, "age_s": abs(time.time() - float(holder["renewed"]))}
 
 
 @contextmanager
 def opened(url: str, resume: bool) -> Iterator[Path]:
     """A folder here with what is at `url`, which gets everything that is written here; leased meanwhile.
 
-    Raises ConfigError if there is a run and `resume` is off, or none and it is on, or if it cannot be read or written.
+    Raises ConfigError if there is a run and `resume` is off, or none and it is on, or if it cannot be read or written;
+    TrainingError if another training has taken it meanwhile.
+    """
+    with _own_copy(url) as folder:
+        there = folder.has("config.yaml")
+        if there and not resume:
+            raise ConfigError(
+                f"out = {folder.url}: holds a run already; go on with it (ccarena train --out {folder.url} --resume), "
+                "or name another folder"
+            )
+        if resume and not there:
+            raise ConfigError(f"--resume: {folder.url} holds no run (no config.yaml); leave --resume out")
+        with folder.lease():
+            folder.pull()
+            _open[folder.here] = folder
+            try:
+                yield folder.here
+            except BaseException:
+                # What was learned before an error is kept, too; the error itself is what is said.
+                with suppress(TrainingError):
+                    try:
+                        folder.push()
+                    except ConfigError as error:
+                        log.warning("%s; what was not sent is in %s", error, folder.here)
+                raise
+            else:
+                folder.push()
+            finally:
+                del _open[folder.here]
+
+
+@contextmanager
+def _own_copy(url: str) -> Iterator[RemoteFolder]:
+    """The folder with a copy here that no other process of this machine works on.
+
+    One whose checkpoint continues the one there, and was never sent, comes first.
     """
     digest = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "ccarena", "runs")
-    folder = RemoteFolder(url, cache / f"{url.rstrip('/').rpartition('/')[2]}-{digest}")
-    there = folder.has("config.yaml")
-    if there and not resume:
+    name = f"{url.rstrip('/').rpartition('/')[2]}-{digest}"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        others = [path for path in cache.glob(f"{name}-*") if path.name[len(name) + 1 :].isdigit()]
+        held = {place: file for place in (cache / name, *sorted(others)) if (file := _held(place)) is not None}
+        number = 2
+        while not held:
+            place = cache / f"{name}-{number}"
+            if (free := _held(place)) is not None:
+                held[place] = free
+            number += 1
+    except OSError as error:
         raise ConfigError(
-            f"out = {folder.url}: holds a run already; go on with it (ccarena train --out {folder.url} --resume), or "
-            "name another folder"
-        )
-    if resume and not there:
-        raise ConfigError(f"--resume: {folder.url} holds no run (no config.yaml); leave --resume out")
-    with folder.lease():
-        folder.pull()
-        try:
-            yield folder.here
-        finally:
-            # What was learned before an error is kept, too.
-            folder.push()
+            f"{cache}: cannot write: {error.strerror}; set XDG_CACHE_HOME to a folder of yours"
+        ) from error
+    try:
+        folders = [RemoteFolder(url, place) for place in held]
+        chosen = next((folder for folder in folders if folder.ahead()), folders[0])
+        for place, file in held.items():
+            if place != chosen.here:
+                os.close(file)
+        held = {chosen.here: held[chosen.here]}
+        yield chosen
+    finally:
+        for file in held.values():
+            os.close(file)
+
+
+def _beat(holder: str) -> str:
+    """The file that the holder of a lease writes again and again."""
+    return f"lease.{holder}.json"
+
+
+def _held(place: Path) -> int | None:
+    """The lock of a copy, taken; None if another process has it."""
+    file = os.open(place.with_name(f"{place.name}.lock"), os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
 
 
 def _mark(path: Path) -> tuple[int, int]:

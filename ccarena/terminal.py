@@ -16,12 +16,14 @@ __all__ = [
     "EVERY_S",
     "Heartbeat",
     "Progress",
+    "again",
     "command_line",
     "duration",
     "fitting",
     "heartbeat",
     "print_table",
     "progress_bar",
+    "remember",
 ]
 
 Progress = Callable[[int, int], None]
@@ -35,6 +37,20 @@ _NARROWEST, _PREFERRED = 12, 24
 def command_line(args: argparse.Namespace) -> str:
     """The command with which `args` came, to be run again; `cli` keeps its words."""
     return shlex.join(["ccarena", *args.words])
+
+
+def remember(command: str) -> None:
+    """Keeps the command that goes on with what runs now, whatever ends it."""
+    global _command
+    _command = command
+
+
+def again() -> str:
+    """What a user does to go on: gives the command that was remembered, or repeats a call from Python."""
+    return f"go on with: {_command}" if _command else "call it again"
+
+
+_command = ""
 
 
 def print_table(

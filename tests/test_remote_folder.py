@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -12,7 +16,7 @@ import pytest
 
 from ccarena import cli, remote_folder
 from ccarena.agents import checkpoint
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, TrainingError
 from ccarena.remote_folder import RemoteFolder, opened, remote_of, shown
 from ccarena.run_folder import resume_command
 
@@ -43,23 +47,16 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixture
     running.stop()
 
 
+SMALL = ["--env.worlds", "4", "--algorithm.workers", "1", "--network.filters", "1", "--network.hidden", "4"]
+SMALL += ["--eval.link_sets", "[]", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
+
 STORES = pytest.mark.parametrize("url", ["memory", "s3"], indirect=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("url", ["s3" if find_spec("moto") and find_spec("s3fs") else "memory"], indirect=True)
 def test_another_machine_goes_on_with_a_run(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = ["--total-decisions", "600", "--env.worlds", "4", "--algorithm.workers", "1", "--network.filters", "1"]
-    small += [
-        "--network.hidden",
-        "4",
-        "--eval.link_sets",
-        "[]",
-        "--env.link.kinds.trace",
-        "0",
-        "--validation.kinds",
-        "[]",
-    ]
+    small = ["--total-decisions", "600", *SMALL]
     assert cli.main(["train", "--out", url, *small]) == 0
     files = RemoteFolder(url, tmp_path / "none")
     assert all(files.has(name) for name in ("config.yaml", "policy.safetensors", "checkpoint.previous.safetensors"))
@@ -111,6 +108,168 @@ def test_a_lease_keeps_others_out_until_it_is_not_renewed(
     began_s = time.monotonic()
     with other.lease():
         assert time.monotonic() - began_s >= 3.0
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"RENEW_S": 0.1, "LEASE_S": 0.5, "_SETTLE_S": 0.05}.items():
+        monkeypatch.setattr(remote_folder, name, value)
+
+
+def written(here: Path, data: bytes) -> RemoteFolder:
+    folder = remote_of(here)
+    assert folder is not None
+    (here / "config.yaml").write_text("name: x\n")
+    (here / checkpoint.NAME).write_bytes(data)
+    return folder
+
+
+@STORES
+def test_who_has_lost_its_lease_sends_nothing_more(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: None
+) -> None:
+    """As a process that was stopped: its thread does not renew, and then it goes on amid what it was at."""
+    with pytest.raises(TrainingError, match=r"has gone on with this run.*nothing there was overwritten"):
+        with opened(url, resume=False) as here:
+            mine = written(here, b"mine")
+            mine.push()
+            (here / checkpoint.NAME).write_bytes(b"mine, later")
+            (here / "progress.jsonl").write_bytes(b"mine")
+            # Sent with the next checkpoint, whose upload takes so long that another one takes the lease meanwhile.
+            theirs = RemoteFolder(url, tmp_path / "theirs")
+            write = mine._files.pipe_file
+
+            def slow(path: str, data: bytes) -> None:
+                write(path, data)
+                if path.endswith(f"{checkpoint.NAME}.new"):
+                    monkeypatch.setattr(mine._files, "pipe_file", write)
+                    theirs._files.pipe_file(theirs._path("lease.json"), json.dumps(THEIRS).encode())
+                    theirs._files.pipe_file(theirs._path(checkpoint.NAME), b"theirs")
+
+            monkeypatch.setattr(mine._files, "pipe_file", slow)
+            mine.push()
+    assert theirs.read(checkpoint.NAME) == b"theirs"
+    assert json.loads(theirs.read("lease.json")) == THEIRS, "their lease stays"
+    assert (mine.here / checkpoint.NAME).read_bytes() == b"mine, later", "and what was learned here"
+
+
+THEIRS = {"id": "theirs", "who": "process 1 on another", "renewed": time.time()}
+
+
+@STORES
+def test_a_training_whose_lease_is_taken_notices_between_checkpoints(url: str, tmp_path: Path, quick: None) -> None:
+    with pytest.raises(TrainingError, match="process 1 on another has gone on with this run"):
+        with opened(url, resume=False) as here:
+            folder = remote_of(here)
+            assert folder is not None
+            folder.check()
+            folder._files.pipe_file(folder._path("lease.json"), json.dumps(THEIRS).encode())
+            deadline_s = time.monotonic() + 10
+            while time.monotonic() < deadline_s:
+                time.sleep(0.05)
+                folder.check()
+
+
+def never_sent(url: str, data: bytes) -> Path:
+    """The folder of a training that ended while its store took nothing."""
+
+    def gone(*_: object) -> None:
+        raise OSError("the store is gone")
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(ConfigError, match="cannot write: the store is gone"),
+        opened(url, resume=True) as here,
+    ):
+        folder = written(here, data)
+        patch.setattr(folder._files, "pipe_file", gone)
+    return here
+
+
+@STORES
+def test_a_checkpoint_that_was_never_sent_is_gone_on_with(
+    url: str, caplog: pytest.LogCaptureFixture, quick: None
+) -> None:
+    with opened(url, resume=False) as here:
+        folder = written(here, b"first")
+    assert never_sent(url, b"second") == here
+    assert folder.read(checkpoint.NAME) == b"first"
+    with opened(url, resume=True) as again:
+        assert again == here and "which is newer and was never sent" in caplog.text
+        assert (again / checkpoint.NAME).read_bytes() == b"second"
+    assert folder.read(checkpoint.NAME) == b"second"
+
+
+@STORES
+def test_a_checkpoint_that_was_never_sent_is_kept_if_the_run_went_on_elsewhere(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, quick: None
+) -> None:
+    with opened(url, resume=False) as here:
+        written(here, b"first")
+    assert never_sent(url, b"second") == here
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    with opened(url, resume=True) as there:
+        assert there != here
+        written(there, b"theirs")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with opened(url, resume=True) as again:
+        assert (again / checkpoint.NAME).read_bytes() == b"theirs"
+    (kept,) = here.parent.glob("*.kept-*")
+    assert (kept / checkpoint.NAME).read_bytes() == b"second" and str(kept) in caplog.text
+
+
+@pytest.mark.slow
+def test_a_training_that_was_stopped_beyond_its_lease_ends_and_overwrites_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two trainings of one run, on one machine, so that they share the folder of copies, too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    url = f"file://{tmp_path}/store/run"
+    store = tmp_path / "store" / "run"
+
+    def training(*words: str) -> subprocess.Popen[str]:
+        code = "import sys; from ccarena import cli, remote_folder as r; r.LEASE_S, r.RENEW_S = 3.0, 0.3; "
+        code += "sys.exit(cli.main(sys.argv[1:]))"
+        command = [sys.executable, "-c", code, "train", "--out", url, *words, "--checkpoint-every-s", "0.2"]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def decisions() -> int:
+        return int(checkpoint.load(store).rest["algorithm"]["learner"]["decisions"]) if store.exists() else 0
+
+    def wait(process: subprocess.Popen[str], least: int) -> None:
+        deadline_s = time.monotonic() + 120
+        while not (checkpoint.exists(store) and decisions() >= least):
+            assert process.poll() is None and time.monotonic() < deadline_s
+            time.sleep(0.1)
+
+    first = training(*SMALL, "--total-decisions", "100_000_000")
+    second = None
+    try:
+        wait(first, 1)
+        os.kill(first.pid, signal.SIGSTOP)
+        second = training("--resume")
+        wait(second, decisions() + 1000)
+        os.kill(first.pid, signal.SIGCONT)
+        _, said = first.communicate(timeout=60)
+        assert first.returncode == 1
+        (error,) = [line for line in said.splitlines() if line.startswith("error: ")]
+        assert f"process {second.pid} on" in error and "nothing there was overwritten" in error
+        assert "Traceback" not in said
+        # The second one has kept its lease and its work, and goes on.
+        reached = decisions()
+        wait(second, reached + 1)
+        assert json.loads((store / "lease.json").read_text())["who"].startswith(f"process {second.pid} ")
+        second.terminate()
+        _, said = second.communicate(timeout=60)
+        assert second.returncode == 130 and "error: " not in said.replace("error: interrupted", "")
+        assert decisions() > reached and not (store / "lease.json").exists()
+    finally:
+        for process in (first, second):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
 
 
 def test_an_address_that_means_nothing_is_refused(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ccarena.errors import CheckpointError
+from ccarena.files import TEMPORARY
 from ccarena.policies import tensorfile
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ def save(directory: Path, checkpoint: Checkpoint, keep: int = 0, decisions: int 
     be written or is not read back as it was, after which the checkpoints that were there still are.
     """
     path, previous = directory / NAME, directory / PREVIOUS
-    new, spare = directory / f".{NAME}.tmp", directory / f".{PREVIOUS}.tmp"
+    new, spare = (directory / f".{name}.{os.getpid()}{TEMPORARY}" for name in (NAME, PREVIOUS))
     state = json.dumps(checkpoint.rest, sort_keys=True)
     metadata = {"ccarena_checkpoint": FORMAT, "state": state, "digest": _digest(checkpoint.arrays, state)}
     data = tensorfile.encode(checkpoint.arrays, metadata)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ccarena.errors import TrainingError
 from ccarena.executors.ray import first_line, module
+from ccarena.terminal import again
 
 __all__ = ["Crew", "Lost"]
 
@@ -76,8 +77,8 @@ class Crew:
         self.restarts += 1
         if self._failures[index] >= self._deaths:
             raise TrainingError(
-                f"worker {index} died {self._failures[index]} times in a row: {first_line(error)}; see Ray's logs, "
-                "then use --resume"
+                f"worker {index} died {self._failures[index]} times in a row: {first_line(error)}; see Ray's logs; "
+                f"{again()}"
             ) from error
         log.warning("worker %d died (%s); replacing it with fresh worlds", index, first_line(error))
         with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
@@ -102,7 +103,7 @@ class Crew:
         if self._alone_s is not None and now_s - self._alone_s > self._patience_s:
             raise TrainingError(
                 f"no worker has started for {now_s - self._alone_s:.0f} s, and {self._cores()}; add machines, ask for "
-                "fewer workers or wait longer (ray.patience_s), then use --resume"
+                f"fewer workers or wait longer (ray.patience_s); {again()}"
             )
         if waited_s >= self._say_after_s:
             self._say_after_s = 2 * waited_s

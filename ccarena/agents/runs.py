@@ -16,6 +16,7 @@ import torch
 from ccarena.agents import checkpoint
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CheckpointError, ConfigError
+from ccarena.files import remove_stale
 from ccarena.run_folder import CONFIG, LOCK
 
 MAY_CHANGE = (
@@ -34,6 +35,8 @@ def check_device(device: str) -> None:
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
     """Makes the folder `out`, and keeps every other training out of it. The kernel lets go when the process ends.
+
+    Removes what trainings that were killed left of files that they were writing.
 
     Raises ConfigError if another training is in it, or if the folder cannot be made.
     """
@@ -56,6 +59,8 @@ def locked(out: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         with suppress(OSError):  # the process's number is for the message alone, and the disk may be full
             file.flush()
+        for folder in (out, out / checkpoint.OLDER):
+            remove_stale(folder)
         try:
             yield
         finally:

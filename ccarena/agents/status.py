@@ -13,7 +13,8 @@ from ccarena.arguments import Unused
 from ccarena.configs import load_config
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.executors.ray import module
-from ccarena.remote_folder import LEASE, LEASE_S, RemoteFolder, is_url
+from ccarena.files import scratch
+from ccarena.remote_folder import RemoteFolder, is_url
 from ccarena.run_folder import CONFIG, POLICY, PROGRESS, RUNS, VALIDATION, is_in_use, read_progress, resume_command
 
 __all__ = ["add_parser", "run", "status"]
@@ -76,26 +77,23 @@ def status(name: str) -> dict[str, Any]:
     Raises ConfigError if there is no such run.
     """
     if is_url(name):
-        return _of_files(f"ccarena train --out {name} --resume", *_fetched(name))
+        with scratch() as here:
+            return _of_files(f"ccarena train --out {name} --resume", here, _fetched(name, here))
     folder = next((path for path in (Path(name), RUNS / name) if (path / CONFIG).is_file()), None)
     if folder is None:
         raise ConfigError(f"{name}: no run is there (no {CONFIG}); give the folder or URL of one")
     return _of_files(resume_command(folder), folder, is_in_use(folder))
 
 
-def _fetched(url: str) -> tuple[Path, bool]:
-    """A copy of what is needed, and whether somebody is at it."""
-    import tempfile
-
-    here = Path(tempfile.mkdtemp(prefix="ccarena-status-"))
+def _fetched(url: str, here: Path) -> bool:
+    """Copies what is needed to `here`. Returns whether a training is in the folder."""
     folder = RemoteFolder(url, here)
     if not folder.has(CONFIG):
         raise ConfigError(f"{url}: no run is there (no {CONFIG}); give the folder or URL of one")
     for name in (CONFIG, PROGRESS, VALIDATION, POLICY):
         if folder.has(name):
             (here / name).write_bytes(folder.read(name))
-    renewed = json.loads(folder.read(LEASE))["renewed"] if folder.has(LEASE) else 0.0
-    return here, abs(time.time() - renewed) < LEASE_S
+    return folder.in_use()
 
 
 def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from ccarena.policies.curve import of_progress
 from ccarena.policies.networks import states_of
 from ccarena.remote_folder import remote_of, shown
 from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, PROGRESS, read_progress, resume_command
-from ccarena.terminal import progress_bar
+from ccarena.terminal import progress_bar, remember
 
 __all__ = ["artifact_of", "check", "train"]
 
@@ -74,6 +74,7 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
             if (out / CONFIG).exists():
                 raise ConfigError(f"{out}: holds a run already; go on with it ({resume_command(out)}), or name another")
             save_config(config, out / CONFIG)
+        remember(resume_command(out))
         print(f"training in {shown(out)}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
         best = _learn(context, algorithm, out, start)
         if stopped_early(config, best):
@@ -152,6 +153,8 @@ class _Run:
         self._display.update(decisions, stats)
 
     def rest(self) -> bool:
+        if self._remote is not None:
+            self._remote.check()
         if self._interrupted.is_set():
             self._save()
             return False

@@ -24,6 +24,8 @@ from typing import Any, TypeVar
 
 from ccarena.errors import ConfigError, MissingDependencyError, WorkerError
 from ccarena.executors.pieces import Done
+from ccarena.executors.ray_watch import watch
+from ccarena.terminal import again
 
 __all__ = ["OnRay", "connect", "first_line", "module"]
 
@@ -42,6 +44,8 @@ _LOOK_EVERY_S = 0.5
 _RESOURCES_EVERY_S = 1.0
 _SILENT_S, _NO_CORE_S = 60.0, 10.0
 """So long without any piece that is over, or without any core in the cluster, before it is said; then every so long."""
+_PATIENCE_S = 600.0
+"""So long without any core in the cluster before the work ends: as `ray.patience_s` for trainings."""
 _SLOW = 3.0
 """A piece that takes so many times as long as the median is started once more, if a core is free; the first one back
 counts (backup tasks; Dean and Ghemawat, OSDI 2004, section 3.6)."""
@@ -68,7 +72,8 @@ def connect(address: str | None = None) -> bool:
     """Connect this process to the cluster at `address`, or at `RAY_ADDRESS`; without either, start Ray on this machine.
 
     Returns whether it was connected here: False where it already is. It then ends with the process, or by
-    `ray.shutdown()`. Raises ConfigError if no cluster answers, MissingDependencyError without Ray.
+    `ray.shutdown()`. If the cluster's head is lost, this process ends and says how to go on. Raises ConfigError if no
+    cluster answers, MissingDependencyError without Ray.
     """
     ray = module()
     if ray.is_initialized():
@@ -96,6 +101,7 @@ def connect(address: str | None = None) -> bool:
                 "or none, to start Ray on this machine; if its head asks for a token, set RAY_AUTH_MODE=token and have "
                 "the head's ~/.ray/auth_token here, too"
             ) from error
+    watch(ray.get_runtime_context().gcs_address, ray.is_initialized)
     return True
 
 
@@ -141,7 +147,7 @@ class _Fan:
         self._took_s: list[float] = []
         self._over: set[int] = set()
         self._deaths: Counter[int] = Counter()
-        self._moved_s = self._said_s = time.monotonic()
+        self._moved_s = self._said_s = self._had_cores_s = time.monotonic()
         # Own retries of Ray's are off, see the module.
         options = {"num_cpus": 1, "max_retries": 0, "scheduling_strategy": "SPREAD"}
         self._task = ray.remote(**options)(_perform)
@@ -233,8 +239,19 @@ class _Fan:
             self._submit(index)
 
     def _say_waiting(self) -> None:
-        """Says that nothing moves: pieces are long, others hold the cluster's cores, or it has none."""
+        """Says that nothing moves: pieces are long, others hold the cluster's cores, or it has none.
+
+        Raises WorkerError if it has had none for too long.
+        """
         now_s = time.monotonic()
+        if self._cores:
+            self._had_cores_s = now_s
+        elif now_s - self._had_cores_s > _PATIENCE_S:
+            raise WorkerError(
+                f"the Ray cluster has had no core for {now_s - self._had_cores_s:.0f} s, and "
+                f"{len(self._pieces) - len(self._over)} of {len(self._pieces)} pieces of work are left; add a machine "
+                f"(`ray start --address ...`), and {again()}"
+            )
         if now_s - self._said_s < (_SILENT_S if self._cores else _NO_CORE_S):
             return
         self._said_s = now_s

@@ -14,7 +14,6 @@ import os
 import select
 import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from ccarena.errors import MissingDependencyError
+from ccarena.files import scratch
 
 __all__ = ["Browser", "find_browser"]
 
@@ -49,10 +49,11 @@ class Browser:
                 "drawing an image needs Chrome or Chromium, and none was found: install one (Debian: apt-get install "
                 "chromium), name it in BROWSER_PATH, or write .html, which needs neither"
             )
-        self._folder = tempfile.TemporaryDirectory(prefix="ccarena-browser-", ignore_cleanup_errors=True)
+        self._opened = contextlib.ExitStack()
+        folder = self._opened.enter_context(scratch())
         to_read, self._to = os.pipe()
         self._from, to_write = os.pipe()
-        options = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self._folder.name}", "--disable-gpu"]
+        options = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={folder}", "--disable-gpu"]
         options += ["--no-first-run", "--hide-scrollbars", "--disable-extensions", "--disable-background-networking"]
         # The sandbox cannot be had as root, nor /dev/shm in a small container.
         options += ["--disable-dev-shm-usage", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
@@ -97,7 +98,7 @@ class Browser:
         self._process = None
         for end in (self._to, self._from):
             os.close(end)
-        self._folder.cleanup()
+        self._opened.close()
 
     def open(self, path: Path) -> None:
         """Load a page from a file and wait until its tables are shown and its charts are drawn."""

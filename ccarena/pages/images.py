@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ccarena.errors import ConfigError
+from ccarena.files import replacing, scratch
 from ccarena.pages.blocks import Figure
 from ccarena.pages.browser import Browser
 from ccarena.pages.page import Page, Section, write
@@ -38,8 +38,8 @@ def save(path: Path, page: Page, figures: Sequence[Figure]) -> Path:
     if suffix == ".html":
         write(path, page)
         return path
-    with tempfile.TemporaryDirectory(prefix="ccarena-image-") as folder, Browser() as browser:
-        source = Path(folder, "figures.html")
+    with scratch() as folder, Browser() as browser:
+        source = folder / "figures.html"
         write(source, Page("", "", "", sections=[Section("", "", figures)]))
         browser.open(source)
         parts = [browser.evaluate(f"window.ccarena.image({number}, {WIDTH})") for number in range(len(figures))]
@@ -58,7 +58,8 @@ def save(path: Path, page: Page, figures: Sequence[Figure]) -> Path:
             data = base64.b64decode(drawn["data"])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        with replacing(path) as file:
+            file.write(data)
     except OSError as error:
         raise ConfigError(f"{path}: cannot write: {error.strerror}; give another folder or free space") from error
     return path

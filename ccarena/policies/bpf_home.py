@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import tempfile
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import MachineError
+from ccarena.files import scratch
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import IntegerPolicy, Integers
 from ccarena.programs import find
@@ -28,8 +27,8 @@ class BpfHome:
         """Raises PolicyError for a policy without an integer form, MachineError if it does not load here."""
         integer = IntegerPolicy.of(policy)
         self._outputs, self._state = integer.output[1], integer.state
-        with tempfile.TemporaryDirectory(prefix="ccarena-bpf-") as folder:
-            file = Path(folder, "policy.safetensors")
+        with scratch() as folder:
+            file = folder / "policy.safetensors"
             policy.save(file)
             command = [str(find("ccarena-kernel")), "replay", str(file)]
             pipe = subprocess.PIPE

@@ -6,7 +6,6 @@ import ctypes
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import MachineError
+from ccarena.files import scratch
 from ccarena.policies import c_source
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import Integers
@@ -57,8 +57,8 @@ class CHome:
         if command is None:
             raise MachineError("no C compiler: neither cc, gcc nor clang is on PATH; install one, or name it in CC")
         self._outputs = policy.contract.outputs
-        with tempfile.TemporaryDirectory(prefix="ccarena-c-") as folder:
-            c_source.write(policy, observations, Path(folder), "policy")
+        with scratch() as folder:
+            c_source.write(policy, observations, folder, "policy")
             Path(folder, "replay.c").write_text(_REPLAY, "utf-8")
             compile_c([command, *FLAGS, "policy.c", "replay.c", "-o", "policy.so"], folder)
             # The library stays mapped when its file is gone.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ccarena.errors import MissingDependencyError, PolicyError
+from ccarena.files import replacing
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, Node
 
@@ -33,7 +34,8 @@ def export(artifact: Artifact, path: str | Path) -> None:
     model = to_onnx(artifact)
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_bytes(model.SerializeToString())
+        with replacing(Path(path)) as file:
+            file.write(model.SerializeToString())
     except OSError as error:
         raise PolicyError(f"{path}: cannot write the model: {error.strerror}; choose another place") from error
 

@@ -7,7 +7,6 @@ Format: https://huggingface.co/docs/safetensors/index#format
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -18,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
+
+from ccarena.files import replacing
 
 _NAMES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
 
@@ -59,17 +60,8 @@ def write(path: Path, tensors: Mapping[str, NDArray], metadata: Mapping[str, str
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Writes `data` as `write` does."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(data)
     sync_directory(path.parent)
 
 

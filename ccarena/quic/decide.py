@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import PolicyError
+from ccarena.files import scratch
 from ccarena.programs import find
 from ccarena.quic.run import PROGRAM
 
@@ -27,10 +27,10 @@ def decide(artifact: bytes, observations: NDArray[np.float32], starts: NDArray[n
     """
     head = json.dumps({"decisions": observations.shape[0], "flows": observations.shape[1]}).encode() + b"\n"
     recording = head + starts.astype(np.uint8).tobytes() + observations.astype("<f4").tobytes()
-    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
-        file.write(artifact)
-        file.flush()
-        program = [str(find(PROGRAM)), "decide", file.name]
+    with scratch() as folder:
+        file = folder / "policy.safetensors"
+        file.write_bytes(artifact)
+        program = [str(find(PROGRAM)), "decide", str(file)]
         done = subprocess.run(program, input=recording, capture_output=True, timeout=LIMIT_S)
     if done.returncode:
         raise PolicyError(f"QUIC does not run this policy: {done.stderr.decode(errors='replace').strip()}")

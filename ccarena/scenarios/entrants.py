@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from ccarena import _core
 from ccarena.arguments import number
 from ccarena.documents import action_of, as_json, is_file, read_document
 from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError, did_you_mean
+from ccarena.files import scratch
 from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.record import scheme_of
@@ -155,7 +155,7 @@ def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
     if isinstance(given, Artifact):
         if stack is None:
             raise PolicyError("a policy in memory has no file; save it, and name the file")
-        path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ccarena-")), POLICY)
+        path = stack.enter_context(scratch()) / POLICY
         given.save(path)
         return Entrant(str(given.document.get("name", "policy")), _policy_flow(path), str(path))
     return of_file(Path(given))

@@ -236,7 +236,7 @@ def test_what_can_never_start_ends_training_and_does_not_wait_for_ever(
     monkeypatch.setattr(ray_actors, "_WAITING_S", 0.2)
     crew = ray_actors.Crew(lambda index: ray.remote(num_cpus=1000)(Answering).remote(), 2, deaths=1, patience_s=0.5)
     try:
-        with pytest.raises(TrainingError, match=r"no worker has started for .* cores .* are free; add machines"):
+        with pytest.raises(TrainingError, match=r"no worker has started for .* cores .* are free; add machines.*again"):
             while True:
                 time.sleep(0.05)
                 crew.look()
@@ -282,12 +282,12 @@ def test_worlds_on_a_cluster_are_those_of_one_process_and_survive_a_death(cluste
 SMALL = ["--env.worlds", "8", "--eval.link_sets", "[]", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
 
 
-def training(out: Path, address: str, checkpoint_every_s: float = 0.2) -> subprocess.Popen[bytes]:
+def training(out: Path, address: str, checkpoint_every_s: float = 0.2, **more: Any) -> subprocess.Popen[bytes]:
     """A training that has no end, on the cluster at `address`."""
     words = [sys.executable, "-m", "ccarena.cli", "train", "--out", str(out), *SMALL, "--algorithm.workers", "2"]
     words += ["--network.filters", "1", "--network.hidden", "8", "--total-decisions", "100_000_000"]
     words += ["--executor", "ray", "--ray-address", address, "--checkpoint-every-s", str(checkpoint_every_s)]
-    return subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    return subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"}, **more)
 
 
 def first_checkpoint(out: Path, process: subprocess.Popen[bytes]) -> int:
@@ -381,10 +381,19 @@ def test_a_lost_head_ends_training_and_another_cluster_goes_on_with_it(
     monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
     out = tmp_path / "run"
     with nodes.apart(num_cpus=2) as (address, head):
-        process = training(out, address)
-        learned = first_checkpoint(out, process)
-        head.kill()
-        assert process.wait(timeout=120) not in (0, None)
+        with open(tmp_path / "said", "w") as said:
+            process = training(out, address, stderr=said)
+            learned = first_checkpoint(out, process)
+            head.kill()
+            assert process.wait(timeout=120) == 1
+    deadline_s = time.monotonic() + 20
+    while "error: " not in (text := (tmp_path / "said").read_text()):
+        assert time.monotonic() < deadline_s, text
+        time.sleep(0.1)
+    (error,) = [line for line in text.splitlines() if "error: " in line]
+    assert "the Ray cluster at " in error
+    assert error.endswith(f"(--ray-address), and go on with: ccarena train --out {out} --resume")
+    assert "Traceback" not in text and "Failed to connect to GCS" not in text
     with nodes.apart(num_cpus=2) as (address, _):
         words = ["train", "--out", str(out), "--resume", "--total-decisions", str(learned + 2000)]
         again = subprocess.run([sys.executable, "-m", "ccarena.cli", *words, "--ray-address", address])

@@ -7,7 +7,9 @@ import functools
 import json
 import logging
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -106,6 +108,69 @@ def test_pieces_survive_workers_and_a_late_node_takes_part(
     assert results == {x: x for x in range(12) if x not in (5, 7)}
     assert str(failed[7]) == "seven" and "its worker died 2 times" in str(failed[5])
     assert "piece 3 was lost" in caplog.text
+
+
+@pytest.mark.slow
+def test_work_without_any_core_ends_with_the_command_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head has none, and no machine joins."""
+    with nodes.apart(num_cpus=0) as (address, _):
+        code = "import sys; from ccarena import cli; from ccarena.executors import ray; ray._PATIENCE_S = 3.0; "
+        code += "sys.exit(cli.main(sys.argv[1:]))"
+        words = ["leaderboard", "run", "--traces", "lte-bus", "--schemes", "reno", "--duration-s", "1", "--policies"]
+        words += ["--store", str(tmp_path / "results.db"), "--executor", "ray", "--ray-address", address]
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "the Ray cluster has had no core for" in error and error.endswith("go on with: ccarena " + " ".join(words))
+    assert "Traceback" not in done.stderr
+
+
+WATCHED = (
+    "import os, sys, time; from ccarena import terminal; from ccarena.executors.ray_watch import watch; "
+    "terminal.remember('ccarena eval x'); watch(sys.argv[1], lambda: True); "
+)
+
+
+def watched(address: str, then: str) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"RAY_gcs_rpc_server_reconnect_timeout_s": "6"}
+    return subprocess.Popen([sys.executable, "-c", WATCHED + then, address], env=environment, stderr=subprocess.PIPE)
+
+
+def test_a_head_that_is_lost_ends_the_process_with_the_command_that_goes_on() -> None:
+    """Whatever Python is at; a head that is back in time ends nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        where = head.getsockname()
+        address = f"{where[0]}:{where[1]}"
+        process = watched(address, "time.sleep(60)")
+        head.accept()[0].close()
+    time.sleep(1.0)
+    with socket.create_server(where) as back:
+        for _ in range(2):
+            back.accept()[0].close()
+        assert process.poll() is None
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    expected = (
+        rf"\nerror: for \d+ s nobody has answered at the head of the Ray cluster at {address}; start it again or "
+    )
+    assert re.fullmatch(expected + r"another one \(--ray-address\), and go on with: ccarena eval x\n", said.decode())
+
+
+@pytest.mark.parametrize(("then", "expected"), [
+    ("os._exit(1)", "error: this process was killed, or lost the Ray cluster at {}; start it again or another one "
+     "(--ray-address), and go on with: ccarena eval x"),
+    ("sys.exit(1)", ""),
+    ("raise KeyboardInterrupt", ""),
+])  # fmt: skip
+def test_a_process_that_ray_ends_without_a_word_says_how_to_go_on(then: str, expected: str) -> None:
+    """A process that ends by itself has said what there is to say."""
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = "{}:{}".format(*head.getsockname())
+        _, said = watched(address, then).communicate(timeout=30)
+    lines = [line for line in said.decode().splitlines() if line.startswith("error: ")]
+    assert lines == ([expected.format(address)] if expected else [])
 
 
 def stored(folder: Path, node: str, x: int) -> np.ndarray:

@@ -12,7 +12,6 @@ import base64
 import binascii
 import json
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from ccarena.errors import CcarenaError, ConfigError, PolicyError
 from ccarena.eval.leaderboard.checks import anything, fields, number, one_of, text
 from ccarena.eval.leaderboard.figures import RANGES, SCORE, SOLO
 from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
-from ccarena.files import write_atomically
+from ccarena.files import scratch, write_atomically
 from ccarena.policies import artifact
 from ccarena.policies.cards import card
 
@@ -73,8 +72,8 @@ class Submission:
 
     def card(self) -> str:
         """The policy's card, from the artifact alone: what a submission says of itself is not taken for it."""
-        with tempfile.TemporaryDirectory(prefix="ccarena-") as folder:
-            return card(load(self.policy, Path(folder)), self.name)
+        with scratch() as folder:
+            return card(load(self.policy, folder), self.name)
 
 
 def where(claims: Sequence[Claim]) -> list[tuple[Place, int]]:
@@ -192,9 +191,9 @@ def _policy(encoded: Any) -> bytes:
         data = base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
         raise SubmissionError(f"policy: no base64: {error}") from None
-    with tempfile.TemporaryDirectory(prefix="ccarena-") as folder:
+    with scratch() as folder:
         try:
-            trained = load(data, Path(folder))
+            trained = load(data, folder)
         except PolicyError as error:
             # Without the folder, which says nothing to whoever submitted.
             said = str(error).partition(": ")[2]

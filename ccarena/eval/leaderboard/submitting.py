@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from ccarena.eval.leaderboard.links import PRESETS, traces_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, checked_text, read, write
 from ccarena.eval.leaderboard.trial import Limits, figures_of
+from ccarena.files import scratch
 from ccarena.policies.tensorfile import write_bytes
 from ccarena.terminal import Progress
 
@@ -103,8 +103,8 @@ def keep(submission: Submission, folder: Path) -> Path:
 
 @contextmanager
 def _policy_of(submission: Submission) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ccarena-") as folder:
-        file = Path(folder, "policy.safetensors")
+    with scratch() as folder:
+        file = folder / "policy.safetensors"
         file.write_bytes(submission.policy)
         yield file
 

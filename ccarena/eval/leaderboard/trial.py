@@ -13,13 +13,13 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard.submission import Claim, SubmissionError
+from ccarena.files import scratch
 
 __all__ = ["Limits", "figures_of"]
 
@@ -42,7 +42,7 @@ def figures_of(policy: Path, claim: Claim, limits: Limits) -> dict[str, float]:
     kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG") if key in os.environ}
     environment = {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CCARENA_LIMITS": str(PACKETS)}
     at = f"{claim.trace}, {claim.delay_ms:g} ms, {claim.buffer_packets} packets, seed {claim.seed}"
-    with tempfile.TemporaryDirectory(prefix="ccarena-") as folder:
+    with scratch() as folder:
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "ccarena.eval.leaderboard.trial"],
