@@ -56,6 +56,12 @@ pub enum TraceErrorKind {
     /// The line is not a whole number.
     #[error("{0:?} is not a delivery time; expected a whole number of milliseconds, digits alone")]
     NotANumber(String),
+    /// The line is one of another kind of file.
+    #[error(
+        "{0:?} is not a delivery time: this is a table or a log, not a trace; make a trace of it with `ccarena traces \
+         convert`"
+    )]
+    Table(String),
     /// The time does not fit.
     #[error("{0} is too large; expected at most {max} milliseconds", max = u32::MAX)]
     TooLarge(String),
@@ -139,44 +145,6 @@ impl Trace {
         }
     }
 
-    /// The trace that offers each rate for its time, in turn.
-    ///
-    /// One fractional credit runs through the whole trace, so that nothing is lost between rows, and every millisecond
-    /// that has gathered a packet's worth of it gets an opportunity at its end. An opportunity counts as 1500 bytes of
-    /// IP packet, mahimahi's convention for converting rates (12 Mbit/s is one per millisecond).
-    ///
-    /// # Errors
-    /// If no opportunity results, or they last longer than a trace can say. Trailing time without an opportunity is cut
-    /// off, because a trace ends with its last one.
-    pub fn from_rates(rows: impl IntoIterator<Item = (Dur, Rate)>, name: &str) -> Result<Self, TraceError> {
-        const MS_NS: u64 = 1_000_000;
-        const PACKET_BIT_NS: u128 = 1500 * 8 * 1_000_000_000;
-        let mut opportunities_ms = Vec::new();
-        let (mut credit, mut now_ns) = (0_u128, 0_u64);
-        for (time, rate) in rows {
-            let end_ns = now_ns.saturating_add(time.0);
-            if rate.0 == 0 {
-                now_ns = end_ns;
-                continue;
-            }
-            while now_ns < end_ns {
-                let next_ns = (now_ns / MS_NS + 1).saturating_mul(MS_NS).min(end_ns);
-                credit += u128::from(rate.0) * u128::from(next_ns - now_ns);
-                now_ns = next_ns;
-                let ms = u32::try_from(now_ns.div_ceil(MS_NS)).map_err(|_| TraceError {
-                    file: name.into(),
-                    line: None,
-                    kind: TraceErrorKind::TooLarge(now_ns.div_ceil(MS_NS).to_string()),
-                })?;
-                while credit >= PACKET_BIT_NS {
-                    credit -= PACKET_BIT_NS;
-                    opportunities_ms.push(ms);
-                }
-            }
-        }
-        Self::from_ms(opportunities_ms, name)
-    }
-
     /// Writes the trace as mahimahi reads it.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
@@ -230,13 +198,23 @@ fn parse_line(line: &[u8], before: u32) -> Result<u32, TraceErrorKind> {
 
 /// Says what a line that is not a number looks like instead.
 fn describe(line: &[u8]) -> TraceErrorKind {
-    if let Some(&b) = line.iter().find(|&&b| b >= 0x7f || (b < 0x20 && b != b'\t' && b != b'\r')) {
-        TraceErrorKind::Binary(b)
-    } else if line.ends_with(b"\r") {
-        TraceErrorKind::CarriageReturn
-    } else {
-        TraceErrorKind::NotANumber(excerpt(line))
+    let bare = line.strip_suffix(b"\r").unwrap_or(line);
+    if bare.len() < line.len() && bare.iter().all(u8::is_ascii_digit) {
+        return TraceErrorKind::CarriageReturn;
     }
+    let control = bare.iter().find(|&&b| b == 0x7f || (b < 0x20 && b != b'\t'));
+    let not_utf8 = std::str::from_utf8(bare).err().and_then(|error| bare.get(error.valid_up_to()));
+    match control.or(not_utf8) {
+        Some(&b) => TraceErrorKind::Binary(b),
+        None if is_row(&String::from_utf8_lossy(bare)) => TraceErrorKind::Table(excerpt(bare)),
+        None => TraceErrorKind::NotANumber(excerpt(bare)),
+    }
+}
+
+/// Whether a line looks like one of a table, a log or a document: words, or several cells.
+fn is_row(line: &str) -> bool {
+    line.trim().parse::<f64>().is_err()
+        && (!line.starts_with(|c: char| c.is_ascii_digit()) || line.contains([',', ';', ' ', '\t']))
 }
 
 /// As much of a line as an error message should show.
@@ -287,21 +265,19 @@ mod tests {
     }
 
     #[test]
+    fn tables_are_told_what_makes_a_trace_of_them() {
+        for row in ["t,rate_mbps", "rate_mbps", "0.0 1.5", "12;5", "{\"start\":", "# mahimahi", "délai", "t\trate\r"] {
+            let told = error(format!("{row}\n1\n").as_bytes());
+            assert!(told.contains("this is a table or a log") && told.contains("ccarena traces convert"), "{told}");
+        }
+        assert!(error(b"1\n\xff\xfe\n").starts_with("a.trace:2: the trace holds the byte 0xff"));
+    }
+
+    #[test]
     fn lists_are_held_to_the_same_rules() {
         let kind = |ms: &[u32]| Trace::from_ms(ms, "list").unwrap_err().kind;
         assert_eq!(kind(&[]), TraceErrorKind::Empty);
         assert_eq!(kind(&[0]), TraceErrorKind::ZeroLength);
         assert_eq!(kind(&[2, 1]), TraceErrorKind::Unsorted { before: 2, now: 1 });
-    }
-
-    #[test]
-    fn rates_lose_nothing_between_rows() {
-        let row = (Dur::from_millis(1), Rate::from_mbps(5.0));
-        let trace = Trace::from_rates([row; 1200], "rows").unwrap();
-        assert_eq!(trace.opportunities_ms().len(), 500, "5 Mbit/s for 1.2 s is 500 packets of 1500 bytes");
-        assert_eq!(trace.opportunities_ms()[..3], [3, 5, 8]);
-        let uneven = [(Dur(2_500_000), Rate::from_mbps(12.0)), (Dur(1_500_000), Rate::from_mbps(24.0))];
-        assert_eq!(Trace::from_rates(uneven, "rows").unwrap().opportunities_ms()[..], [1, 2, 3, 4, 4]);
-        assert_eq!(Trace::from_rates([(Dur::MAX, Rate(0))], "rows").unwrap_err().kind, TraceErrorKind::Empty);
     }
 }
