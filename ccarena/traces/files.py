@@ -8,8 +8,13 @@ zero (mahimahi, `link_queue.cc`). In memory a trace is a `uint32` array of shape
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGTERM
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +22,29 @@ from numpy.typing import ArrayLike, NDArray
 from ccarena.errors import TraceError, did_you_mean
 from ccarena.reader import LARGEST_TRACE_BYTES, read_bytes
 
-__all__ = ["available", "check", "data_dir", "find", "in_folder", "load", "parse", "save", "search_path"]
+__all__ = [
+    "available",
+    "check",
+    "chunks",
+    "data_dir",
+    "find",
+    "in_folder",
+    "load",
+    "parse",
+    "runs",
+    "save",
+    "search_path",
+    "write",
+]
 
+_Whole = TypeVar("_Whole", bound=np.integer[Any])
 _NEWLINE, _ZERO, _NINE = ord("\n"), ord("0"), ord("9")
 _MAX_MS = 2**32 - 1
+_CHUNK = 2**20
+_LONGEST = 64
+"""Bytes after which a line is wrong for certain."""
+_WRITTEN = 2**16
+"""Opportunities whose text is made at once."""
 
 
 def load(trace: str | os.PathLike[str]) -> NDArray[np.uint32]:
@@ -37,29 +61,60 @@ def load(trace: str | os.PathLike[str]) -> NDArray[np.uint32]:
     return parse(data, str(path))
 
 
+def chunks(trace: str | os.PathLike[str]) -> Iterator[NDArray[np.uint32]]:
+    """Reads a trace of any size in chunks, so that memory does not grow with it; else as `load`."""
+    path = find(trace)
+    try:
+        with path.open("rb") as file:
+            yield from _parsed(iter(lambda: file.read(_CHUNK), b""), str(path))
+    except OSError as error:
+        raise TraceError(f"{path}: cannot read the trace: {error.strerror}; expected a readable file") from error
+
+
 def parse(data: bytes, name: str) -> NDArray[np.uint32]:
     """Reads a trace from the bytes of its file; `name` stands in errors.
 
     Raises:
         TraceError: with the line of the fault. A missing newline at the end is accepted, as mahimahi does.
     """
-    if not data:
-        raise TraceError(f"{name}: the trace is empty; expected one delivery time in whole milliseconds per line")
+    return np.concatenate(list(_parsed(iter([data] if data else []), name)))
+
+
+def _parsed(blocks: Iterator[bytes], name: str) -> Iterator[NDArray[np.uint32]]:
+    lines, last, rest = 0, 0, b""
+    for block in blocks:
+        whole, newline, rest = (rest + block).rpartition(b"\n")
+        if newline:
+            times = _lines(whole + newline, name, lines, last)
+            lines, last = lines + times.size, int(times[-1])
+            yield times
+        elif len(rest) > _LONGEST:  # else a file without newlines would be read to its end
+            _lines(rest, name, lines, last)
+    if rest:
+        times = _lines(rest, name, lines, last)
+        lines, last = lines + times.size, int(times[-1])
+        yield times
+    _check_length(lines, last, name)
+
+
+def _lines(data: bytes, name: str, before: int, last: int) -> NDArray[np.uint32]:
+    """The times of whole lines, which come after `before` others, the last of them at `last`."""
     raw = np.frombuffer(data, np.uint8)
     strange = np.flatnonzero(((raw < _ZERO) | (raw > _NINE)) & (raw != _NEWLINE))
     if strange.size:
-        raise _strange_byte(data, int(strange[0]), name)
+        raise _strange_byte(data, int(strange[0]), name, before)
     ends = np.flatnonzero(raw == _NEWLINE)
     if raw[-1] != _NEWLINE:
         ends = np.append(ends, raw.size)
     digits = np.diff(ends, prepend=-1) - 1
     if empty := _first(digits == 0):
-        raise TraceError(f"{name}:{empty}: the line is empty; expected a delivery time in whole milliseconds")
+        raise TraceError(f"{name}:{before + empty}: the line is empty; expected a delivery time in whole milliseconds")
     # Twelve digits fit an int64 and leave room to say by how much the limit is missed.
     if long := _first(digits > 12):
-        raise TraceError(f"{name}:{long}: the number has {digits[long - 1]} digits; expected at most {_MAX_MS} ms")
-    times = np.fromstring(data, dtype=np.int64, sep="\n")
-    return check(times, name)
+        raise TraceError(
+            f"{name}:{before + long}: the number has {digits[long - 1]} digits; expected at most {_MAX_MS} ms"
+        )
+    return _in_order(np.fromstring(data, dtype=np.int64, sep="\n"), name, before, last)
 
 
 def check(times_ms: ArrayLike, name: str) -> NDArray[np.uint32]:
@@ -75,19 +130,31 @@ def check(times_ms: ArrayLike, name: str) -> NDArray[np.uint32]:
         raise TraceError(f"{name}: the times are of type {times.dtype}; expected whole numbers of milliseconds")
     if broken := _first(~np.isfinite(times) | (times != np.floor(times))):
         raise TraceError(f"{name}:{broken}: {times[broken - 1]} ms; expected a whole number of milliseconds")
+    times = _in_order(times, name)
+    _check_length(times.size, int(times[-1]), name)
+    return times
+
+
+def _in_order(times: NDArray[Any], name: str, before: int = 0, last: int = 0) -> NDArray[np.uint32]:
     if outside := _first((times < 0) | (times > _MAX_MS)):
-        raise TraceError(f"{name}:{outside}: {times[outside - 1]} ms; expected 0 to {_MAX_MS} ms")
-    if unsorted := _first(times[1:] < times[:-1]):
+        raise TraceError(f"{name}:{before + outside}: {times[outside - 1]} ms; expected 0 to {_MAX_MS} ms")
+    if unsorted := _first(np.diff(times.astype(np.int64), prepend=last) < 0):
         raise TraceError(
-            f"{name}:{unsorted + 1}: {times[unsorted]} ms comes after {times[unsorted - 1]} ms; "
+            f"{name}:{before + unsorted}: {times[unsorted - 1]} ms comes after "
+            f"{times[unsorted - 2] if unsorted > 1 else last} ms; "
             "expected nondecreasing times (sort the file with `sort -n`)"
         )
-    if times[-1] == 0:
+    return times.astype(np.uint32)
+
+
+def _check_length(lines: int, last: int, name: str) -> None:
+    if lines == 0:
+        raise TraceError(f"{name}: the trace is empty; expected one delivery time in whole milliseconds per line")
+    if last == 0:
         raise TraceError(
-            f"{name}:{times.size}: the trace lasts 0 ms; "
+            f"{name}:{lines}: the trace lasts 0 ms; "
             "expected a last delivery time above 0, after which the trace repeats"
         )
-    return times.astype(np.uint32)
 
 
 def save(path: str | os.PathLike[str], times_ms: ArrayLike) -> Path:
@@ -97,16 +164,50 @@ def save(path: str | os.PathLike[str], times_ms: ArrayLike) -> Path:
         TraceError: `times_ms` is not a trace, or the file cannot be written.
     """
     path = Path(path)
-    times = check(times_ms, str(path))
+    write(path, [check(times_ms, str(path))])
+    return path
+
+
+def write(path: Path, parts: Iterable[NDArray[np.uint32]]) -> None:
+    """Writes the chunks of a trace one after the other; the file is there when the last one is written.
+
+    SIGTERM ends the process as Ctrl-C does, so that nothing is left behind. Raises TraceError if it cannot be written.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("\n".join(map(str, times.tolist())) + "\n", encoding="ascii")
-        os.replace(part, path)
+        with _terminable():
+            try:
+                with part.open("wb") as file:
+                    for times in parts:
+                        for first in range(0, times.size, _WRITTEN):
+                            file.write(_text(times[first : first + _WRITTEN]))
+                os.replace(part, path)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise TraceError(f"{path}: cannot write the trace: {error.strerror}") from error
-    return path
+
+
+def _text(times: NDArray[np.uint32]) -> bytes:
+    distinct, counts = runs(times)  # a fast link has many opportunities in a millisecond
+    return b"".join([b"%d\n" % ms * count for ms, count in zip(distinct.tolist(), counts.tolist(), strict=True)])
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    def end(signum: int, frame: object) -> None:
+        raise SystemExit(128 + signum)
+
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(SIGTERM, signal.SIG_DFL)
 
 
 def data_dir() -> Path:
@@ -182,25 +283,46 @@ def _not_found(name: str, others: Iterable[str]) -> str:
     return f'no trace "{name}" (looked in {where}){did_you_mean(name, [*available(), *others])}'
 
 
-def _strange_byte(data: bytes, at: int, name: str) -> TraceError:
-    line = data.count(b"\n", 0, at) + 1
+def _strange_byte(data: bytes, at: int, name: str, before: int) -> TraceError:
+    line = before + data.count(b"\n", 0, at) + 1
     start = data.rfind(b"\n", 0, at) + 1
-    text = data[start : start + 40].split(b"\n", 1)[0]
+    text = data[start : start + 200].split(b"\n", 1)[0]
     if text.endswith(b"\r") and text[:-1].isdigit():
         return TraceError(
             f"{name}:{line}: the line ends in CR LF; expected LF alone (convert the file with `dos2unix`)"
         )
     try:
-        value = text.decode("ascii")
+        value = text.decode("utf-8").strip("\ufeff\r").replace("\t", " ")
     except UnicodeDecodeError:
         value = ""
     if not value.isprintable() or not value:
         return TraceError(
             f"{name}:{line}: the trace holds the byte 0x{data[at]:02x}; expected text, not a binary or compressed file"
         )
+    shown = value[:40] + "…" * (len(value) > 40)
+    if _is_row(value):
+        return TraceError(
+            f'{name}:{line}: "{shown}" is not a delivery time: this is a table or a log, not a trace; '
+            f"make a trace of it with `ccarena traces convert {name}`"
+        )
     return TraceError(
-        f'{name}:{line}: "{value}" is not a delivery time; expected a whole number of milliseconds, digits alone'
+        f'{name}:{line}: "{shown}" is not a delivery time; expected a whole number of milliseconds, digits alone'
     )
+
+
+def _is_row(line: str) -> bool:
+    """Whether a line looks like one of a table, a log or a document: words, or several cells."""
+    try:
+        float(line)
+    except ValueError:
+        return not line[0].isdigit() or any(separator in line for separator in ",; ")
+    return False
+
+
+def runs(values: NDArray[_Whole]) -> tuple[NDArray[_Whole], NDArray[np.int64]]:
+    """The distinct ones of sorted values, and how often each stands there: `np.unique` without sorting."""
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    return values[starts], np.diff(starts, append=values.size)
 
 
 def _first(wrong: NDArray[np.bool_]) -> int:

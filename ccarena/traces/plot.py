@@ -19,12 +19,16 @@ MOST_TOGETHER = 6
 """Traces that one chart shows at most; of more, one is chosen."""
 QUANTILES = 400
 """Points of a drawn distribution."""
+MOST_WINDOWS = 100_000
+"""Points of one drawn trace."""
 
 
 def plot(
-    traces: Mapping[str, NDArray[np.uint32]], path: Path, window_ms: int = 100, repeat: Sequence[str] = ()
+    traces: Mapping[str, NDArray[np.uint32]], path: Path, window_ms: int | None = None, repeat: Sequence[str] = ()
 ) -> Path:
     """Write traces by name, rates in windows of `window_ms`, to `path`: a page (.html) or an image (see `images.save`).
+
+    Without `window_ms` it is 100, or what leaves the longest trace `MOST_WINDOWS` windows.
 
     Raises:
         ConfigError: another suffix, a wrong window, or the file cannot be written.
@@ -32,8 +36,11 @@ def plot(
         MissingDependencyError: an image needs a browser.
     """
     images.check_suffix(path)  # before the work of drawing
-    if window_ms < 1:
-        raise ConfigError(f"window_ms is {window_ms}; expected at least 1")
+    longest = max(int(times[-1]) for times in traces.values())
+    least = -(-longest // MOST_WINDOWS)
+    window_ms = max(stats.WINDOW_MS, least) if window_ms is None else window_ms
+    if window_ms < least:
+        raise ConfigError(f"window_ms is {window_ms}; expected at least {least} for a trace of {longest / 1000:g} s")
     rates = {name: rates_mbps(times, window_ms) for name, times in traces.items()}
     for name, found in rates.items():
         if not found.size:

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccarena.traces.files import check
+from ccarena.traces.files import check, runs
 
-__all__ = ["HEAD", "TraceStats", "autocorrelation", "cells", "describe", "in_words", "rates_mbps"]
+__all__ = ["HEAD", "Counter", "TraceStats", "cells", "describe", "in_words", "rates_mbps"]
 
 OPPORTUNITY_BYTES = 1500
 WINDOW_MS = 100
@@ -66,15 +66,10 @@ class TraceStats:
 
 def rates_mbps(times_ms: ArrayLike, window_ms: int = WINDOW_MS) -> NDArray[np.float64]:
     """Mean capacity in Mbit/s in consecutive whole windows, `float64[duration // window_ms]`."""
-    counts = _counts(np.asarray(times_ms, dtype=np.int64), window_ms)
+    times = np.asarray(times_ms, dtype=np.int64)
+    windows = int(times[-1]) // window_ms
+    counts = np.bincount((times.clip(1) - 1) // window_ms, minlength=windows)[:windows]
     return counts.astype(np.float64) * (OPPORTUNITY_BYTES * 8 / 1000 / window_ms)
-
-
-def autocorrelation(series: NDArray[np.float64], lag: int) -> float:
-    """The autocorrelation of `series` at `lag` samples (biased estimator); NaN if too short or constant."""
-    x = series - series.mean() if series.size else series
-    power = float(x @ x)
-    return float(x[:-lag] @ x[lag:]) / power if 0 < lag < x.size and power > 0 else math.nan
 
 
 def describe(times_ms: ArrayLike, name: str = "trace") -> TraceStats:
@@ -83,40 +78,124 @@ def describe(times_ms: ArrayLike, name: str = "trace") -> TraceStats:
     Raises:
         TraceError: `times_ms` is not a trace; `name` stands in the message.
     """
-    times = check(times_ms, name).astype(np.int64)
-    duration_s = int(times[-1]) / 1000
-    rates = rates_mbps(times)
-    mean = times.size * OPPORTUNITY_BYTES * 8 / 1e6 / duration_s
-    gaps = np.diff(times, prepend=0)
-    outages_s = gaps[gaps >= OUTAGE_MS] / 1000
-    p5, p50, p95 = np.percentile(rates, (5, 50, 95)).tolist() if rates.size else (math.nan,) * 3
-    return TraceStats(
-        opportunities=times.size,
-        duration_s=duration_s,
-        mean_mbps=mean,
-        cv=float(rates.std() / rates.mean()) if rates.size and rates.any() else math.nan,
-        p5_mbps=p5,
-        p50_mbps=p50,
-        p95_mbps=p95,
-        autocorrelation={lag: autocorrelation(rates, round(lag * 1000 / WINDOW_MS)) for lag in LAGS_S},
-        outages_per_min=outages_s.size * 60 / duration_s,
-        outage_mean_s=float(outages_s.mean()) if outages_s.size else 0.0,
-        outage_max_s=float(outages_s.max()) if outages_s.size else 0.0,
-        apparent_sigma_packets_per_s={window: _apparent_sigma(times, window) for window in SIGMA_WINDOWS_S},
-    )
+    counter = Counter()
+    counter.add(check(times_ms, name))
+    return counter.stats()
 
 
-def _counts(times: NDArray[np.int64], window_ms: int) -> NDArray[np.int64]:
-    windows = int(times[-1]) // window_ms
-    # A timestamp t is the millisecond that ends at t, so that a window (a, b] holds its own length of them.
-    return np.bincount((times.clip(1) - 1) // window_ms, minlength=windows)[:windows]
+class Counter:
+    """Counts a trace's opportunities, chunk by chunk, and gives its statistics.
+
+    Memory grows with the number of windows that have any, so neither with the rate nor with the length of outages.
+    """
+
+    def __init__(self) -> None:
+        self.opportunities = 0
+        self.last_ms = 0
+        self._outages_s: list[NDArray[np.float64]] = []
+        self._places: list[NDArray[np.int64]] = []
+        self._counts: list[NDArray[np.int64]] = []
+
+    def add(self, times: NDArray[np.uint32]) -> None:
+        """Counts the next opportunities of the trace."""
+        gaps = np.diff(times, prepend=np.uint32(self.last_ms))
+        self._outages_s.append(gaps[gaps >= OUTAGE_MS] / 1000)
+        # A timestamp t is the millisecond that ends at t, so that a window (a, b] holds its own length of them.
+        places, counts = runs((times.astype(np.int64).clip(1) - 1) // WINDOW_MS)
+        self._places.append(places)
+        self._counts.append(counts)
+        self.opportunities += times.size
+        self.last_ms = int(times[-1])
+
+    def stats(self) -> TraceStats:
+        """The statistics of what has been added, as a whole trace."""
+        duration_s = self.last_ms / 1000
+        windows = _Windows(self.last_ms // WINDOW_MS, np.concatenate(self._places), np.concatenate(self._counts))
+        windows = windows.joined(1)  # chunks share a window
+        factor = OPPORTUNITY_BYTES * 8 / 1000 / WINDOW_MS
+        outages_s = np.concatenate(self._outages_s)
+        p5, p50, p95 = (factor * value for value in windows.quantiles(0.05, 0.5, 0.95))
+        return TraceStats(
+            opportunities=self.opportunities,
+            duration_s=duration_s,
+            mean_mbps=self.opportunities * OPPORTUNITY_BYTES * 8 / 1e6 / duration_s,
+            cv=windows.cv(),
+            p5_mbps=p5,
+            p50_mbps=p50,
+            p95_mbps=p95,
+            autocorrelation={lag: windows.autocorrelation(round(lag * 1000 / WINDOW_MS)) for lag in LAGS_S},
+            outages_per_min=outages_s.size * 60 / duration_s,
+            outage_mean_s=float(outages_s.mean()) if outages_s.size else 0.0,
+            outage_max_s=float(outages_s.max()) if outages_s.size else 0.0,
+            apparent_sigma_packets_per_s={window: _apparent_sigma(windows, window) for window in SIGMA_WINDOWS_S},
+        )
 
 
-def _apparent_sigma(times: NDArray[np.int64], window_s: float) -> float:
-    rates = _counts(times, round(window_s * 1000)) / window_s
-    if rates.size < 3:
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """How many opportunities each of `number` windows has: `counts` at the sorted `places`, none elsewhere."""
+
+    number: int
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    def joined(self, together: int) -> _Windows:
+        """Windows so many times as long, whole ones alone."""
+        places = self.places // together
+        number = self.number // together
+        firsts = np.flatnonzero(np.diff(places, prepend=-1))
+        counts = np.add.reduceat(self.counts, firsts) if firsts.size else self.counts
+        inside = places[firsts] < number
+        return _Windows(number, places[firsts][inside], counts[inside])
+
+    def quantiles(self, *shares: float) -> list[float]:
+        """Quantiles of the counts, interpolated."""
+        if not self.number:
+            return [math.nan] * len(shares)
+        ranked, zeros = np.sort(self.counts), self.number - self.counts.size
+
+        def at(rank: int) -> float:
+            return 0.0 if rank < zeros else float(ranked[rank - zeros])
+
+        places = [divmod(share * (self.number - 1), 1) for share in shares]
+        return [at(int(low)) * (1 - part) + at(min(int(low) + 1, self.number - 1)) * part for low, part in places]
+
+    def cv(self) -> float:
+        """Coefficient of variation; NaN without any opportunity."""
+        total, squares = self._sums()
+        return math.sqrt(self.number * squares - total * total) / total if total else math.nan
+
+    def autocorrelation(self, lag: int) -> float:
+        """The autocorrelation at `lag` windows (biased estimator); NaN if too short or constant."""
+        n = self.number
+        total, squares = self._sums()
+        power = n * squares - total * total
+        if not 0 < lag < n or power == 0:
+            return math.nan
+        ends = int(self.counts[self.places < n - lag].sum()) + int(self.counts[self.places >= lag].sum())
+        return (n * n * self._products(lag) - n * total * ends + (n - lag) * total * total) / (n * power)
+
+    def step_variance(self) -> float:
+        """The mean of the squared difference between adjacent windows."""
+        first = int(self.counts[self.places == 0].sum())
+        last = int(self.counts[self.places == self.number - 1].sum())
+        return (2 * self._sums()[1] - first**2 - last**2 - 2 * self._products(1)) / (self.number - 1)
+
+    def _sums(self) -> tuple[int, int]:
+        return int(self.counts.sum()), int(self.counts @ self.counts)
+
+    def _products(self, lag: int) -> int:
+        """The sum of x[i] x[i + lag]."""
+        _, later, earlier = np.intersect1d(self.places, self.places + lag, assume_unique=True, return_indices=True)
+        return int(self.counts[later] @ self.counts[earlier])
+
+
+def _apparent_sigma(windows: _Windows, window_s: float) -> float:
+    longer = windows.joined(round(window_s * 1000 / WINDOW_MS))
+    if longer.number < 3:
         return math.nan
-    variance = float(np.mean(np.diff(rates) ** 2)) - 2 * float(rates.mean()) / window_s
+    rate = int(longer.counts.sum()) / longer.number / window_s
+    variance = longer.step_variance() / window_s**2 - 2 * rate / window_s
     return math.sqrt(max(variance, 0.0) * 1.5 / window_s)
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ccarena.cli import main
+from ccarena.errors import TraceError
 from ccarena.traces import files
 
 
@@ -63,6 +69,97 @@ def test_convert_writes_a_trace(trace: Path, capsys: pytest.CaptureFixture[str])
     assert "wrote table.trace: 3000 opportunities, 2.0 s, 18.00 Mbit/s" in capsys.readouterr().out
     assert main(["traces", "convert", "table.tsv", "--format", "nyu"]) == 2
     assert main(["traces", "convert", "table.tsv", "--keep", "state"]) == 2
+
+
+def test_convert_keeps_what_all_conditions_keep(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text("net,run,rate_mbps\n5G,1,12\n5G,2,24\nLTE,1,36\nLTE,2,48\n")
+    assert main(["traces", "convert", "t.csv", "--keep", "net=LTE", "--keep", "run=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mean_mbps"] == 48
+    assert main(["traces", "convert", "t.csv", "--keep", "net=LTE", "--drop", "run=2", "--drop", "run<2"]) == 3
+    assert "no rows with net=LTE and not run=2 and not run<2" in capsys.readouterr().err
+
+
+def test_times_in_place_of_a_formats_intervals(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.log").write_text("1289406399 1 59.8 10.7 215500 1000\n1289406401 2 59.8 10.7 3000 1000\n")
+    for options, duration in (([], 2.0), (["--time", "0"], 4.0), (["--interval-s", "3"], 6.0)):
+        assert main(["traces", "convert", "t.log", "--format", "hsdpa", *options, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["duration_s"] == duration
+
+
+def test_a_formats_condition_stays_unless_its_column_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("00", "D", "A", 12000), ("01", "I", "A", 24000), ("02", "D", "B", 36000)]
+    text = "".join(f"2020.01.01_10.00.{second},{state},{cell},{kbps}\n" for second, state, cell, kbps in rows)
+    Path("t.csv").write_text("Timestamp,State,CellID,DL_bitrate\n" + text)
+    for keep, mbps in ((["CellID=A"], 12), (["State=I"], 24), (["State!=X", "CellID=A"], 18)):
+        words = [word for one in keep for word in ("--keep", one)]
+        assert main(["traces", "convert", "t.csv", *words, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["mean_mbps"] == mbps
+
+
+def test_convert_writes_a_trace_per_session(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("t.csv").write_text("when,rate_mbps\n10:00:00,12\n10:00:01,12\n09:00:00,24\n09:00:01,24\n08:00:00,0\n")
+    assert main(["traces", "convert", "t.csv", "--time", "when"]) == 3
+    assert "t.csv:4: time goes back by 3601 s" in capsys.readouterr().err
+    assert main(["traces", "convert", "t.csv", "--time", "when", "--gaps", "split"]) == 0
+    assert [files.load(f"t-{number}.trace").size for number in (1, 2)] == [2000, 4000]
+    assert "left out the session from line 6: it carries less than one packet" in capsys.readouterr().out
+    assert not Path("t-3.trace").exists()
+
+
+def test_convert_writes_rates_that_a_scenario_takes(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: a service was not run")
+    Path("t.csv").write_text("rate_mbps\n2500\n2500\n900\n0\n")
+    assert main(["traces", "convert", "t.csv", "--out", "t.json"]) == 0
+    assert "wrote t.json: 3 rates, 4.0 s, 1475.00 Mbit/s (read as mbps-csv)" in capsys.readouterr().out
+    service = json.loads(Path("t.json").read_text())
+    assert service["steps"][1:] == [{"at_s": 2, "rate_mbps": 900}, {"at_s": 3, "rate_mbps": 0}]
+    _core.validate_scenario(json.dumps({"links": [{"service": service}], "flows": [{"scheme": "reno"}]}))
+
+
+def test_sigterm_ends_a_conversion_and_leaves_nothing(trace: Path) -> None:
+    Path("t.csv").write_text("rate_mbps\n" + "9000\n" * 1000)
+    words = [sys.executable, "-m", "ccarena.cli", "traces", "convert", "t.csv"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as running:
+        while not list(Path().glob("t.trace.*")):
+            assert running.poll() is None, running.stderr and running.stderr.read()
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(timeout=30) == 128 + signal.SIGTERM
+    assert [path.name for path in Path().glob("t*")] == ["t.csv"]
+
+
+@pytest.mark.parametrize(
+    "text", ["t,rate_mbps\n0,1\n", "t\trate\r\n", "délai\n", "0.0 1.5\n", '{"start": 1}\n', "# x\n"]
+)
+@pytest.mark.parametrize("action", ["validate", "stats", "plot"])
+def test_a_table_is_told_from_a_trace(trace: Path, text: str, action: str, capsys) -> None:
+    Path("t.csv").write_text(text, encoding="utf-8")
+    assert main(["traces", action, "t.csv"]) == 3
+    said = capsys.readouterr().err
+    assert "t.csv:1: " in said and "this is a table or a log" in said and "`ccarena traces convert t.csv`" in said
+
+
+def test_a_scenario_says_of_a_table_what_makes_a_trace_of_it(trace: Path) -> None:
+    _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: a table was not given as a trace")
+    Path("t.csv").write_text("t,rate_mbps\n0,1\n")
+    link = {"service": {"type": "trace", "file": "t.csv"}}
+    with pytest.raises(TraceError, match=r"t.csv:1: .* this is a table or a log, .* `ccarena traces convert`"):
+        _core.simulate(json.dumps({"links": [link], "flows": [{"scheme": "reno"}]}))
+
+
+def test_a_trace_of_any_length_costs_little(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bin for each 100 ms of 49 days takes a gigabyte."""
+    Path("long.trace").write_text(f"{2**32 - 1}\n")
+    tracemalloc.start()
+    try:
+        for words in (["stats", "long.trace"], ["validate", "long.trace"], ["plot", "long.trace"]):
+            assert main(["traces", *words]) == 0
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6
+    assert main(["traces", "plot", "long.trace", "--window-ms", "100"]) == 2
+    assert "expected at least 42950 for a trace of" in capsys.readouterr().err
 
 
 def test_plot_writes_one_page_that_needs_no_network(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

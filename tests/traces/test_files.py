@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.errors import TraceError
-from ccarena.traces import files
+from ccarena.traces import describe, files
+from ccarena.traces.stats import Counter
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from ccarena.traces import files
         (b"1\nnan\n", 't:2: "nan" is not a delivery time'),
         (b"1\n2.5\n", 't:2: "2.5" is not a delivery time'),
         (b"1\n-2\n", 't:2: "-2" is not a delivery time'),
-        (b"1\n2 3\n", 't:2: "2 3" is not a delivery time'),
+        (b"1\n2 3\n", 't:2: "2 3" is not a delivery time: this is a table'),
         (b"1\n4294967296\n", "t:2: 4294967296 ms; expected 0 to 4294967295 ms"),
         (b"1\n" + b"9" * 30 + b"\n", "t:2: the number has 30 digits"),
         (b"\x1f\x8b\x08\x00", "t:1: the trace holds the byte 0x1f"),
@@ -62,6 +63,43 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
     path = files.save(tmp_path_factory.mktemp("t") / "new" / "trace", times)
     assert files.load(path).tolist() == times
     assert [p.name for p in path.parent.iterdir()] == ["trace"]
+
+
+@given(st.lists(st.integers(0, 3000), min_size=1).map(sorted).filter(lambda times: times[-1] > 0), st.integers(1, 9))
+def test_chunks_are_the_whole(tmp_path_factory: pytest.TempPathFactory, times: list[int], size: int) -> None:
+    path = tmp_path_factory.mktemp("t") / "trace"
+    path.write_text("\n".join(map(str, times)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_CHUNK", size)
+        assert [ms for chunk in files.chunks(path) for ms in chunk] == times
+        counter = Counter()
+        for chunk in files.chunks(path):
+            counter.add(chunk)
+    assert counter.stats().to_dict() == describe(times).to_dict()
+
+
+def test_faults_beyond_the_first_chunk_are_named(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_CHUNK", 4)
+    for text, message in (
+        ("1\n2\n3\n2\n", "t:4: 2 ms comes after 3 ms"),
+        ("1\n2\n3\n\n", "t:4: the line is empty"),
+        ("1\n2\n3\nx\n", 't:4: "x" is not a delivery time'),
+        ("1\n" + "7" * 100, "t:2: the number has"),
+        ("0\n0\n0\n", "t:3: the trace lasts 0 ms"),
+    ):
+        (tmp_path / "t").write_text(text)
+        with pytest.raises(TraceError, match=message):
+            files.load(tmp_path / "t")
+
+
+def test_a_trace_that_cannot_be_whole_is_not_written(tmp_path) -> None:
+    def broken():
+        yield np.array([1, 2], dtype=np.uint32)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.write(tmp_path / "t", broken())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_newline_at_the_end_is_accepted() -> None:

@@ -1,10 +1,9 @@
-"""Conversion of tables: bytes are conserved, rows are read as their sets describe them, faults name their line."""
+"""From rates to opportunities: bytes and lengths are conserved, memory is bounded, what cannot be is refused."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from pathlib import Path
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccarena.errors import ConfigError, TraceError
-from ccarena.traces import convert, rates_mbps
-from ccarena.traces.convert import find_format, from_rates
+from ccarena.traces import rates_mbps
+from ccarena.traces.opportunities import from_rates, opportunities
 
 ROWS = st.lists(
     st.tuples(st.floats(0, 200, allow_subnormal=False), st.floats(0.05, 3)), min_size=1, max_size=40
@@ -26,21 +25,22 @@ def test_conversion_conserves_bytes_up_to_every_row(rows, burstiness: float, see
     rates, spans = map(np.asarray, zip(*rows, strict=True))
     times = from_rates(rates, spans, burstiness=burstiness, seed=seed)
     packets = np.cumsum(rates * spans * 1e6 / 12_000)
-    assert times.size in (math.floor(packets[-1] - 1e-6), math.floor(packets[-1] + 1e-6))
+    assert times[-1] == math.ceil(spans.sum() * 1000 - 1e-6), "as long as the recording"
+    assert times.size - 1 <= packets[-1] + 1e-6, "at most the packet that the end cuts short is added"
+    assert times.size >= math.floor(packets[-1] - 1e-6)
     assert times[0] >= 1
-    assert times[-1] <= math.ceil(spans.sum() * 1000)
     # At the end of each row, what has been emitted is what has been gathered: no row's fraction is lost.
     for end_ms, gathered in zip(np.cumsum(spans) * 1000, packets, strict=True):
-        assert np.searchsorted(times, math.floor(end_ms + 1e-6), side="right") <= gathered + 1e-6
+        assert np.searchsorted(times[:-1], math.floor(end_ms + 1e-6), side="right") <= gathered + 1e-6
         assert np.searchsorted(times, math.ceil(end_ms - 1e-6), side="right") >= math.floor(gathered - 1e-6)
 
 
 @given(st.sampled_from([0.5, 1, 1.5, 5, 7, 12, 24, 48, 100]), st.integers(1, 20))
 def test_a_constant_rate_spreads_evenly(rate: float, seconds: int) -> None:
     times = from_rates([rate] * seconds, 1.0)
-    assert times.size == math.floor(rate * seconds * 1e6 / 12_000 + 1e-9)
-    wanted = np.ceil(np.arange(1, times.size + 1) * 12 / rate - 1e-6)
-    assert times.tolist() == wanted.tolist()
+    whole = math.floor(rate * seconds * 1e6 / 12_000 + 1e-9)
+    wanted = np.ceil(np.arange(1, whole + 1) * 12 / rate - 1e-6).tolist()
+    assert times.tolist() == wanted + [seconds * 1000] * (wanted[-1] < seconds * 1000)
 
 
 def test_fractions_carry_over_between_rows() -> None:
@@ -69,6 +69,7 @@ def test_burstiness_varies_within_rows_and_keeps_their_means() -> None:
         ([0.001], 1.0, "expected at least 1500"),
         ([0, 0], 1.0, "carry 0 bytes"),
         ([1], 1e7, "a trace ends before"),
+        ([10_000], 2000.0, "1.667e[+]09 opportunities of 1500 bytes; a trace has at most 1e[+]09"),
     ],
 )
 def test_wrong_rates_are_refused(rates, spans, message: str) -> None:
@@ -81,69 +82,29 @@ def test_wrong_burstiness_is_refused() -> None:
         from_rates([1], 1.0, burstiness=3)
 
 
-TABLES = {
-    "mbps-csv": ("rate_mbps\n12\n24\n", [12, 24], [1, 1]),
-    "nyu-mets": ("0.57,Mbits/sec\n1,Mbits/sec\n500,Kbits/sec\n", [0.57, 1, 0.5], [1, 1, 1]),
-    "irish-5g": (
-        "Timestamp,State,DL_bitrate,UL_bitrate\n2019.12.16_13.40.04,I,9,9\n2019.12.16_13.40.05,D,12000,9\n",
-        [12],
-        [1],
-    ),
-    "hsdpa": (
-        "1289406399 549893 59.851 10.781 215500 1000\n1289406401 551894 59.8 10.7 3000 2000\n",
-        [1.724, 0.012],
-        [1, 2],
-    ),
-    "ghent": ("1453122790686 2999 51.04 3.73 1500 1000\n", [0.012], [1]),
-}
+def test_an_outage_at_the_end_stays() -> None:
+    times = from_rates([10, 0], [10, 50])
+    assert (times.size, times[-1]) == (8334, 60_000)  # 8333.3 packets: the third of one stands at the end
+    assert from_rates([12, 0], [1, 1])[-2:].tolist() == [1000, 2000]
+    assert from_rates([0, 12], [1, 1])[[0, -1]].tolist() == [1001, 2000]
 
 
-@pytest.mark.parametrize("known", convert.FORMATS, ids=lambda known: known.name)
-def test_every_format_reads_its_rows(known: convert.Format, tmp_path: Path) -> None:
-    text, rates, spans = TABLES[known.name]
-    (tmp_path / "t").write_text(text)
-    found_rates, found_spans = convert.read_table(tmp_path / "t", known)
-    assert found_rates == pytest.approx(rates)
-    assert found_spans == pytest.approx(spans)
+def test_memory_does_not_grow_with_the_rate() -> None:
+    """At 118 bytes per opportunity, as an array of each takes, this would be 400 MB."""
+    tracemalloc.start()
+    try:
+        size = sum(times.size for times in opportunities([135.6] * 300, 1.0, burstiness=0.3))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert size == 3_390_000
+    assert peak < 40e6
 
 
-def test_a_time_column_gives_the_intervals(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("ms\tkbps\r\n0\t1000\r\n500\t2000\r\n1500\t3000\r\n")
-    table = convert.Format("own", "", rate="kbps", unit="kbps", time="ms", time_unit="ms", delimiter="\t")
-    rates, spans = convert.read_table(tmp_path / "t", table)
-    assert rates.tolist() == [1, 2, 3]
-    assert spans.tolist() == [0.5, 1, 0.75]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("rate_mbps\n1\nnan\n", 't:3: column "rate_mbps" is "nan"; expected a number'),
-        ("rate_mbps\n-1\n", 't:2: column "rate_mbps" is "-1"'),
-        ("rate_mbps\nfast\n", 't:2: column "rate_mbps" is "fast"'),
-        ("rate\n1\n", 't:2: there is no column "rate_mbps"; columns here: rate'),
-        ("", "the table has no rows"),
-        ("rate_mbps\n\x00\n", "t"),
-        (b"\xff\xfe\x00", "expected a text table"),
-    ],
-)
-def test_faults_in_tables_name_their_line(text: str | bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / "t").write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(TraceError, match=message):
-        convert.read_table(tmp_path / "t", find_format("mbps-csv"))
-
-
-def test_times_that_do_not_increase_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("rate_mbps,s\n1,0\n1,0\n")
-    with pytest.raises(TraceError, match="t:3: time 0 s is not after the row before"):
-        convert.read_table(tmp_path / "t", dataclasses.replace(find_format("mbps-csv"), time="s"))
-
-
-def test_unknown_formats_and_units_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match='did you mean "nyu-mets"'):
-        find_format("nyu-met")
-    (tmp_path / "t").write_text("1,Mbyte/s\n")
-    with pytest.raises(TraceError, match='t:1: the unit is "Mbyte/s"'):
-        convert.read_table(tmp_path / "t", find_format("nyu-mets"))
-    with pytest.raises(TraceError, match="cannot read the table"):
-        convert.read_table(tmp_path / "absent", find_format("nyu-mets"))
+def test_bursts_do_not_depend_on_how_rows_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = np.tile([4.0, 20.0], 40)
+    whole = from_rates(rates, 1.0, burstiness=0.6, seed=3)
+    monkeypatch.setattr("ccarena.traces.opportunities._CHUNK", 128)
+    assert np.array_equal(from_rates(rates, 1.0, burstiness=0.6, seed=3), whole)
+    with pytest.raises(TraceError, match="rates:1: a row of 4000 s; burstiness takes at most 3600 s"):
+        opportunities([1], 4000.0, burstiness=0.6)

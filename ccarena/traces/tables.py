@@ -1,0 +1,254 @@
+"""Tables of rates, one row per line: where a format keeps what, and how its rows become recordings."""
+
+from __future__ import annotations
+
+import array
+import csv
+import dataclasses
+import io
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.errors import ConfigError, TraceError
+from ccarena.reader import read_bytes
+from ccarena.traces.clock import UNITS as TIME_UNITS
+from ccarena.traces.clock import Clock
+from ccarena.traces.recording import Gaps, Part, Recording, hold, take
+
+__all__ = ["UNITS", "Condition", "Table", "read", "text_lines"]
+
+UNITS = {"bps": 1e-6, "kbps": 1e-3, "mbps": 1.0, "gbps": 1e3}
+_WORDS = {"bits/sec": 1e-6, "kbits/sec": 1e-3, "mbits/sec": 1.0, "gbits/sec": 1e3}
+MAX_LINE = 65_536
+
+Column = str | int
+"""A header's name, or a number from 0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """What a row's column is compared with: as numbers if both are, else as text."""
+
+    column: Column
+    compare: str
+    value: str
+
+    @classmethod
+    def of(cls, text: str, option: str) -> Condition:
+        """Reads `COLUMN=VALUE`, or another of `COMPARISONS`. Raises ConfigError, naming `option`."""
+        match = re.fullmatch(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", text)
+        if not match:
+            raise ConfigError(f'{option} is "{text}"; expected COLUMN=VALUE, or one of != < <= > >= in place of =')
+        column, compare, value = match.groups()
+        condition = cls(column_of(column), compare, value)
+        if compare not in ("=", "!=") and _as_number(value) is None:
+            raise ConfigError(f'{option} is "{text}"; expected a number after {compare}')
+        return condition
+
+    def holds(self, cell: str) -> bool:
+        """Says whether the condition holds for a row whose column is `cell`."""
+        left, right = _as_number(cell), _as_number(self.value)
+        if left is None or right is None:
+            same = cell == self.value
+            return same if self.compare == "=" else not same if self.compare == "!=" else False
+        return COMPARISONS[self.compare](left, right)
+
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Where a table keeps what."""
+
+    rate: Column
+    unit: str = "mbps"
+    """`bps`, `kbps`, `mbps`, `gbps`, or `bytes` per row."""
+    unit_column: Column | None = None
+    """A column that must say the unit in iperf's words ("Mbits/sec"), row by row."""
+    interval: Column | None = None
+    """A column with each row's length; without one, `time` or `interval_s` tells it."""
+    time: Column | None = None
+    """A column with the time from which each row's rate holds (`recording.hold`)."""
+    time_unit: str | None = None
+    """Of `interval` (None: seconds) and of numbers in `time` (None: told by the first one)."""
+    time_format: str | None = None
+    """Of `time`, as `datetime.strptime` takes it; None reads the usual ones (`clock`)."""
+    interval_s: float = 1.0
+    header: bool = True
+    delimiter: str = ","
+    """A space stands for any white space."""
+    keep: tuple[Condition, ...] = ()
+    """Rows for which one of these does not hold are left out, time included."""
+    drop: tuple[Condition, ...] = ()
+    """Rows for which one of these holds are left out, time included."""
+
+
+def read(path: Path, table: Table, gaps: Gaps, part: Part) -> list[Recording]:
+    """The recordings in a table, of which `part` is taken.
+
+    Raises TraceError with file, line, value and expectation, or if no row is left.
+    """
+    rows = _Rows(path, table)
+    for line, cells in rows:
+        rows.take(line, cells)
+    if not any(not math.isnan(value) for value in rows.values):
+        conditions = [f"{c.column}{c.compare}{c.value}" for c in table.keep]
+        conditions += [f"not {c.column}{c.compare}{c.value}" for c in table.drop]
+        kept = f" with {' and '.join(conditions)}" if conditions else ""
+        raise TraceError(f"{path}: the table has no rows{kept}; expected at least one")
+    return take(rows.recordings(gaps), part, rows.clock)
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file of any length, one at a time. Raises TraceError for what is not text."""
+    try:
+        # What is not a regular file has no end that is known: the reader sets one.
+        source = path.open("rb") if path.is_file() else io.BytesIO(read_bytes(path))
+        with io.TextIOWrapper(source, "utf-8-sig", newline="") as file:
+            number = 0
+            while text := file.readline(MAX_LINE + 1):
+                number += 1
+                if len(text) > MAX_LINE or "\0" in text:
+                    what = "a zero byte" if "\0" in text else f"more than {MAX_LINE} characters"
+                    raise TraceError(f"{path}:{number}: the line has {what}; expected a text table")
+                yield text
+    except OSError as error:
+        raise TraceError(f"{path}: cannot read the table: {error.strerror}; expected a readable file") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: {error}; expected a text table, not a binary or compressed file") from error
+
+
+def column_of(text: str) -> Column:
+    """A column as a user writes it."""
+    return int(text) if text.isdecimal() else text
+
+
+class _Rows:
+    """The rows of one table, as they are read."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        self.path, self.table = path, table
+        self.clock = Clock(table.time_unit, table.time_format)
+        self.lines = array.array("q")
+        self.values = array.array("d")
+        """Rates in Mbit/s, or bytes; NaN for rows that are left out."""
+        self.times = array.array("d")
+        """Starts, or lengths if the table has a column of these."""
+        self._names: list[str] | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, list[str]]]:
+        lines = text_lines(self.path)
+        if self.table.delimiter == " ":
+            split: Iterable[tuple[int, list[str]]] = ((line, text.split()) for line, text in enumerate(lines, 1))
+        else:
+            split = self._csv(lines)
+        for line, cells in split:
+            if not any(cells):
+                continue
+            if self.table.header and self._names is None:
+                self._names = cells
+                continue
+            yield line, cells
+
+    def _csv(self, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
+        reader = csv.reader(lines, delimiter=self.table.delimiter)
+        try:
+            for cells in reader:
+                yield reader.line_num, [cell.strip() for cell in cells]
+        except csv.Error as error:
+            raise TraceError(f"{self.path}:{reader.line_num}: {error}; expected a text table") from error
+
+    def take(self, line: int, cells: Sequence[str]) -> None:
+        """Adds a row."""
+        table = self.table
+        kept = all(c.holds(self._cell(cells, c.column, line)) for c in table.keep)
+        kept = kept and not any(c.holds(self._cell(cells, c.column, line)) for c in table.drop)
+        try:
+            if table.interval is not None:
+                scale = TIME_UNITS[table.time_unit or "s"]
+                self.times.append(self._number(cells, table.interval, line, above_zero=True) * scale)
+            elif table.time is not None:
+                self.times.append(self._time(cells, table.time, line))
+        except TraceError:
+            if kept:
+                raise
+            return  # a row that is left out need not tell when it was
+        value = math.nan
+        if kept:
+            value = self._number(cells, table.rate, line) * self._scale(cells, line)
+        self.lines.append(line)
+        self.values.append(value)
+
+    def recordings(self, gaps: Gaps) -> list[Recording]:
+        """What has been added."""
+        name, table = str(self.path), self.table
+        lines, values = np.array(self.lines, np.int64), np.array(self.values)
+        times = np.array(self.times) if self.times else np.full(lines.size, table.interval_s)
+
+        def rates(rows: NDArray[np.int64], spans_s: NDArray[np.float64]) -> NDArray[np.float64]:
+            return values[rows] * 8e-6 / spans_s if table.unit == "bytes" else values[rows]
+
+        if table.time is not None and table.interval is None:
+            return hold(name, lines, times, rates, gaps, table.interval_s)
+        rows = np.arange(lines.size)
+        return [Recording(name, lines, np.cumsum(times) - times, times, rates(rows, times))]
+
+    def _cell(self, cells: Sequence[str], column: Column, line: int) -> str:
+        at = column if isinstance(column, int) else -1
+        if self._names is not None and str(column) in self._names:
+            at = self._names.index(str(column))
+        if 0 <= at < len(cells):
+            return cells[at]
+        known = self._names if self._names is not None else [str(number) for number in range(len(cells))]
+        if str(column) in known:
+            raise TraceError(f'{self.path}:{line}: the row ends before column "{column}"; expected {len(known)} cells')
+        raise TraceError(f'{self.path}:{line}: there is no column "{column}"; columns here: {", ".join(known)}')
+
+    def _number(self, cells: Sequence[str], column: Column, line: int, *, above_zero: bool = False) -> float:
+        text = self._cell(cells, column, line)
+        value = _as_number(text)
+        if value is None or value < 0 or (above_zero and value == 0):
+            expected = "a number above 0" if above_zero else "a number, 0 or more"
+            raise TraceError(
+                f'{self.path}:{line}: column "{column}" is "{text}"; expected {expected} (--drop leaves rows out)'
+            )
+        return value
+
+    def _time(self, cells: Sequence[str], column: Column, line: int) -> float:
+        text = self._cell(cells, column, line)
+        try:
+            return self.clock.next(text)
+        except ValueError as error:
+            raise TraceError(f'{self.path}:{line}: column "{column}" is "{text}"; expected {error}') from error
+
+    def _scale(self, cells: Sequence[str], line: int) -> float:
+        if self.table.unit_column is None:
+            return UNITS.get(self.table.unit, 1.0)
+        unit = self._cell(cells, self.table.unit_column, line)
+        if unit.lower() not in _WORDS:
+            raise TraceError(
+                f'{self.path}:{line}: the unit is "{unit}"; expected one of bits/sec, Kbits/sec, Mbits/sec, Gbits/sec'
+            )
+        return _WORDS[unit.lower()]
+
+
+def _as_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
