@@ -45,7 +45,8 @@ def shipped_documents() -> dict[str, str]:
 
 def signals() -> list[dict[str, Any]]:
     """What a document can observe and report: `name`, `unit`, `channels`, bounds `low` and `high`, the natural
-    normalisation `offset`, `scale` and `clip`, `source`, `doc`, `options`, and whether the `kernel` can compute it."""
+    normalisation `offset`, `scale` and `clip`, `source`, `doc`, `options`, and the `backends` that measure it: sim,
+    quic, bridge (kernel TCP with the controller in user space), kernel (with the policy in the kernel)."""
 
 def clocks() -> list[dict[str, Any]]:
     """When a document can decide: `name`, `source`, `doc`, `options`, `kernel`."""

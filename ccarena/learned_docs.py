@@ -13,6 +13,9 @@ GENERATED = (
     "<!-- Generated from the registries (crates/ccarena-cc/src/learned) by `make docs`; edit the entries there. -->"
 )
 
+BACKENDS = ("sim", "quic", "bridge", "kernel")
+"""The simulator; QUIC; kernel TCP with the controller in user space, and with the policy in the kernel."""
+
 
 def markdown() -> str:
     """Clocks, signals, actuators and bases as Markdown tables, after the [`GENERATED`] mark."""
@@ -24,15 +27,21 @@ def markdown() -> str:
 
 
 def _table(entries: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> list[str]:
-    titles = ["name", *more, "options", "what it is", "source", "in the kernel"]
+    titles = ["name", *more, "options", "what it is", "source", "runs on"]
     rows = [_row(*titles), "|" + "---|" * len(titles)]
     for entry in entries:
         cells = [f"`{entry['name']}`", *(_cell(entry, column) for column in more)]
         options = "; ".join(
             f"`{o['name']}` = {o['default']:g} ({o['min']:g} to {o['max']:g}): {o['doc']}" for o in entry["options"]
         )
-        rows.append(_row(*cells, options or "–", entry["doc"], entry["source"], "yes" if entry["kernel"] else "no"))
+        rows.append(_row(*cells, options or "–", entry["doc"], entry["source"], _backends(entry)))
     return rows
+
+
+def _backends(entry: Mapping[str, Any]) -> str:
+    """Those that measure a signal; a clock, an actuator or a base runs everywhere but, perhaps, in the kernel."""
+    found = entry.get("backends") or [name for name in BACKENDS if name != "kernel" or entry["kernel"]]
+    return "all" if list(found) == list(BACKENDS) else ", ".join(found)
 
 
 def _cell(entry: Mapping[str, Any], column: str) -> str:

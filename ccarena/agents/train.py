@@ -21,6 +21,7 @@ from ccarena.agents import checkpoint, tracking
 from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
 from ccarena.agents.evolution import Ranges
+from ccarena.agents.observed import observed_range
 from ccarena.agents.progress import Display, Recorder, ReportSums
 from ccarena.agents.runs import check_device, fixed, locked, resumable, signals
 from ccarena.agents.tracking import flat, tracker
@@ -329,6 +330,8 @@ def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
             chosen = replace(artifact.load(out / POLICY), curve=curve)
             _write(out, POLICY, chosen.encode())
             print(f"the best policy of all validated is that after {best.decisions:,} decisions")
+    chosen = replace(chosen, observed=observed_range(config, chosen))
+    _write(out, POLICY, chosen.encode())
     print(f"policy: {out / POLICY}")
     if not config.eval.link_sets:
         return

@@ -192,7 +192,7 @@ def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
         return
     print_table(
         "policies in the kernel",
-        ["name", "policy", "sockets", "decisions", "ns per decision", "clamps", "held", "cases or zones"],
+        ["name", "policy", "sockets", "decisions", "ns per decision", "clamps", "outside", "held", "cases or zones"],
         [
             [
                 loaded.name,
@@ -201,6 +201,7 @@ def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
                 f"{loaded.decisions}",
                 f"{loaded.ns_per_decision:,.0f}",
                 f"{loaded.clamps}",
+                f"{loaded.outside}",
                 f"{loaded.held}",
                 ", ".join(f"{name} {100 * share:.0f} %" for name, share in (loaded.cases or loaded.zones).items()),
             ]

@@ -49,6 +49,8 @@ class Loaded:
     """Of the longest decision."""
     clamps: int
     """Decisions with an entry of the observation beyond what the policy admits."""
+    outside: int
+    """Decisions on an observation outside of what its training saw; 0 if the policy does not say what that was."""
     held: int
     """Decisions whose action was held back, by the window limit for instance."""
     missed: int
@@ -138,6 +140,7 @@ def _loaded(found: dict[str, Any]) -> Loaded:
             **counts,
             ns_per_decision=mean,
             clamps=found["beyond"],
+            outside=found["outside"],
             cases=_shares(cases),
             zones=_shares(found["zones"]),
         )

@@ -57,6 +57,9 @@ class Artifact:
     """How often the tested links were opened for it before it was saved."""
     curve: Curve = field(default_factory=dict)
     """Its learning curve, in a few points; empty if it has none."""
+    observed: dict[str, list[float]] = field(default_factory=dict)
+    """The range of observations on its training links: `low` and `high`, the least and the greatest raw value of each
+    entry; empty if it was not recorded."""
 
     @classmethod
     def of(
@@ -134,6 +137,8 @@ class Artifact:
             "tests": str(self.tests),
             "curve": _json(self.curve),
         }
+        if self.observed:
+            metadata["observed"] = _json(self.observed)
         data = tensorfile.encode(self.tensors, metadata, CHECKSUM)
         _check(data)
         return data
@@ -212,6 +217,7 @@ def _decode(data: bytes) -> Artifact:
         _parse(metadata, "rules", list) if "rules" in metadata else [],
         _whole(metadata, "tests") if "tests" in metadata else 0,
         read_curve(_parse(metadata, "curve", dict)) if "curve" in metadata else {},
+        _parse(metadata, "observed", dict) if "observed" in metadata else {},
     )
 
 

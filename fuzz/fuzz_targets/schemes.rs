@@ -130,6 +130,7 @@ fuzz_target!(|input: Input| {
                     last_sent: Time::ZERO,
                     retransmission,
                     number,
+                    ..SentInfo::default()
                 });
                 number += 1;
                 in_flight += Bytes(MSS);

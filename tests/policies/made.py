@@ -11,6 +11,7 @@ from ccarena import _core as core
 from ccarena.configs import load_config
 from ccarena.envs.spec import spec_of
 from ccarena.policies.artifact import Artifact
+from ccarena.policies.contract import Contract
 from ccarena.policies.graph import OBSERVATION, Graph, Node
 
 DOCUMENT: dict[str, Any] = {
@@ -46,3 +47,13 @@ def continuous(scheme: str, spread: float, bias: float = 0.0, **provenance: Any)
         Node("action", "affine", ("tanh",), {"scale": (high - low) / 2, "shift": (high + low) / 2}),
     )
     return Artifact.of(Graph(contract.observation_len, nodes, "action", tensors), contract, **provenance)
+
+
+def constant(contract: Contract, action: float) -> Graph:
+    """A network that answers `action`, whatever it observes."""
+    tensors = {
+        "weight": np.zeros((1, contract.observation_len), np.float32),
+        "bias": np.full(1, action, np.float32),
+    }
+    node = Node("action", "linear", (OBSERVATION,), {"weight": "weight", "bias": "bias"})
+    return Graph(contract.observation_len, (node,), "action", tensors)

@@ -35,6 +35,7 @@ from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
+from ccarena.eval.outside import OUTSIDE, outside_notes
 from ccarena.eval.recorded_traces import TRAINED_ON_TESTED, seen_in_training
 from ccarena.executors import Executor, Threads
 from ccarena.plain_data import plain
@@ -322,6 +323,7 @@ def run_lineup(
         _collect(result, link, over[index])
     ran = [row for row in result.rows if row["scheme"] != ORACLE]
     result.warnings += _repeated(ran)
+    result.warnings += outside_notes((row["scheme"], row.get(OUTSIDE)) for row in ran)
     late = sum(not row.get("valid", True) for row in ran)
     if late:
         result.warnings.append(
@@ -371,6 +373,8 @@ def _run_link(
             runs.rows.append(row)
             continue
         reports = result["flows"][0].get("reports")
+        if sender.policy is not None:
+            row[OUTSIDE] = result["flows"][0].get(OUTSIDE)
         if sender.policy is not None and reports is not None:
             row["inferences_per_s"] = len(reports) / link.duration_s
         if sender.label in watched and reports is not None and len(reports):

@@ -11,7 +11,7 @@ from ccarena.backends import SIM
 from ccarena.eval.figure_text import heading
 from ccarena.eval.scenarios.results import Results
 from ccarena.eval.scenarios.run import run
-from ccarena.eval.scenarios.tables import ACROSS, REPEATS, flow_rows, known, repeats, table_of, with_interval
+from ccarena.eval.scenarios.tables import ACROSS, REPEATS, flow_rows, known, notes, repeats, table_of, with_interval
 from ccarena.executors import Executor
 from ccarena.files import check_writable
 from ccarena.plain_data import plain
@@ -76,6 +76,8 @@ def _print(results: Results, path: Path) -> None:
     print_table(title, *table_of(results.runs), left=3)
     if repeats(results.runs):
         print(REPEATS)
+    for note in notes(results.runs):
+        print(f"WARNING: {note}")
     one_flow = [row for row in rows if row["flow"] == rows[0]["flow"]]
     for name in ACROSS:
         if known(rows, name):

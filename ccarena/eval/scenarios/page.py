@@ -12,7 +12,7 @@ from ccarena.columns import Columns
 from ccarena.eval.figure_text import heading
 from ccarena.eval.metrics import FIGURES
 from ccarena.eval.scenarios.one_run import Run
-from ccarena.eval.scenarios.tables import REPEATS, TABLES, repeats, table_of
+from ccarena.eval.scenarios.tables import REPEATS, TABLES, notes, repeats, table_of
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
 
@@ -39,6 +39,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
     sections, said = [], []
     for name in names:
         mine = [run for run in runs if run.scenario == name]
+        findings += [Callout("bad", note) for note in notes(mine)]
         head, cells = table_of(mine)
         said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
         lead = "Figures of each flow on the first link of its path."

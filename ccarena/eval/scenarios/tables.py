@@ -13,14 +13,15 @@ from ccarena.columns import Columns, join, of_rows
 from ccarena.errors import ConfigError
 from ccarena.eval import metrics
 from ccarena.eval.figure_text import heading, show
+from ccarena.eval.outside import OUTSIDE, outside_notes
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.theory import fairness
 
-__all__ = ["ACROSS", "REPEATS", "TABLES", "flow_rows", "known", "repeats", "table_of", "with_interval"]
+__all__ = ["ACROSS", "REPEATS", "TABLES", "flow_rows", "known", "notes", "repeats", "table_of", "with_interval"]
 
 COUNTERS = (
     *("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "delivered_bytes", "rtt_min_ms"),
-    *("rtt_mean_ms", "decisions"),
+    *("rtt_mean_ms", "decisions", OUTSIDE),
 )
 SHOWN = (
     *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
@@ -54,6 +55,12 @@ def repeats(runs: Sequence[Run]) -> bool:
         for run in runs
     }
     return len(runs) > 1 and len(found) == 1
+
+
+def notes(runs: Sequence[Run]) -> list[str]:
+    """What readers must know of the valid runs of one scenario to judge their figures."""
+    flows = [flow for run in runs if run.valid for flow in run.result["flows"]]
+    return outside_notes((f"{flow['name']} ({flow['scheme']})", flow.get(OUTSIDE)) for flow in flows)
 
 
 def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:

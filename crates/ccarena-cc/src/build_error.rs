@@ -1,5 +1,6 @@
 //! Why a scheme cannot be built.
 
+use crate::learned::Unmeasured;
 use crate::types::Rate;
 
 /// A scheme that cannot be built as asked.
@@ -27,6 +28,9 @@ pub enum BuildError {
         /// All parameters.
         known: String,
     },
+    /// A signal of its document that the backend does not measure.
+    #[error(transparent)]
+    Signal(#[from] Unmeasured),
     /// Outside the parameter's bounds, or not a number.
     #[error("parameter {name:?} of scheme {scheme:?} is {value}; expected {min} to {max}")]
     OutOfRange {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::bounded::{self, LARGEST_POLICY_BYTES};
 use crate::build_error::BuildError;
 use crate::controller::{Action, ActionError, Controller, LearnedController};
-use crate::learned::{Document, LearnedSpec};
+use crate::learned::{Backend, Document, LearnedSpec, shipped};
 use crate::policy::integer::{Memory, Program};
 use crate::policy::{Policy, PolicyError, Scratch};
 use crate::registry;
@@ -60,6 +60,8 @@ pub enum Decider {
 pub struct BoundPolicy {
     policy: Arc<Policy>,
     observation: Vec<f32>,
+    /// The last observation was outside of what training saw; none if that is not known.
+    was_outside: Option<bool>,
     memory: Inference,
 }
 
@@ -68,6 +70,31 @@ pub struct BoundPolicy {
 enum Inference {
     Float32(Scratch),
     Integer(Memory),
+}
+
+/// How often a flow's policy saw what its training did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// Decisions of a policy that knows the range of its training.
+    pub decisions: u64,
+    /// Of these, with an observation outside.
+    pub outside: u64,
+}
+
+impl Outside {
+    /// Counts the last decision of `decider`.
+    pub fn count(&mut self, decider: &Decider) {
+        if let Some(outside) = decider.was_outside() {
+            self.decisions += 1;
+            self.outside += u64::from(outside);
+        }
+    }
+
+    /// The share of decisions; none if there was none.
+    #[must_use]
+    pub fn share(self) -> Option<f64> {
+        (self.decisions > 0).then(|| self.outside as f64 / self.decisions as f64)
+    }
 }
 
 /// An action for each category that a column of the report holds.
@@ -165,17 +192,27 @@ pub enum FlowError {
     Policy(#[from] BindError),
 }
 
-/// Policy artifacts by file, each read once. Clones share what they have read, also between threads.
+/// Builds flows of one backend. Policy artifacts are read once each; clones share what they have read, also between
+/// threads.
 #[derive(Clone, Debug, Default)]
-pub struct Policies(Arc<Mutex<HashMap<PathBuf, Arc<Policy>>>>);
+pub struct Policies {
+    read: Arc<Mutex<HashMap<PathBuf, Arc<Policy>>>>,
+    backend: Backend,
+}
 
 impl Policies {
+    /// For flows that run on `backend`.
+    #[must_use]
+    pub fn on(backend: Backend) -> Self {
+        Self { backend, ..Self::default() }
+    }
+
     /// The policy in `file`.
     ///
     /// # Errors
     /// [`BindError::Read`] or [`BindError::Artifact`], which name the file.
     pub fn load(&self, file: &Path) -> Result<Arc<Policy>, BindError> {
-        let mut policies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut policies = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(policy) = policies.get(file) {
             return Ok(Arc::clone(policy));
         }
@@ -194,7 +231,7 @@ impl Policies {
     /// for parameters that the document marks `runtime`.
     ///
     /// # Errors
-    /// If the scheme or its parameters are refused, if the artifact cannot be read or does not fit the flow, if the scheme
+    /// If the scheme or its parameters are refused, if the backend does not measure a signal of it, if the artifact cannot be read or does not fit the flow, if the scheme
     /// does not take the constant action, or if nobody decides for a learned one.
     pub fn build(
         &self,
@@ -208,6 +245,9 @@ impl Policies {
             Some(document) => document.controller(config),
             None => registry::build(scheme, config),
         };
+        if let Some(document) = document.or_else(|| shipped::find(scheme)) {
+            document.check_signals(self.backend).map_err(BuildError::from)?;
+        }
         let mut controller = build(config)?;
         let Some(learned) = controller.learned() else { return Ok((controller, None)) };
         let decider = match spec {
@@ -281,6 +321,15 @@ impl Decider {
         if let Self::Table(table) = self { &table.taken } else { &[] }
     }
 
+    /// Whether the policy's last observation was outside of what its training saw ([`Observed`]); none without a policy
+    /// that says what that was.
+    ///
+    /// [`Observed`]: crate::policy::Observed
+    #[must_use]
+    pub fn was_outside(&self) -> Option<bool> {
+        if let Self::Policy(policy) = self { policy.was_outside } else { None }
+    }
+
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
     pub fn decide(&mut self, learned: &mut dyn LearnedController, now: Time) -> bool {
         let action = match self {
@@ -344,11 +393,12 @@ impl BoundPolicy {
         } else {
             Inference::Float32(policy.scratch())
         };
-        Ok(Self { policy, observation, memory })
+        Ok(Self { policy, observation, was_outside: None, memory })
     }
 
     fn decide(&mut self, learned: &dyn LearnedController) -> Action {
         learned.observe(&mut self.observation);
+        self.was_outside = self.policy.observed().map(|observed| observed.is_outside(&self.observation));
         // Inference refuses observations of another length, which `new` rules out, and such that are not finite.
         let neutral =
             || if self.policy.contract().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };

@@ -24,8 +24,8 @@ pub use controller::{
     AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, RateSample, RecoveryState,
     SentInfo, Signal,
 };
-pub use decider::{BindError, Decider, FlowError, Policies, PolicySpec};
-pub use learned::{Document, LearnedSpec};
+pub use decider::{BindError, Decider, FlowError, Outside, Policies, PolicySpec};
+pub use learned::{Backend, Document, LearnedSpec};
 pub use registry::{BuildError, build, find, schemes as all_schemes};
 pub use scheme::{Config, Param, Scheme};
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

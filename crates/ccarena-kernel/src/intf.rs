@@ -13,7 +13,7 @@ pub const EVENT_CLOSED: u32 = 3;
 pub const EVENT_LISTED: u32 = 4;
 
 /// Of everything here and of the maps' names and keys: raised by whoever changes any of it.
-pub const ABI: u64 = 4;
+pub const ABI: u64 = 5;
 
 /// [`Event::flags`]: the first loss or mark of an episode, which multiplicative decrease answers.
 pub const FLAG_EPISODE: u32 = 1 << 0;
@@ -112,6 +112,8 @@ pub struct Event {
     pub delivered_bytes: u64,
     /// Total of sent bytes, retransmissions included, and what was in flight at that moment.
     pub sent_bytes: u64,
+    /// The same in segments.
+    pub sent_packets: u64,
     /// Total of retransmitted bytes.
     pub retransmitted_bytes: u64,
     /// First byte not yet cumulatively acknowledged, from the first one of the connection on.

@@ -53,6 +53,7 @@ fn image_options(file: &str) -> ImageOptions {
         desired_rate: Config::default().desired_rate,
         header_bytes: HEADER_BYTES as u32,
         label: file.into(),
+        reports: false,
     }
 }
 
@@ -148,6 +149,7 @@ fn shown(loaded: &Loaded) -> Value {
         "ns": stats.ns,
         "ns_most": stats.ns_most,
         "beyond": stats.beyond,
+        "outside": stats.outside,
         "held": stats.held,
         "missed": stats.missed,
         "cases": shares(&CASES, &stats.cases),

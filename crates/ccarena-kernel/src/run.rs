@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
-use ccarena_cc::{Dur, Policies, Time};
+use ccarena_cc::{Backend, Dur, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
@@ -77,18 +77,13 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     }
     let emulator = Emulator::default().start(scenario, trace::load, &network)?;
     let zero_ns = emulator.zero();
-    let mut control = Control::new(&request, &plans, datapath, traffic.cookies(), zero_ns)?;
+    let mut control = Control::new(&request, &plans, datapath, thinking, traffic.cookies(), zero_ns)?;
     let told = names.iter().zip(&plans).map(|(name, plan)| (name.as_str(), plan.learned.as_deref()));
     frames.start(&live::started(scenario, told, zero_ns)).map_err(|_| RunError::Stopped)?;
     let traffic = traffic.start(zero_ns)?;
     control.run(inbox, frames, &traffic)?;
     let (sent, received) = traffic.stop()?;
     control.finish()?;
-    for (index, policy) in thinking.iter().enumerate() {
-        if let (Some(policy), Some(totals)) = (policy, control.daemon.flows.get_mut(index)) {
-            totals.decisions = policy.stats()?.decisions;
-        }
-    }
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
     let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
@@ -117,7 +112,7 @@ fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Priva
     let mut loaded = Vec::with_capacity(plans.len());
     for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
         let name = format!("cca.p{:x}.{}", loaded.iter().flatten().count(), std::process::id());
-        let image = plan.image(index, flow, &policies)?;
+        let image = plan.image(index, flow, &policies, scenario.record.reports)?;
         loaded.push(image.map(|image| Private::load(&image, name, plan.signals)).transpose()?);
     }
     Ok(loaded)
@@ -204,6 +199,8 @@ fn flows(
 struct Control<'a> {
     daemon: Daemon<'a>,
     datapath: Option<Datapath>,
+    /// The policies in the kernel, by flow.
+    thinking: Vec<Option<Private>>,
     zero_ns: u64,
     end: Time,
     cookies: Vec<u64>,
@@ -221,11 +218,12 @@ impl<'a> Control<'a> {
         request: &'a Request,
         plans: &'a [Plan],
         datapath: Option<Datapath>,
+        thinking: Vec<Option<Private>>,
         cookies: &[u64],
         zero_ns: u64,
     ) -> Result<Self, RunError> {
         let scenario = &request.scenario;
-        let policies = Policies::default();
+        let policies = Policies::on(Backend::Bridge);
         let driver = move |flow: usize| driver(request, plans, &policies, flow);
         let mut first = Vec::new();
         for (flow, plan) in plans.iter().enumerate() {
@@ -240,6 +238,7 @@ impl<'a> Control<'a> {
         let mut control = Self {
             daemon: Daemon::new(zero_ns, plans.len(), Box::new(open)),
             datapath,
+            thinking,
             zero_ns,
             end: Time(scenario.duration.0),
             cookies: cookies.to_vec(),
@@ -307,6 +306,7 @@ impl<'a> Control<'a> {
                 self.take_acts(inbox)?;
             }
             self.run_timers(frames)?;
+            self.take_reports()?;
         }
         self.cpu_s = thread_cpu_s() - before_s;
         Ok(())
@@ -373,9 +373,28 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// Takes what sockets reported when they closed.
+    /// Takes what policies in the kernel reported.
+    fn take_reports(&mut self) -> Result<(), RunError> {
+        for (policy, totals) in self.thinking.iter().zip(&mut self.daemon.flows) {
+            if let Some(policy) = policy {
+                totals.reports.extend(policy.take_reports()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what sockets reported when they closed, and what policies in the kernel did.
     fn finish(&mut self) -> Result<(), RunError> {
-        self.take_events(&mut Frames::new(std::io::sink(), -1))
+        self.take_events(&mut Frames::new(std::io::sink(), -1))?;
+        self.take_reports()?;
+        for (policy, totals) in self.thinking.iter().zip(&mut self.daemon.flows) {
+            let Some(policy) = policy else { continue };
+            let stats = policy.stats()?;
+            totals.decisions = stats.decisions;
+            totals.outside = policy.outside()?;
+            self.daemon.dropped += stats.unreported;
+        }
+        Ok(())
     }
 
     /// How the bridge kept up, if its programs took `datapath_cpu_s`.

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccarena_cc::{Config, Document, Dur, FlowError, Policies, PolicySpec, Time};
+use ccarena_cc::{Backend, Config, Document, Dur, FlowError, Policies, PolicySpec, Time};
 use ccarena_link::clock;
 
 use crate::attach;
@@ -88,7 +88,7 @@ impl Service {
     /// # Errors
     /// If nothing is attached, another daemon serves, or the scheme or policy cannot be had.
     pub fn run(&self, stop: &[RawFd]) -> Result<Served, ServiceError> {
-        let policies = Policies::default();
+        let policies = Policies::on(Backend::Bridge);
         // What is wrong shows now, not when a socket opens.
         self.driver(&policies, &Event { mss: self.config.mss, window_packets: 10, ..Event::default() })?;
         let mut served = Served::default();

@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ccarena_cc::Rate;
 use ccarena_cc::learned::{actuators, bases, clocks, signals};
 use ccarena_cc::policy::Policy;
 use ccarena_cc::policy::kernel::{self, ImageError, ImageOptions};
+use ccarena_cc::{Backend, Rate};
 use ccarena_kernel::policies::replay::TRIAL_BYTES;
 
 fn options() -> ImageOptions {
@@ -18,6 +18,7 @@ fn options() -> ImageOptions {
         params: Default::default(),
         desired_rate: Rate::from_mbps(10_000.0),
         header_bytes: 52,
+        reports: false,
         label: "a label that is longer than sixty-three bytes, so that it has to be cut somewhere".into(),
     }
 }
@@ -36,10 +37,17 @@ fn the_header_says_where_things_are() {
     c.push_str("#include \"policy.h\"\n");
     writeln!(c, "_Static_assert(sizeof(struct image) == {}, \"image\");", kernel::BYTES).unwrap();
     writeln!(c, "_Static_assert(sizeof(struct trial) == {TRIAL_BYTES}, \"trial\");").unwrap();
-    writeln!(c, "_Static_assert(sizeof(struct stats) == 21 * 8, \"stats\");").unwrap();
+    writeln!(c, "_Static_assert(sizeof(struct stats) == 23 * 8, \"stats\");").unwrap();
     writeln!(c, "_Static_assert(offsetof(struct image, generation) == {}, \"\");", kernel::GENERATION_AT).unwrap();
     writeln!(c, "_Static_assert(IMAGE_VERSION == {}, \"version\");", kernel::VERSION).unwrap();
-    for (field, at) in [("checksum", 16), ("scheme", 48), ("document", 112), ("label", 136), ("columns_length", 632)] {
+    for (field, at) in [
+        ("checksum", 16),
+        ("scheme", 48),
+        ("document", 112),
+        ("label", 136),
+        ("columns_length", 632),
+        ("reports_length", kernel::REPORTS_AT),
+    ] {
         writeln!(c, "_Static_assert(offsetof(struct image, {field}) == {at}, \"{field}\");").unwrap();
     }
     for (name, length) in [
@@ -93,7 +101,7 @@ fn the_registries_mark_what_the_program_knows() {
         assert_eq!(entry.kernel, kernel::BASES.contains(&entry.name), "{}", entry.name);
     }
     for signal in signals::all() {
-        assert_eq!(signal.kernel, kernel::SIGNALS.contains(&signal.name), "{}", signal.name);
+        assert_eq!(signal.is_measured(Backend::Kernel), kernel::SIGNALS.contains(&signal.name), "{}", signal.name);
     }
 }
 

@@ -33,7 +33,7 @@ macro_rules! assert_constants {
 fn c_and_rust_agree() {
     let mut c = String::from("#include <stddef.h>\n#include \"intf.h\"\n");
     assert_struct!(c, "event" = Event: cookie sequence now_ns interval_ns acked_bytes lost_bytes rtt_sum_us rate_bytes
-        delivered_bytes sent_bytes retransmitted_bytes snd_una snd_nxt delivered_packets prior_delivered_packets dropped
+        delivered_bytes sent_bytes sent_packets retransmitted_bytes snd_una snd_nxt delivered_packets prior_delivered_packets dropped
         pacing_bytes_per_s idle_ns answer_sequence answered_ns enforced_ns period_ns kind flags acked_packets lost_packets
         ce_packets rtt_count rtt_min_us rtt_last_us rate_interval_us srtt_us min_rtt_us rto_us mss window_packets
         ssthresh_packets in_flight_packets prior_in_flight_packets ca_state advertised_kbps desired_kbps local_address

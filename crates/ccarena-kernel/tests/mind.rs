@@ -63,6 +63,7 @@ fn in_c(policy: &Policy, name: &str, params: &BTreeMap<String, f64>, script: &st
         desired_rate: Rate::from_mbps(50.0),
         header_bytes: 52,
         label: name.into(),
+        reports: false,
     };
     std::fs::write(&image, kernel::write(policy, &options).unwrap()).unwrap();
     let mut child = Command::new(program()).arg(image).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

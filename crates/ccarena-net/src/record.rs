@@ -70,6 +70,8 @@ pub struct FlowRecord {
     pub completion_s: Vec<f64>,
     /// Decisions of its learned controller.
     pub decisions: u64,
+    /// Share of these on observations outside of what its policy saw in training; none if that is not known.
+    pub observations_outside: Option<f64>,
     /// Why its traffic ended early, on real sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -4,7 +4,7 @@ use ccarena_cc::Document;
 use ccarena_cc::learned::actuators::ACTUATORS;
 use ccarena_cc::learned::bases::{BASES, Lever};
 use ccarena_cc::learned::clocks::CLOCKS;
-use ccarena_cc::learned::{LearnedSpec, ParamSpec, shipped, signals};
+use ccarena_cc::learned::{Backend, LearnedSpec, ParamSpec, shipped, signals};
 use ccarena_cc::scheme::Param;
 use ccarena_sim::TRUTH;
 use pyo3::prelude::*;
@@ -73,8 +73,15 @@ fn shipped_documents(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(documents)
 }
 
-fn entry(name: &str, doc: &str, source: &str, options: &[Param], kernel: bool) -> Value {
-    json!({"name": name, "doc": doc, "source": source, "options": params(options), "kernel": kernel})
+fn entry(name: &str, doc: &str, source: &str, options: &[Param]) -> Value {
+    json!({"name": name, "doc": doc, "source": source, "options": params(options)})
+}
+
+/// A clock, an actuator or a base, which a program in the `kernel` may know.
+fn piece(name: &str, doc: &str, source: &str, options: &[Param], kernel: bool) -> Value {
+    let mut value = entry(name, doc, source, options);
+    value["kernel"] = json!(kernel);
+    value
 }
 
 /// signals() -> list of dicts: what a document can observe and report.
@@ -82,7 +89,8 @@ fn entry(name: &str, doc: &str, source: &str, options: &[Param], kernel: bool) -
 fn all_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     signals::all()
         .map(|s| {
-            let mut value = entry(s.name, s.doc, s.source, s.options, s.kernel);
+            let mut value = entry(s.name, s.doc, s.source, s.options);
+            value["backends"] = json!(s.backends().map(Backend::name).collect::<Vec<_>>());
             value["unit"] = json!(s.unit);
             value["channels"] = json!(s.channels);
             (value["low"], value["high"]) = (json!(s.low), json!(s.high));
@@ -96,7 +104,7 @@ fn all_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
 /// clocks() -> list of dicts: when a document can decide.
 #[pyfunction]
 fn clocks(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    CLOCKS.iter().map(|c| to_python(py, &entry(c.name, c.doc, c.source, c.options, c.kernel))).collect()
+    CLOCKS.iter().map(|c| to_python(py, &piece(c.name, c.doc, c.source, c.options, c.kernel))).collect()
 }
 
 /// actuators() -> list of dicts: what the actions of a document can move.
@@ -105,7 +113,7 @@ fn actuators(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     ACTUATORS
         .iter()
         .map(|a| {
-            let mut value = entry(a.name, a.doc, a.source, a.options, a.kernel);
+            let mut value = piece(a.name, a.doc, a.source, a.options, a.kernel);
             value["unit"] = json!(a.unit);
             value["moves"] = json!(moves(a.lever));
             value["bounds"] = json!((!a.takes_ops).then_some([a.bounds.0, a.bounds.1]));
@@ -121,7 +129,7 @@ fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     BASES
         .iter()
         .map(|b| {
-            let mut value = entry(b.name, b.doc, b.source, b.options, b.kernel);
+            let mut value = piece(b.name, b.doc, b.source, b.options, b.kernel);
             value["moves"] = json!(b.levers.iter().copied().map(moves).collect::<Vec<_>>());
             to_python(py, &value)
         })

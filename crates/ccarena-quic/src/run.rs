@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use ccarena_cc::{Policies, Time};
+use ccarena_cc::{Backend, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_link::{Emulator, End, Network, clock as link_clock, namespace};
 use ccarena_net::record::{FlowRecord, LinkRecord, Rows, RunRecord};
@@ -52,7 +52,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let request = Request::parse(&inbox.line()?)?;
     let scenario = &request.scenario;
     ccarena_link::resources::check(scenario)?;
-    let policies = Policies::default();
+    let policies = Policies::on(Backend::Quic);
     let plans = plan(scenario, &policies)?;
     namespace::become_root_in_user_namespace()?;
     let network = Network::new(scenario.flows.len())?;
@@ -250,6 +250,7 @@ fn record(
         rtt_mean_ms: mean.map(ccarena_cc::Dur::as_millis_f64),
         completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),
         decisions: totals.decisions,
+        observations_outside: totals.outside.share(),
         error: sent.error.map(|error| format!("flows[{index}]: the connection failed: {error}")),
         series: received.series.map(|series| series.bins),
         reports: plan

@@ -22,7 +22,8 @@ use std::time::Instant;
 
 use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{
-    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Rate, SentInfo, Signal, Time, registry,
+    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Outside, Rate, SentInfo, Signal, Time,
+    registry,
 };
 use ccarena_net::scenario::Want;
 use ccarena_net::tcp_option;
@@ -73,6 +74,8 @@ pub struct Totals {
     pub rtt_count: u64,
     /// Decisions of a learned scheme.
     pub decisions: u64,
+    /// Of these, on what its policy did not see in training.
+    pub outside: Outside,
     /// Its reports, row by row, if they are kept.
     pub reports: Vec<f32>,
     /// Bytes delivered, in QUIC packets.
@@ -380,6 +383,7 @@ impl State {
         }
         if let Some(decider) = decider {
             decider.decide(learned, now);
+            self.totals.outside.count(decider);
         }
     }
 
@@ -571,6 +575,7 @@ impl State {
                 last_sent: self.last_sent,
                 retransmission: false,
                 number,
+                ..SentInfo::default()
             });
         }
         if self.tracks || prior == 0 {

@@ -34,6 +34,7 @@ impl Sim {
             rtt_mean_ms: seen.then(|| stats.rtt_sum.as_millis_f64() / stats.rtt_count as f64),
             completion_s: flow.sender.app.completion.iter().map(|d| d.as_secs_f64()).collect(),
             decisions: flow.decisions,
+            observations_outside: flow.outside.share(),
             series: flow.far_end.series.take().map(|series| series.bins),
             reports: flow.reports.take().map(|values| Rows { values, width }),
             ..FlowRecord::new(scenario, index)

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Signal, Time};
+use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Outside, Signal, Time};
 use ccarena_net::scenario::Want;
 use ccarena_net::series::{FlowBin, Series};
 
@@ -49,6 +49,8 @@ pub struct Flow {
     pub(crate) decider: Option<Decider>,
     /// Decisions made so far.
     pub decisions: u64,
+    /// Of these, on what its policy did not see in training.
+    pub outside: Outside,
     /// One row per decision, if recorded.
     pub reports: Option<Vec<f32>>,
 }
@@ -67,6 +69,7 @@ impl Flow {
             wants: Vec::new(),
             decider: None,
             decisions: 0,
+            outside: Outside::default(),
             reports: None,
         }
     }
@@ -494,6 +497,10 @@ impl Sim {
         // The interval's end may have changed the window.
         flow.sender.read_controller();
         if self.answer(index) {
+            let Flow { decider, outside, .. } = &mut self.flows[index];
+            if let Some(decider) = decider {
+                outside.count(decider);
+            }
             return false;
         }
         self.decision = Some(index);

@@ -194,6 +194,12 @@ impl Document {
         self.observe.iter().chain(&self.report).any(|item| signals.contains(&item.signal.name))
     }
 
+    /// The signals that it observes, and with `reported` those of its report, with what it calls them.
+    pub(super) fn named_signals(&self, reported: bool) -> impl Iterator<Item = (&'static Signal, &str)> {
+        let reports = self.report.iter().filter(move |_| reported);
+        self.observe.iter().chain(reports).map(|item| (item.signal, item.name.as_str()))
+    }
+
     /// A controller of the scheme, missing parameters at their defaults.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 //! document leaves out. The shipped learned schemes are documents themselves ([`shipped`]).
 
 pub mod actuators;
+pub mod backends;
 pub mod bases;
 pub mod clocks;
 pub mod composed;
@@ -20,6 +21,7 @@ pub mod spec;
 #[cfg(test)]
 mod tests;
 
+pub use backends::{Backend, Unmeasured};
 pub use document::Document;
 pub use number::Number;
 pub use spec::{Entry, LearnedSpec, ParamSpec};

@@ -341,11 +341,11 @@ impl Monitor {
         }
     }
 
-    /// A segment leaves.
+    /// A segment leaves, or is the last of several.
     #[inline]
     pub fn on_sent(&mut self, sent: &SentInfo) {
-        self.period.sent += sent.bytes;
-        self.period.sent_packets = self.period.sent_packets.saturating_add(1);
+        self.period.sent += sent.bytes + sent.untold;
+        self.period.sent_packets = self.period.sent_packets.saturating_add(1).saturating_add(sent.untold_packets);
         if let Some(rest) = &mut self.rest {
             rest.on_sent(sent, self.srtt);
         }
@@ -511,7 +511,8 @@ impl Rest {
 
     fn on_sent(&mut self, sent: &SentInfo, srtt: Dur) {
         if self.parts.has(Parts::RECENT) {
-            self.recent.add(sent.now, srtt, Totals { sent: sent.bytes.0, sent_packets: 1, ..Totals::default() });
+            let (bytes, packets) = (sent.bytes + sent.untold, 1 + u64::from(sent.untold_packets));
+            self.recent.add(sent.now, srtt, Totals { sent: bytes.0, sent_packets: packets, ..Totals::default() });
         }
         self.newest.in_flight = sent.prior_in_flight + sent.bytes;
     }

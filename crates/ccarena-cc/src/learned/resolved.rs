@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Document;
+use super::document::Item;
 use super::number::Number;
 use crate::build_error::BuildError;
 use crate::scheme::check_params;
@@ -54,6 +55,8 @@ pub struct Resolved {
     pub relative: bool,
     /// What it sees.
     pub observe: Vec<Series>,
+    /// What it reports: one value of each series, whose places are those in the report.
+    pub report: Vec<Series>,
 }
 
 impl Document {
@@ -70,23 +73,27 @@ impl Document {
             let options = options.iter().map(|n| n.resolve(&values)).collect();
             Piece { kind, name, label: label.into(), options }
         };
-        let (mut observe, mut at) = (Vec::new(), 0);
-        for item in &self.observe {
-            let piece = piece("signal", item.signal.name, &item.name, &item.options);
-            let windowed = item.signal.is_windowed() && piece.options[..2].iter().any(|x| *x > 0.0);
-            for channel in 0..item.signal.channels.len().max(1) {
-                let (low, high, length, live) = (item.low, item.high, item.history, item.is_live());
-                observe.push(Series { piece: piece.clone(), channel, low, high, at, length, live, windowed });
-                at += item.history;
+        let series = |items: &[Item]| {
+            let (mut all, mut at) = (Vec::new(), 0);
+            for item in items {
+                let piece = piece("signal", item.signal.name, &item.name, &item.options);
+                let windowed = item.signal.is_windowed() && piece.options[..2].iter().any(|x| *x > 0.0);
+                for channel in 0..item.signal.channels.len().max(1) {
+                    let (low, high, length, live) = (item.low, item.high, item.history, item.is_live());
+                    all.push(Series { piece: piece.clone(), channel, low, high, at, length, live, windowed });
+                    at += item.history;
+                }
             }
-        }
+            all
+        };
         let (clock, actuator, base) = (&self.clock, &self.actuator, &self.base);
         Ok(Resolved {
             clock: piece("clock", clock.entry.name, clock.entry.name, &clock.options),
             actuator: piece("actuator", actuator.entry.name, actuator.entry.name, &actuator.options),
             base: piece("base", base.entry.name, base.entry.name, &base.options),
             relative: actuator.entry.relative,
-            observe,
+            observe: series(&self.observe),
+            report: series(&self.report),
         })
     }
 }

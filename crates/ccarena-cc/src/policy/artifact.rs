@@ -2,7 +2,7 @@
 //!
 //! Tensors, all float32, with N entries in the observation: `normalisation.{offset,scale,low,high}[N]`, and those that the
 //! graph names. Metadata, all text: `ccarena_format`, `document` and its `digest`, `params`, `graph`, `actions` (discrete
-//! ones) or `bounds` (of a continuous one), `weights_sha256`, and more that inference does not read.
+//! ones) or `bounds` (of a continuous one), `observed` (what training saw, if known), `weights_sha256`, and more that inference does not read.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::{FORMAT, PolicyError};
 use super::graph::{Graph, Tensor, Tensors};
+use super::observed::Observed;
 use super::plan::Plan;
 use super::{Contract, Normalisation, Policy};
 use crate::learned::Document;
@@ -42,9 +43,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     }
     let normalisation = file.normalisation(contract.observation_len)?;
     file.refuse_unused()?;
+    let observed = metadata.0.get("observed").map(|text| Observed::parse(text, &normalisation)).transpose()?;
     Ok(Policy {
         contract,
         normalisation,
+        observed,
         plan: Plan::new(&graph),
         graph,
         metadata: metadata.0,

@@ -13,14 +13,15 @@ use super::Policy;
 use super::error::PolicyError;
 use super::integer::Program;
 use crate::build_error::BuildError;
-use crate::learned::resolved::{Piece, Resolved};
+use crate::learned::resolved::{Piece, Resolved, Series};
+use crate::learned::{Backend, Unmeasured};
 use crate::types::Rate;
 
 /// The layout of an image, in C.
 pub const HEADER: &str = include_str!("kernel/ccarena_image.h");
 
 /// Of the layout: another number here than in a file means that the file was exported by another version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const MAGIC: u64 = u64::from_le_bytes(*b"CCCAIMA\0");
 
 /// Names that the program knows, in the order of the header's `enum`s.
@@ -39,6 +40,9 @@ pub const SIGNALS: &[&str] = &[
     "delivery_ratio",
     "delivered_bytes",
     "acked_packets",
+    "send_rate_mbps",
+    "sent_packets",
+    "send_ratio",
     "rtt_ms",
     "rtt_min_ms",
     "srtt_ms",
@@ -106,8 +110,10 @@ const LABEL_AT: usize = 136;
 pub const GENERATION_AT: usize = 200;
 /// Where the numbers begin that say how large the network is.
 const NETWORK_AT: usize = 632;
+/// Where it says how many columns a report has.
+pub const REPORTS_AT: usize = NETWORK_AT + 40 + PARTS * 8 + ACTIONS * 8 + COLUMNS * 48;
 /// The whole.
-pub const BYTES: usize = 274_304;
+pub const BYTES: usize = 274_304 + 8 + COLUMNS * 48 + OBSERVATION * 16;
 
 /// What an image is made with besides the policy.
 #[derive(Clone, Debug)]
@@ -120,6 +126,8 @@ pub struct ImageOptions {
     pub header_bytes: u32,
     /// Where the policy comes from, for whoever looks at what is loaded; cut at 63 bytes.
     pub label: String,
+    /// The program computes the report of each decision, too.
+    pub reports: bool,
 }
 
 /// What an image says about itself.
@@ -139,6 +147,10 @@ pub struct About {
     pub outputs: usize,
     /// See `observation`.
     pub state: usize,
+    /// Columns of a report; 0 if decisions are not reported.
+    pub reports: usize,
+    /// The range of observations that training saw is known.
+    pub observed: bool,
 }
 
 /// Why there is no image.
@@ -160,6 +172,9 @@ pub enum ImageError {
         /// Its value.
         trained: f64,
     },
+    /// A signal that no program in the kernel computes.
+    #[error(transparent)]
+    Signal(#[from] Unmeasured),
     /// A piece of the document that no program in the kernel can run.
     #[error(
         "{piece} cannot run in the kernel, which knows {known}; run the policy over the bridge (`ccarena kernel daemon \
@@ -265,13 +280,16 @@ fn number_of(piece: &Piece, known: &[&str]) -> Result<usize, ImageError> {
 }
 
 /// What the pieces of `document` cannot do in the kernel, of an option.
-fn check_options(document: &Resolved) -> Result<(), ImageError> {
+fn check_options(document: &Resolved, reports: bool) -> Result<(), ImageError> {
     let option = |piece: &Piece, option: String| {
         Err(ImageError::Option { piece: format!("{} {:?}", piece.kind, piece.name), option })
     };
     let (clock, base) = (&document.clock, &document.base);
     if clock.name == "reasoner" && clock.options.last().is_some_and(|x| *x >= 0.5) {
         return option(clock, "timed 1".into());
+    }
+    if clock.name == "reasoner" && reports {
+        return option(clock, "a report, which counts several periods,".into());
     }
     if base.name == "cubic" {
         // The kernel's has these three as Linux has them; the fourth is the pacing gain.
@@ -280,7 +298,7 @@ fn check_options(document: &Resolved) -> Result<(), ImageError> {
             return option(base, format!("{name} {}", base.options[k]));
         }
     }
-    for column in &document.observe {
+    for column in document.observe.iter().chain(document.report.iter().filter(|_| reports)) {
         if column.windowed {
             return option(&column.piece, "over_ms or over_rtts".into());
         }
@@ -308,11 +326,15 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
     let clock = number_of(&document.clock, CLOCKS)?;
     let actuator = number_of(&document.actuator, ACTUATORS)?;
     let base = number_of(&document.base, BASES)?;
-    let signals: Vec<usize> =
-        document.observe.iter().map(|column| number_of(&column.piece, SIGNALS)).collect::<Result<_, _>>()?;
-    check_options(&document)?;
+    if options.reports {
+        contract.document.check_signals(Backend::Kernel)?;
+    } else {
+        contract.document.check_observed_signals(Backend::Kernel)?;
+    }
+    check_options(&document, options.reports)?;
     let program = policy.integer()?;
-    check_sizes(program, &document)?;
+    let reports = if options.reports { &document.report[..] } else { &[] };
+    check_sizes(program, &document, reports)?;
 
     let mut w = Writer(Vec::with_capacity(BYTES));
     w.u64(MAGIC);
@@ -336,14 +358,15 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
     network(&mut w, program, document.observe.len());
     let actions: Vec<f64> = spec.actions.iter().map(|x| f64::from(*x)).collect();
     w.rows(&actions, ACTIONS, 8, |w, x| w.raw(*x));
-    let columns: Vec<_> = document.observe.iter().zip(signals).collect();
-    w.rows(&columns, COLUMNS, 48, |w, (column, signal)| {
-        w.raw(column.low);
-        w.raw(column.high);
-        w.raw(column.piece.options.first().copied().unwrap_or(0.0));
-        for number in [*signal, column.channel, column.at, column.length, column.live.into(), 0] {
-            w.u32(number);
-        }
+    columns(&mut w, &document.observe)?;
+    w.u32(reports.len());
+    w.u32(policy.observed().is_some().into());
+    columns(&mut w, reports)?;
+    let unknown = [(f32::NEG_INFINITY, f32::INFINITY); OBSERVATION];
+    let observed = policy.observed().map_or(&unknown[..], |observed| observed.bounds());
+    w.rows(observed, OBSERVATION, 16, |w, (low, high)| {
+        w.raw((*low).into());
+        w.raw((*high).into());
     });
     w.rows(&program.steps, STEPS, 48, |w, s| {
         for n in [s.op as usize, s.input, s.second, s.output, s.rows, s.inputs, s.outputs, s.weights, s.constants] {
@@ -370,6 +393,20 @@ fn actuator_options(document: &Resolved, bounds: (f32, f32)) -> Vec<f64> {
     }
 }
 
+fn columns(w: &mut Writer, series: &[Series]) -> Result<(), ImageError> {
+    let signals = series.iter().map(|column| number_of(&column.piece, SIGNALS)).collect::<Result<Vec<_>, _>>()?;
+    let columns: Vec<_> = series.iter().zip(signals).collect();
+    w.rows(&columns, COLUMNS, 48, |w, (column, signal)| {
+        w.raw(column.low);
+        w.raw(column.high);
+        w.raw(column.piece.options.first().copied().unwrap_or(0.0));
+        for number in [*signal, column.channel, column.at, column.length, column.live.into(), 0] {
+            w.u32(number);
+        }
+    });
+    Ok(())
+}
+
 fn network(w: &mut Writer, program: &Program, columns: usize) {
     let (output, outputs) = program.output;
     for number in
@@ -387,8 +424,9 @@ fn network(w: &mut Writer, program: &Program, columns: usize) {
     });
 }
 
-fn check_sizes(program: &Program, document: &Resolved) -> Result<(), ImageError> {
+fn check_sizes(program: &Program, document: &Resolved, reports: &[Series]) -> Result<(), ImageError> {
     for (what, found, most) in [
+        ("columns of the report", reports.len(), COLUMNS),
         ("series of the observation", document.observe.len(), COLUMNS),
         ("numbers of the observation", program.observation, OBSERVATION),
         ("numbers that it remembers", program.state, STATE),
@@ -464,5 +502,7 @@ pub fn about(bytes: &[u8]) -> About {
         observation: u32_at(bytes, NETWORK_AT + 4) as usize,
         outputs: u32_at(bytes, NETWORK_AT + 24) as usize,
         state: u32_at(bytes, NETWORK_AT + 8) as usize,
+        reports: u32_at(bytes, REPORTS_AT) as usize,
+        observed: u32_at(bytes, REPORTS_AT + 4) != 0,
     }
 }

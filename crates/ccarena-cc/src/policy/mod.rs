@@ -12,6 +12,7 @@ pub mod integer;
 pub mod kernel;
 mod kernels;
 mod math;
+pub mod observed;
 mod plan;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use self::error::PolicyError;
 pub use self::graph::Graph;
+pub use self::observed::Observed;
 use self::plan::Plan;
 use crate::controller::Action;
 use crate::learned::Document;
@@ -28,6 +30,7 @@ use crate::learned::Document;
 pub struct Policy {
     contract: Contract,
     normalisation: Normalisation,
+    observed: Option<Observed>,
     graph: Graph,
     plan: Plan,
     metadata: std::collections::HashMap<String, String>,
@@ -86,6 +89,12 @@ impl Policy {
     #[must_use]
     pub fn contract(&self) -> &Contract {
         &self.contract
+    }
+
+    /// The range of observations that its training saw; none if the artifact does not say.
+    #[must_use]
+    pub fn observed(&self) -> Option<&Observed> {
+        self.observed.as_ref()
     }
 
     /// The network, from the normalised observation on.

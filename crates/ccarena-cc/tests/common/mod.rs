@@ -182,6 +182,7 @@ impl Flow {
                     last_sent: Time::ZERO,
                     retransmission: false,
                     number: self.number,
+                    ..SentInfo::default()
                 });
                 self.outstanding.push_back(self.number);
                 self.number += 1;

@@ -354,6 +354,7 @@ void BPF_PROG(bridge_init, struct sock *sk)
 	flow->first_acked = tp->bytes_acked;
 	flow->first_sent = tp->bytes_sent - (in_flight < tp->bytes_sent ? in_flight : tp->bytes_sent);
 	flow->first_retransmitted = tp->bytes_retrans;
+	flow->sent_seen = tp->data_segs_out - tp->packets_out;
 	flow->delivered_bytes = (u64)tp->sacked_out * tp->mss_cache;
 	flow->delivered_seen = tp->delivered;
 	flow->lost_seen = tp->lost;

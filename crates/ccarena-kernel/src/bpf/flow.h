@@ -48,6 +48,8 @@ struct flow {
 	u64 delivered_bytes;
 	u64 delivered;
 	u64 prior_delivered;
+	u64 sent; /* segments, retransmissions included */
+	u32 sent_seen;
 	u32 delivered_seen;
 	u32 ce_seen;
 	u32 lost_seen;
@@ -152,6 +154,12 @@ static __always_inline u64 snd_nxt(struct flow *flow, struct tcp_sock *tp)
 	return tp->bytes_acked - flow->first_acked + (u32)(tp->snd_nxt - tp->snd_una);
 }
 
+/* data_segs_out has 32 bits. */
+static __always_inline u64 sent_packets(struct flow *flow, struct tcp_sock *tp)
+{
+	return flow->sent + (u32)(tp->data_segs_out - flow->sent_seen);
+}
+
 /* Reports leave a quarter of the ring buffer to what is told once. */
 static __always_inline bool has_room(u32 kind)
 {
@@ -224,6 +232,7 @@ static __always_inline void describe(struct event *e, struct tcp_sock *tp, struc
 	e->interval_ns = now - flow->begun_ns;
 	e->delivered_bytes = flow->delivered_bytes;
 	e->sent_bytes = tp->bytes_sent - flow->first_sent;
+	e->sent_packets = sent_packets(flow, tp);
 	e->retransmitted_bytes = tp->bytes_retrans - flow->first_retransmitted;
 	e->snd_una = tp->bytes_acked - flow->first_acked;
 	e->snd_nxt = snd_nxt(flow, tp);
@@ -312,6 +321,8 @@ static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 sta
 
 	__builtin_memset(sums, 0, sizeof(*sums));
 	flow->pending = 0;
+	flow->sent = sent_packets(flow, tp);
+	flow->sent_seen = tp->data_segs_out;
 	flow->begun_ns = now;
 	flow->end = snd_nxt(flow, tp);
 	return 0;

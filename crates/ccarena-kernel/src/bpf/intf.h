@@ -52,7 +52,7 @@ enum {
 #define RATE_UNLIMITED 0xffffffffu  /* a rate in kbit/s: no limit */
 
 /* Of all that this file says, and of the maps' names and keys: raised by whoever changes any of it. */
-#define ABI 4
+#define ABI 5
 
 #define REASONER_OPTIONS 13
 
@@ -71,6 +71,7 @@ struct event {
 	/* Totals, from the moment on that the congestion control took the socket. */
 	__u64 delivered_bytes;
 	__u64 sent_bytes; /* retransmissions included, and what was in flight at that moment */
+	__u64 sent_packets; /* the same in segments */
 	__u64 retransmitted_bytes;
 	__u64 snd_una; /* bytes from the first one of the connection on */
 	__u64 snd_nxt;

@@ -161,6 +161,7 @@ struct tcp_sock {
 	u32 reordering;
 	u64 tcp_mstamp;
 	u64 bytes_sent;
+	u32 data_segs_out;
 	u64 bytes_acked;
 	u64 bytes_retrans;
 } RELOCATED;

@@ -25,11 +25,12 @@ struct period {
 	u64 begun_ns;
 	u64 acked_bytes;
 	u64 lost_bytes;
+	u64 sent_bytes; /* retransmissions included, as in `sent` */
 	u64 rtt_ns;
 	u32 rtt_count;
 	u32 acked;
 	u32 lost;
-	u32 unused;
+	u32 sent;
 };
 
 /* What a period came to. */
@@ -37,6 +38,7 @@ struct measured {
 	u64 interval_ns;
 	u64 acked_bytes;
 	u64 lost_bytes;
+	u64 sent_bytes;
 	u64 throughput;
 	u64 rtt_ns;	   /* mean; the mean before it without a sample, 0 if there never was one */
 	u64 rtt_before_ns; /* mean of the period before */
@@ -45,6 +47,8 @@ struct measured {
 	u64 target;	   /* window that fills the smallest RTT at the advertised rate; all ones without an RTT */
 	u32 acked;
 	u32 lost;
+	u32 sent;
+	u32 unused;
 };
 
 /* What the policy remembers. */
@@ -84,11 +88,13 @@ struct mind {
 	u64 window;
 	s64 action;
 	s64 action_before;
+	u64 alpha; /* of ACCT's rules: segments that the window grows by per window of data */
 	struct period period;
 
 	u32 remembered; /* periods; they say where each ring of the history begins */
 	u32 unused_too;
 	s64 history[IMAGE_OBSERVATION];
+	s64 report[IMAGE_COLUMNS]; /* of the last period, if the image wants one */
 	struct mind_state state;
 };
 
@@ -123,6 +129,9 @@ static FIXED_INLINE void mind_take(struct mind *mind, const struct image *image,
 	mind->round_trips = image->clock_options[0];
 	mind->window = (u64)window << WINDOW_BITS;
 	mind->action = mind->action_before = image->first_action;
+	mind->alpha = RAW_ONE;
+	if (image->actuator == ACT_ALPHA)
+		mind->alpha = image->first_action > 0 ? image->first_action : 0;
 	if (image->clock == CLOCK_REASONER)
 		reasoner_begin(&mind->reasoner, reasoner_of(image));
 }
@@ -166,11 +175,9 @@ static FIXED_INLINE u64 target_window(const struct mind *mind)
 /* Acknowledged segments let ACCT's window grow by alpha for each window of them. */
 static FIXED_INLINE void mind_grow(struct mind *mind, u32 acked)
 {
-	u64 alpha = mind->action > 0 ? mind->action : 0;
-
 	if (mind->base != BASE_ACCT || !mind->window)
 		return;
-	mind->window += scaled(alpha * acked, 1ull << (2 * WINDOW_BITS - RAW_BITS), mind->window);
+	mind->window += scaled(mind->alpha * acked, 1ull << (2 * WINDOW_BITS - RAW_BITS), mind->window);
 	mind->window = min64(mind->window, (u64)LARGEST_WINDOW << WINDOW_BITS);
 }
 
@@ -199,6 +206,9 @@ static FIXED_INLINE void mind_measure(struct mind *mind, struct measured *m, u64
 	m->lost_bytes = period->lost_bytes;
 	m->acked = period->acked;
 	m->lost = period->lost;
+	m->sent_bytes = period->sent_bytes;
+	m->sent = period->sent;
+	m->unused = 0;
 	m->throughput = us ? scaled(m->acked_bytes, 1000000, us) : 0;
 	m->rtt_before_ns = mind->rtt_before_ns;
 	m->rtt_ns = period->rtt_count ? period->rtt_ns / period->rtt_count : mind->rtt_ns;
@@ -275,6 +285,12 @@ FIXED_FUNCTION s64 signal_value(const struct mind *mind FIXED_NONNULL, const str
 		return ratio(m->acked_bytes, 1);
 	case SIGNAL_ACKED_PACKETS:
 		return ratio(m->acked, 1);
+	case SIGNAL_SEND_RATE_MBPS:
+		return ratio(scaled(m->sent_bytes, 8000, 1), m->interval_ns);
+	case SIGNAL_SENT_PACKETS:
+		return ratio(m->sent, 1);
+	case SIGNAL_SEND_RATIO:
+		return ratio(m->sent, m->acked ? m->acked : 1);
 	case SIGNAL_RTT_MS:
 		return ratio(m->rtt_ns, 1000000);
 	case SIGNAL_RTT_MIN_MS:
@@ -347,7 +363,7 @@ static FIXED_INLINE u32 ring_place(const struct mind *mind, const struct image_c
 	return (column->at + (mind->remembered + k) % length) & (IMAGE_OBSERVATION - 1);
 }
 
-/* Appends the period to the history. */
+/* Appends the period to the history, and reports it. */
 static FIXED_INLINE void remember(struct mind *mind, const struct image *image, const struct measured *m)
 {
 	u32 c;
@@ -360,6 +376,11 @@ static FIXED_INLINE void remember(struct mind *mind, const struct image *image, 
 				clamped(signal_value(mind, m, column), column->low, column->high);
 	}
 	mind->remembered++;
+	CCARENA_FOR(c, image->reports_length) {
+		const struct image_column *column = &image->reports[c & (IMAGE_COLUMNS - 1)];
+
+		mind->report[c & (IMAGE_COLUMNS - 1)] = clamped(signal_value(mind, m, column), column->low, column->high);
+	}
 }
 
 /* The period ends at `now`; the next begins. Whether the policy is asked. For CLOCK_WINDOW, `mind->mark` is the caller's. */
@@ -385,12 +406,24 @@ FIXED_FUNCTION u32 mind_end(struct mind *mind FIXED_NONNULL, const struct image 
 	return asked;
 }
 
-/* The observation, normalised, and what the policy remembers, into `values`. Returns how many entries were beyond what
- * the policy admits. */
+/* What may be said of an observation. */
+enum {
+	SEEN_BEYOND = 1 << 0,  /* an entry is beyond what the policy admits */
+	SEEN_OUTSIDE = 1 << 1, /* an entry is outside of what training saw */
+};
+
+static FIXED_INLINE u32 is_outside(const struct image *image, u32 at, s64 raw)
+{
+	const struct image_range *range = &image->observed[at & (IMAGE_OBSERVATION - 1)];
+
+	return raw < range->low || raw > range->high ? SEEN_OUTSIDE : 0;
+}
+
+/* The observation, normalised, and what the policy remembers, into `values`. Returns SEEN_*. */
 static FIXED_INLINE u32 observe(struct mind *mind, const struct image *image, const struct ccarena_policy *policy,
 				const struct measured *m, s32 *values)
 {
-	u32 c, k, beyond = 0;
+	u32 c, k, seen = 0;
 
 	CCARENA_FOR(c, image->columns_length) {
 		const struct image_column *column = &image->columns[c & (IMAGE_COLUMNS - 1)];
@@ -399,6 +432,7 @@ static FIXED_INLINE u32 observe(struct mind *mind, const struct image *image, co
 		if (column->live) {
 			s64 raw = clamped(signal_value(mind, m, column), column->low, column->high);
 
+			seen |= is_outside(image, at, raw);
 			values[CCARENA_AT(at, IMAGE_VALUES)] = ccarena_normalise(policy, at, raw);
 			continue;
 		}
@@ -406,11 +440,13 @@ static FIXED_INLINE u32 observe(struct mind *mind, const struct image *image, co
 			s64 raw = mind->history[ring_place(mind, column, k)];
 			u32 entry = CCARENA_AT((at + k) * CCARENA_PER_ENTRY, IMAGE_CONSTANTS);
 
-			beyond += raw < policy->constants[entry] || raw > policy->constants[entry + 1];
+			if (raw < policy->constants[entry] || raw > policy->constants[entry + 1])
+				seen |= SEEN_BEYOND;
+			seen |= is_outside(image, at + k, raw);
 			values[CCARENA_AT(at + k, IMAGE_VALUES)] = ccarena_normalise(policy, at + k, raw);
 		}
 	}
-	return beyond;
+	return seen;
 }
 
 /* The network on observed `values`; `state` goes in and comes out. Returns the action, as the outputs have it: an index, or
@@ -464,6 +500,7 @@ FIXED_FUNCTION u32 act(struct mind *mind FIXED_NONNULL, const struct image *imag
 
 	if (image->actuator == ACT_ALPHA) {
 		mind->action = value;
+		mind->alpha = value > 0 ? value : 0;
 		return false;
 	}
 	if (image->actuator == ACT_WINDOW) {

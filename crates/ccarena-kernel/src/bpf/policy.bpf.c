@@ -28,14 +28,16 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 struct flow {
 	u64 first_acked; /* bytes_acked when the flow began */
 	u64 delivered_bytes;
+	u64 sent_bytes_seen;
 	u64 acked_ns;
 	u32 delivered_seen;
 	u32 lost_seen;
+	u32 sent_seen;
 	u32 prr_delivered;
 	u8 reduces; /* the window is on its way down */
 	u8 undone;
 	u8 paces; /* we have set sk_pacing_status */
-	u8 unused;
+	u8 unused[5];
 	struct mind mind;
 };
 
@@ -67,6 +69,12 @@ struct {
 	__type(key, u32);
 	__type(value, struct stats);
 } statistics SEC(".maps");
+
+/* Reports of decisions, if the image wants them; sized by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} reports SEC(".maps");
 
 /* Room to work. Softirqs and preemption nest decisions on one CPU, so each takes a room of its own. */
 #define ROOMS 4
@@ -172,18 +180,29 @@ __noinline int look(struct mind *mind __arg_nonnull, const struct image *image _
 static __always_inline void decide(struct mind *mind, struct image *image, struct measured *m, struct stats *stats)
 {
 	struct room *room = enter_room();
+	u32 seen;
 	s32 answer;
 
 	if (!room) {
 		__sync_fetch_and_add(&stats->missed, 1);
 		return;
 	}
-	if (look(mind, image, m, room))
+	seen = look(mind, image, m, room);
+	if (seen & SEEN_BEYOND)
 		__sync_fetch_and_add(&stats->beyond, 1);
+	if (seen & SEEN_OUTSIDE)
+		__sync_fetch_and_add(&stats->outside, 1);
 	answer = run_network(image, &mind->state, room);
 	leave_room(room);
 	if (act(mind, image, action_value(image, answer)))
 		__sync_fetch_and_add(&stats->held, 1);
+}
+
+/* Tells user space what the period was like. */
+static __always_inline void report(const struct mind *mind, const struct image *image, struct stats *stats)
+{
+	if (image->reports_length && bpf_ringbuf_output(&reports, (void *)mind->report, sizeof(mind->report), 0))
+		__sync_fetch_and_add(&stats->unreported, 1);
 }
 
 /* The present period ends, and the policy decides if the clock asks it. */
@@ -226,6 +245,7 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	} else {
 		__sync_fetch_and_add(&stats->zones[zone_of(mind, &m, ns_of(image->base_options[0])) & 3], 1);
 	}
+	report(mind, image, stats);
 	decide(mind, image, &m, stats);
 	window = segments(flow);
 	if (over_cubic(flow)) {
@@ -255,6 +275,10 @@ static __always_inline void measure(struct flow *flow, struct tcp_sock *tp, cons
 	period->acked += delivered - flow->delivered_seen;
 	period->lost += lost - flow->lost_seen;
 	period->lost_bytes += (u64)(lost - flow->lost_seen) * mss;
+	period->sent += tp->data_segs_out - flow->sent_seen;
+	period->sent_bytes += tp->bytes_sent - flow->sent_bytes_seen;
+	flow->sent_seen = tp->data_segs_out;
+	flow->sent_bytes_seen = tp->bytes_sent;
 	flow->delivered_seen = delivered;
 	flow->lost_seen = lost;
 	/* Short segments count as full ones while they are only SACKed: never count backwards. */
@@ -450,6 +474,8 @@ void BPF_PROG(policy_init, struct sock *sk)
 	flow->delivered_bytes = (u64)tp->sacked_out * tp->mss_cache;
 	flow->delivered_seen = tp->delivered;
 	flow->lost_seen = tp->lost;
+	flow->sent_seen = tp->data_segs_out;
+	flow->sent_bytes_seen = tp->bytes_sent;
 	mind_take(&flow->mind, image, tp->snd_cwnd);
 	if (config.option) {
 		signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);

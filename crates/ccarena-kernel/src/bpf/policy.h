@@ -14,6 +14,8 @@ struct stats {
 	ccarena_u64 ns;		/* that decisions took, signals included */
 	ccarena_u64 ns_most;
 	ccarena_u64 beyond;	/* decisions with an entry of the observation beyond what the policy admits */
+	ccarena_u64 outside;	/* decisions with an entry outside of what training saw */
+	ccarena_u64 unreported; /* decisions whose report found no room */
 	ccarena_u64 held;	/* decisions whose action was held back */
 	ccarena_u64 missed;	/* decisions for which no room to work was left on the CPU */
 	ccarena_u64 cases[8];	/* periods by the reasoner's case */

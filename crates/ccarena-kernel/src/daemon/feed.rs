@@ -3,10 +3,10 @@
 //! Approximations, of what a sum cannot tell:
 //! - An interval's acknowledgements come as one per RTT sample (at most [`PIECES`]), evenly over the interval. The first
 //!   carries the least RTT, the others are equal, so that minimum and mean are the measured ones.
-//! - If the datapath runs CUBIC itself, one acknowledgement stands for the interval: only periods are looked at.
+//! - A period that the datapath has judged ends with the last of them.
 //! - Packets sent in the interval count as sent before what arrived in it, at the rate that the controller now wants,
-//!   though the first of them left at the rate before. Controllers that do not track packets hear of the last alone: one
-//!   that follows the pacer would else drift from it.
+//!   though the first of them left at the rate before. Controllers that do not track packets get one call with the last
+//!   packet, which counts the others ([`SentInfo::untold`]): one that follows the pacer would else drift from it.
 //! - Of packets under way, those acknowledged or lost are the oldest.
 //! - Growth by what was acknowledged in the interval before a loss is left out, as in recovery.
 
@@ -41,8 +41,9 @@ pub struct Feed {
     snd_una: u64,
     delivered: u64,
     in_flight: Bytes,
-    /// Transmissions so far.
+    /// Transmissions so far, and their payload.
     sent: u64,
+    sent_bytes: u64,
     /// When the last packet was sent, as far as told.
     sent_at: Time,
     /// Numbers of packets under way, for controllers that track packets.
@@ -61,6 +62,7 @@ impl Feed {
             delivered: 0,
             in_flight: Bytes(0),
             sent: 0,
+            sent_bytes: 0,
             outstanding: controller.tracks_packets().then(VecDeque::new),
             sent_at: Time::ZERO,
         }
@@ -89,7 +91,7 @@ impl Feed {
         self.snd_una = event.snd_una;
         self.delivered = event.delivered_packets;
         self.in_flight = self.packets(event.in_flight_packets);
-        self.sent = event.sent_bytes.div_ceil(self.mss);
+        (self.sent, self.sent_bytes) = (event.sent_packets, event.sent_bytes);
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.clear();
             outstanding.extend(self.sent.saturating_sub(event.in_flight_packets.into())..self.sent);
@@ -112,7 +114,7 @@ impl Feed {
         self.tell_sent(event, now, controller);
         if flagged(FLAG_QUIET | FLAG_PERIOD) {
             if let Some(learned) = controller.learned() {
-                learned.adopt_verdict(flagged(FLAG_PERIOD).then(|| verdict(event)));
+                learned.adopt_verdict(None);
             }
         }
         if flagged(FLAG_SPURIOUS) {
@@ -129,31 +131,39 @@ impl Feed {
     }
 
     fn tell_sent(&mut self, event: &Event, now: Time, controller: &mut dyn Controller) {
-        let total = event.sent_bytes.div_ceil(self.mss);
-        let count = total.saturating_sub(self.sent).min(TRANSMISSIONS);
-        let heard_from = if self.outstanding.is_some() { 0 } else { count.saturating_sub(1) };
-        let first = total.saturating_sub(count);
-        for k in heard_from..count {
+        let count = event.sent_packets.saturating_sub(self.sent).min(TRANSMISSIONS);
+        if count == 0 {
+            return;
+        }
+        let bytes = event.sent_bytes.saturating_sub(self.sent_bytes);
+        let first = event.sent_packets.saturating_sub(count);
+        // Payload that leaves with packet `k` of the interval and after it.
+        let left = |k: u64| bytes - part(bytes, k, count);
+        let told_from = if self.outstanding.is_some() { 0 } else { count - 1 };
+        for k in told_from..count {
             let number = first + k;
             let spacing = controller.pacing_rate().map_or(Dur::ZERO, |rate| rate.time_for(self.mss));
             let slack = spacing * SLACK;
             let earliest = Time(self.at.0.saturating_sub(slack.0));
             self.sent_at = (self.sent_at + spacing).clamp(earliest, now + slack);
+            let untold = if k == told_from { k } else { 0 };
             controller.on_sent(&SentInfo {
                 now: self.sent_at,
-                bytes: Bytes(self.mss),
-                prior_in_flight: self.in_flight + Bytes((k - heard_from) * self.mss),
-                snd_nxt: event.snd_nxt.saturating_sub((count - k) * self.mss).max(self.snd_una),
+                bytes: Bytes(left(k) - left(k + 1)),
+                prior_in_flight: self.in_flight + Bytes((k - told_from) * self.mss),
+                snd_nxt: event.snd_nxt.saturating_sub(left(k)).max(self.snd_una),
                 app_limited: event.flags & FLAG_APP_LIMITED != 0,
                 last_sent: Time::ZERO,
                 retransmission: false,
+                untold: Bytes(part(bytes, untold, count)),
+                untold_packets: untold as u32,
                 number,
             });
             if let Some(outstanding) = &mut self.outstanding {
                 outstanding.push_back(number);
             }
         }
-        self.sent = self.sent.max(total);
+        (self.sent, self.sent_bytes) = (event.sent_packets, event.sent_bytes);
     }
 
     fn tell_losses(&mut self, event: &Event, now: Time, controller: &mut dyn Controller) {
@@ -205,8 +215,7 @@ impl Feed {
         if event.acked_packets == 0 && event.rtt_count == 0 {
             return;
         }
-        let most = if controller.extrapolation(self.at).cubic.is_some() { 1 } else { PIECES };
-        let pieces = event.rtt_count.min(event.acked_packets).clamp(1, most);
+        let pieces = event.rtt_count.min(event.acked_packets).clamp(1, PIECES);
         let (count, span) = (u64::from(pieces), now.since(self.at));
         let (una, delivered) = (self.snd_una, self.delivered);
         let progress = event.snd_una.saturating_sub(una);
@@ -223,6 +232,11 @@ impl Feed {
             let acked_packets = share(u64::from(event.acked_packets)) as u32;
             let at = self.at + Dur(part(span.0, k, count));
             let last = k == count;
+            if last && event.flags & FLAG_PERIOD != 0 {
+                if let Some(learned) = controller.learned() {
+                    learned.adopt_verdict(Some(verdict(event)));
+                }
+            }
             controller.on_ack(&AckInfo {
                 now: at,
                 acked: Bytes(share(event.acked_bytes)),
@@ -310,6 +324,7 @@ mod tests {
             acked_bytes: 10_000,
             delivered_packets: 10,
             sent_bytes: 20_000,
+            sent_packets: 20,
             snd_una: 10_000,
             snd_nxt: 20_000,
             rtt_count: 5,
@@ -340,6 +355,23 @@ mod tests {
         assert_eq!(rtts, [20_000_000, 25_000_000, 25_000_000, 25_000_000, 25_000_000]);
         assert!(acks.is_sorted_by_key(|a| (a.now, a.snd_una, a.delivered)));
         assert_eq!((acks[4].now, acks[4].snd_una), (Time(10_000_000), 10_000));
+    }
+
+    #[test]
+    fn every_segment_counts_as_sent_whoever_is_told() {
+        // Ten of the segments are short.
+        let short = Event { sent_bytes: 25_000, sent_packets: 30, ..event() };
+        for (tracks, calls) in [(true, 30), (false, 2)] {
+            let mut recorder = Recorder { tracks, ..Recorder::default() };
+            let mut feed = Feed::new(&recorder, 1000, 0);
+            feed.tell(&event(), &mut recorder, |_, _| ());
+            feed.tell(&short, &mut recorder, |_, _| ());
+            feed.tell(&short, &mut recorder, |_, _| ());
+            let sent = &recorder.sent;
+            let packets: u64 = sent.iter().map(|s| 1 + u64::from(s.untold_packets)).sum();
+            let bytes: u64 = sent.iter().map(|s| (s.bytes + s.untold).0).sum();
+            assert_eq!((sent.len(), packets, bytes), (calls, 30, 25_000), "tracks: {tracks}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use ccarena_cc::policy::kernel::raw;
-use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Rate, Time};
+use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Outside, Rate, Time};
 
 use super::feed::Feed;
 use super::{Decision, Driver};
@@ -27,6 +27,8 @@ pub struct Totals {
     pub rtt_count: u64,
     /// Decisions made.
     pub decisions: u64,
+    /// Of these, on what its policy did not see in training.
+    pub outside: Outside,
     /// The learned scheme's reports, row by row, if they are kept.
     pub reports: Vec<f32>,
 }
@@ -89,7 +91,9 @@ impl Asking<'_> {
             self.totals.reports.extend_from_slice(self.report);
         }
         if let Some(decider) = self.decider {
-            if !decider.decide(learned, now) {
+            if decider.decide(learned, now) {
+                self.totals.outside.count(decider);
+            } else {
                 learned.observe(self.observation);
                 (self.hear)(Decision { flow: self.flow, now, observation: self.observation, report: self.report });
             }

@@ -38,6 +38,7 @@ prop_compose! {
             lost_packets: lost,
             lost_bytes: u64::from(lost) * u64::from(MSS),
             sent_bytes: u64::from(sent) * u64::from(MSS),
+            sent_packets: u64::from(sent),
             rtt_count,
             rtt_sum_us: u64::from(rtt_count) * u64::from(rtt_us + spread / 2),
             rtt_min_us: rtt_us,
@@ -66,6 +67,7 @@ fn accumulate(events: &[Event]) -> Vec<Event> {
         .map(|(k, event)| {
             total.now_ns += event.now_ns;
             total.sent_bytes += event.sent_bytes;
+            total.sent_packets += event.sent_packets;
             total.snd_nxt += event.sent_bytes;
             total.delivered_bytes += event.acked_bytes;
             total.delivered_packets += u64::from(event.acked_packets);
@@ -75,6 +77,7 @@ fn accumulate(events: &[Event]) -> Vec<Event> {
                 sequence: k as u64 + 1,
                 now_ns: if event.now_ns == 0 { 0 } else { total.now_ns },
                 sent_bytes: total.sent_bytes,
+                sent_packets: total.sent_packets,
                 delivered_bytes: total.delivered_bytes,
                 delivered_packets: total.delivered_packets,
                 prior_delivered_packets: total.delivered_packets.saturating_sub(u64::from(event.in_flight_packets)),
@@ -139,6 +142,7 @@ fn a_period_that_the_datapath_judged_is_decided_on_as_it_says() {
             acked_bytes: 10 * u64::from(MSS),
             delivered_packets: packets,
             sent_bytes: (packets + 10) * u64::from(MSS),
+            sent_packets: packets + 10,
             snd_una: packets * u64::from(MSS),
             snd_nxt: (packets + 10) * u64::from(MSS),
             rtt_count: 1,
@@ -221,6 +225,7 @@ fn periodic(k: u64, at_ms: u64, window: u32, threshold: u32) -> Event {
         acked_bytes: 50 * u64::from(MSS),
         delivered_packets: 50 * k,
         sent_bytes: 50 * (k + 1) * u64::from(MSS),
+        sent_packets: 50 * (k + 1),
         rtt_count: 25,
         rtt_sum_us: 25 * 20_000,
         rtt_min_us: 20_000,
@@ -296,7 +301,7 @@ fn the_datapath_reports_as_often_as_the_window_wants() {
         daemon.take_over(7, Driver { controller, decider, ..driver("acct", 0) }, 0);
         let sent_bytes = u64::from(MSS);
         let event = Event { kind: EVENT_REPORT, sent_bytes, mss: MSS, srtt_us, delivered_packets, ..Event::default() };
-        let event = Event { cookie: 7, ..event };
+        let event = Event { cookie: 7, sent_packets: 1, ..event };
         daemon.on_event(&event, &mut |_| ()).unwrap().1.interval_us
     };
     assert_eq!(interval_us(100.0, 20_000, 3000), 5000, "four reports to a decision");
@@ -315,7 +320,8 @@ fn a_timer_asks_while_the_datapath_is_silent() {
     let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
     daemon.take_over(7, Driver { controller, decider: Some(Decider::Outside), ..driver("acct", 0) }, 0);
     assert_eq!(daemon.next_timer(), Time::NEVER, "nothing has been sent");
-    let first = Event { cookie: 7, kind: EVENT_REPORT, sent_bytes: u64::from(MSS), mss: MSS, ..Event::default() };
+    let sent = Event { sent_bytes: u64::from(MSS), sent_packets: 1, ..Event::default() };
+    let first = Event { cookie: 7, kind: EVENT_REPORT, mss: MSS, ..sent };
     let (_, answer) = daemon.on_event(&first, &mut |_| panic!("the period has just begun")).unwrap();
     assert_eq!((answer.base, answer.interval_us), (BASE_HOLD, 100), "every ACK of a small window reports");
     let mut silent_ms = Vec::new();
@@ -330,6 +336,26 @@ fn a_timer_asks_while_the_datapath_is_silent() {
     assert_eq!(daemon.flows[0].decisions, 3);
 }
 
+#[test]
+fn what_is_sent_is_signalled_as_it_was() {
+    let document = r#"{
+        "learned": 1, "name": "sent", "clock": {"kind": "fixed", "period_ms": 20}, "base": "none",
+        "act": {"kind": "window", "bounds": [2, 100]}, "observe": {"signals": ["send_ratio"]},
+        "report": ["sent_packets", "send_rate_mbps", "send_ratio", {"signal": "sent_packets", "as": "recent", "over_ms": 40}]
+    }"#;
+    let controller = ccarena_cc::Document::parse(document).unwrap().controller(&Config::default()).unwrap();
+    let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
+    daemon.take_over(7, Driver { controller, decider: Some(Decider::Outside), ..driver("acct", 0) }, 0);
+    let mut last = Vec::new();
+    for event in (0..20).map(|k| periodic(k, k * 10, 100, 80)) {
+        daemon.on_event(&event, &mut |decision| last = decision.report.to_vec());
+    }
+    let mbps = 100.0 * f64::from(MSS) * 8.0 / 0.02 / 1e6;
+    assert!((last[0] - 100.0).abs() < 0.5, "{last:?}");
+    assert!((f64::from(last[1]) / mbps - 1.0).abs() < 1e-6, "{last:?}");
+    assert!((last[3] / 200.0 - 1.0).abs() < 0.3, "{last:?}");
+}
+
 /// A socket in the middle of its life, as the kernel lists it.
 fn listed(cookie: u64, now_ns: u64) -> Event {
     Event {
@@ -338,6 +364,7 @@ fn listed(cookie: u64, now_ns: u64) -> Event {
         sequence: 900,
         now_ns,
         sent_bytes: 9000 * u64::from(MSS),
+        sent_packets: 9000,
         delivered_packets: 8900,
         snd_una: 8900 * u64::from(MSS),
         snd_nxt: 9000 * u64::from(MSS),
@@ -394,6 +421,7 @@ fn what_was_before_a_daemon_joined_is_not_told_as_one_interval() {
         delivered_packets: joined.delivered_packets + 10,
         snd_una: joined.snd_una + 10 * u64::from(MSS),
         sent_bytes: joined.sent_bytes + 12 * u64::from(MSS),
+        sent_packets: joined.sent_packets + 12,
         snd_nxt: joined.snd_nxt + 12 * u64::from(MSS),
         in_flight_packets: 102,
         rtt_count: 1,

@@ -13,6 +13,8 @@ use crate::objects::{self, TcpOption, attach_option, attach_struct_ops, handle, 
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/policy.bpf.o"));
 const NAME: &str = "policy";
+/// Room for the reports of some thousand decisions.
+const REPORTS_BYTES: u32 = 1 << 22;
 const ZERO: [u8; 4] = 0_u32.to_ne_bytes();
 
 /// The loaded object.
@@ -40,6 +42,11 @@ impl Program {
         set_initial(&mut open, NAME, NAME, &named(unrestricted, name))?;
         for mut program in open.progs_mut().filter(|program| program.name() == "option") {
             program.set_autoload(*option != TcpOption::Off);
+        }
+        if ccarena_cc::policy::kernel::about(image).reports > 0 {
+            for mut map in open.maps_mut().filter(|map| map.name() == "reports") {
+                map.set_max_entries(REPORTS_BYTES).map_err(|e| map_error("size", "reports", &e))?;
+            }
         }
         let object = objects::finish(NAME, open)?;
         let images = handle(&object, "images")?;

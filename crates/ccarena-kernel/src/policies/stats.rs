@@ -22,6 +22,10 @@ pub struct Stats {
     pub ns_most: u64,
     /// Decisions with an entry of the observation beyond what the policy admits.
     pub beyond: u64,
+    /// Decisions with an entry outside of what training saw.
+    pub outside: u64,
+    /// Decisions whose report found no room.
+    pub unreported: u64,
     /// Decisions whose action was held back.
     pub held: u64,
     /// Decisions for which no room to work was left on the CPU: the action before stayed in force.
@@ -33,7 +37,7 @@ pub struct Stats {
 }
 
 /// Numbers of a [`Stats`].
-const NUMBERS: usize = 21;
+const NUMBERS: usize = 23;
 
 impl Stats {
     /// Of all CPUs' structs.
@@ -48,6 +52,8 @@ impl Stats {
                 ns: add(a.ns, b.ns),
                 ns_most: a.ns_most.max(b.ns_most),
                 beyond: add(a.beyond, b.beyond),
+                outside: add(a.outside, b.outside),
+                unreported: add(a.unreported, b.unreported),
                 held: add(a.held, b.held),
                 missed: add(a.missed, b.missed),
                 cases: std::array::from_fn(|k| add(a.cases[k], b.cases[k])),
@@ -61,7 +67,8 @@ impl Stats {
         for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
             *number = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
         }
-        let [opened, closed, periods, decisions, ns, ns_most, beyond, held, missed, rest @ ..] = numbers;
+        let [opened, closed, periods, decisions, ns, ns_most, beyond, outside, unreported, held, missed, rest @ ..] =
+            numbers;
         Self {
             opened,
             closed,
@@ -70,6 +77,8 @@ impl Stats {
             ns,
             ns_most,
             beyond,
+            outside,
+            unreported,
             held,
             missed,
             cases: std::array::from_fn(|k| rest[k]),

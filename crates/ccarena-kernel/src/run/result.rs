@@ -48,6 +48,7 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         rtt_mean_ms: mean.filter(|_| seen).map(ms),
         completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),
         decisions: totals.decisions,
+        observations_outside: totals.outside.share(),
         error: sent.error,
         series: received.series.map(|series| series.bins),
         reports: plan

@@ -147,13 +147,14 @@ fn check(flow: &Flow, index: usize) -> Result<u16, RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ccarena_cc::Backend;
     use ccarena_net::routers::{Kind, RouterSpec};
     use ccarena_net::scenario::QuicAcks;
 
     fn of(change: impl FnOnce(&mut Scenario)) -> Result<Plan, String> {
         let mut scenario = Scenario::default();
         change(&mut scenario);
-        plan(&scenario, &Policies::default()).map(|mut plans| plans.remove(0)).map_err(|e| e.to_string())
+        plan(&scenario, &Policies::on(Backend::Quic)).map(|mut plans| plans.remove(0)).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -233,6 +233,7 @@ impl Sender {
             last_sent: if self.last_sent == Time::NEVER { Time::ZERO } else { self.last_sent },
             retransmission,
             number,
+            ..SentInfo::default()
         });
         if self.numbers.is_some() {
             self.read_controller();

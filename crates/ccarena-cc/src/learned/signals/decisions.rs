@@ -1,6 +1,7 @@
 //! Decisions and their periods.
 
 use super::{Arguments, HUGE, LARGEST, Range, Signal, View};
+use crate::learned::backends::Backend;
 use crate::learned::monitor::{Parts, ratio};
 
 pub const SIGNALS: &[Signal] = &[
@@ -84,7 +85,7 @@ pub const SIGNALS: &[Signal] = &[
     .natural(0.0, 0.5, 0.0, 4.0)
     .needs(Parts::GAPS)
     .source("packet dispersion")
-    .user_space(),
+    .not_on(&[Backend::Bridge, Backend::Kernel]),
 ];
 
 fn since_ack(v: &View<'_>, _: Arguments<'_>) -> f64 {

@@ -11,6 +11,7 @@ mod rates;
 mod surroundings;
 mod windows;
 
+use super::backends::Backend;
 use super::bases::base::Base;
 use super::monitor::{Measured, Monitor, Parts, Totals, times};
 use crate::scheme::Param;
@@ -120,8 +121,8 @@ pub struct Signal {
     pub live: bool,
     /// What its bounds are.
     pub range: Range,
-    /// A program in the kernel can compute it.
-    pub kernel: bool,
+    /// Backends that do not measure it.
+    unmeasured: &'static [Backend],
     /// Its value.
     pub value: fn(&View<'_>, Arguments<'_>) -> f64,
 }
@@ -161,7 +162,7 @@ const OVER: &[Param] = &[
 ];
 
 impl Signal {
-    /// A measured number from zero to `high`, normalised by `scale` and clipped to 0..`top`; the kernel can compute it.
+    /// A number that every backend measures.
     const fn new(
         name: &'static str,
         unit: &'static str,
@@ -183,7 +184,7 @@ impl Signal {
             parts: Parts::NONE,
             live: false,
             range: Range::Own,
-            kernel: true,
+            unmeasured: &[],
             value,
         }
     }
@@ -216,12 +217,23 @@ impl Signal {
         Self { range, ..self }
     }
 
+    const fn not_on(self, unmeasured: &'static [Backend]) -> Self {
+        Self { unmeasured, ..self }
+    }
+
+    /// A program in the kernel does not compute it.
     const fn user_space(self) -> Self {
-        Self { kernel: false, ..self }
+        self.not_on(&[Backend::Kernel])
     }
 
     const fn channels(self, channels: &'static [&'static str]) -> Self {
         Self { channels, ..self }
+    }
+
+    /// Whether `backend` measures it.
+    #[must_use]
+    pub fn is_measured(&self, backend: Backend) -> bool {
+        !self.unmeasured.contains(&backend)
     }
 
     /// It can be measured over another stretch than the period.

@@ -70,22 +70,19 @@ pub const SIGNALS: &[Signal] = &[
         .natural(0.0, MBPS, 0.0, 4.0)
         .needs(Parts::SENT)
         .options(OVER)
-        .source("Indigo, Aurora")
-        .user_space(),
+        .source("Indigo, Aurora"),
     Signal::new("sent_packets", "segments", "segments sent, retransmissions included", |v, a| {
         v.recent(a).map_or(f64::from(v.measured.sent_packets), |(t, _)| t.sent_packets as f64)
     })
     .bounds(0.0, 1e10)
     .natural(0.0, 0.01, 0.0, 4.0)
     .needs(Parts::SENT)
-    .options(OVER)
-    .user_space(),
+    .options(OVER),
     Signal::new("send_ratio", "1", "segments sent over segments acknowledged, of which one at least", send_ratio)
         .natural(1.0, 2.0, -2.0, 4.0)
         .needs(Parts::SENT)
         .options(OVER)
-        .source("Aurora (sending ratio)")
-        .user_space(),
+        .source("Aurora (sending ratio)"),
 ];
 
 fn mbps(bytes: u64, stretch: Dur) -> f64 {

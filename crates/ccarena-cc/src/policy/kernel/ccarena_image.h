@@ -6,7 +6,7 @@
 
 #define IMAGE_MAGIC 0x00414d4941434343ull /* "CCCAIMA" */
 /* Of all that this file says: raised by whoever changes any of it. */
-#define IMAGE_VERSION 1
+#define IMAGE_VERSION 2
 
 #define IMAGE_COLUMNS 64
 #define IMAGE_OBSERVATION 256
@@ -41,6 +41,9 @@ enum image_signal {
 	SIGNAL_DELIVERY_RATIO,
 	SIGNAL_DELIVERED_BYTES,
 	SIGNAL_ACKED_PACKETS,
+	SIGNAL_SEND_RATE_MBPS,
+	SIGNAL_SENT_PACKETS,
+	SIGNAL_SEND_RATIO,
 	SIGNAL_RTT_MS,
 	SIGNAL_RTT_MIN_MS,
 	SIGNAL_SRTT_MS,
@@ -72,7 +75,7 @@ enum image_signal {
 	SIGNALS,
 };
 
-/* One series of the observation. */
+/* One series of the observation, or one column of the report. */
 struct image_column {
 	ccarena_s64 low; /* bounds of its values */
 	ccarena_s64 high;
@@ -83,6 +86,12 @@ struct image_column {
 	ccarena_u32 length; /* entries, oldest first */
 	ccarena_u32 live;   /* read when the policy decides, not at the end of a period */
 	ccarena_u32 unused;
+};
+
+/* Bounds of an entry of the observation, beyond which it is outside of what training saw. */
+struct image_range {
+	ccarena_s64 low;
+	ccarena_s64 high;
 };
 
 /* A part of what the policy remembers: where it lies after a decision. */
@@ -126,6 +135,10 @@ struct image {
 	struct image_part parts[IMAGE_PARTS];
 	ccarena_s64 actions[IMAGE_ACTIONS];
 	struct image_column columns[IMAGE_COLUMNS];
+	ccarena_u32 reports_length; /* 0: decisions are not reported */
+	ccarena_u32 has_observed;   /* `observed` is known */
+	struct image_column reports[IMAGE_COLUMNS];
+	struct image_range observed[IMAGE_OBSERVATION];
 	struct ccarena_step steps[IMAGE_STEPS];
 	ccarena_s64 constants[IMAGE_CONSTANTS + IMAGE_SLACK];
 	ccarena_u16 weights[IMAGE_WEIGHTS + IMAGE_SLACK];
