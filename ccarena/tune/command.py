@@ -10,15 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ccarena.configs import load_config, parse_overrides, save_config
+from ccarena.configs import TrainConfig, load_config, parse_overrides
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.files import check_writable
 from ccarena.outputs import folder
-from ccarena.terminal import command_line, heartbeat
+from ccarena.terminal import again, command_line, heartbeat, remember
 from ccarena.tune import report
 from ccarena.tune.space import Dimension, Space, check, read_space
-from ccarena.tune.sweep import PLAN, TRIALS, Plan, read_plan, sweep, write_plan
+from ccarena.tune.sweep import BASE, PLAN, TRIALS, Plan, read_plan, sweep
 
 __all__ = ["add_parser", "run"]
 
@@ -53,6 +53,11 @@ def run(args: argparse.Namespace) -> int:
     """Runs the trials and reports. Returns the exit code: 1 if a trial failed, 130 after Ctrl-C."""
     options = (*FIXED, "out", "resume", "ray-address")
     overrides = parse_overrides(args.overrides, options=options)
+    if args.out is not None and ":/" in str(args.out):
+        raise ConfigError(
+            f"--out {args.out}: a sweep is kept in a folder that every machine of the cluster reaches; a URL is for "
+            "`ccarena train` alone"
+        )
     if args.resume:
         if given := [args.given[name] for name in FIXED if name in args.given]:
             raise ConfigError(f"{given[0]} has no effect beside --resume: the sweep goes on as it was started")
@@ -63,14 +68,14 @@ def run(args: argparse.Namespace) -> int:
         out = args.out.resolve()
         plan = read_plan(out)
         space = Space({key: Dimension(each["kind"], tuple(each["values"])) for key, each in plan.dimensions.items()})
+        config = None
     else:
-        out, plan, space = _begin(args, overrides)
-    again = shlex.join(["ccarena", "tune", "--out", str(args.out or os.path.relpath(out)), "--resume"])
-    print(f"sweep in {out}; if it ends early, go on with: {again}", file=sys.stderr)
+        out, plan, space, config = _begin(args, overrides)
+    remember(shlex.join(["ccarena", "tune", "--out", str(args.out or os.path.relpath(out)), "--resume"]))
     with heartbeat(lambda: f"sweep: {sum(1 for _ in (out / TRIALS).glob('*'))} of {plan.samples} trials begun"):
-        found, left = sweep(out, plan, space, args.ray_address, args.resume)
+        found, left = sweep(out, plan, space, args.ray_address, config)
     if left:
-        print(f"interrupted, {left} of {len(found)} trials are not over; go on with: {again}", file=sys.stderr)
+        print(f"interrupted, {left} of {len(found)} trials are not over; {again()}", file=sys.stderr)
         return INTERRUPTED
     rows = report.rows_of(out / TRIALS, found, plan.seeds, plan.validations)
     facts = {
@@ -85,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
     return int(any(row["state"] == "failed" for row in rows))
 
 
-def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, Plan, Space]:
+def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, Plan, Space, TrainConfig]:
+    """What is asked for, checked. Writes nothing."""
     for name in ("samples", "seeds", "validations"):
         if getattr(args, name) < 1:
             raise ConfigError(f"--{name} {getattr(args, name)}: expected at least 1")
@@ -103,11 +109,10 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, P
     if (out / PLAN).exists():
         raise ConfigError(f"{out}: holds a sweep already; go on with it (--out {out} --resume), or name another folder")
     check_writable(out)
-    save_config(config, out / "base.yaml")
     dimensions = {key: asdict(each) for key, each in space.dimensions.items()}
     plan = Plan(
         config.name,
-        str(out / "base.yaml"),
+        str(out / BASE),
         args.samples,
         args.seeds,
         args.search,
@@ -116,5 +121,4 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, P
         dimensions,
         command_line(args),
     )
-    write_plan(out, plan)
-    return out, plan, space
+    return out, plan, space, config

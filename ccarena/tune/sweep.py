@@ -6,14 +6,18 @@ import functools
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.configs import TrainConfig, save_config
+from ccarena.errors import ConfigError
 from ccarena.executors.ray import connect, module
 from ccarena.files import write_atomically
+from ccarena.terminal import again
+from ccarena.tune.packages import check_here, check_machines
 from ccarena.tune.space import Space
 from ccarena.tune.trial import follow
 
@@ -21,8 +25,8 @@ log = logging.getLogger(__name__)
 
 __all__ = ["Plan", "read_plan", "sweep"]
 
-PLAN, EXPERIMENT, TRIALS = "plan.json", "ray", "trials"
-"""In the sweep's folder: what was asked for; what Ray Tune needs to go on; a folder per trial."""
+PLAN, BASE, EXPERIMENT, TRIALS = "plan.json", "base.yaml", "ray", "trials"
+"""In the sweep's folder: the request, the configuration, what Ray Tune needs to go on, and a folder per trial."""
 
 
 @dataclass(frozen=True)
@@ -52,30 +56,31 @@ def read_plan(out: Path) -> Plan:
         raise ConfigError(f"--resume: {out / PLAN} is damaged: {error}; start another sweep") from error
 
 
-def write_plan(out: Path, plan: Plan) -> None:
-    """Keeps the plan in `out`."""
-    write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
-
-
-def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool) -> tuple[list[dict[str, Any]], int]:
+def sweep(
+    out: Path, plan: Plan, space: Space, address: str | None, config: TrainConfig | None
+) -> tuple[list[dict[str, Any]], int]:
     """Runs the trials that are not over, and returns a row per trial: `trial`, `setting`, `error` and figures.
 
-    Also returns how many of them are not over, as Ctrl-C has ended the sweep.
+    Also returns how many of them are not over, as Ctrl-C has ended the sweep. `config` is the configuration of a new
+    sweep; None goes on with the one in `out`.
 
-    Raises MissingDependencyError without Ray Tune (or Optuna, if it searches), ConfigError for the cluster's address.
+    Raises MissingDependencyError for a package that this machine or one of the cluster's lacks, and ConfigError for the
+    cluster's address, before anything is written.
     """
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     # What is not kept when the sweep is killed is drawn anew: by default the trials of the last ten seconds.
     os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "1")
-    module("ccarena tune")
-    try:
-        from ray import tune
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("ray[tune]", "tune", "ccarena tune") from error
+    check_here(plan.search)
+    connect(address)
+    check_machines()
+    if config is not None:
+        save_config(config, out / BASE)
+        write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
+    print(f"sweep in {out}; if it ends early, {again()}", file=sys.stderr)
+    from ray import tune
     from ray.tune.search.basic_variant import BasicVariantGenerator
 
     searcher = _searcher(plan, space)
-    connect(address)
     seeds = list(range(1, plan.seeds + 1))
     work = functools.partial(_trial, folder=str(out / TRIALS), config=plan.config, seeds=seeds)
     trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
@@ -83,7 +88,7 @@ def sweep(out: Path, plan: Plan, space: Space, address: str | None, resume: bool
     # It warns of every trial that was killed before its first validation.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
     experiment = out / EXPERIMENT
-    if resume and tune.Tuner.can_restore(str(experiment)):
+    if config is None and tune.Tuner.can_restore(str(experiment)):
         tuner = tune.Tuner.restore(str(experiment), trainable, resume_unfinished=True, resume_errored=True)
     else:
         tuner = tune.Tuner(
@@ -152,14 +157,12 @@ def _param_space(tune: Any, space: Space) -> dict[str, Any]:
 
 
 def _searcher(plan: Plan, space: Space) -> Any:
-    """Ray's own draws if None. Raises MissingDependencyError without Optuna."""
+    """Ray's own draws if None."""
     if plan.search != "optuna":
         return None
-    try:
-        import optuna
-        from ray.tune.search.optuna import OptunaSearch
-    except ImportError as error:
-        raise MissingDependencyError.for_extra("optuna", "optuna", "--search optuna") from error
+    import optuna
+    from ray.tune.search.optuna import OptunaSearch
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     kinds = optuna.distributions
     makers: dict[str, Callable[..., Any]] = {

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bench import nodes
 from ccarena import cli
 from ccarena.errors import ConfigError
 from ccarena.tune.report import rows_of, table_of, write
@@ -160,3 +161,48 @@ def test_what_is_asked_for_in_vain(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "holds no sweep" in capsys.readouterr().err
     assert cli.main(["tune"]) == 2
     assert "--space: give the file of the space" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lacking", ["ray", "torch", "ray.tune", "optuna"])
+def test_a_missing_extra_is_said_before_anything_is_written(
+    lacking: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And before a cluster is asked."""
+    pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
+    for name in ("torch", "ray.tune", "optuna"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace())
+    monkeypatch.setitem(sys.modules, lacking, None)
+    monkeypatch.setattr("ccarena.tune.sweep.connect", None)
+    monkeypatch.chdir(tmp_path)
+    words = ["tune", "--space", str(space(tmp_path, "algorithm.gamma: [0.5, 0.9]")), "--search", "optuna", *SMALL]
+    before = sorted(tmp_path.rglob("*"))
+    assert cli.main(words) == 4
+    said = capsys.readouterr().err
+    extra = {"ray": "ray", "torch": "train", "ray.tune": "tune", "optuna": "optuna"}[lacking]
+    assert f'pip install "ccarena[{extra}]"' in said and "go on with" not in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.alone
+def test_a_machine_that_lacks_a_package_is_named() -> None:
+    """The cluster's machine has `json`, and nothing called `ccarena.absent`."""
+    pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
+    code = (
+        "import sys; from ccarena.executors.ray import connect; from ccarena.tune.packages import check_machines; "
+        "connect(sys.argv[1]); check_machines({'json': ('json', 'train')}); print('whole'); "
+        "check_machines({'json': ('json', 'train'), 'ccarena.absent': ('x-pack', 'tune')})"
+    )
+    with nodes.apart(num_cpus=1) as (address, _):
+        done = subprocess.run([sys.executable, "-c", code, address], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "whole\n", done.stderr
+    assert "on the machine 1" in done.stderr and 'needs the Python package "x-pack"' in done.stderr
+
+
+def test_a_url_is_refused_and_no_folder_of_its_name_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for more in (["--resume"], ["--space", "x.yaml"]):
+        assert cli.main(["tune", "--out", "s3://bucket/sweep", *more]) == 2
+        assert "a sweep is kept in a folder that every machine" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,66 @@
+"""The packages that a sweep needs, here and on the cluster's machines: looked for before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.executors.ray import first_line, module
+
+__all__ = ["check_here", "check_machines"]
+
+EVERYWHERE: Mapping[str, tuple[str, str]] = {"torch": ("torch", "train"), "ray.tune": ("ray[tune]", "tune")}
+"""By module: the package, and the extra that it comes with. Of every machine that trains."""
+_SEARCHES: Mapping[str, Mapping[str, tuple[str, str]]] = {"optuna": {"optuna": ("optuna", "optuna")}}
+"""Of the machine that draws settings."""
+_ANSWERS_WITHIN_S = 120.0
+"""A machine that is busy takes so long at most to import them."""
+
+
+def check_here(search: str) -> None:
+    """Raises MissingDependencyError for a package that this machine lacks."""
+    module("ccarena tune")
+    for name, (package, extra) in {**EVERYWHERE, **_SEARCHES.get(search, {})}.items():
+        if _lacking([name]):
+            purpose = f"--search {search}" if name == search else "ccarena tune"
+            raise MissingDependencyError.for_extra(package, extra, purpose)
+
+
+def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE) -> None:
+    """Raises MissingDependencyError for a package that a machine of the connected cluster lacks, naming the machine.
+
+    A machine without cores runs no trial, and is not asked. Raises ConfigError if one cannot say what it has.
+    """
+    ray = module("ccarena tune")
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    asked: dict[str, Any] = {}
+    for node in ray.nodes():
+        if node["Alive"] and node["Resources"].get("CPU", 0) >= 1:
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            task = ray.remote(num_cpus=0, max_retries=1, scheduling_strategy=there)(_lacking)
+            asked[node["NodeManagerAddress"]] = task.remote(list(needed))
+    for address, answer in asked.items():
+        try:
+            lacking = ray.get(answer, timeout=_ANSWERS_WITHIN_S)
+        except ray.exceptions.RayError as error:
+            raise ConfigError(
+                f"the machine {address} of the cluster cannot run ccarena: {first_line(error)}; install the same "
+                "version there, with the extra tune, or take the machine out"
+            ) from error
+        for name in lacking:
+            package, extra = needed[name]
+            raise MissingDependencyError.for_extra(package, extra, f"ccarena tune, on the machine {address},")
+
+
+def _lacking(names: list[str]) -> list[str]:
+    """Those of the modules that cannot be imported where this runs."""
+    lacking = []
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError:
+            lacking.append(name)
+    return lacking
