@@ -6,14 +6,17 @@ import fcntl
 import json
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError
+from ccarena.files import write_atomically
 from ccarena.remote_folder import shown
 
 __all__ = [
     "BEST",
+    "COMMANDS",
     "CONFIG",
     "EVALUATION",
     "LAST",
@@ -31,9 +34,11 @@ __all__ = [
     "is_in_use",
     "newest_run",
     "policy_in",
+    "read_commands",
     "read_progress",
     "resume_command",
     "shipped",
+    "write_commands",
 ]
 
 CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
@@ -44,6 +49,9 @@ RESULTS, EVALUATION, PAGE = "results.json", "evaluation.json", "report.html"
 """What an evaluation writes: every row and series; the verdict and the means; the page for people."""
 ROWS, SUMMARY = "rows.csv", "summary.csv"
 """And its tables: a row per run; means with intervals."""
+
+COMMANDS = "commands.json"
+"""The shell lines that made a folder's results: those that started a training and went on with it, oldest first."""
 
 RUNS = Path("runs")
 """Where runs go that are not told another folder."""
@@ -74,6 +82,21 @@ def policy_in(path: Path) -> Path | None:
 def resume_command(run: Path) -> str:
     """What goes on with the training in the folder `run`, whenever and however it ended, as a line for a shell."""
     return shlex.join(["ccarena", "train", "--out", shown(run), "--resume"])
+
+
+def write_commands(folder: Path, lines: Sequence[str]) -> None:
+    """Stores the shell lines that made the results in `folder`; the same one twice in a row is one."""
+    kept = [line for at, line in enumerate(lines) if not at or line != lines[at - 1]]
+    write_atomically(folder / COMMANDS, json.dumps(kept, indent=1) + "\n")
+
+
+def read_commands(folder: Path) -> list[str]:
+    """Returns the shell lines that made the results in `folder`; none if no command did."""
+    file = folder / COMMANDS
+    try:
+        return [str(line) for line in json.loads(file.read_text("utf-8"))] if file.is_file() else []
+    except ValueError as error:
+        raise ConfigError(f"{file}: not a list of commands: {error}; delete the file") from error
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:

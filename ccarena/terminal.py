@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 import threading
@@ -35,8 +36,11 @@ _NARROWEST, _PREFERRED = 12, 24
 
 
 def command_line(args: argparse.Namespace) -> str:
-    """The command with which `args` came, to be run again; `cli` keeps its words."""
-    return shlex.join(["ccarena", *args.words])
+    """The command with which `args` came, to be run again; `cli` keeps its words.
+
+    A password in a URL (`postgresql://user:password@host/name`) is left out: pages and records are passed on.
+    """
+    return shlex.join(["ccarena", *(re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", word) for word in args.words)])
 
 
 def remember(command: str) -> None:

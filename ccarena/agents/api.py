@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.remote_folder import is_url, opened
-from ccarena.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress
+from ccarena.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress, resume_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,7 @@ def train(
     *,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    command: str | None = None,
 ) -> Training:
     """Train a policy, evaluate it as its configuration says, and write the run's folder (docs/training.md).
 
@@ -60,6 +62,7 @@ def train(
         out: folder of the run, or a URL that fsspec knows, such as `s3://bucket/run` (docs/cluster.md); `runs/NAME` if
             None, with a number where that holds a run.
         resume: go on with the run in `out` (the newest `runs/NAME` if None), by its own configuration and `overrides`.
+        command: the shell line that asked for this, for the run's page; one that does the same if None.
 
     Progress goes to stderr, the verdict to stdout. SIGINT and SIGTERM end it with a checkpoint. Raises ConfigError,
     TraceError or ScenarioError for what cannot be trained before anything is written; CheckpointError if it cannot be
@@ -69,7 +72,7 @@ def train(
     given = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
     if given.out is not None and is_url(given.out):
         with opened(given.out, resume) as here:
-            return train(config, changes, out=here, resume=resume)
+            return train(config, changes, out=here, resume=resume, command=command)
     chosen = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
     if resume:
         chosen = resumed(chosen, changes)
@@ -96,8 +99,16 @@ def train(
     with on_its_cluster(chosen, meanwhile="ccarena.agents.train"):
         from ccarena.agents.train import train as learn
 
-        code = learn(chosen, resume=resume)
+        code = learn(chosen, resume=resume, command=command or _command(chosen, resume))
     return Training(Path(str(chosen.out)), chosen, finished=code == 0)
+
+
+def _command(config: TrainConfig, resume: bool) -> str:
+    """Returns the shell line that goes on with a run, or trains it again beside the first one."""
+    folder = Path(str(config.out))
+    if resume:
+        return resume_command(folder)
+    return shlex.join(["ccarena", "train", "--config", str(folder / CONFIG), "--out", f"{folder}-again"])
 
 
 def resumed(config: TrainConfig, overrides: Mapping[str, Any]) -> TrainConfig:

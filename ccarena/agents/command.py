@@ -15,6 +15,7 @@ from ccarena.configs.load import shipped
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.remote_folder import is_url
+from ccarena.terminal import command_line
 from ccarena.traces.held_out import CARRIERS
 
 HELP_COLUMNS = 80
@@ -83,9 +84,8 @@ def run(args: argparse.Namespace) -> int:
     if args.print_config:
         print(dump_config(resumed(config, overrides) if args.resume else config), end="")
         return 0
-    return (
-        0 if train(config if args.leave_out else args.config, overrides, resume=args.resume).finished else INTERRUPTED
-    )
+    chosen = config if args.leave_out else args.config
+    return 0 if train(chosen, overrides, resume=args.resume, command=command_line(args)).finished else INTERRUPTED
 
 
 def _key_help(name: str, config: TrainConfig) -> str:

@@ -42,7 +42,18 @@ from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import of_progress
 from ccarena.policies.networks import states_of
 from ccarena.remote_folder import remote_of, shown
-from ccarena.run_folder import BEST, CONFIG, EVALUATION, LAST, POLICY, PROGRESS, read_progress, resume_command
+from ccarena.run_folder import (
+    BEST,
+    CONFIG,
+    EVALUATION,
+    LAST,
+    POLICY,
+    PROGRESS,
+    read_commands,
+    read_progress,
+    resume_command,
+    write_commands,
+)
 from ccarena.terminal import progress_bar, remember
 
 __all__ = ["artifact_of", "check", "train"]
@@ -53,13 +64,15 @@ VALIDATIONS, LEAST_BETWEEN = 10, 100_000
 """In a training whose configuration does not say how often: so many, and so many decisions apart."""
 
 
-def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None = None) -> int:
+def train(
+    config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None = None, command: str | None = None
+) -> int:
     """Trains in the folder `config.out` (`runs/NAME` if None), evaluates, and returns the process's exit code.
 
     The folder gets `config.yaml`, `progress.jsonl`, TensorBoard logs, checkpoints, `policy.safetensors` and what the
     evaluation writes. SIGINT and SIGTERM end it with a checkpoint and 130. With `resume` it goes on from the last
     checkpoint; under the local executor the result is bit for bit that of an uninterrupted run. `make_envs` replaces
-    the configured environment.
+    the configured environment. `command` is the shell line that asked for the training, for the run's page.
 
     Raises ConfigError if the folder holds a run and `resume` is off, or if the record's reward, network or algorithm
     cannot be used; CheckpointError if it cannot be resumed, TrainingError if learning breaks down.
@@ -76,6 +89,8 @@ def train(config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None 
                 raise ConfigError(f"{out}: holds a run already; go on with it ({resume_command(out)}), or name another")
             save_config(config, out / CONFIG)
         remember(resume_command(out))
+        if command is not None:
+            write_commands(out, [*read_commands(out), command])
         print(f"training in {shown(out)}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
         best = _learn(context, algorithm, out, start)
         if stopped_early(config, best):

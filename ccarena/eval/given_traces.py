@@ -11,7 +11,6 @@ from typing import Any
 from ccarena import traces
 from ccarena.arguments import Unused
 from ccarena.errors import ConfigError, TraceError
-from ccarena.eval.recorded_traces import trace_start_ms
 
 __all__ = [
     "BUFFERS_PACKETS",
@@ -78,11 +77,6 @@ class TraceLinks:
         given = [f"{t.name}={t.file}" + (f",{t.back}" if t.back else "") for t in self.traces]
         buffers, delays = map(str, self.buffers_packets), (f"{ms:g}" for ms in self.delays_ms)
         return ["--traces", *given, "--buffers", *buffers, "--delays-ms", *delays]
-
-
-def service(file: Path, duration_s: float, seed: int, index: int) -> dict[str, Any]:
-    """The scenario's `service` over a trace, from its beginning for seed 0 and from elsewhere for later seeds."""
-    return {"type": "trace", "file": str(file), "offset_ms": trace_start_ms(file, duration_s, seed, index)}
 
 
 def read_traces(given: Iterable[str | os.PathLike[str]], pairs: bool = False) -> list[GivenTrace]:

@@ -15,7 +15,7 @@ Conventions, the same for every scheme and every backend:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,10 @@ __all__ = [
     "bin_throughput_mbps",
     "confidence_interval",
     "convergence_time_s",
+    "figures_for",
     "jain_index",
-    "loss_share",
+    "loss_shares",
+    "losses_of_flow",
     "omniscient_signal_delay_ms",
     "percentile",
     "percentiles",
@@ -186,11 +188,15 @@ def share_within_packets(log: PacketLog, packets: int, start_s: float, end_s: fl
     return float(share[min(packets, len(share) - 1)])
 
 
-def signal_delay_ms(log: PacketLog) -> Floats:
+def signal_delay_ms(log: PacketLog, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None) -> Floats:
     """For each millisecond from the first to the last arrival: the least time in which news of then could get across.
 
     mahimahi's definition, in whole milliseconds as mahimahi's: a message created at t crosses the queue with the first
     packet that arrives at t or later, so that the delay grows by 1 ms per ms in which nothing arrives. Queue only.
+
+    An application that has nothing to send has no news. Of a flow whose application pauses, `pauses_after_ms` is the
+    base RTT: the time between two arrivals is left out if the second comes only after all packets before it are
+    acknowledged. A packet that was dropped or lost (`gone_ns`) is outstanding until the next one arrives.
     """
     if len(log) == 0:
         return np.empty(0)
@@ -199,7 +205,24 @@ def signal_delay_ms(log: PacketLog) -> Floats:
     earliest = np.full(arrival_ms.max() - first + 1, np.iinfo(np.int64).max)
     np.minimum.at(earliest, arrival_ms - first, departure_ms)
     earliest = np.minimum.accumulate(earliest[::-1])[::-1]
-    return (earliest - first - np.arange(len(earliest))).astype(np.float64)
+    delay = (earliest - first - np.arange(len(earliest))).astype(np.float64)
+    if math.isinf(pauses_after_ms):
+        return delay
+    return delay[~_paused(log, pauses_after_ms, np.empty(0, np.int64) if gone_ns is None else gone_ns)]
+
+
+def _paused(log: PacketLog, rtt_ms: float, gone_ns: Ints) -> NDArray[np.bool_]:
+    """For each millisecond from the first to the last arrival: whether the application has nothing to send."""
+    order = np.argsort(log.arrival_ns, kind="stable")
+    arrival_ns = log.arrival_ns[order]
+    acknowledged_ns = np.maximum.accumulate(log.departure_ns[order]) + round(rtt_ms * 1e6)
+    gone = np.diff(np.searchsorted(np.sort(gone_ns), arrival_ns))
+    pauses = (arrival_ns[1:] > acknowledged_ns[:-1]) & (gone == 0)
+    arrival_ms = arrival_ns // 1_000_000 - arrival_ns[0] // 1_000_000
+    edges = np.zeros(int(arrival_ms[-1]) + 2, np.int64)
+    np.add.at(edges, arrival_ms[:-1][pauses] + 1, 1)
+    np.add.at(edges, arrival_ms[1:][pauses], -1)
+    return np.cumsum(edges)[:-1] > 0
 
 
 def omniscient_signal_delay_ms(
@@ -229,10 +252,31 @@ def sage_score(throughput: float, delay_mean: float) -> float:
     return throughput**2 / delay_mean if delay_mean > 0 else math.nan
 
 
-def loss_share(dropped_packets: float, delivered_packets: float) -> float:
-    """Packets dropped at the link over those that came to it (Pantheon: 1 - egress / ingress)."""
-    offered = dropped_packets + delivered_packets
-    return dropped_packets / offered if offered else 0.0
+def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, float]:
+    """`loss_share` and `queue_drop_share` of packets of which queues `dropped` some and links `lost` some.
+
+    A link loses packets at random or in an outage, before its queue. Loss is all of it, over the packets that came
+    (Pantheon: 1 - egress / ingress).
+    """
+    offered = dropped + lost + delivered
+    shares = {"loss_share": dropped + lost, "queue_drop_share": dropped}
+    return {name: gone / offered if offered else 0.0 for name, gone in shares.items()}
+
+
+def losses_of_flow(
+    links: Sequence[Mapping[str, Any]], flow: int, from_s: float = -math.inf, to_s: float = math.inf
+) -> dict[str, float]:
+    """`loss_shares` of one flow in (from, to] on its path: `links` are its links' results, which recorded packets."""
+
+    def count(flows: ArrayLike, times_ns: ArrayLike) -> int:
+        times = np.asarray(times_ns)
+        return int(np.count_nonzero((np.asarray(flows) == flow) & (times > from_s * 1e9) & (times <= to_s * 1e9)))
+
+    dropped, lost = (
+        sum(count(link[kind]["flow"], link[kind]["time_ns"]) for link in links) for kind in ("drops", "losses")
+    )
+    last = links[-1]["log"]
+    return loss_shares(dropped, lost, count(last["flow"], last["departure_ns"]))
 
 
 def jain_index(rates: ArrayLike) -> float:
@@ -291,7 +335,7 @@ def bin_capacity_mbps(capacity_mbps: ArrayLike, per_bin: int) -> Floats:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over repetitions and its two-sided confidence interval [low, high] from `n` of them."""
+    """A mean over `n` repetitions and its two-sided confidence interval [low, high]; NaN where it has none."""
 
     mean: float
     low: float
@@ -308,17 +352,19 @@ _T_95 = (
 
 
 def confidence_interval(values: Sequence[float] | Floats) -> Interval:
-    """Student's t interval (95 %) of the mean over seeds; NaN values are left out, and one value has no width known.
+    """Student's t interval (95 %) of the mean over seeds; NaN values are left out.
 
-    Not the bootstrap: with three seeds its interval is the range of the three, far too narrow.
+    One value has no interval, and neither have values that are all the same: repetitions that change nothing do not
+    say how much others would change. Not the bootstrap: with three seeds its interval is the range of the three, far
+    too narrow.
     """
     x = np.asarray(values, dtype=np.float64)
     x = x[np.isfinite(x)]
     if x.size == 0:
         return Interval(math.nan, math.nan, math.nan, 0)
     mean = float(x.mean())
-    if x.size == 1:
-        return Interval(mean, math.nan, math.nan, 1)
+    if np.all(x == x[0]):
+        return Interval(float(x[0]), math.nan, math.nan, int(x.size))
     z, df = 1.959964, x.size - 1
     # Above the table: Cornish-Fisher (Abramowitz and Stegun 26.7.5), good to 1e-4 there.
     t = _T_95[df - 1] if df <= len(_T_95) else z + (z**3 + z) / (4 * df)
@@ -334,6 +380,8 @@ class Figure:
     unit: str
     digits: int
     definition: str
+    scheme: str = ""
+    """The scheme whose own figure it is; tables show it if this scheme takes part."""
 
 
 FIGURES: dict[str, Figure] = {
@@ -357,11 +405,18 @@ FIGURES: dict[str, Figure] = {
         "share",
         4,
         "Share of the time with at most 5 ms of work queued (virtual waiting time).",
+        scheme="acct",
     ),
     "share_within_5_packets": Figure(
-        "Time with at most 5 queued", "share", 4, "Share of the time with at most 5 packets queued (ACCT Fig. 5a)."
+        "Time with at most 5 queued",
+        "share",
+        4,
+        "Share of the time with at most 5 packets queued (ACCT Fig. 5a).",
+        scheme="acct",
     ),
-    "queue_p80_packets": Figure("Queue, p80", "packets", 0, "Not exceeded for 80 % of the time (ACCT Fig. 5a)."),
+    "queue_p80_packets": Figure(
+        "Queue, p80", "packets", 0, "Not exceeded for 80 % of the time (ACCT Fig. 5a).", scheme="acct"
+    ),
     "signal_delay_p95_ms": Figure(
         "p95 signal delay",
         "ms",
@@ -377,7 +432,13 @@ FIGURES: dict[str, Figure] = {
     "inferences_per_s": Figure("Inferences", "1/s", 1, "Decisions of a learned flow per second of the run."),
     "power": Figure("Power", "Mbit/s/s", 1, "Throughput over p95 signal delay (MIT 6.829, Stanford CS244)."),
     "sage_score": Figure("S", "(Mbit/s)²/ms", 2, "Throughput squared over mean one-way delay (Sage's league)."),
-    "loss_share": Figure("Loss", "share", 5, "Packets that the queue dropped over those that came to it (Pantheon)."),
+    "loss_share": Figure(
+        "Loss",
+        "share",
+        5,
+        "Packets that queues dropped, or links lost at random or in an outage, over those that came (Pantheon).",
+    ),
+    "queue_drop_share": Figure("Queue drops", "share", 5, "The part of the loss that queues dropped."),
     "satisfaction": Figure("Satisfaction", "x/a", 3, "Goodput over the least rate that the flow requires (Hercules)."),
     "max_min_distance": Figure(
         "Distance from max-min", "share", 3, "Of the flows' throughputs: sum |x - x*| / sum x*, x* max-min fair."
@@ -393,11 +454,17 @@ FIGURES: dict[str, Figure] = {
 }
 
 
+def figures_for(schemes: Iterable[str]) -> dict[str, Figure]:
+    """Returns the `FIGURES` that tables over these schemes have: those of one scheme alone only beside it."""
+    there = {"", *schemes}
+    return {name: figure for name, figure in FIGURES.items() if figure.scheme in there}
+
+
 NEED_PACKETS = (
     *("throughput_mbps", "queueing_delay_mean_ms", "queueing_delay_p50_ms", "queueing_delay_p95_ms"),
     *("queueing_delay_p99_ms", "one_way_delay_mean_ms", "one_way_delay_p95_ms", "share_within_budget"),
     *("share_within_5_packets", "queue_p80_packets", "signal_delay_p95_ms", "self_inflicted_delay_ms", "power"),
-    "loss_share",
+    *("loss_share", "queue_drop_share"),
 )
 """Figures of `summarise` that need the run's packets (`record: {packets: true}`)."""
 
@@ -411,14 +478,17 @@ def summarise(
     budget_ms: float = 5.0,
     opportunities_ms: ArrayLike | None = None,
     queue_ns: Ints | None = None,
+    path: Sequence[int] | None = None,
+    pauses_after_ms: float = math.inf,
 ) -> dict[str, float]:
     """The figures of one flow on one link of a run, by their names in `FIGURES`.
 
-    `result` is `ccarena._core.simulate`'s. Throughput, delays and loss are the flow's; utilisation and the queue
-    are the link's. `delay_ms` is the link's propagation delay; `opportunities_ms` the trace, where there is one, for
-    the self-inflicted delay (NaN otherwise); `queue_ns` is `time_in_queue_length_ns` of the link over the whole run,
-    where that is known already. If no packets were recorded, the figures of `NEED_PACKETS` are NaN: a
-    percentile does not follow from counters.
+    `result` is `ccarena._core.simulate`'s. Throughput and delays are the flow's on the link, loss is that of its whole
+    `path` (numbers of links; the link alone if None); utilisation and the queue are the link's. `delay_ms` is the
+    link's propagation delay; `opportunities_ms` the trace, where there is one, for the self-inflicted delay (NaN
+    otherwise); `queue_ns` is `time_in_queue_length_ns` of the link over the whole run, where that is known already;
+    `pauses_after_ms` is that of `signal_delay_ms`. If no packets were recorded, the figures of `NEED_PACKETS` are NaN:
+    a percentile does not follow from counters.
     """
     record, of_flow = result["links"][link], result["flows"][flow]
     end_s = float(result["duration_s"])
@@ -437,13 +507,13 @@ def summarise(
     one_way = (mine.departure_ns - mine.arrival_ns) / 1e6 + delay_ms
     lengths, share = _cdf(time_in_queue_length_ns(whole, 0.0, end_s) if queue_ns is None else queue_ns)
     p50, p95, p99 = percentiles(delay, (0.50, 0.95, 0.99))
-    signal = percentile(signal_delay_ms(mine), 0.95)
+    gone_ns = np.concatenate([_gone_ns(record[kind], flow) for kind in ("drops", "losses")])
+    signal = percentile(signal_delay_ms(mine, pauses_after_ms, gone_ns), 0.95)
     rate = throughput_mbps(mine, begin_s, until_s)
     omniscient = math.nan
     if opportunities_ms is not None and len(mine):
         first_ms, last_ms = (int(edge) // 1_000_000 for edge in (mine.arrival_ns.min(), mine.arrival_ns.max()))
         omniscient = omniscient_signal_delay_ms(opportunities_ms, first_ms, last_ms)
-    drops = int(np.count_nonzero(np.asarray(record["drops"]["flow"]) == flow))
     mean: Callable[[Floats], float] = lambda x: float(x.mean()) if x.size else math.nan  # noqa: E731
     return {
         "throughput_mbps": rate,
@@ -462,5 +532,10 @@ def summarise(
         "self_inflicted_delay_ms": signal - omniscient,
         "power": power(rate, signal),
         "sage_score": sage_score(rate, mean(one_way)),
-        "loss_share": loss_share(drops, len(mine)),
+        **losses_of_flow([result["links"][each] for each in path or (link,)], flow),
     }
+
+
+def _gone_ns(packets: Mapping[str, ArrayLike], flow: int) -> Ints:
+    """When packets of a flow were dropped, or lost."""
+    return _signed(np.asarray(packets["time_ns"]))[np.asarray(packets["flow"]) == flow]

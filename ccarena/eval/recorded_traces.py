@@ -13,7 +13,15 @@ from ccarena.envs.domain import digest
 from ccarena.errors import TraceError
 from ccarena.traces.held_out import derives_from
 
-__all__ = ["HELD_OUT_SEED", "TRAINED_ON_TESTED", "find_trace", "seen_in_training", "trace_start_ms"]
+__all__ = [
+    "HELD_OUT_SEED",
+    "TRAINED_ON_TESTED",
+    "find_trace",
+    "seen_in_training",
+    "started",
+    "trace_service",
+    "trace_start_ms",
+]
 
 TRAINED_ON_TESTED = "(trained on tested links)"
 """Follows the name of a policy in every table over recordings that it was trained on."""
@@ -30,21 +38,39 @@ def find_trace(name: str) -> Path | None:
         return None
 
 
-def trace_start_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
-    """Where in the trace a run starts: its beginning for seed 0, elsewhere for later seeds.
+def trace_service(file: Path) -> dict[str, Any]:
+    """Returns the scenario's `service` over a trace."""
+    return {"type": "trace", "file": str(file)}
 
-    Stretches with less than a quarter of the trace's mean capacity are drawn again: a link that is dead for the whole
-    run compares nobody.
+
+def started(service: Mapping[str, Any], duration_s: float, seed: int, index: int = 0) -> dict[str, Any]:
+    """Returns a scenario's `service` with the start of a recorded trace for a seed (`trace_start_ms`).
+
+    A service that names its `offset_ms`, or that is no recorded trace, stays as it is.
+    """
+    if service["type"] != "trace" or "offset_ms" in service:
+        return dict(service)
+    return {**service, "offset_ms": trace_start_ms(Path(service["file"]), duration_s, seed, index)}
+
+
+def trace_start_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
+    """Returns where in the trace a run starts: at its beginning for seed 0, anywhere in it for another seed.
+
+    A trace repeats, so that a run may go over its end. Stretches with less than a quarter of the trace's mean capacity
+    are drawn again: a link that is dead for the whole run compares nobody. `index` tells traces apart that are drawn
+    separately.
     """
     if seed == 0:
         return 0
     stamps = traces.load(path)
-    last_ms, length_ms = int(stamps[-1]), round(duration_s * 1e3)
+    period_ms = int(stamps[-1])
+    length_ms = min(round(duration_s * 1e3), period_ms)
+    twice = np.concatenate((stamps, stamps.astype(np.int64) + period_ms))
     rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 3, seed, index]))
     for _ in range(100):
-        offset = int(rng.integers(0, max(1, last_ms - length_ms)))
-        inside = np.searchsorted(stamps, offset + length_ms) - np.searchsorted(stamps, offset)
-        if inside * last_ms >= 0.25 * len(stamps) * min(length_ms, last_ms):
+        offset = int(rng.integers(0, period_ms))
+        inside = np.searchsorted(twice, offset + length_ms) - np.searchsorted(twice, offset)
+        if inside * period_ms >= 0.25 * len(stamps) * length_ms:
             return offset
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -26,6 +27,10 @@ __all__ = [
 
 State = Literal["good", "bad", "unknown", "plain"]
 """How something came out: as expected, not as expected, not tested or undecided, or no matter of that kind."""
+MANY_COLUMNS = 10
+"""From so many on a table is set in smaller type."""
+_SPREAD = re.compile(r"(.*?) ([±(\[].*)")
+"""A number with its interval or range."""
 SIGNS: Mapping[State, str] = {"good": "✓ ", "bad": "✗ ", "unknown": "? ", "plain": ""}
 
 
@@ -139,14 +144,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; what does not fit a narrow screen is reached by scrolling within it."""
+    """A table. An interval stands below its number where there is no room beside it; on a phone each row is a card."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     words: int = 1
     """So many columns at the left hold words, the others numbers."""
     grouped: bool = False
-    """A first cell that repeats the one above is left blank, and a rule stands between groups."""
+    """A first cell that repeats the one above is not shown, and a rule stands between groups."""
     emphasise: str = ""
     """Rows with this cell are set off."""
 
@@ -154,8 +159,8 @@ class Table:
         """See `Block`."""
         head = "".join(f'<th scope="col"{self._kind(at)}>{escape(text)}</th>' for at, text in enumerate(self.head))
         body = "".join(self._row(at) for at in range(len(self.rows)))
-        prose = ' class="prose"' if self._prose else ""
-        table = f"<table{prose}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        look = ' class="prose"' if self._prose else ' class="wide"' if len(self.head) >= MANY_COLUMNS else ""
+        table = f"<table{look}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         drawn.tables += 1
         label = escape(f"table {drawn.tables}: {', '.join(filter(None, self.head))}")
         return f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">{table}</div>'
@@ -170,19 +175,26 @@ class Table:
         repeats = self.grouped and above in (row[0], row[0].text)
         classes = ["rule"] if self.grouped and index and not repeats else []
         classes += ["ours"] if self.emphasise and any(cell.text == self.emphasise for cell in row) else []
-        shown = [Cell("") if repeats else row[0], *row[1:]]
         kind = f' class="{" ".join(classes)}"' if classes else ""
-        return f"<tr{kind}>{''.join(self._cell(at, cell) for at, cell in enumerate(shown))}</tr>"
+        cells = (self._cell(at, cell, repeats=repeats and at == 0) for at, cell in enumerate(row))
+        return f"<tr{kind}>{''.join(cells)}</tr>"
 
-    def _cell(self, at: int, cell: Cell) -> str:
+    def _cell(self, at: int, cell: Cell, repeats: bool) -> str:
         note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
-        # On a phone, where each row of prose is a card.
-        label = f' data-label="{escape(self.head[at])}"' if self._prose and self.head[at] else ""
-        text = f'<a href="{escape(cell.link)}">{escape(cell.text)}</a>' if cell.link else escape(cell.text)
-        return f"<td{label}{self._kind(at, cell.state)}>{SIGNS[cell.state]}{text}{note}</td>"
+        # On a phone, where each row is a card, and a first cell has its text whatever stands above.
+        label = f' data-label="{escape(self.head[at])}"' if self.head[at] else ""
+        text = f'<a href="{escape(cell.link)}">{escape(cell.text)}</a>' if cell.link else self._text(at, cell.text)
+        kind = self._kind(at, cell.state, ["repeats"] if repeats else [])
+        return f"<td{label}{kind}><span>{SIGNS[cell.state]}{text}</span>{note}</td>"
 
-    def _kind(self, at: int, state: State = "plain") -> str:
-        names = (["words"] if at < self.words else []) + ([state] if state != "plain" else [])
+    def _text(self, at: int, text: str) -> str:
+        """A number and its interval or range may stand in two lines, neither of which is broken."""
+        if at < self.words or not (parts := _SPREAD.fullmatch(text)):
+            return escape(text)
+        return " ".join(f'<span class="whole">{escape(part)}</span>' for part in parts.groups())
+
+    def _kind(self, at: int, state: State = "plain", more: Sequence[str] = ()) -> str:
+        names = [*(["words"] if at < self.words else []), *([state] if state != "plain" else []), *more]
         return f' class="{" ".join(names)}"' if names else ""
 
 

@@ -23,6 +23,8 @@ class Entry:
     opportunities: int
     duration_ms: int
     mean_mbps: float
+    moves: str
+    """How its receiver moved: static, walking or driving."""
 
 
 @functools.cache

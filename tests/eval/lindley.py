@@ -88,6 +88,7 @@ def simulate(scenario: dict[str, Any], load: float = 0.97, standing_packets: int
                 "dropped_packets": 0,
                 "log": log,
                 "drops": {"time_ns": np.array([], np.uint64), "flow": np.array([], np.uint32)},
+                "losses": {"time_ns": np.array([], np.uint64), "flow": np.array([], np.uint32)},
                 "capacity_mbps": capacity,
             }
         ],

@@ -121,6 +121,22 @@ def test_omniscient_signal_delay_of_recorded_traces(name: str) -> None:
     assert metrics.omniscient_signal_delay_ms(trace) == OMNISCIENT_MS[name]
 
 
+def test_a_flow_that_pauses_has_no_signal_delay_meanwhile() -> None:
+    log = PacketLog.from_arrays(packet_log([0, 5 * MS, 5000 * MS, 5001 * MS], [MS] * 4))
+    assert metrics.signal_delay_ms(log).max() > 4990, "mahimahi's definition is of a sender that always has data"
+    paused = metrics.signal_delay_ms(log, pauses_after_ms=20.0)
+    assert len(paused) == 6 + 2 and paused.max() <= 6
+    # A sender that waits for acknowledgements has data: the gaps count.
+    assert np.array_equal(metrics.signal_delay_ms(log, pauses_after_ms=5000.0), metrics.signal_delay_ms(log))
+
+
+def test_a_lost_packet_is_outstanding_until_the_next_one_arrives() -> None:
+    log = PacketLog.from_arrays(packet_log([0, 1000 * MS], [MS] * 2))
+    assert len(metrics.signal_delay_ms(log, 20.0)) == 2
+    lost = metrics.signal_delay_ms(log, 20.0, np.array([10 * MS]))
+    assert len(lost) == 1001 and lost.max() > 980
+
+
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50), st.floats(0, 1))
 def test_percentile_is_an_element_at_floor_qn(values: list[float], q: float) -> None:
     assert metrics.percentile(values, q) == sorted(values)[min(int(q * len(values)), len(values) - 1)]
@@ -170,6 +186,8 @@ def test_confidence_interval_is_students() -> None:
     assert interval.high - interval.mean == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
     one = metrics.confidence_interval([5.0, math.nan])
     assert (one.mean, one.n) == (5.0, 1) and math.isnan(one.low)
+    same = metrics.confidence_interval([0.1, 0.1, 0.1])
+    assert (same.mean, same.n) == (0.1, 3) and math.isnan(same.low) and math.isnan(same.high)
     many = metrics.confidence_interval(np.arange(61.0))
     assert (many.high - many.mean) / (np.arange(61.0).std(ddof=1) / math.sqrt(61)) == pytest.approx(2.0003, abs=1e-3)
 
@@ -179,8 +197,9 @@ def test_confidence_interval_is_students() -> None:
     [
         (metrics.power(3.68, 83.0), 44.337),  # DALIDA's published figures, 3.68 Mbit/s at 83 ms: 44.3
         (metrics.utilisation(50.0, 200.0), 0.25),
-        (metrics.loss_share(1, 99), 0.01),
-        (metrics.loss_share(0, 0), 0.0),
+        (metrics.loss_shares(1, 2, 97)["loss_share"], 0.03),
+        (metrics.loss_shares(1, 2, 97)["queue_drop_share"], 0.01),
+        (metrics.loss_shares(0, 0, 0)["loss_share"], 0.0),
         (metrics.satisfaction(5.0, 10.0), 0.5),
     ],
 )

@@ -37,6 +37,19 @@
     overlaps(name, legend);
   }
 
+  // A table is there as a whole; one of colours, or with too many columns for any screen, scrolls.
+  for (const table of [...document.querySelectorAll("table, .grid-row > div")].filter(seen)) {
+    const scrolls = table.closest(".scroll, .grid");
+    const name = `table "${table.textContent.trim().slice(0, 40)}"`;
+    if (!scrolls || !["auto", "scroll"].includes(getComputedStyle(scrolls).overflowX)) faults.push(`${name} cannot scroll`);
+    else if (table.matches("table:not(.heat)") && scrolls.scrollWidth > scrolls.clientWidth + 1) {
+      faults.push(`${name} is ${scrolls.scrollWidth} px wide in ${scrolls.clientWidth}`);
+    }
+    for (const cell of table.matches("table") ? table.querySelectorAll("th, td") : [table]) {
+      if (seen(cell) && cell.scrollWidth > cell.clientWidth + 1) faults.push(`cut: ${cell.textContent.slice(0, 40)}`);
+    }
+  }
+
   // Contrast as WCAG 2.2 defines it.
   const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
   const luminance = (colour) => {

@@ -13,7 +13,7 @@ from ccarena import _core, traces
 from ccarena.arguments import number
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.eval.given_traces import TraceLinks
-from ccarena.eval.recorded_traces import trace_start_ms
+from ccarena.eval.recorded_traces import started
 from ccarena.scenario import read_scenario, scenario_json
 
 __all__ = ["DEFAULT", "GRAMMAR", "Bottleneck", "from_scenario", "over_traces", "parse_link"]
@@ -64,10 +64,7 @@ class Bottleneck:
         """The scenario's `links` for flows of these base RTTs; seeds above 1 start elsewhere in a recorded trace."""
         out = []
         for link in (*self.links, *self.back):
-            service = link["service"]
-            if service["type"] == "trace" and "offset_ms" not in service:
-                start_ms = trace_start_ms(Path(service["file"]), duration_s, seed - 1, 0)
-                service = {**service, "offset_ms": start_ms}
+            service = started(link["service"], duration_s, seed - 1)
             out.append({"delay_ms": min(rtts_ms) / 2, **link, "service": service})
         return out
 

@@ -105,14 +105,14 @@ class Competition:
         """
         path = Path(folder)
         write_atomically(path / ROWS, as_csv(self.columns("rows")))
-        write_atomically(path / RESULT, json.dumps(self.result(complete), indent=1) + "\n")
+        write_atomically(path / RESULT, json.dumps(self.result(complete, repeat), indent=1) + "\n")
         if not complete:
             return [path / ROWS, path / RESULT]
         write(path / PAGE, self.page(repeat))
         return [path / ROWS, path / RESULT, path / PAGE]
 
-    def result(self, complete: bool = True) -> dict[str, Any]:
-        """Plan, summary and rows in their JSON form."""
+    def result(self, complete: bool = True, repeat: Sequence[str] = ()) -> dict[str, Any]:
+        """Plan, summary, rows and the commands that make them again, in their JSON form."""
         plan = self.plan
         meta = {
             "entrants": [{"label": entrant.label, **entrant.flow} for entrant in plan.entrants],
@@ -125,6 +125,7 @@ class Competition:
             "stagger_s": plan.stagger_s,
             "seeds": plan.seeds,
             "complete": complete,
+            "repeat": list(repeat),
         }
         whole: dict[str, Any] = plain({"meta": meta, "summary": summarise(self.flows), "rows": self.flows})
         return whole

@@ -263,8 +263,6 @@ def _measure(text: str, start_s: float, end_s: float, backend: str) -> _Measured
     whole = metrics.PacketLog.from_arrays(record["log"])
     inside = (whole.departure_ns > start_s * 1e9) & (whole.departure_ns <= end_s * 1e9)
     log = metrics.PacketLog(**{name: getattr(whole, name)[inside] for name in whole.__dataclass_fields__})
-    drops_ns, dropper = np.asarray(record["drops"]["time_ns"]), np.asarray(record["drops"]["flow"])
-    dropped = dropper[(drops_ns > start_s * 1e9) & (drops_ns <= end_s * 1e9)]
     bins = math.floor((end_s - start_s) / BIN_S + 1e-9)
     fine = np.asarray(record["capacity_mbps"], dtype=np.float64)[round(start_s * 1e3 / _CAPACITY_BIN_MS) :]
     capacity = metrics.bin_capacity_mbps(fine, round(BIN_S * 1e3 / _CAPACITY_BIN_MS))[:bins]
@@ -279,7 +277,7 @@ def _measure(text: str, start_s: float, end_s: float, backend: str) -> _Measured
                 "throughput_mbps": metrics.throughput_mbps(mine, start_s, end_s),
                 "queueing_delay_mean_ms": float(delay_ms.mean()) if delay_ms.size else math.nan,
                 "queueing_delay_p95_ms": metrics.percentile(delay_ms, 0.95),
-                "loss_share": metrics.loss_share(int(np.count_nonzero(dropped == k)), len(mine)),
+                **metrics.losses_of_flow(ways, k, start_s, end_s),
             }
         )
     possible_bytes = float(fine.mean()) * (end_s - start_s) / 8e-6
@@ -331,7 +329,7 @@ def _rows(
                 flow["queueing_delay_mean_ms"] - solo["queueing_delay_mean_ms"],
                 seat.rtt_ms + flow["queueing_delay_mean_ms"],
             ),
-            "loss_share": flow["loss_share"],
+            **{name: flow[name] for name in ("loss_share", "queue_drop_share")},
             "convergence_time_s": metrics.convergence_time_s(
                 together.rates_mbps[k], fair * together.capacity_mbps, bin_s=BIN_S
             ),

@@ -24,6 +24,7 @@ FIGURES = (
     "queueing_delay_p95_ms",
     "solo_queueing_delay_mean_ms",
     "loss_share",
+    "queue_drop_share",
     "convergence_time_s",
     "satisfaction",
     "jain_index",
@@ -89,7 +90,16 @@ HEAD = (
 
 WIDE_HEAD = (
     *("match", "who", "RTT (ms)", "rate (Mbit/s)", "alone (Mbit/s)", "share (%)", "if first (%)", "rate harm (%)"),
-    *("delay harm (%)", "mean queue (ms)", "p95 queue (ms)", "loss (%)", "converges (s)", "ever (%)", "Jain"),
+    *(
+        "delay harm (%)",
+        "mean queue (ms)",
+        "p95 queue (ms)",
+        "loss (%)",
+        "queue drops (%)",
+        "converges (s)",
+        "ever (%)",
+        "Jain",
+    ),
 )
 
 
@@ -126,6 +136,7 @@ def wide_cells(summary: Sequence[Row]) -> list[list[str]]:
             _interval(entry["queueing_delay_mean_ms"], 1),
             _interval(entry["queueing_delay_p95_ms"], 1),
             _interval(entry["loss_share"], 3, 100),
+            _interval(entry["queue_drop_share"], 3, 100),
             _interval(entry["convergence_time_s"], 1),
             number(100 * entry["converged"], 0),
             _interval(entry["jain_index"], 3),

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--record beside --filter or --limit: figures are those of all cases; leave one out")
     result = _live(args) if args.live else _recorded(args)
     if args.json is not None:
-        write_atomically(args.json, json.dumps(plain(result), indent=1) + "\n")
+        write_atomically(args.json, json.dumps(plain({**result, "command": command_line(args)}), indent=1) + "\n")
     if args.record is not None:
         kind = "live" if args.live else "recorded" if args.backend == SIM else "emulated"
         source = measurements.source(_repeat(args), datetime.date.today().isoformat())

@@ -119,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
         progress=True,
         out=out,
         executor=executors.of_options(args, executors.Threads(threads)),
+        repeat=[command_line(args)],
     )
     if args.record is not None:
         _record(args, outcome)
@@ -178,4 +179,5 @@ def _scenario(args: argparse.Namespace) -> None:
         threads=args.threads,
         executor=None if args.executor == "local" else executors.of_options(args, executors.Threads(1)),
         as_json=args.json,
+        repeat=[command_line(args)],
     )

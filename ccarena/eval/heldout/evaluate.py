@@ -164,6 +164,7 @@ class _Judged:
         """What `Evaluation.meta` says of it."""
         return {
             "scheme": self.sender.label,
+            "spec": self.spec.name,
             "record": self.record.name,
             "policy": self.policy.name,
             "rule": control_of(self.trained),
@@ -202,6 +203,7 @@ class _Scored:
         """`scheme`, `score` and figures of each."""
         trials = Trials(self.record, self.spec, 1, held_out.scenario(link, self.sender.deciding(None)))
         about = {"policy": self.sender.label, "link_set": link.link_set, "link": link.name, "seed": link.seed}
+        about |= {"synthetic": link.synthetic}
         out = []
         for label, done in zip(self.candidates, trials.run(list(self.candidates.values()), link.seed, 1), strict=True):
             figures = {name: float(done.run[name][0]) for name in ("throughput_mbps", "signal_delay_p95_ms")}
@@ -463,7 +465,7 @@ def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
 
 
 def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning that names the groups in which seeds only repeat each other: their intervals say nothing."""
+    """A warning that names the groups in which seeds only repeat each other, and which therefore have no interval."""
     runs: dict[str, dict[tuple[str, str], list[Any]]] = {}
     for row in rows:
         found = (row["throughput_mbps"], row["queueing_delay_mean_ms"], row["goodput_mbps"])
@@ -475,7 +477,7 @@ def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     if not same:
         return []
-    return [f"every seed gave the same figures, because nothing is random there: {', '.join(same)}; ± says nothing"]
+    return [f"seeds change nothing on {', '.join(same)}: every one gave the same figures, so there is no interval"]
 
 
 def _warnings(chosen: Sequence[Link]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError
+from ccarena.eval.metrics import Figure, figures_for
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
 from ccarena.reader import parse_json, read_bytes
@@ -39,13 +40,16 @@ class Evaluation:
     """By its record's objective, of each `policy` and of the rules without learning: `link_set`, `link`, `seed`,
     `scheme`, `score`, `throughput_mbps` and `signal_delay_p95_ms`."""
     meta: dict[str, Any] = field(default_factory=dict)
-    """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `controls`,
-    those of the scheme with one action always; `rules`, the best ones without learning; `objective`, by which scores
-    are, and whether it is `logarithmic`; `trained_on`, what of the tested links is in that (`tested_in_training`), and
-    how often they were opened for it before (`tests`); `expectations`, as in its record; `categories` and
-    `action_values` of `actions`; `shares`, as in its record's `progress`. Of several, `policies` lists these."""
+    """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `spec`, the name
+    of its scheme; `controls`, the labels of the scheme with one action always; `rules`, the best ones without learning;
+    `objective`, by which scores are, and whether it is `logarithmic`; `trained_on`, what of the tested links is in that
+    (`tested_in_training`), and how often they were opened for it before (`tests`); `expectations`, as in its record;
+    `categories` and `action_values` of `actions`; `shares`, as in its record's `progress`. Of several, `policies` lists
+    these."""
     warnings: list[str] = field(default_factory=list)
     """What a reader must know before believing a row."""
+    repeat: list[str] = field(default_factory=list)
+    """Shell lines that measure the same again."""
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all: a reader sees the old one or the new one."""
@@ -65,6 +69,12 @@ class Evaluation:
     def policies(self) -> list[str]:
         """The labels of the rows of every policy."""
         return [str(each["scheme"]) for each in self.meta.get("policies", [self.meta] if "scheme" in self.meta else [])]
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """The figures of its tables: those of one scheme alone only if it takes part."""
+        specs = [each["spec"] for each in self.meta.get("policies", [self.meta]) if "spec" in each]
+        return figures_for([*self.schemes(), *specs])
 
     def of_policy(self, label: str) -> Evaluation:
         """The same evaluation with one of its policies as the one that is judged."""

@@ -77,7 +77,7 @@ class Verdict:
 
     @property
     def learned(self) -> bool:
-        """All expectations were tested and hold, nothing else is off, and it is no rule."""
+        """Every expectation that was tested holds, one at least; nothing else is off, and it is no rule."""
         return self.state == "learned" and not self.is_rule
 
     @property
@@ -87,13 +87,13 @@ class Verdict:
 
     @property
     def state(self) -> Literal["learned", "not learned", "not tested"]:
-        """Not learned if anything is off, or a rule without learning does as well; else not tested unless every
-        expectation was."""
+        """Not learned if anything is off, or a rule without learning does as well; else learned if an expectation was
+        tested. One that was not tested counts neither for nor against it."""
         if self.faults or any(e.state == "fails" for e in self.expectations):
             return "not learned"
         if self.worth is not None and self.worth.best is not None and not self.worth.better:
             return "not learned"
-        return "learned" if self.expectations and not self.untested else "not tested"
+        return "learned" if len(self.untested) < len(self.expectations) else "not tested"
 
     @property
     def untested(self) -> list[Expectation]:
@@ -102,23 +102,23 @@ class Verdict:
 
     @property
     def counts(self) -> str:
-        """How many expectations hold, and of how many were not tested, in words."""
+        """How many of the tested expectations hold, and which were not tested, in words."""
         held = sum(e.state == "holds" for e in self.expectations)
-        untested = f", {len(self.untested)} not tested" if self.untested else ""
-        return f"{held} of {len(self.expectations)} expectations hold{untested}"
+        tested = len(self.expectations) - len(self.untested)
+        if not self.untested:
+            return f"{held} of {tested} expectations hold"
+        missing = ", ".join(dict.fromkeys(e.group for e in self.untested))
+        return f"{held} of {tested} tested expectations hold; not tested: {missing}"
 
     @property
     def line(self) -> str:
-        """One sentence: "learned", by how much more than the best rule, or what is off or was not tested."""
+        """One sentence: "learned", by how much more than the best rule, or what is off."""
         worth = "" if self.worth is None else self.worth.line
         good, bad = self.words
         if self.state == "learned":
             return f"verdict: {good}: {worth} ({self.counts})" if worth else f"verdict: {good} ({self.counts})"
         if self.state == "not tested":
-            if len(self.untested) == len(self.expectations):
-                return "verdict: none, no expectation was tested" + (f"; {worth}" if worth else "")
-            missing = "; ".join([*(e.group for e in self.untested), *([worth] if worth else [])])
-            return f"verdict: not tested in full ({self.counts}): {missing}"
+            return "verdict: none, no expectation was tested" + (f"; {worth}" if worth else "")
         off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if e.state == "fails"]
         if not off and not self.faults:
             return f"verdict: {worth} ({self.counts})"
@@ -156,10 +156,11 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     notes, faults = list(result.warnings), []
     if result.policy and result.valid_rows():
         faults = _policy_faults(result) + _training_faults(training, result)
+    tested = [claim for claim in claims if not claim.made_up()]
     for label in controls:
-        beaten = [claim.group for claim in claims if claim.no_worse(label)]
+        beaten = [claim.group for claim in tested if claim.no_worse(label)]
         notes += [f"{group}: {label} always does better than the policy" for group in dict.fromkeys(beaten)]
-        if claims and len(beaten) == len(claims):
+        if tested and len(beaten) == len(tested):
             faults.append(f"learning brought nothing: {label} always does better on every kind of link")
     worth = worth_of(result)
     notes += [] if worth is None else worth.notes
@@ -220,7 +221,7 @@ class _Claim:
             self.group,
             expected.claim,
             self.target(),
-            self._say(ours) + (" (made-up links)" if self._made_up() else ""),
+            self._say(ours) + (" (made-up links)" if self.made_up() else ""),
             self._state(ours),
             baseline=self._absolute(baseline),
             control=self._said(self._control) if self._control else "",
@@ -230,11 +231,11 @@ class _Claim:
         )
 
     def _state(self, ours: Mapping[str, float]) -> State:
-        if self._made_up():
+        if self.made_up():
             return "not tested"
         return "holds" if all(self._holds(name, value) for name, value in ours.items()) else "fails"
 
-    def _made_up(self) -> bool:
+    def made_up(self) -> bool:
         """Whether synthetic links stand in for the recorded traces that the expectation is about."""
         return any(row.get("synthetic") for row in self._result.of(self.group, self._result.policy))
 

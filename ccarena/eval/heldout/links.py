@@ -33,8 +33,8 @@ import numpy as np
 
 from ccarena import traces
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.given_traces import TraceLinks, service
-from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, trace_start_ms
+from ccarena.eval.given_traces import TraceLinks
+from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, started, trace_service
 from ccarena.scenarios.entrants import Entrant
 from ccarena.traces.held_out import HELD_OUT
 
@@ -178,8 +178,8 @@ def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) 
     for seed in range(seeds):
         for index, trace, buffer, delay_ms in given.each():
             how = f"{buffer} packets, {delay_ms:g} ms"
-            forward = service(trace.file, length_s, seed, index)
-            back = service(trace.back, length_s, seed, index) if trace.back else None
+            forward = started(trace_service(trace.file), length_s, seed, index)
+            back = started(trace_service(trace.back), length_s, seed, index) if trace.back else None
             out.append(
                 Link(
                     TRACES,
@@ -272,8 +272,7 @@ def _cellular(seed: int, duration_s: float) -> list[Link]:
     for index, name in enumerate(HELD_OUT):
         path = find_trace(name)
         if path is not None:
-            offset_ms = trace_start_ms(path, duration_s, seed, index)
-            services.append((name, {"type": "trace", "file": str(path), "offset_ms": offset_ms}))
+            services.append((name, started(trace_service(path), duration_s, seed, index)))
     synthetic = not services
     if synthetic:
         services = [

@@ -52,6 +52,7 @@ class Bound:
     share_within_5_packets: float
     queue_p80_packets: float
     loss_share: float
+    queue_drop_share: float
     rate_mbps: Floats
     queueing_delay_ms: Floats
 
@@ -88,7 +89,7 @@ def one_rtt_late(
     sent, served, lost, queue = _core.one_rtt_late(served_most, known, late, gain, limit_bytes, 0.0)
     delay = _waiting_ms(sent - lost, served, slot_ms)
     weight = np.diff(sent - lost)
-    offered_bytes = float(sent[-1])
+    losses = metrics.loss_shares(float(lost[-1]), 0.0, float(sent[-1] - lost[-1]))
     packets = np.floor(queue[1:] / _PACKET_BYTES + 1e-9)
     return Bound(
         throughput_mbps=float(served[-1]) / (slots * slot_ms * 125.0),
@@ -98,7 +99,7 @@ def one_rtt_late(
         share_within_budget=float(np.mean(delay <= budget_ms)),
         share_within_5_packets=float(np.mean(packets <= 5)),
         queue_p80_packets=float(np.sort(packets)[min(int(0.8 * slots), slots - 1)]),
-        loss_share=float(lost[-1]) / offered_bytes if offered_bytes > 0 else 0.0,
+        **losses,
         rate_mbps=np.diff(served) / (slot_ms * 125.0),
         queueing_delay_ms=delay,
     )

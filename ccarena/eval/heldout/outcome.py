@@ -17,11 +17,12 @@ from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout.evaluate import evaluate as evaluate_all
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge, together
-from ccarena.eval.heldout.page import repeat_commands
+from ccarena.eval.heldout.page import repeat_command
 from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
 from ccarena.eval.heldout.worth import Trainings, over_trainings
+from ccarena.eval.metrics import FIGURES
 from ccarena.executors import Executor
 from ccarena.files import check_writable, write_atomically
 from ccarena.pages import Page, Section, images
@@ -49,8 +50,6 @@ class Outcome:
     """Every row, series and distribution, as plain data."""
     verdicts: dict[str, Verdict]
     """By the policy's label: does it do what its record expects?"""
-    repeat: list[str] = field(default_factory=list)
-    """The shell lines that do the same again."""
     _name: str = "heuristics"
     _progress: list[dict[str, Any]] = field(default_factory=list)
     _config: str = ""
@@ -84,7 +83,9 @@ class Outcome:
     def columns(self, table: str) -> Columns:
         """The table `rows` or `summary` as NumPy arrays by column. Raises ConfigError for another name."""
         if table == "rows":
-            plain = [{k: v for k, v in row.items() if not isinstance(v, list)} for row in self.evaluation.rows]
+            alien = FIGURES.keys() - self.evaluation.figures
+            rows = self.evaluation.rows
+            plain = [{k: v for k, v in row.items() if not isinstance(v, list) and k not in alien} for row in rows]
             return of_rows(plain)
         if table == "summary":
             return of_rows(mean_rows(self.evaluation))
@@ -114,7 +115,6 @@ class Outcome:
             name=self._name,
             progress=self._progress,
             config=self._config,
-            repeat=self.repeat,
         )
 
     def __repr__(self) -> str:
@@ -134,6 +134,7 @@ def evaluate(
     progress: bool | Progress | None = None,
     out: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
+    repeat: Sequence[str] | None = None,
 ) -> Outcome:
     """Run policies and heuristics side by side on links that training does not draw, and judge the policies.
 
@@ -155,6 +156,7 @@ def evaluate(
             number of links done and their total.
         out: folder to write to, as `Outcome.write` does. It is tried before anything runs.
         executor: who runs the links, such as `ccarena.executors.ray.OnRay()`; threads of this process if None.
+        repeat: shell lines that do this again, for the page; if None, those that say the same as the arguments.
 
     Raises ConfigError for arguments, PolicyError or TraceError for files that cannot be used, and in real time
     MachineError or RunnerError.
@@ -200,11 +202,13 @@ def evaluate(
         }
         config = files[0].parent / CONFIG if len(files) == 1 else None
         known = config if config is not None and config.is_file() else None
-        repeat = repeat_commands(known, [each.text for each in policies], result.meta, over)
+        if repeat is None:
+            on_disk = all(isinstance(entry, (str, os.PathLike)) for entry in entries)
+            repeat = [repeat_command(entries, result.meta, over)] if on_disk else []
+        result.repeat = list(repeat)
         outcome = Outcome(
             result,
             verdicts,
-            repeat,
             " and ".join(file.parent.name for file in files) or "heuristics",
             trainings[0] if len(trainings) == 1 else [],
             known.read_text("utf-8") if known else "",

@@ -16,10 +16,9 @@ from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
 from ccarena.eval.heldout.summary import SUMMARY, label, parts_table, summary_table, with_interval, worth_table
 from ccarena.eval.heldout.worth import Worth
-from ccarena.eval.metrics import FIGURES
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
 
-__all__ = ["evaluation_page", "repeat_commands", "write_page"]
+__all__ = ["evaluation_page", "repeat_command", "write_page"]
 
 DETAIL = (*SUMMARY, "signal_delay_p95_ms", "self_inflicted_delay_ms", "power", "goodput_mbps", "queueing_delay_p99_ms")
 STATES: Mapping[str, State] = {"holds": "good", "fails": "bad", "not tested": "unknown"}
@@ -37,10 +36,8 @@ def evaluation_page(
     name: str,
     progress: Sequence[Mapping[str, Any]] = (),
     config: str = "",
-    repeat: Sequence[str] = (),
 ) -> Page:
-    """The page. `progress` are the lines of `progress.jsonl`, `config` is the effective configuration as YAML, and
-    `repeat` the commands that give the same figures again."""
+    """Returns the page. `progress` are the lines of `progress.jsonl`, `config` is the configuration as YAML."""
     sections = [] if not verdict.expectations else [_expectations(verdict)]
     sections += [] if verdict.worth is None else [_worth(verdict.worth)]
     sections.append(_summary(result))
@@ -65,13 +62,13 @@ def evaluation_page(
         lead += ", and the entropy fall as the policy settles." if any("entropy" in row for row in progress) else "."
         curve = plots.learning_curve(progress, result.meta.get("shares", {}))
         sections.append(Section("Learning", lead, [curve]))
-    sections += [_rows(result), _definitions(), _configuration(result, config)]
+    sections += [_rows(result), _definitions(result), _configuration(result, config)]
     return Page(
         title=name,
         kind="evaluation",
         lead=_lead(result),
         facts=_facts(result),
-        repeat=repeat,
+        repeat=result.repeat,
         findings=_findings(verdict) if result.policies else [],
         sections=sections,
     )
@@ -108,11 +105,9 @@ def _findings(verdict: Verdict) -> list[Block]:
     headlines: dict[str, tuple[State, str]] = {
         "learned": ("good", f"{good}: {verdict.counts}"),
         "not learned": ("bad", f"{bad}: {verdict.counts}"),
-        "not tested": ("unknown", f"Not tested in full: {verdict.counts}"),
+        "not tested": ("unknown", "No verdict: no expectation was tested"),
     }
     state, headline = headlines[verdict.state]
-    if not verdict.expectations and not verdict.faults:
-        headline = "No verdict: no expectation was tested"
     off = [f"{_sentence(e)}, expected {e.target}." for e in verdict.expectations if e.state == "fails"]
     off += [f"{fault[:1].upper()}{fault[1:]}." for fault in verdict.faults]
     off += [f"Not tested: {e.group} ({e.measured})." for e in verdict.untested]
@@ -120,7 +115,7 @@ def _findings(verdict: Verdict) -> list[Block]:
     held = [f"{_sentence(e)}, as expected." for e in verdict.expectations if e.state == "holds"]
     findings: list[Block] = [Callout(state, headline, [Items(off + held)] if off or held else [])]
     if verdict.notes:
-        findings.append(Callout("unknown", "Before you rely on this", [Items(verdict.notes)]))
+        findings.append(Callout("plain", "Before you rely on this", [Items(verdict.notes)]))
     return findings
 
 
@@ -189,7 +184,8 @@ def _behaviour(result: Evaluation) -> list[Section]:
 
 
 def _rows(result: Evaluation) -> Section:
-    head = ["link", "scheme", *(heading(figure) for figure in DETAIL)]
+    figures = list(dict.fromkeys(figure for figure in DETAIL if figure in result.figures))
+    head = ["link", "scheme", *(heading(figure) for figure in figures)]
     blocks: list[Block] = []
     for group in result.groups():
         runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -197,14 +193,14 @@ def _rows(result: Evaluation) -> Section:
             if row["group"] == group:
                 gain = f", gain {row['gain']:g}" if row.get("gain", 1.0) != 1.0 else ""
                 runs.setdefault((row["link"], label(row["scheme"]) + gain), []).append(row)
-        rows = [[*key, *(with_interval(figure, repeats) for figure in DETAIL)] for key, repeats in runs.items()]
+        rows = [[*key, *(with_interval(figure, repeats) for figure in figures)] for key, repeats in runs.items()]
         blocks.append(Details(f"{group}: {len(rows)} rows", [Table(head, rows, words=2, grouped=True)]))
     lead = "Means over seeds; ± is half of the 95 % confidence interval (Student's t), where a link was repeated."
     return Section("All links", lead, blocks)
 
 
-def _definitions() -> Section:
-    rows = [[figure.title, figure.unit, figure.definition] for figure in FIGURES.values()]
+def _definitions(result: Evaluation) -> Section:
+    rows = [[figure.title, figure.unit, figure.definition] for figure in result.figures.values()]
     return Section(
         "What the figures mean",
         "",
@@ -221,16 +217,15 @@ def _configuration(result: Evaluation, config: str) -> Section:
     return Section("Configuration", text, blocks)
 
 
-def repeat_commands(
-    config: Path | None, policies: Sequence[str], meta: Mapping[str, Any], over: TraceLinks | None = None
-) -> list[str]:
-    """Shell lines that train the policy again (if `config` is known) and evaluate again what `meta` says."""
-    lines = [f"python train.py --config {shlex.quote(str(config))}"] if config is not None else []
-    words = ["ccarena", "eval", *policies, *([] if policies else meta["schemes"])]
-    words += ["--schemes", *meta["schemes"]] if policies and meta["schemes"] else []
+def repeat_command(entries: Sequence[Any], meta: Mapping[str, Any], over: TraceLinks | None = None) -> str:
+    """Returns the shell line that evaluates `entries` again as `meta` says, for a page that no command asked for."""
+    named = [str(entry) for entry in entries]
+    words = ["ccarena", "eval", *named]
+    schemes = [name for name in meta["schemes"] if name not in named]
+    words += ["--schemes", *schemes] if schemes else []
     words += ["--link-sets", *meta["link_sets"]] if meta["link_sets"] else []
     words += over.words() if over is not None else []
     words += ["--seeds", str(meta["seeds"])]
     words += ["--duration-s", f"{meta['duration_s']:g}"] if meta["duration_s"] else []
     words += ["--backend", meta["backend"]] if meta.get("backend", SIM) != SIM else []
-    return [*lines, shlex.join(words)]
+    return shlex.join(words)

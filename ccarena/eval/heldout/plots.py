@@ -92,7 +92,8 @@ def over_time(series: Mapping[str, Any], result: Evaluation) -> Figure:
     bin_s = time_s[1] - time_s[0] if len(time_s) > 1 else 0.1
     label = f"{series['group']} ({series['link']})"
     caption = f"Base RTT {series['base_rtt_ms']:g} ms, buffer {series['buffer_packets']} packets."
-    return drawn_over_time(label, bin_s, series["capacity_mbps"], courses, budget_ms=BUDGET_MS, caption=caption)
+    budget_ms = BUDGET_MS if "share_within_budget" in result.figures else None
+    return drawn_over_time(label, bin_s, series["capacity_mbps"], courses, budget_ms=budget_ms, caption=caption)
 
 
 def throughput_delay(result: Evaluation) -> Figure:

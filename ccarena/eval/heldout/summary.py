@@ -40,20 +40,22 @@ SUMMARY = (
     "share_within_budget",
     "share_within_5_packets",
     "loss_share",
+    "queue_drop_share",
 )
 
 
 def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
     """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`, ± its
     interval over seeds."""
-    head = ["links", "scheme", *(heading(figure) for figure in SUMMARY)]
+    figures = [figure for figure in SUMMARY if figure in result.figures]
+    head = ["links", "scheme", *(heading(figure) for figure in figures)]
     rows = []
     for group in result.groups():
         for scheme in result.schemes():
             runs = _counted(result, group, scheme)
             if runs:
                 name = label(scheme, scheme if scheme in result.policies else "")
-                rows.append([group, name, *(with_interval(figure, runs) for figure in SUMMARY)])
+                rows.append([group, name, *(with_interval(figure, runs) for figure in figures)])
     return head, rows
 
 
@@ -63,7 +65,7 @@ def mean_rows(result: Evaluation) -> list[dict[str, Any]]:
     for group in result.groups():
         for scheme in result.schemes():
             runs = _counted(result, group, scheme)
-            for figure in FIGURES:
+            for figure in result.figures:
                 known = [row for row in runs if row.get(figure) is not None]
                 if known:
                     half = _half(figure, known)

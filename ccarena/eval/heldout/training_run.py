@@ -14,11 +14,11 @@ from ccarena.configs import TrainConfig, dump_config
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge
-from ccarena.eval.heldout.page import repeat_commands, write_page
+from ccarena.eval.heldout.page import write_page
 from ccarena.eval.heldout.summary import digest, print_summary
 from ccarena.files import write_atomically
 from ccarena.plain_data import plain
-from ccarena.run_folder import CONFIG, EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_progress
+from ccarena.run_folder import EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_commands, read_progress
 from ccarena.scenarios.entrants import of_file, parse
 from ccarena.terminal import progress_bar
 
@@ -42,6 +42,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
             progress=progress,
             record=config,
         )
+    result.repeat = read_commands(run)
     training = read_progress(run / PROGRESS)
     verdict = judge(result, training)
     write_outcome(
@@ -51,7 +52,6 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
         name=config.name,
         progress=training,
         config=dump_config(config),
-        repeat=repeat_commands(run / CONFIG, [str(policy)], result.meta),
     )
     print_summary(result, verdict, run / PAGE)
     return verdict.line
@@ -65,7 +65,6 @@ def write_outcome(
     name: str,
     progress: Sequence[Mapping[str, Any]],
     config: str,
-    repeat: Sequence[str],
 ) -> dict[str, Any]:
     """Write an evaluation and its verdict to `folder`; the keyword arguments are those of `write_page`.
 
@@ -75,5 +74,5 @@ def write_outcome(
     result.save(folder / RESULTS)
     short: dict[str, Any] = plain(digest(result, verdict))
     write_atomically(folder / EVALUATION, json.dumps(short, indent=1) + "\n")
-    write_page(folder / PAGE, result, verdict, name=name, progress=progress, config=config, repeat=repeat)
+    write_page(folder / PAGE, result, verdict, name=name, progress=progress, config=config)
     return short

@@ -141,9 +141,12 @@ class Trainings:
 
 
 def _said(gain: float, low: float, high: float) -> str:
+    differs = not math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
     digits = 1 if max(abs(gain), abs(low), abs(high)) < 0.1 else 0
     gain, low, high = (round(100.0 * value, digits) + 0.0 for value in (gain, low, high))
-    return f"{gain:+.{digits}f} % [{low:.{digits}f}, {high:.{digits}f}]".replace("-", "−")
+    # Links and seeds of which each gives the same gain have no interval.
+    interval = f" [{low:.{digits}f}, {high:.{digits}f}]" if differs else ""
+    return f"{gain:+.{digits}f} %{interval}".replace("-", "−")
 
 
 def _deciding(rules: Sequence[Beside]) -> Beside | None:
@@ -213,9 +216,9 @@ def _ratio(ours: Sequence[Rows], theirs: Sequence[Rows], figure: str) -> float:
 
 
 def _scores(result: Evaluation, policy: str) -> dict[str, Rows]:
-    """Rows of the policy's and its rules' scores, by scheme and link."""
+    """Rows of the policy's and its rules' scores, by scheme and link, but for links that stand in for recordings."""
     scores: dict[str, Rows] = {}
-    for row in (row for row in result.scores if row["policy"] == policy):
+    for row in (row for row in result.scores if row["policy"] == policy and not row.get("synthetic")):
         scores.setdefault(row["scheme"], {}).setdefault(f"{row['link_set']}: {row['link']}", []).append(row)
     return scores
 

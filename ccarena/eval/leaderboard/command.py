@@ -24,7 +24,7 @@ from ccarena.files import check_file, check_writable
 from ccarena.outputs import Output, folder
 from ccarena.plain_data import plain
 from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, named_file
-from ccarena.terminal import print_table, progress_bar
+from ccarena.terminal import command_line, print_table, progress_bar
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
@@ -166,6 +166,8 @@ def _run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print(f"finished cells are kept in {args.store}; the same command goes on from there", file=sys.stderr)
         raise
+    with Store(args.store) as store:
+        store.keep_command(command_line(args))
     print(f"{done.cells:,} cells: {done.ran:,} ran now, {done.cells - done.ran:,} were there ({args.store})")
     if done.invalid:
         print(f"{done.invalid:,} runs are INVALID, because the emulator was late: they count nowhere; run this again")
@@ -192,7 +194,7 @@ def _rank(args: argparse.Namespace) -> int:
 def _page(args: argparse.Namespace) -> int:
     check_writable(args.out)
     with Store(args.store, read_only=True) as store:
-        files = write_site(store, args.out)
+        files = write_site(store, args.out, command_line(args))
     print(f"wrote {files} files; open {args.out / 'index.html'}")
     return 0
 
@@ -221,6 +223,7 @@ def _export(args: argparse.Namespace) -> int:
 def _import(args: argparse.Namespace) -> int:
     with Store(args.store) as store:
         taken = exchange.take(store, args.file, args.sample, args.sample_seed, args.policies)
+        store.keep_command(command_line(args))
         store.keep_ranking(ranking_of(store))
     print(taken.sample.said(taken.runs) if taken.sample else "no run was repeated: the file is trusted")
     there = taken.runs - taken.left_out - taken.new

@@ -9,6 +9,7 @@ acknowledgements cross that.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,9 @@ import numpy as np
 from ccarena import traces
 from ccarena.envs.domain import digest
 from ccarena.errors import ConfigError
-from ccarena.eval.given_traces import GivenTrace, read_traces, service
+from ccarena.eval.given_traces import GivenTrace, read_traces
 from ccarena.eval.heldout.links import TRACES, Link
-from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace
+from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, started, trace_service
 from ccarena.traces.held_out import derives_from
 from ccarena.traces.manifest import manifest, sets
 
@@ -30,14 +31,10 @@ __all__ = ["CLASSES", "PRESETS", "BoardTrace", "Place", "class_of", "place_name"
 
 PRESETS = "presets"
 """The name of the set of generated traces."""
-CLASSES = ("static", "walking", "driving", "model")
-"""How the receiver moved; `model` is for capacity that was fitted to no recording."""
-_WORDS = {
-    "static": ("stationary", "home", "static", "still"),
-    "walking": ("walking", "timessquare"),
-    "driving": ("driving", "bus", "taxi", "car", "train", "LTE-short", "short-tmobile"),
-}
-"""What the names of traces say. Sprout's short LTE recordings were made in a car."""
+MODEL, UNCLASSIFIED = "model", "unclassified"
+CLASSES = ("static", "walking", "driving", MODEL, UNCLASSIFIED)
+"""How the receiver moved, as the manifest of public recordings says; `model` is for capacity that was fitted to no
+recording, `unclassified` for a recording of which nothing is known."""
 _OTHER_WAY = {".down": ".up", ".up": ".down"}
 
 
@@ -121,12 +118,15 @@ def traces_of(given: Sequence[str]) -> list[BoardTrace]:
     return list(found.values())
 
 
-def class_of(name: str) -> str:
-    """How the receiver of a trace moved, as its name or its recording's says; `model` if neither does."""
-    said = (name, derives_from(name))
-    return next(
-        (kind for kind, words in _WORDS.items() if any(word in each for each in said for word in words)), "model"
-    )
+def class_of(file: Path) -> str:
+    """Returns how the receiver of a recording moved: the manifest's word for a file of these bytes."""
+    own = hashlib.sha256(file.read_bytes()).hexdigest()
+    return next((entry.moves for entry in manifest() if entry.sha256 == own), UNCLASSIFIED)
+
+
+def _class_of_preset(name: str) -> str:
+    """Returns the class of the recording that a preset was fitted to."""
+    return next((entry.moves for entry in manifest() if entry.name == derives_from(name)), MODEL)
 
 
 def _set(text: str) -> list[BoardTrace]:
@@ -151,7 +151,7 @@ def _recorded(index: int, given: GivenTrace) -> BoardTrace:
         traces.load(file)
     return BoardTrace(
         given.name,
-        class_of(given.name),
+        class_of(given.file),
         digest(given.file.read_bytes()),
         functools.partial(_follow, given.file, index),
         functools.partial(_follow, back, index) if back else None,
@@ -161,7 +161,7 @@ def _recorded(index: int, given: GivenTrace) -> BoardTrace:
 
 
 def _follow(file: Path, index: int, duration_s: float, seed: int) -> dict[str, Any]:
-    return service(file, duration_s, seed, index)
+    return started(trace_service(file), duration_s, seed, index)
 
 
 def _generated() -> list[BoardTrace]:
@@ -169,9 +169,9 @@ def _generated() -> list[BoardTrace]:
     for preset in traces.all_presets():
         name = preset["name"]
         drawn = functools.partial(_preset, name)
-        made.append(BoardTrace(name, class_of(name), digest(f"{name} {preset['published']}".encode()), drawn))
-    made.append(BoardTrace("pensieve-markov", "model", digest(b"pensieve-markov 1"), _pensieve))
-    made.append(BoardTrace("genet-steps", "model", digest(b"genet-steps 1"), _genet))
+        made.append(BoardTrace(name, _class_of_preset(name), digest(f"{name} {preset['published']}".encode()), drawn))
+    made.append(BoardTrace("pensieve-markov", MODEL, digest(b"pensieve-markov 1"), _pensieve))
+    made.append(BoardTrace("genet-steps", MODEL, digest(b"genet-steps 1"), _genet))
     return made
 
 

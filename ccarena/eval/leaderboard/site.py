@@ -47,9 +47,12 @@ RUN = ("entrant", "seed", "valid", "version", "machine", *SOLO)
 _PATHS = re.compile(r"(?:(entrant|trace)/([0-9]{1,18})\.html|data/place-([0-9]{1,18})\.js)")
 
 
-def write_site(store: Store, out: Path) -> int:
-    """Write all pages to the folder `out`, and return how many files that is. Raises ConfigError."""
-    site = Site(store)
+def write_site(store: Store, out: Path, command: str = "") -> int:
+    """Write all pages to the folder `out`, and return how many files that is. Raises ConfigError.
+
+    `command` is the shell line that asked for them.
+    """
+    site = Site(store, command)
     paths = site.paths()
     for path in paths:
         text = site.render(path)
@@ -61,8 +64,9 @@ def write_site(store: Store, out: Path) -> int:
 class Site:
     """The pages of what a store holds now. Raises ConfigError if nothing was ranked yet."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, command: str = "") -> None:
         self._store = store
+        self._repeat = [*store.commands(), *([command] if command else [])]
         found = store.ranking()
         if not found or not found["names"]:
             raise ConfigError(f"{store.where}: no runs are stored; `ccarena leaderboard run` makes some")
@@ -171,7 +175,7 @@ class Site:
                 "Invalid": f"{counts['invalid']:,}",
                 "Backend": TITLES.get(self._backend, self._backend),
             },
-            ["ccarena leaderboard run", "ccarena leaderboard page OUT"],
+            self._repeat,
             self._findings(groups, counts["invalid"]),
             sections,
             shared="assets/",

@@ -38,6 +38,8 @@ JSON = ("trained_on", "rules", "curve")
 """Columns of an entrant that hold JSON."""
 _RANKING = "ranking: "
 """How the notes of a ranking begin; the rest is the group's name."""
+_COMMANDS = "commands"
+"""The note that has the shell lines that filled the store."""
 _WRITERS = 0xCCA
 """The lock of a PostgreSQL store."""
 _CHUNK = 500
@@ -348,6 +350,18 @@ class Store:
         with self._writing() as connection:
             connection.execute(table.delete().where(table.c.name.startswith(_RANKING)))
             connection.execute(table.insert(), [{"name": name, "text": json.dumps(n)} for name, n in notes.items()])
+
+    def commands(self) -> list[str]:
+        """Returns the shell lines that filled the store, oldest first."""
+        return list((self._note(_COMMANDS) or {"lines": []})["lines"])
+
+    def keep_command(self, line: str) -> None:
+        """Stores a shell line that fills the store, once."""
+        table, lines = self._tables["notes"], self.commands()
+        with self._writing() as connection:
+            connection.execute(table.delete().where(table.c.name == _COMMANDS))
+            text = json.dumps({"lines": list(dict.fromkeys([*lines, line]))})
+            connection.execute(table.insert(), [{"name": _COMMANDS, "text": text}])
 
     def _note(self, name: str) -> dict[str, Any] | None:
         table = self._tables["notes"]

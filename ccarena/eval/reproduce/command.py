@@ -19,6 +19,8 @@ from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, page
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import check_file, write_atomically
 from ccarena.outputs import folder, kept
+from ccarena.run_folder import write_commands
+from ccarena.terminal import command_line
 
 __all__ = ["add_parser", "run"]
 
@@ -213,6 +215,7 @@ def _reproduce(
                 if args.backend in REAL_TIME:
                     about["machine"] = kernel.about(rows, args.backend)
                 digest = tables.write_suite(folder, one, judged, rows, about)
+                write_commands(folder, [command_line(args)])
                 page.write_page(folder, one, judged, rows, digest)
                 _write_scenario(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]

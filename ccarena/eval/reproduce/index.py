@@ -12,6 +12,7 @@ from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.page import PAGE, SHADES
 from ccarena.eval.reproduce.tables import folder_of, name_of, read_folder
 from ccarena.pages import Block, Callout, Cell, Page, Section, Table, write
+from ccarena.run_folder import read_commands
 
 __all__ = ["INDEX", "Result", "known", "side_by_side", "write_index"]
 
@@ -101,6 +102,7 @@ def write_index(out: Path, results: Sequence[Result]) -> Path:
             "Claims": str(claims),
             "Software": software,
         },
+        repeat=list(dict.fromkeys(line for result in results for line in read_commands(result.folder))),
         findings=findings,
         sections=sections,
     )

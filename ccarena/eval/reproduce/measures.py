@@ -37,7 +37,6 @@ FLOW = {
     "sent_packets": "data packets sent, whole run",
     "retransmitted_packets": "of these, the retransmissions",
     "lost_packets": "packets that the sender considered lost",
-    "loss_share": "lost packets over sent packets",
     "timeouts": "retransmission timeouts",
     "rtt_min_ms": "of the sender's samples",
     "rtt_mean_ms": "of the sender's samples",
@@ -55,7 +54,8 @@ WINDOWED_RUN = {
 RUN = {
     **WINDOWED_RUN,
     "dropped_packets": "packets dropped by the queue, whole run",
-    "loss_share": "dropped or randomly lost at the link, over packets that reached it",
+    "loss_share": "dropped by the queue, or lost at random or in an outage, over the packets that came to the link",
+    "queue_drop_share": "the part of the loss that the queue dropped",
     "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
     "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
     "agent_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
@@ -133,11 +133,9 @@ class Window:
 def names(declared: Mapping[str, Any], windows: Sequence[str]) -> dict[str, str]:
     """Every measure of a suite's rows -> "run" or "flow"; a measure in a named window is `MEASURE@WINDOW`."""
     both = {**dict.fromkeys(FLOW, "flow"), **dict.fromkeys([*RUN, *PACKETS], "run")}
-    # `loss_share` is both; a value with `flow` finds the flow's.
     for window in windows:
         both |= dict.fromkeys((f"{name}@{window}" for name in WINDOWED_FLOW), "flow")
         both |= dict.fromkeys((f"{name}@{window}" for name in WINDOWED_RUN), "run")
-    both["loss_share"] = "both"
     return both | dict.fromkeys(declared, "run")
 
 
@@ -181,12 +179,10 @@ def row(
 
 def _totals(flow: Mapping[str, Any], duration_s: float) -> dict[str, Any]:
     kept = ("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "rtt_min_ms", "rtt_mean_ms")
-    sent = max(int(flow["sent_packets"]), 1)
     stop = flow.get("stop_s")
     active_s = (duration_s if stop is None else min(float(stop), duration_s)) - float(flow.get("start_s") or 0.0)
     return {
         **{name: flow[name] for name in kept},
-        "loss_share": int(flow["lost_packets"]) / sent,
         "completion_s": [float(x) for x in flow["completion_s"]],
         "inferences_per_s": int(flow.get("decisions") or 0) / active_s if active_s > 0 else math.nan,
     }
@@ -287,11 +283,10 @@ class _View:
     def queue(self, window: Window, total_mbps: float) -> dict[str, float]:
         """What the first link's queue did, and what it cost."""
         link = self.link
-        gone = int(link["dropped_packets"]) + int(link["lost_packets"])
         machine = self.result.get("machine") or {}
         out = {
             "dropped_packets": float(link["dropped_packets"]),
-            "loss_share": metrics.loss_share(gone, int(link["delivered_packets"])),
+            **metrics.loss_shares(*(float(link[f"{what}_packets"]) for what in ("dropped", "lost", "delivered"))),
             "queueing_mean_ms": math.nan,
             "queueing_bin_p95_ms": math.nan,
             **{f"{who}_cpu_percent": self.percent(machine.get(f"{who}_cpu_s")) for who in ("agent", "datapath")},

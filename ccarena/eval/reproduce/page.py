@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from ccarena.eval.reproduce.suite import Loaded
 from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, technical
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
+from ccarena.run_folder import read_commands
 
 __all__ = ["PAGE", "SHADES", "write_page"]
 
@@ -64,7 +64,7 @@ def write_page(
             "Seeds per cell": str(seeds),
             "Software": str(digest["software"]),
         },
-        repeat=[_command(digest, loaded)],
+        repeat=read_commands(folder),
         findings=_findings(digest),
         sections=sections,
     )
@@ -95,17 +95,3 @@ def _findings(digest: Mapping[str, Any]) -> list[Block]:
     if digest["failed"]:
         out.append(Callout("bad", f"{len(digest['failed'])} runs failed", [Items(digest["failed"])]))
     return out
-
-
-def _command(digest: Mapping[str, Any], loaded: Loaded) -> str:
-    name = (
-        loaded.source
-        if loaded.source.endswith((".yaml", ".yml")) and digest["suite"].startswith("own/")
-        else loaded.name
-    )
-    words = ["ccarena", "reproduce", name, *(["--backend", loaded.backend] if digest.get("machine") else [])]
-    words += ["--quick"] if digest["quick"] else []
-    words += ["--seeds", str(digest["seeds"])] if digest["seeds"] else []
-    words += ["--discriminate"] if digest.get("discriminate") else []
-    words += ["--traces", *digest["traces"]] if digest.get("traces") else []
-    return shlex.join(words) + "".join(f" --policy POLICY_OF_{p['scheme'].upper()}" for p in digest.get("policies", []))

@@ -62,7 +62,7 @@ class Names:
 
     axes: Mapping[str, Sequence[str]]
     measures: Mapping[str, str] | None
-    """Measure -> "run", "flow" or "both"."""
+    """Measure -> "run" or "flow"."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class _Select:
             flow = "all"
         if names.measures is not None:
             _known(measure, names.measures, f"{path}.value", "measure")
-            if names.measures[measure] != "both" and (names.measures[measure] == "flow") != (flow is not None):
+            if (names.measures[measure] == "flow") != (flow is not None):
                 need = (
                     "a flow's: add `flow: NAME`, an index or `all`" if flow is None else "the run's: leave out `flow`"
                 )
@@ -298,7 +298,12 @@ def _aggregate(sample: Sequence[float], over: str) -> float:
 
 
 def _interval(sample: Sequence[float], over: str) -> tuple[float, float]:
-    """95 %: of a mean Student's; of a median the order statistics' (binomial), from 6 values on; else unknown (NaN)."""
+    """95 %: of a mean Student's; of a median the order statistics' (binomial), from 6 values on; else unknown (NaN).
+
+    It is unknown if all values are the same, too: seeds that change nothing say nothing of others.
+    """
+    if len(set(sample)) < 2:
+        return math.nan, math.nan
     if over == "mean":
         interval = metrics.confidence_interval(list(sample))
         return interval.low, interval.high

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,10 +31,11 @@ def show_scenario(
     threads: int | None = None,
     executor: Executor | None = None,
     as_json: bool = False,
+    repeat: Sequence[str] = (),
 ) -> None:
     """Run the scenario in the file `path`, write tables and a page to `out`, and print a row of figures per flow.
 
-    The arguments are those of `ccarena.run`, and so is what is raised.
+    The arguments are those of `ccarena.run`, and so is what is raised; `repeat` are the shell lines that do this again.
     """
     document = read_scenario(path)
     check_writable(out)
@@ -50,11 +50,7 @@ def show_scenario(
         executor=executor,
         progress=True,
     )
-    words = ["ccarena", "eval", *policies, "--scenario", str(path)]
-    words += ["--backend", backend] if backend != SIM else []
-    words += ["--seeds", str(seeds)] if seeds is not None else []
-    words += ["--duration-s", f"{duration_s:g}"] if duration_s is not None else []
-    written = results.write(out, title=path.name, repeat=[shlex.join(words)])
+    written = results.write(out, title=path.name, repeat=repeat)
     if as_json:
         print(json.dumps(plain(flow_rows(results)), indent=1))
         return
@@ -72,9 +68,10 @@ def _print(results: Results, path: Path) -> None:
     seeds = [run_.seed for run_ in results]
     numbers = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds, {seeds[0]} to {seeds[-1]}"
     title = f"{path}: backend {results[0].backend}, {numbers}"
-    title += "; mean ± half of the 95 % interval" if len(seeds) > 1 else ""
+    same = repeats(results.runs)
+    title += "; mean ± half of the 95 % interval" if len(seeds) > 1 and not same else ""
     print_table(title, *table_of(results.runs), left=3)
-    if repeats(results.runs):
+    if same:
         print(REPEATS)
     for note in notes(results.runs):
         print(f"WARNING: {note}")

@@ -10,7 +10,7 @@ import numpy as np
 from ccarena.backends import TITLES
 from ccarena.columns import Columns
 from ccarena.eval.figure_text import heading
-from ccarena.eval.metrics import FIGURES
+from ccarena.eval.metrics import figures_for
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.scenarios.tables import REPEATS, TABLES, notes, repeats, table_of
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
@@ -42,9 +42,9 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         findings += [Callout("bad", note) for note in notes(mine)]
         head, cells = table_of(mine)
         said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
-        lead = "Figures of each flow on the first link of its path."
-        lead += " Means over seeds, ± half of the 95 % interval (Student's t)." if len(mine) > 1 else ""
-        lead += f" {REPEATS}" if repeats(mine) else ""
+        lead = "Figures of each flow on the first link of its path; losses are those of the whole path."
+        if len(mine) > 1:
+            lead += f" {REPEATS}" if repeats(mine) else " Means over seeds, ± half of the 95 % interval (Student's t)."
         blocks: list[Block] = [Table(head, cells, words=3)]
         if name in names[:MOST_DRAWN]:
             blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
@@ -53,8 +53,9 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         sections.append(Section(name, lead, blocks))
     if said:
         findings.append(Items(said[:MOST_SAID]))
+    figures = figures_for(flow["scheme"] for run in runs for flow in run.result["flows"])
     definitions = Table(
-        ["figure", "definition"], [[heading(name), figure.definition] for name, figure in FIGURES.items()], words=2
+        ["figure", "definition"], [[heading(name), figure.definition] for name, figure in figures.items()], words=2
     )
     sections.append(Section("What the figures mean", "", [Details("definitions and sources", [definitions])]))
     return Page(

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from ccarena import _core, backends
 from ccarena.backends import REAL_TIME, SIM
 from ccarena.errors import CcarenaError, ConfigError, ScenarioError
+from ccarena.eval.recorded_traces import started
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.scenarios.results import Results
 from ccarena.executors import Executor, Threads
@@ -82,7 +83,7 @@ def run(
         planned = []
         for name, document in documents.items():
             checked = _checked(name, _recorded(_entered(name, document), packets))
-            planned += [(name, {**checked, "seed": seed}) for seed in _seeds(seeds, int(checked["seed"]))]
+            planned += [(name, _of_seed(checked, document, seed)) for seed in _seeds(seeds, int(checked["seed"]))]
             if len(planned) > MOST_RUNS:
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
         if out is not None:
@@ -160,6 +161,17 @@ def _entered(name: str, document: dict[str, Any]) -> dict[str, Any]:
         return enter(document)
     except ScenarioError as error:
         raise ScenarioError(f"{name}: {error}") from error
+
+
+def _of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Returns the document for one seed: recorded traces that name no offset start elsewhere for seeds but its own."""
+    start = 0 if seed == int(checked["seed"]) else seed + 1
+    services = [started(link["service"], float(checked["duration_s"]), start) for link in given["links"]]
+    links = [
+        {**link, "service": {**link["service"], **service}}
+        for link, service in zip(checked["links"], services, strict=True)
+    ]
+    return {**checked, "seed": seed, "links": links}
 
 
 def _recorded(document: Mapping[str, Any], packets: bool) -> dict[str, Any]:

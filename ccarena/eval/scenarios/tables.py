@@ -25,17 +25,19 @@ COUNTERS = (
 )
 SHOWN = (
     *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
-    *("signal_delay_p95_ms", "loss_share", "satisfaction"),
+    *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction"),
 )
 """Figures that readers are shown of each flow."""
-REPEATS = "Every seed gave the same figures, because nothing in this scenario is random: the intervals say nothing."
+REPEATS = "Seeds change nothing here: every one gave the same figures, so there are no intervals."
 ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
 """Figures of all flows of a run together."""
 
 
 def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """A row per run and flow."""
-    return [row for run in runs for row in _flow_rows(run)]
+    """Returns a row per run and flow, with the figures of the schemes that take part."""
+    rows = [row for run in runs for row in _flow_rows(run)]
+    alien = metrics.FIGURES.keys() - metrics.figures_for(row["scheme"] for row in rows)
+    return [{name: value for name, value in row.items() if name not in alien} for row in rows]
 
 
 def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
@@ -49,7 +51,7 @@ def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
 
 def repeats(runs: Sequence[Run]) -> bool:
-    """Whether several seeds gave the same figures, so that their intervals say nothing."""
+    """Whether several seeds gave the same figures, which therefore have no intervals."""
     found = {
         tuple((flow["delivered_bytes"], flow["sent_packets"], flow["rtt_mean_ms"]) for flow in run.result["flows"])
         for run in runs
@@ -72,7 +74,8 @@ def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """The mean of a figure over rows, and behind ± half of its interval if there are several."""
     interval = metrics.confidence_interval([row[figure] for row in rows])
     text = show(figure, interval.mean)
-    return f"{text} ± {show(figure, interval.high - interval.mean)}" if interval.n > 1 else text
+    half = interval.high - interval.mean
+    return f"{text} ± {show(figure, half)}" if math.isfinite(half) else text
 
 
 def _flow_rows(run: Run) -> list[dict[str, Any]]:
@@ -83,9 +86,13 @@ def _flow_rows(run: Run) -> list[dict[str, Any]]:
     about = {**_about(run), **backends.validity(result)}
     rows = []
     for index, (flow, said) in enumerate(zip(result["flows"], given, strict=True)):
-        link = names.index(said["path"][0])
+        path = [names.index(name) for name in said["path"]]
+        link = path[0]
         delay_ms = float(document["links"][link]["delay_ms"])
-        figures = metrics.summarise(result, flow=index, link=link, delay_ms=delay_ms)
+        pauses_after_ms = math.inf if said["app"]["type"] == "bulk" else float(said["base_rtt_ms"])
+        figures = metrics.summarise(
+            result, flow=index, link=link, delay_ms=delay_ms, path=path, pauses_after_ms=pauses_after_ms
+        )
         row = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": names[link], **figures}
         requirement = said["requirement"]
         least_mbps = float(requirement["min_mbps"]) if requirement else math.nan
@@ -126,7 +133,8 @@ def _link_rows(run: Run) -> list[dict[str, Any]]:
         delays = np.empty(0)
         if "log" in link:
             delays = metrics.queueing_delay_ms(metrics.PacketLog.from_arrays(link["log"]))
-        delivered, dropped = link.get("delivered_packets"), link.get("dropped_packets")
+        packets = [link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
+        losses = metrics.loss_shares(*(math.nan if count is None else count for count in packets))
         row = {
             **_about(run),
             "link": link["name"],
@@ -135,11 +143,8 @@ def _link_rows(run: Run) -> list[dict[str, Any]]:
             "utilisation": metrics.utilisation(float(link["delivered_bytes"]), float(link["capacity_bytes"])),
             "queueing_delay_mean_ms": float(delays.mean()) if delays.size else math.nan,
             "queueing_delay_p95_ms": metrics.percentile(delays, 0.95),
-            "loss_share": math.nan if None in (delivered, dropped) else metrics.loss_share(dropped, delivered),
-            "arrived_packets": link.get("arrived_packets"),
-            "delivered_packets": delivered,
-            "dropped_packets": dropped,
-            "lost_packets": link.get("lost_packets"),
+            **losses,
+            **{f"{what}_packets": link.get(f"{what}_packets") for what in ("arrived", "delivered", "dropped", "lost")},
         }
         rows.append(row | backends.validity(run.result))
     return rows

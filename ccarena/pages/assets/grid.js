@@ -3,6 +3,7 @@
 (() => {
   const ROW = 30;
   const SPARE = 8;
+  const LONGEST = 90; // characters of a word; what is longer ends in dots, and is its title
   const make = (tag, attributes = {}, ...children) => {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -55,7 +56,7 @@
     const width = (column) => {
       const heading = Math.max(...column.title.split(" ").map((word) => word.length)) + 2;
       if (!column.values) return Math.max(8, heading);
-      return Math.min(38, Math.max(heading, ...column.values.map((word) => word.length + 2)));
+      return Math.min(LONGEST, Math.max(heading, ...column.values.map((word) => word.length + 3)));
     };
     const template = columns.map((column) => `${width(column)}ch`).join(" ");
 
@@ -106,7 +107,7 @@
       const link = column.links?.[value] || (at === 0 && linkOf(row));
       if (link) element.append(make("a", { href: link, tabindex: "-1" }, word));
       else element.textContent = word;
-      if (word.length > 34) element.title = word;
+      if (word.length > LONGEST - 3) element.title = word;
       return element;
     }
 

@@ -57,8 +57,10 @@ pub struct Delivered {
 pub struct PacketLog {
     /// Delivered packets, in the order of departure.
     pub delivered: Vec<Delivered>,
-    /// Dropped packets: when and whose.
+    /// Packets that the queue dropped: when and whose.
     pub dropped: Vec<(Time, u32)>,
+    /// Packets lost at random or in an outage, before the queue: when and whose.
+    pub lost: Vec<(Time, u32)>,
 }
 
 /// Counters of a link.
@@ -422,7 +424,7 @@ impl<T: Carried> Link<T> {
             packet = self.routed_in(packet, now);
         }
         if self.loses(now) {
-            self.stats.lost_packets += 1;
+            self.count_loss(packet.flow_number(), now);
             return;
         }
         packet.arrive(now);
@@ -440,6 +442,14 @@ impl<T: Carried> Link<T> {
     fn loses(&mut self, now: Time) -> bool {
         let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
         out || (self.loss > 0.0 && self.loss_stream.chance(self.loss))
+    }
+
+    #[cold]
+    fn count_loss(&mut self, flow: u32, now: Time) {
+        self.stats.lost_packets += 1;
+        if let Some(log) = &mut self.log {
+            log.lost.push((now, flow));
+        }
     }
 
     /// A packet has come to an idle link.

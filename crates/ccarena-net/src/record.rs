@@ -277,6 +277,7 @@ impl LinkRecord {
         let log = link.log.take().map(|mut log| {
             log.delivered.retain(|packet| packet.departure <= end);
             log.dropped.retain(|drop| drop.0 <= end);
+            log.lost.retain(|loss| loss.0 <= end);
             log
         });
         Self {
@@ -303,7 +304,7 @@ impl LinkRecord {
             arrays.push((&["series", "queueing_ms"], Array::F64(bins.iter().map(queueing_ms).collect())));
             arrays.push((&["series", "dropped_packets"], u64s(&bins, |b| b.dropped_packets)));
         }
-        if let Some(PacketLog { delivered: rows, dropped }) = self.log.take() {
+        if let Some(PacketLog { delivered: rows, dropped, lost }) = self.log.take() {
             arrays.push((&["log", "arrival_ns"], u64s(&rows, |r| r.arrival.0)));
             arrays.push((&["log", "departure_ns"], u64s(&rows, |r| r.departure.0)));
             arrays.push((&["log", "serialisation_ns"], u32s(&rows, |r| r.serialisation.0 as u32)));
@@ -311,6 +312,8 @@ impl LinkRecord {
             arrays.push((&["log", "bytes"], u32s(&rows, |r| r.bytes)));
             arrays.push((&["drops", "time_ns"], u64s(&dropped, |d| d.0.0)));
             arrays.push((&["drops", "flow"], u32s(&dropped, |d| d.1)));
+            arrays.push((&["losses", "time_ns"], u64s(&lost, |l| l.0.0)));
+            arrays.push((&["losses", "flow"], u32s(&lost, |l| l.1)));
         }
         arrays
     }

@@ -19,7 +19,8 @@ use crate::truth::{Before, TRUTH};
 use crate::worlds::{Source, WorldError};
 
 /// Names of the figures of a learner's run. Throughput, delays and loss are the learner's, the rest its bottleneck's,
-/// which is the link on its path with the least capacity. Delays are of the queue alone.
+/// which is the link on its path with the least capacity. Delays are of the queue alone. Loss is the share of the
+/// learner's packets that a queue drops, or a link of its path loses at random or in an outage.
 ///
 /// The signal delay (mahimahi) is for each millisecond of the flow's time the least time until news of then has left the
 /// queue. What has left it by the end counts as it is; a later millisecond counts with the time that is left, so that who
@@ -282,7 +283,10 @@ fn measure(sim: &mut Sim, scenario: &Scenario, flows: &[usize], out: &mut [Learn
         let own: Vec<&Delivered> = log.delivered.iter().filter(|p| p.flow as usize == flow).collect();
         let whole: u64 = log.delivered.iter().map(|p| u64::from(p.bytes)).sum();
         let capacity_whole = state.capacity_bytes(Time::ZERO, end);
-        let dropped = log.dropped.iter().filter(|(_, f)| *f as usize == flow).count();
+        let gone = running.path.iter().flat_map(|&l| logs[l as usize].dropped.iter().chain(&logs[l as usize].lost));
+        let lost = gone.filter(|(_, f)| *f as usize == flow).count();
+        let last = running.path.last().map_or(log, |&l| &logs[l as usize]);
+        let arrived = last.delivered.iter().filter(|p| p.flow as usize == flow).count();
         let mut queueing: Vec<f64> = own
             .iter()
             .map(|p| p.departure.since(p.arrival).as_millis_f64() - p.serialisation.as_millis_f64())
@@ -309,7 +313,7 @@ fn measure(sim: &mut Sim, scenario: &Scenario, flows: &[usize], out: &mut [Learn
             signal_at(0.9),
             signal_at(0.95),
             signal_at(0.98),
-            dropped as f64 / (dropped + own.len()).max(1) as f64,
+            lost as f64 / (lost + arrived).max(1) as f64,
             0.0,
             running.decisions as f64,
         ];

@@ -178,9 +178,13 @@ fn outages_lose_what_arrives() {
     document["flows"][0]["app"] = json!({"type": "cbr", "rate_mbps": 1});
     document["flows"][0]["params"] = json!({"window": 1000});
     document["links"][0]["outages"] = json!({"on_s": 0.9, "off_s": 0.1});
-    let stats = run(&document, u64::MAX).links()[0].stats;
+    document["record"] = json!({"packets": true});
+    let mut sim = run(&document, u64::MAX);
+    let stats = sim.links()[0].stats;
     let share = stats.lost_packets as f64 / stats.arrived_packets as f64;
     assert!((0.06..0.16).contains(&share), "{share} lost, about a tenth expected");
+    let log = sim.take_log(0).unwrap();
+    assert_eq!((log.lost.len() as u64, log.dropped.len() as u64), (stats.lost_packets, stats.dropped_packets));
 }
 
 /// A receiver's window below the bandwidth-delay product is what limits: a window per round trip.

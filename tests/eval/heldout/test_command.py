@@ -18,7 +18,9 @@ from ccarena.run_folder import shipped
 def run_command(*words: str) -> int:
     parser = argparse.ArgumentParser()
     command.add_parser(parser.add_subparsers())
-    return command.run(parser.parse_args(["eval", *words]))
+    args = parser.parse_args(["eval", *words])
+    args.words = ["eval", *words]
+    return command.run(args)
 
 
 def test_command_evaluates_a_run(

@@ -83,22 +83,31 @@ def test_what_is_not_measured_of_the_oracle_is_not_said_of_it() -> None:
     assert item.state == "holds" and item.oracle == ""
 
 
-def test_what_was_not_tested_is_neither_learned_nor_failed() -> None:
+def test_what_was_not_tested_counts_neither_for_nor_against() -> None:
     rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
     verdict = expectations.judge(Bare(meta=META, rows=rows))
-    assert verdict.state == "not tested" and not verdict.learned
+    assert verdict.state == "learned" and verdict.learned
     assert [(e.group, e.state) for e in verdict.expectations] == [
         ("constant", "holds"),
         ("steps", "not tested"),
         ("cellular", "not tested"),
     ]
-    expected = "verdict: not tested in full (1 of 3 expectations hold, 2 not tested): steps; cellular"
-    assert verdict.line == expected
-    made_up = [cellular("cubic", "a", 100.0, 10.0, synthetic=True), cellular(ACCT, "a", 99.0, 1.0, synthetic=True)]
-    (item,) = expectations.judge(Evaluation(rows=made_up)).expectations
-    assert item.state == "not tested" and item.measured.endswith("(made-up links)")
+    assert verdict.line == "verdict: learned (1 of 1 tested expectations hold; not tested: steps, cellular)"
     failing = expectations.judge(Bare(meta=META, rows=[row(ACCT, utilisation=0.5), row("cubic")]))
     assert failing.state == "not learned" and "utilisation 50.0 %" in failing.line
+    nothing = expectations.judge(Bare(meta=META, rows=[]))
+    assert nothing.state == "not tested" and nothing.line == "verdict: none, no expectation was tested"
+
+
+def test_links_that_stand_in_for_recordings_say_nothing_of_the_policy() -> None:
+    rows = [cellular("cubic", "a", 100.0, 10.0, synthetic=True), cellular(ACCT, "a", 99.0, 1.0, synthetic=True)]
+    better = [cellular(control, "a", 50.0, 2.0, synthetic=True) for control in META["controls"]]
+    verdict = expectations.judge(Evaluation(rows=rows + better))
+    (item,) = verdict.expectations
+    assert item.state == "not tested" and item.measured.endswith("(made-up links)")
+    assert verdict.state == "not tested" and verdict.faults == []
+    tested = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
+    assert expectations.judge(Evaluation(rows=tested + rows)).learned
 
 
 def test_faults_of_the_policy() -> None:

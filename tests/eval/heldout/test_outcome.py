@@ -75,7 +75,7 @@ def test_heuristics_alone(one_link: None, tmp_path: Path) -> None:
     assert {"rows.csv", "summary.csv", "results.json", "evaluation.json"} <= {
         p.name for p in (tmp_path / "out").iterdir()
     }
-    assert outcome.repeat == ["ccarena eval cubic copa --link-sets constant --seeds 2"]
+    assert outcome.evaluation.repeat == ["ccarena eval cubic copa --link-sets constant --seeds 2"]
 
 
 def test_heuristics_with_parameters_stand_beside_those_without(one_link: None) -> None:
@@ -196,9 +196,9 @@ def test_a_trace_without_a_partner_is_no_pair(one_link: None, traces: Path) -> N
 
 def test_seeds_that_change_nothing_are_named(one_link: None) -> None:
     same = ccarena.evaluate("cubic", link_sets=["slides"], seeds=2, duration_s=1.0)
-    assert [w for w in same.evaluation.warnings if "every seed gave the same figures" in w and "slides" in w]
+    assert [w for w in same.evaluation.warnings if "seeds change nothing on" in w and "slides" in w]
     other = ccarena.evaluate("cubic", link_sets=["constant"], seeds=2)
-    assert not [w for w in other.evaluation.warnings if "every seed gave" in w]
+    assert not [w for w in other.evaluation.warnings if "seeds change nothing" in w]
 
 
 def test_the_plot_has_a_panel_per_group_and_a_mark_per_run(one_link: None, tmp_path: Path) -> None:

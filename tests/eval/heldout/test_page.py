@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from ccarena.eval.heldout import expectations
@@ -18,9 +19,8 @@ def test_the_page_is_one_file_without_network(evaluated: Evaluation, tmp_path: P
     ]
     verdict = expectations.judge(evaluated, progress)
     path = tmp_path / "report.html"
-    write_page(
-        path, evaluated, verdict, name="a <b> & c", progress=progress, config="seed: 1", repeat=["python train.py"]
-    )
+    evaluated = replace(evaluated, repeat=["ccarena eval 'a b'"])
+    write_page(path, evaluated, verdict, name="a <b> & c", progress=progress, config="seed: 1")
     page = path.read_text("utf-8")
     assert "<title>a &lt;b&gt; &amp; c · ccarena</title>" in page
     assert page.count("<script") - page.count("</script>") == 0
@@ -28,4 +28,6 @@ def test_the_page_is_one_file_without_network(evaluated: Evaluation, tmp_path: P
     assert not re.search(r"""(src|href)=["']https?:""", body)
     assert body.count("<figure") == 5 + len(evaluated.series)
     assert all(html.escape(f"{one['group']}: {one['link']}") in body for one in evaluated.series)
-    assert all(text in body for text in ("Expectations", "python train.py", "seed: 1", "one RTT late", "Sprout"))
+    assert all(
+        text in body for text in ("Expectations", "ccarena eval &#x27;a b&#x27;", "seed: 1", "one RTT late", "Sprout")
+    )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ccarena.eval.leaderboard import links
 from ccarena.eval.leaderboard.cells import scenario_digest
 from ccarena.eval.leaderboard.figures import score_of
-from ccarena.eval.leaderboard.links import Place, class_of, traces_of
+from ccarena.eval.leaderboard.links import Place, traces_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, better, rank, seen_by
 from ccarena.eval.leaderboard.ranking import _two_sided as two_sided
 
@@ -141,9 +144,17 @@ def test_a_recording_is_known_by_its_own_content(tmp_path: Path) -> None:
     assert scenario_digest(Place(again, 20.0, 100, 2.0), 0) != first
 
 
+def test_a_class_comes_from_the_manifest_and_from_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "trace-1234567-bus-driving.down"
+    mine.write_text("1\n2\n3\n")
+    assert traces_of([str(mine)])[0].moves == "unclassified"
+    known = replace(links.manifest()[0], sha256=hashlib.sha256(mine.read_bytes()).hexdigest(), moves="walking")
+    monkeypatch.setattr(links, "manifest", lambda: (known,))
+    assert traces_of([str(mine)])[0].moves == "walking"
+
+
 def test_twelve_generated_traces_of_every_class() -> None:
     made = traces_of(["presets"])
     assert len(made) == 12 and {trace.moves for trace in made} == {"static", "walking", "driving", "model"}
-    assert class_of("Verizon-LTE-short.up") == "driving" and class_of("trace-3204803-timessquare") == "walking"
     for trace in made:
         assert trace.service(5.0, 1) == trace.service(5.0, 1) != trace.service(5.0, 2)

@@ -16,7 +16,7 @@ from ccarena.eval.reproduce.values import Names, Row, parse_value
 
 NAMES = Names(
     {"scheme": ["a", "b"], "rate": ["10", "20"]},
-    {"x": "run", "late_s": "run", "y": "flow", "times": "flow", "both": "both"},
+    {"x": "run", "late_s": "run", "y": "flow", "times": "flow"},
 )
 
 
@@ -27,10 +27,10 @@ def rows(seeds: int = 3) -> list[Row]:
         for r, rate in enumerate(NAMES.axes["rate"]):
             for seed in range(1, seeds + 1):
                 x = (r + 1) * 10**s + 0.01 * seed
-                flows = [{"name": f"f{k}", "y": x * (k + 1), "times": [x, x + k], "both": k} for k in range(2)]
+                flows = [{"name": f"f{k}", "y": x * (k + 1), "times": [x, x + k]} for k in range(2)]
                 late = None if scheme == "b" else float(seed)
                 cell = {"scheme": scheme, "rate": rate}
-                out.append({"cell": cell, "seed": seed, "run": {"x": x, "late_s": late, "both": 7}, "flows": flows})
+                out.append({"cell": cell, "seed": seed, "run": {"x": x, "late_s": late}, "flows": flows})
     return out
 
 
@@ -67,8 +67,6 @@ def test_a_drawn_sample_has_the_values_of_its_rows(node: Any) -> None:
         ({"value": "y", "flow": "all", "where": {"scheme": "a", "rate": 10}, "over": "max"}, [2.06]),
         # Lists are pooled: 1.01, 1.01, 1.01, 2.01, 1.02, ...; index floor(0.5 * 12) = 6 of the sorted.
         ({"value": "times", "flow": "all", "where": {"scheme": "a", "rate": 10}, "over": "p50"}, [1.03]),
-        ({"value": "both", "where": {"scheme": "a", "rate": 10}}, [7]),
-        ({"value": "both", "flow": 1, "where": {"scheme": "a", "rate": 10}}, [1]),
         ({"value": "late_s", "where": {"scheme": "b", "rate": 10}}, [math.inf]),
         ({"ratio": [{"value": "x", "where": {"scheme": "b"}, "along": "rate"}, 10.01]}, [10.02 / 10.01, 2]),
         ({"difference": [[5, 6], [1, 3]]}, [4, 3]),

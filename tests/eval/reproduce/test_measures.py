@@ -71,8 +71,8 @@ def test_every_promised_measure_is_there(example: tuple[dict[str, Any], dict[str
     declared = {name: {"kind": name} for name in measures.KINDS}
     row = measures.row(document, result, Window(0, 6), {"late": Window(3, 6)}, declared, series=True)
     promised = measures.names(declared, ["late"])
-    assert {name for name, of in promised.items() if of in ("run", "both")} == set(row["run"])
-    assert {name for name, of in promised.items() if of in ("flow", "both")} == set(row["flows"][0]) - {
+    assert {name for name, of in promised.items() if of == "run"} == set(row["run"])
+    assert {name for name, of in promised.items() if of == "flow"} == set(row["flows"][0]) - {
         "name",
         "scheme",
     }

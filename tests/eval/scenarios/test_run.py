@@ -93,7 +93,7 @@ def test_tables_are_polars_frames(results: Results) -> None:
 def test_without_packets_the_figures_that_need_them_are_not_known() -> None:
     results = ccarena.run(SHORT, packets=False)
     (row, _) = flow_rows(results)
-    assert all(math.isnan(row[name]) for name in NEED_PACKETS)
+    assert all(math.isnan(row[name]) for name in NEED_PACKETS if name in row) and "loss_share" in row
     whole = flow_rows(ccarena.run(SHORT))[0]
     assert row["goodput_mbps"] == whole["goodput_mbps"] and row["utilisation"] == pytest.approx(whole["utilisation"])
     with pytest.raises(ConfigError, match="no packets were recorded; run it with packets=True"):
@@ -235,3 +235,60 @@ def test_flows_with_requirements_are_held_against_both_optima() -> None:
     rows = rows_of({**document, "flows": unbound})
     assert math.isnan(rows[0]["hrf_distance"])
     assert rows[0]["max_min_distance"] < 0.1
+
+
+def test_seeds_start_a_recorded_trace_elsewhere_unless_it_names_its_start(tmp_path: Path) -> None:
+    # As long as a run, so that only a start that goes over its end is another one.
+    trace = tmp_path / "trace"
+    trace.write_text("".join(f"{ms}\n" for ms in range(1, 1001) if ms % 7 < 5 or ms > 600))
+    service = {"type": "trace", "file": str(trace)}
+    document: dict[str, Any] = {"duration_s": 1, "links": [{"service": service}], "flows": [{"scheme": "cubic"}]}
+
+    def starts(document: dict[str, Any], seeds: Any) -> list[float]:
+        runs = ccarena.run(document, seeds=seeds)
+        return [run.document["links"][0]["service"]["offset_ms"] for run in runs]
+
+    assert starts(document, None) == [0]
+    first, *others = starts(document, 4)
+    assert first == 0 and len(set(others)) == 3 and all(0 < start < 1000 for start in others)
+    assert starts(document, [3]) == [others[1]], "a start depends on the seed alone"
+    assert starts({**document, "links": [{"service": {**service, "offset_ms": 0}}]}, 3) == [0, 0, 0]
+    rows = ccarena.run(document, seeds=3).columns("summary")
+    assert np.isfinite(rows["low"][rows["figure"] == "throughput_mbps"]).all()
+
+
+def test_loss_counts_what_queues_drop_and_what_links_lose_on_the_whole_path() -> None:
+    links = [
+        {"name": "a", "service": {"type": "constant", "rate_mbps": 12}, "loss": 0.02, "queue": {"packets": 20}},
+        {"name": "b", "service": {"type": "constant", "rate_mbps": 100}, "outages": {"on_s": 1, "off_s": 0.02}},
+    ]
+    for link in links:
+        link["queue"] = {"type": "droptail", "packets": 20}
+    flow = {"scheme": "fixed", "params": {"window": 90}}
+    results = ccarena.run({"duration_s": 10, "links": links, "flows": [flow]})
+    (row,) = flow_rows(results)
+    gone = [(link["dropped_packets"], link["lost_packets"]) for link in results[0].result["links"]]
+    dropped, lost = (sum(each) for each in zip(*gone, strict=True))
+    assert min(dropped, gone[0][1], gone[1][1]) > 0
+    came = dropped + lost + results[0].result["links"][1]["delivered_packets"]
+    assert row["loss_share"] == pytest.approx((dropped + lost) / came)
+    assert row["queue_drop_share"] == pytest.approx(dropped / came)
+    whole = results.columns("links")
+    assert whole["loss_share"][0] > whole["queue_drop_share"][0] > 0 == whole["queue_drop_share"][1]
+
+
+def test_figures_of_one_scheme_are_in_no_table_without_it() -> None:
+    assert "share_within_budget" not in flow_rows(ccarena.run(SHORT))[0]
+    acct = {"scheme": "acct", "policy": {"constant": 1}}
+    assert "share_within_budget" in flow_rows(ccarena.run({**SHORT, "flows": [acct, {"scheme": "reno"}]}))[1]
+
+
+def test_an_idle_application_has_no_signal_delay() -> None:
+    link = {"service": {"type": "constant", "rate_mbps": 20}, "delay_ms": 20}
+    apps: list[dict[str, Any]] = [
+        {"type": "onoff", "rate_mbps": 5, "on_s": 0.5, "off_s": 3},
+        {"type": "transfers", "sizes_bytes": [20_000, 100_000], "gap_s": 3},
+    ]
+    flows = [{"scheme": "cubic", "app": app} for app in apps]
+    rows = flow_rows(ccarena.run({"duration_s": 15, "links": [link], "flows": flows}))
+    assert all(0 <= row["signal_delay_p95_ms"] < 100 for row in rows)

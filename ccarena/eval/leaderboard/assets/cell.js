@@ -45,7 +45,7 @@ addEventListener("DOMContentLoaded", () => {
     } else over.replaceChildren(make("p", "Nothing was kept over time."));
     const head = make("tr", data.head.map((title, at) => make("th", title, at < 2 ? { scope: "col", class: "words" } : { scope: "col" })));
     const body = (data.runs[entrant] ?? []).map((row) =>
-      make("tr", row.map((value, at) => make("td", String(value ?? ""), at < 2 ? { class: "words" } : {}))));
+      make("tr", row.map((value, at) => make("td", make("span", String(value ?? "")), { "data-label": data.head[at], ...(at < 2 ? { class: "words" } : {}) }))));
     const table = make("table", [make("thead", head), make("tbody", body)]);
     runs.replaceChildren(make("div", table, { class: "scroll", tabindex: "0", role: "region", "aria-label": "runs" }));
   }
