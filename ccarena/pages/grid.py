@@ -77,7 +77,10 @@ class Numbers:
     def plain(self, order: NDArray[np.intp]) -> dict[str, Any]:
         """Numbers to as many digits as are shown, packed; rows in `order`."""
         low, scale, steps = self.steps()
+        ends = (low, low + int(steps.max(initial=1)) - 1)
+        longest = max(len(f"{end / scale:.{self.digits}f}") for end in ends)
         about = {"title": self.title, "low": low, "scale": scale, "digits": self.digits, "help": self.help}
+        about |= {"longest": longest}
         return about | packed(steps[order])
 
     def steps(self) -> tuple[int, float, NDArray[np.int64]]:

@@ -30,6 +30,7 @@ def faults(browser: Browser, page: Path, charts: int) -> list[str]:
             browser.messages.clear()
             if theme == "light":
                 browser.open(page)
+                browser.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
             else:  # the page follows the system
                 browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
             seen = browser.evaluate(LOOK)

@@ -52,10 +52,10 @@
       return value === 0 ? "" : ((column.low + value - 1) / column.scale).toFixed(column.digits);
     };
 
-    // Wide enough for the longest word, in characters; numbers have room for their headings' longest word.
+    // Wide enough for the longest word or number and its margins, and for the heading's longest word, in characters.
     const width = (column) => {
-      const heading = Math.max(...column.title.split(" ").map((word) => word.length)) + 2;
-      if (!column.values) return Math.max(8, heading);
+      const heading = Math.max(...column.title.split(" ").map((word) => word.length)) + 3;
+      if (!column.values) return Math.max(heading, column.longest + 3);
       return Math.min(LONGEST, Math.max(heading, ...column.values.map((word) => word.length + 3)));
     };
     const template = columns.map((column) => `${width(column)}ch`).join(" ");

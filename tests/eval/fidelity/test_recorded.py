@@ -239,7 +239,7 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["fidelity", str(path), *options]) == 0
     written = json.loads(out.read_text())
     figures = {"cases", "throughput_rel_error_median", "within_fraction", "strict_fraction"}
-    assert written.keys() == figures | {"backend", "bounds", "invalid", "late_runs"}
+    assert written.keys() == figures | {"backend", "bounds", "command", "invalid", "late_runs"}
     assert written["backend"] == "sim" and written["invalid"] == []
     first, second = written["cases"]
     assert {**first, **CASE} == first and second["note"] == "kept"
