@@ -357,10 +357,10 @@ class Store:
 
     def keep_command(self, line: str) -> None:
         """Stores a shell line that fills the store, once."""
-        table, lines = self._tables["notes"], self.commands()
+        table = self._tables["notes"]
         with self._writing() as connection:
+            text = json.dumps({"lines": list(dict.fromkeys([*self.commands(), line]))})
             connection.execute(table.delete().where(table.c.name == _COMMANDS))
-            text = json.dumps({"lines": list(dict.fromkeys([*lines, line]))})
             connection.execute(table.insert(), [{"name": _COMMANDS, "text": text}])
 
     def _note(self, name: str) -> dict[str, Any] | None:
