@@ -81,4 +81,4 @@ def test_seeds_that_change_nothing_are_named(words: list[str], capsys: pytest.Ca
 
 def test_a_folder_is_no_scenario_and_leaves_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["eval", "--scenario", ".", "--out", "there"]) == 2
-    assert "cannot read the scenario: Is a directory" in capsys.readouterr().err and not Path("there").exists()
+    assert "cannot read the scenario: it is a folder" in capsys.readouterr().err and not Path("there").exists()

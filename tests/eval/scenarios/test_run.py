@@ -114,7 +114,7 @@ def test_files_folders_and_names(tmp_path: Path) -> None:
     head, *rows = (tmp_path / "out" / "flows.csv").read_text().splitlines()
     assert written[0].name == "flows.csv" and head.startswith("scenario,seed,backend,flow")
     assert len(rows) == 4 and ",nan" not in rows[0]
-    with pytest.raises(ScenarioError, match=r"cannot read the scenario: Is a directory"):
+    with pytest.raises(ScenarioError, match=r"cannot read the scenario: it is a folder"):
         ccarena.run(tmp_path)
 
 
