@@ -273,7 +273,7 @@ def test_a_broken_policy_is_refused_by_python_and_by_rust(
     [
         ("[{service: @9, name: wifi}]", "[{scheme: reno, path: [wify]}]", r"flows\[0\]\.path.*wifi"),
         ("[{service: @9}]", "[{scheme: cubik}]", 'did you mean "cubic"'),
-        ("[{service: @.nan}]", "[{scheme: reno}]", r"links\[0\]\.service\.rate_mbps: got nan; expected"),
+        ("[{service: @.nan}]", "[{scheme: reno}]", r"line 2, column \d+: .*\.nan is not a finite number"),
         ("[{service: @-1}]", "[{scheme: reno}]", r"links\[0\]\.service\.rate_mbps: got -1"),
         ("[{service: @2024-01-01}]", "[{scheme: reno}]", r"links\[0\]\.service\.rate_mbps: .*2024"),
         ("[{service: @9}]", "[{}]", r"flows\[0\]\.scheme: missing"),
@@ -290,7 +290,8 @@ def test_a_wrong_scenario_is_refused(
     path.write_text(f"duration_s: 1\nlinks: {links}\nflows: {flows}\n")
     assert cli.main(["eval", "--scenario", str(path)]) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"error: {path}: ") and re.search(message, err) and "Traceback" not in err, err
+    assert err.startswith((f"error: {path}: ", f"error: {path}, line ")), err
+    assert re.search(message, err) and "Traceback" not in err, err
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--desired-mbps": more("quic get 127.0.0.1:4433", "--desired-mbps 5"),
         "--change": more("quic get 127.0.0.1:4433", "--change 1:weight=2"),
         "--duration-s": more("quic get 127.0.0.1:4433", "--duration-s 1"),
+        "--timeout-s": more("quic get 127.0.0.1:4433", "--timeout-s 2"),
         "--fingerprint": more("quic get 127.0.0.1:4433", "--fingerprint 00"),
         "--param": more("quic get 127.0.0.1:4433", "--param hystart=0"),
         "--requirement": more("quic get 127.0.0.1:4433", "--requirement 10:15"),
@@ -468,7 +469,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     rule = {"kind": "constant", "label": "aurora 0.1 always", "policy": {"constant": 0.1}, "params": {}, "score": 1.0}
     ruled = continuous("aurora", 0.1, rules=[rule]).encode()
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
-    monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name: print(f"stats of {name}") or [])
+    monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name=None: print(f"stats of {name}") or [])
     monkeypatch.setattr("ccarena.cc_kernel_bridge.command.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.quic.command.find", lambda name: Path(name))
 

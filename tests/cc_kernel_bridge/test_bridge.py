@@ -39,6 +39,7 @@ LOADED = {
     "ns": 6000,
     "ns_most": 300,
     "beyond": 1,
+    "outside": 3,
     "held": 2,
     "missed": 0,
     "cases": {},

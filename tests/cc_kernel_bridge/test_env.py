@@ -226,7 +226,7 @@ def test_a_scenario_that_does_not_fit_is_refused(document: dict[str, Any], messa
 
 
 def test_what_has_to_be_given() -> None:
-    with pytest.raises(TypeError, match="spec"):
+    with pytest.raises(ConfigError, match="give spec="):
         LearnedKernelEnv()
     with pytest.raises(ConfigError, match="only the simulator knows"):
         AcctKernelEnv(SHORT, reward=lambda truth: truth.capacity_mbps)

@@ -110,7 +110,7 @@ CORRUPTIONS = {
     "pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "pickle"),
     "torch.save": (lambda path: torch.save({"a": torch.zeros(1)}, path), "pickle"),
     "missing": (lambda path: path.unlink(), "No such file"),
-    "directory": (lambda path: (path.unlink(), path.mkdir()), "Is a directory"),
+    "directory": (lambda path: (path.unlink(), path.mkdir()), "it is a folder; expected a file"),
     "other safetensors": (lambda path: tensorfile.write(path, {"a": np.zeros(3)}, {}), "`ccarena_format` is missing"),
     "format 1": (corrupt(lambda t, m: m.update(ccarena_format="1")), 'expected "2": train the policy again'),
     "document": (corrupt(lambda t, m: m.update(document="[]")), "document"),
