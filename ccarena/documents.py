@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core
+from ccarena.configs.learning import DOCUMENT_FILES
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.reader import read_data
 
 __all__ = ["action_of", "as_json", "digest_of", "is_file", "read_document", "report_of"]
 
-SUFFIXES = (".yaml", ".yml", ".json")
-
 
 def is_file(scheme: str) -> bool:
     """Whether `scheme` is the name of a document's file, and no registered name."""
-    return Path(scheme).suffix in SUFFIXES
+    return Path(scheme).suffix in DOCUMENT_FILES
 
 
 def read_document(path: Path) -> dict[str, Any]:

@@ -28,12 +28,16 @@ _OF_PROCESS = re.compile(r"\..+?(?:\.(\d+)(?:-\w+)?)?\.tmp")
 _SCRATCH = re.compile(r"ccarena-(\d+)-\w+")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Replace `path` by `text` (UTF-8) in one step, making its folder if need be. Raises ConfigError if it cannot."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace `path` by text (in UTF-8) or bytes in one step, making its folder if need be.
+
+    Raises ConfigError if it cannot.
+    """
+    data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, durable=False) as file:
-            file.write(text.encode("utf-8"))
+            file.write(data)
     except OSError as error:
         raise ConfigError(f"{path}: cannot write: {error.strerror}; give another folder or free space") from error
 

@@ -25,6 +25,7 @@ __all__ = [
     "print_table",
     "progress_bar",
     "remember",
+    "visible",
 ]
 
 Progress = Callable[[int, int], None]
@@ -33,6 +34,16 @@ Progress = Callable[[int, int], None]
 _GAP = 2
 _NARROWEST, _PREFERRED = 12, 24
 """To which a column of words may shrink if everything then stands side by side, and otherwise."""
+
+
+def visible(text: str) -> str:
+    """Returns `text` with every character that a terminal would obey, or that hides others, as an escape: `\\x1b`.
+
+    New lines stay. Text of a stranger's file is printed so.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def command_line(args: argparse.Namespace) -> str:
@@ -68,6 +79,8 @@ def print_table(
     """
     from rich.console import Console
 
+    title, head = visible(title), [visible(word) for word in head]
+    rows = [[visible(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     width = min(_width() or most, most) if most else _width()
     cells = [[row[i] for row in rows] for i in range(len(head))]
     natural = [max(_least(head[i], cells[i], i < left, 10**6)) for i in range(len(head))]

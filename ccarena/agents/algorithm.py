@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium as gym
@@ -69,6 +70,13 @@ class Context:
     def rows(self) -> int:
         """Rows of the configured environment: worlds times learners."""
         return self.config.env.worlds * self.config.env.learners
+
+    @cached_property
+    def portable(self) -> dict[str, Any]:
+        """The record as checkpoints and artifacts have it, as it was when it was first asked for."""
+        from ccarena.configs.own_files import portable
+
+        return portable(self.config)
 
     def network(self, outputs: int) -> nn.Module:
         """A new network as configured, from normalised observations `[N, spec.size]` to `[N, outputs]`."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Training", "resumed", "train"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Training:
     """A run: its folder and what is in it."""
 
@@ -32,6 +32,10 @@ class Training:
     """What it was trained by, every key filled in."""
     finished: bool
     """False if a signal ended it: `ccarena.train(config, out=folder, resume=True)` goes on."""
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "interrupted"
+        return f"Training {self.config.name} in {self.folder}, {state}: .policy(), .progress(), .config"
 
     def policy(self) -> Artifact:
         """The trained policy. Raises PolicyError if there is none yet."""

@@ -14,14 +14,17 @@ from typing import Any
 import torch
 
 from ccarena.agents import checkpoint
-from ccarena.configs import TrainConfig, load_config
+from ccarena.configs import load_config
+from ccarena.configs.own_files import portable
 from ccarena.errors import CheckpointError, ConfigError
 from ccarena.files import remove_stale
 from ccarena.run_folder import CONFIG, LOCK
 
+JUDGING = ("eval", "baselines", "expectations", "rules")
+"""Keys that say how a trained policy is judged."""
 MAY_CHANGE = (
     *("total_decisions", "out", "threads", "checkpoint_every_s", "checkpoints_kept", "track", "executor", "ray"),
-    *("eval", "baselines", "expectations", "rules"),
+    *JUDGING,
 )
 """Keys that may differ between a run and its continuation; so may the number of A3C's workers."""
 
@@ -68,8 +71,8 @@ def locked(out: Path) -> Iterator[None]:
                 file.close()
 
 
-def resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint | None:
-    """The last checkpoint in `out`; None if the run ended before it wrote its first.
+def resumable(record: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | None:
+    """The last checkpoint in `out`; None if the run ended before it wrote its first. `record` is as `portable` has it.
 
     Raises CheckpointError if there is no run, or if the configuration is not the run's.
     """
@@ -77,19 +80,22 @@ def resumable(config: TrainConfig, out: Path) -> checkpoint.Checkpoint | None:
         start = checkpoint.load(out)
         was = start.rest.get("config")
     elif (out / CONFIG).is_file():
-        start, was = None, fixed(load_config(out / CONFIG))
+        start, was = None, fixed(portable(load_config(out / CONFIG)))
     else:
         raise CheckpointError(f"{out}: holds no run (no {CONFIG}); leave --resume out")
-    now = fixed(config)
+    now = fixed(record)
     if was != now:
-        keys = ", ".join(sorted(_differences(was if isinstance(was, dict) else {}, now)))
-        raise CheckpointError(f"{out}: the run was started with other values of {keys}; give those, or start a new run")
+        keys = sorted(_differences(was if isinstance(was, dict) else {}, now))
+        raise CheckpointError(
+            f"{out}: the run was started with other values of {', '.join(keys)}; give those, or start a new run"
+        )
     return start
 
 
-def fixed(config: TrainConfig) -> dict[str, Any]:
-    """The part of a configuration that a run and its continuation have in common, as JSON."""
-    return config.model_dump(mode="json", exclude={**dict.fromkeys(MAY_CHANGE, True), "algorithm": {"workers"}})
+def fixed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a record (`own_files.portable`) that a run and its continuation have in common."""
+    algorithm = {key: value for key, value in record["algorithm"].items() if key != "workers"}
+    return {**{key: value for key, value in record.items() if key not in MAY_CHANGE}, "algorithm": algorithm}
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import logging
 import random
+import shlex
 import sys
 import threading
 import time
@@ -23,11 +24,11 @@ from ccarena.agents.algorithms import build
 from ccarena.agents.evolution import Ranges
 from ccarena.agents.observed import observed_range
 from ccarena.agents.progress import Display, Recorder, ReportSums
-from ccarena.agents.runs import check_device, fixed, locked, resumable, signals
+from ccarena.agents.runs import JUDGING, check_device, fixed, locked, resumable, signals
 from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
-from ccarena.configs import TrainConfig, save_config
+from ccarena.configs import TrainConfig, load_config, own_files, save_config
 from ccarena.configs.schema import A3CConfig, EvolutionConfig, Sb3Config
 from ccarena.envs.domain import OWN, trained_on
 from ccarena.envs.spec import spec_of
@@ -37,6 +38,7 @@ from ccarena.eval.heldout.expectations import check_figures
 from ccarena.eval.heldout.links import check_recordings
 from ccarena.executors.ray_metrics import Gauges
 from ccarena.policies import artifact, export, modules, tensorfile
+from ccarena.policies.about import verdict_of
 from ccarena.policies.agreement import Decide
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import of_progress
@@ -83,11 +85,16 @@ def train(
     # Networks this small lose more to a thread pool than they gain, and one thread is what makes sums reproducible.
     torch.set_num_threads(1)
     with closing(build(context)) as algorithm, locked(out):
-        start = resumable(config, out) if resume else None
+        start = resumable(context.portable, out) if resume else None
         if not resume:
             if (out / CONFIG).exists():
                 raise ConfigError(f"{out}: holds a run already; go on with it ({resume_command(out)}), or name another")
-            save_config(config, out / CONFIG)
+            config = own_files.keep(config, out)
+            save_config(own_files.inside(config), out / CONFIG)
+            # What is edited from now on changes nothing of this run.
+            context = replace(context, config=config)
+        for line in own_files.changed(out):
+            print(line, file=sys.stderr)
         remember(resume_command(out))
         if command is not None:
             write_commands(out, [*read_commands(out), command])
@@ -224,7 +231,7 @@ class _Run:
         arrays, rest = self._algorithm.state()
         best_arrays, best = self._best.state()
         whole = {
-            "config": fixed(self._config),
+            "config": fixed(self._context.portable),
             "algorithm": rest,
             "recorder": self._recorder.state(),
             "validation": best,
@@ -324,40 +331,67 @@ def artifact_of(
         model=model,
         name=config.algorithm.name,
         params=spec.values({**config.params, **(found or {})}),
-        training=config.model_dump(mode="json"),
+        training=context.portable,
         seed=config.seed,
         trained_on=trained_on(config),
     )
 
 
 def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
-    """Saves the policy, evaluates it, and saves the figures with it."""
+    """Saves the policy, evaluates it, and saves the figures with it.
+
+    A run that was finished before keeps its verdict, and the count of times that its tested links were opened.
+    """
     config = context.config
-    # Of a run that was finished before and then went on: its links have been opened.
-    tests = artifact.load(out / POLICY).tests if (out / POLICY).is_file() else 0
-    curve = of_progress(read_progress(out / PROGRESS))
-    chosen = replace(chosen, curve=curve)
-    _write(out, POLICY, chosen.encode())
+    before = artifact.load(out / POLICY) if (out / POLICY).is_file() else None
+    tests = before.tests if before is not None else 0
+    last = chosen = replace(chosen, curve=of_progress(read_progress(out / PROGRESS)), tests=tests)
     if best.policy:
-        _write(out, LAST, chosen.encode())
+        _write(out, BEST, best.policy)
         if config.validation.policy == "best":
-            _write(out, POLICY, best.policy)
-            chosen = replace(artifact.load(out / POLICY), curve=curve)
-            _write(out, POLICY, chosen.encode())
+            chosen = replace(artifact.load(out / BEST), curve=chosen.curve, tests=tests)
             print(f"the best policy of all validated is that after {best.decisions:,} decisions")
+    if before is not None and before.evaluation and _is_same_network(before, chosen):
+        chosen = replace(chosen, evaluation=before.evaluation, rules=before.rules)
+        if not _is_to_be_judged(config, out):
+            print(
+                f"policy: {out / POLICY}, trained and judged before; to train on, give a larger total_decisions; to "
+                f"judge it again: {shlex.join(['ccarena', 'eval', str(out)])}"
+            )
+            print(f"verdict: {verdict_of(before.evaluation)}")
+            return
+    if best.policy:
+        _write(out, LAST, last.encode())
     chosen = replace(chosen, observed=observed_range(config, chosen))
     _write(out, POLICY, chosen.encode())
     print(f"policy: {out / POLICY}")
-    if not config.eval.link_sets:
-        return
+    if config.eval.link_sets:
+        _judge(context, out, chosen)
+
+
+def _is_same_network(one: Artifact, other: Artifact) -> bool:
+    mine, theirs = one.tensors, other.tensors
+    same = one.graph.to_json() == other.graph.to_json() and mine.keys() == theirs.keys()
+    return same and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
+def _is_to_be_judged(config: TrainConfig, out: Path) -> bool:
+    """Whether a policy that was judged before is to be judged again: otherwise than the run says, or its files went."""
+    was = load_config(out / CONFIG)
+    return any(getattr(was, key) != getattr(config, key) for key in JUDGING) or not (out / EVALUATION).is_file()
+
+
+def _judge(context: Context, out: Path, chosen: Artifact) -> None:
+    """Evaluates the policy in `out`, which `chosen` is, and saves its rules and figures with it."""
     from ccarena.eval.heldout.rules import search
     from ccarena.eval.heldout.training_run import evaluate_run
 
-    rules = []
+    config, rules = context.config, []
     if config.rules.links:
         with progress_bar("searching rules") as progress:
             rules = [rule.as_dict() for rule in search(config, context.spec, config.threads, progress)]
-    chosen = replace(chosen, rules=rules, tests=tests + 1)
+    # Counted before the links are opened; the verdict of before stands until there is another.
+    chosen = replace(chosen, rules=rules, tests=chosen.tests + 1)
     _write(out, POLICY, chosen.encode())
     verdict = evaluate_run(out, config)
     if (out / EVALUATION).exists():

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from ccarena import __version__
 from ccarena.configs.keys import expected, keys, plain, section_of, variants_of
-from ccarena.configs.learning import OWN_FILE
+from ccarena.configs.learning import DOCUMENT_FILES, OWN_FILE
 from ccarena.configs.schema import TrainConfig
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.files import write_atomically
@@ -229,7 +229,7 @@ def _spelt_out(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         if isinstance(section, Mapping) and isinstance(name := section.get("name"), str) and OWN_FILE in name:
             out[key] = {**section, "name": _beside(name, folder)}
     document = out.get("document")
-    if isinstance(document, str) and Path(document).suffix in (".yaml", ".yml", ".json"):
+    if isinstance(document, str) and Path(document).suffix in DOCUMENT_FILES:
         out["document"] = _beside(document, folder)
     return out
 

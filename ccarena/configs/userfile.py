@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ccarena.configs import own_files
 from ccarena.configs.learning import OWN_FILE
 from ccarena.errors import ConfigError, did_you_mean
 
@@ -45,6 +46,7 @@ def _load(file: Path, where: str) -> ModuleType:
         source = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{where}: cannot read {file}: {error.strerror}; expected a Python file") from error
+    own_files.check(file, source)
     # By content, so that a file that was changed is run again, and one that was not keeps its classes.
     name = f"ccarena_own_{file.stem}_{hashlib.sha256(source + str(file.resolve()).encode()).hexdigest()[:12]}"
     if name in sys.modules:

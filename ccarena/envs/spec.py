@@ -44,7 +44,7 @@ class Entry:
     doc: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spec:
     """A learned scheme's interface."""
 
@@ -65,6 +65,10 @@ class Spec:
     """Columns that only the simulator knows, and no observation may name."""
     params: dict[str, float]
     """The document's parameters and their defaults."""
+
+    def __repr__(self) -> str:
+        actions = f"one of {len(self.actions)} actions" if self.actions else f"an action in {self.bounds}"
+        return f"Spec of {self.name} {self.digest}: {self.size} numbers to {actions}"
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Spec:

@@ -19,20 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import PolicyError
-from ccarena.policies import tensorfile
+from ccarena.policies import provenance, tensorfile
 from ccarena.policies.contract import Contract, FloatArray, Normalisation
 from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
 from ccarena.reader import LARGEST_POLICY_BYTES, read_bytes
 from ccarena.run_folder import SHIPPED
+from ccarena.terminal import visible
 
 FORMAT = "2"
 CHECKSUM = "weights_sha256"
 _NORMALISATION = "normalisation."
+MOST_SEED, MOST_TESTS = 2**64 - 1, 10**9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Artifact:
     """A policy."""
 
@@ -93,6 +95,11 @@ class Artifact:
         """The learned scheme's document."""
         document: dict[str, Any] = json.loads(self.contract.document)
         return document
+
+    def __repr__(self) -> str:
+        weights = sum(tensor.size for tensor in self.graph.tensors.values())
+        trained = f"trained by {visible(str(self.training.get('name', 'no name'))):.40}, seed {self.seed}"
+        return f"Artifact({self.contract}, {weights:,} weights, {trained}): .act(observations), .document, .evaluation"
 
     @property
     def tensors(self) -> dict[str, FloatArray]:
@@ -195,29 +202,29 @@ def _decode(data: bytes) -> Artifact:
     tensorfile.refuse_pickle(data)
     _check(data)
     tensors, metadata = tensorfile.decode(data)
-    read = {name: tensors.pop(_NORMALISATION + name) for name in ("offset", "scale", "low", "high")}
+    normalised = {name: tensors.pop(_NORMALISATION + name) for name in ("offset", "scale", "low", "high")}
     bounds = _parse(metadata, "bounds", list)
     contract = Contract(
         metadata["document"],
         metadata["digest"],
-        Normalisation(**read),
+        Normalisation(**normalised),
         tuple(_parse(metadata, "actions", list)),
         (bounds[0], bounds[1]) if bounds else None,
     )
     return Artifact(
         contract,
         Graph.of_json(_parse(metadata, "graph", dict), tensors),
-        _parse(metadata, "params", dict),
-        _parse(metadata, "training", dict),
-        _whole(metadata, "seed"),
-        _parse(metadata, "versions", dict),
-        _parse(metadata, "trained_on", list),
-        _parse(metadata, "evaluation", dict),
-        # Files of before there were any have none of these.
-        _parse(metadata, "rules", list) if "rules" in metadata else [],
-        _whole(metadata, "tests") if "tests" in metadata else 0,
+        provenance.read(metadata, "params"),
+        provenance.read(metadata, "training"),
+        provenance.whole(metadata, "seed", MOST_SEED),
+        provenance.read(metadata, "versions"),
+        provenance.read(metadata, "trained_on"),
+        provenance.read(metadata, "evaluation"),
+        # Artifacts older than version 0.1 lack these.
+        provenance.read(metadata, "rules") if "rules" in metadata else [],
+        provenance.whole(metadata, "tests", MOST_TESTS, "0"),
         read_curve(_parse(metadata, "curve", dict)) if "curve" in metadata else {},
-        _parse(metadata, "observed", dict) if "observed" in metadata else {},
+        provenance.read(metadata, "observed") if "observed" in metadata else {},
     )
 
 
@@ -237,13 +244,6 @@ def versions() -> dict[str, str]:
         except packages.PackageNotFoundError:
             continue
     return found
-
-
-def _whole(metadata: Mapping[str, str], key: str) -> int:
-    try:
-        return int(metadata.get(key, ""))
-    except ValueError:
-        raise PolicyError(f"metadata `{key}` is {metadata.get(key)!r}; expected an integer") from None
 
 
 def _json(value: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from ccarena.errors import PolicyError
 from ccarena.files import write_atomically
 from ccarena.policies import artifact, tensorfile
+from ccarena.policies.about import verdict_of
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import COLUMNS, Curve, points_of
 from ccarena.policies.record import control_of
@@ -51,7 +52,7 @@ def card(policy: Artifact, name: str) -> str:
         *([("rule", f"{rule}; the best without learning on the training links of {command}")] if rule else learned),
         ("network", f"{weights:,} weights, {policy.graph.state_len} numbers remembered"),
         ("versions", ", ".join(f"{package} {version}" for package, version in policy.versions.items())),
-        ("verdict", _verdict(evaluation)),
+        ("verdict", verdict_of(evaluation)),
     ]
     on = [f"- {each.get('kind')} {each.get('name')} ({each.get('digest')})" for each in policy.trained_on]
     parts = [
@@ -102,15 +103,6 @@ def _algorithm(training: Mapping[str, Any]) -> str:
 def _decisions(training: Mapping[str, Any]) -> str:
     total = training.get("total_decisions", training.get("decisions"))
     return f"{total:,}" if isinstance(total, int) else "not said"
-
-
-def _verdict(evaluation: Mapping[str, Any]) -> str:
-    verdict = evaluation.get("verdict")
-    return (
-        str(verdict.get("line", verdict)).removeprefix("verdict: ")
-        if isinstance(verdict, Mapping)
-        else str(verdict or "not evaluated")
-    )
 
 
 def _curve(curve: Curve) -> str:

@@ -10,13 +10,14 @@ from ccarena.errors import PolicyError
 from ccarena.outputs import Output
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
+from ccarena.terminal import print_table, visible
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """The command's arguments."""
     parser = subparsers.add_parser("policy", **kwargs)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="document, network and provenance", description=show_policy.__doc__)
+    show = actions.add_parser("show", help="scheme, network, training and results", description=show_policy.__doc__)
     show.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
     show.set_defaults(act=show_policy)
@@ -35,7 +36,9 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def show_policy(args: argparse.Namespace) -> None:
-    """Say what a policy was trained for and on, by whom, and what it is made of."""
+    """Say what a policy observes, does and is made of, how and on what it was trained, and what it reached."""
+    from ccarena.policies.about import COLUMNS, page, results
+
     policy = _load(args.policy)
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
     about = {
@@ -58,23 +61,11 @@ def show_policy(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(about, indent=1))
         return
-    shapes = policy.graph.shapes()
-    print(f"document   {policy.document.get('name', 'unnamed')}, digest {policy.contract.digest}")
-    print(f"params     {_pairs(policy.params)}")
-    chosen = (
-        f"{len(policy.contract.actions)} to choose from" if policy.contract.actions else f"in {policy.contract.bounds}"
-    )
-    print(f"decides    {policy.contract.observation_len} values observed; actions {chosen}")
-    print(f"network    {weights} weights, {policy.graph.state_len} numbers remembered")
-    for node in policy.graph.nodes:
-        print(f"           {node.name}: {node.op} of {', '.join(node.inputs)} -> {list(shapes[node.name])}")
-    print(f"trained    {policy.training.get('name', 'unnamed')}, seed {policy.seed}, {_pairs(policy.versions)}")
-    for each in policy.trained_on:
-        print(f"on         {each.get('kind')} {each.get('name')} {each.get('digest')}")
-    print(f"tested     on held-out links {policy.tests} times")
-    for rule in policy.rules:
-        print(f"beside     {rule.get('label')}: {rule.get('missing') or rule.get('score')}")
-    print(f"evaluated  {policy.evaluation.get('verdict', 'no') if policy.evaluation else 'no'}")
+    print(page(policy))
+    head, rows = results(policy)
+    if rows:
+        print()
+        print_table("means over held-out links and seeds", head, rows, left=2, most=COLUMNS)
 
 
 def write_control(args: argparse.Namespace) -> None:
@@ -88,13 +79,8 @@ def write_control(args: argparse.Namespace) -> None:
     except PolicyError as error:
         raise PolicyError(f"{args.policy}: {error}") from error
     rule.save(args.out)
-    print(f"{args.out}: {label}")
+    print(visible(f"{args.out}: {label}"))
 
 
 def _load(name: str) -> artifact.Artifact:
-
     return artifact.load(find_policy(name))
-
-
-def _pairs(values: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in values.items()) or "none"

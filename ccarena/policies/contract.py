@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ccarena.terminal import visible
+
 FloatArray = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Normalisation:
     """x' = clip((x - offset) · scale, low, high), by entry of the observation; each `[length]`.
 
@@ -42,12 +45,15 @@ class Normalisation:
         ends = [np.clip((end - offset_2) * scale_2, low_2, high_2) for end in (low, high)]
         return Normalisation.of(offset + offset_2 / scale, scale * scale_2, *ends)
 
+    def __repr__(self) -> str:
+        return f"Normalisation of {len(self.offset)} numbers"
+
     def tensors(self) -> dict[str, FloatArray]:
         """By the names in an artifact."""
         return {f"normalisation.{name}": getattr(self, name) for name in ("offset", "scale", "low", "high")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contract:
     """Document, observation and actions of a learned scheme."""
 
@@ -71,3 +77,8 @@ class Contract:
     def outputs(self) -> int:
         """Numbers that a network gives: a logit for each action, or the continuous action."""
         return max(1, len(self.actions))
+
+    def __repr__(self) -> str:
+        name = json.loads(self.document).get("name", "unnamed")
+        actions = f"one of {len(self.actions)} actions" if self.bounds is None else f"an action in {self.bounds}"
+        return f"{visible(str(name)):.40} {self.digest}: {self.observation_len} numbers to {actions}"

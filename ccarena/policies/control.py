@@ -6,6 +6,7 @@ layer, so that the simulator, the kernel, QUIC and every export run it as they r
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,21 +19,26 @@ from ccarena.policies.contract import Contract, FloatArray
 from ccarena.policies.graph import OBSERVATION, Graph, Node
 from ccarena.policies.record import CONTROL
 
-__all__ = ["best_rule", "control"]
+__all__ = ["best_of", "best_rule", "control"]
 
 
-def best_rule(policy: Artifact) -> dict[str, Any]:
+def best_rule(policy: Artifact) -> Mapping[str, Any]:
     """The rule that scored best on the policy's training links, as the artifact has it.
 
     Raises PolicyError if it has none, and if the base alone is the best, which no policy can say.
     """
-    found = [rule for rule in policy.rules if rule.get("score") is not None]
-    if not found:
+    best = best_of(policy.rules)
+    if best is None:
         raise PolicyError("it names no rule without learning: train it with rules.links above 0, and evaluate it")
-    best = max(found, key=lambda rule: float(rule["score"]))
     if best["policy"] == "none":
         raise PolicyError("its best rule is the base alone, which needs no policy: `policy: none` in a scenario")
     return best
+
+
+def best_of(rules: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The rule with the highest score; None if none has one."""
+    found = [rule for rule in rules if rule.get("score") is not None]
+    return max(found, key=lambda rule: float(rule["score"]), default=None)
 
 
 def control(policy: Artifact) -> Artifact:

@@ -13,6 +13,7 @@ from ccarena.errors import ConfigError, PolicyError
 from ccarena.outputs import folder
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
+from ccarena.terminal import visible
 
 __all__ = ["TARGETS", "add_parser", "run"]
 
@@ -130,7 +131,7 @@ def _tell(as_json: bool, told: dict[str, Any]) -> int:
             else "return lost: not known, because the reward cannot be computed from what a run reports"
         )
         for home, reason in told["missing"].items():
-            print(f"not tried here: {home}: {reason}")
+            print(visible(f"not tried here: {home}: {reason}"))
     for problem in told["problems"]:
-        print(f"PROBLEM: {problem}")
+        print(visible(f"PROBLEM: {problem}"))
     return 1 if told["problems"] else 0

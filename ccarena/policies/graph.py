@@ -45,7 +45,7 @@ class Node:
     """Weights by their tensors' names, and numbers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """A network from the normalised observation to its output."""
 
@@ -62,6 +62,10 @@ class Graph:
     def state_len(self) -> int:
         """Numbers in all states together."""
         return sum(state.size for state in self.state)
+
+    def __repr__(self) -> str:
+        weights = sum(tensor.size for tensor in self.tensors.values())
+        return f"Graph of {len(self.nodes)} nodes, {weights:,} weights and {self.state_len} numbers remembered"
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the tensors."""

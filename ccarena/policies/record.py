@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ccarena.configs.load import load_config
+from ccarena.configs.own_files import DIGESTS
 from ccarena.configs.schema import TrainConfig
 from ccarena.documents import digest_of
 from ccarena.errors import ConfigError
@@ -20,7 +21,7 @@ CONTROL = "control"
 def record_of(policy: Artifact) -> TrainConfig:
     """The record that `policy` was trained by; its document alone if it names none that is understood."""
     document = json.loads(policy.contract.document)
-    training = {key: value for key, value in policy.training.items() if key != CONTROL}
+    training = {key: value for key, value in policy.training.items() if key not in (CONTROL, DIGESTS)}
     try:
         record = load_config({**training, "document": document})
     except ConfigError:

@@ -20,7 +20,7 @@ FLOWS = 16
 """Flows that decide at a time, each on a link of its own where the record trains one flow per link."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recording:
     """Decisions of several flows."""
 
@@ -28,6 +28,9 @@ class Recording:
     """`[decisions, flows, length]`, raw."""
     starts: NDArray[np.bool_]
     """`[decisions, flows]`: what the policy remembers of the flow is zeros before this decision."""
+
+    def __repr__(self) -> str:
+        return "Recording of {} decisions of {} flows, {} numbers each".format(*self.observations.shape)
 
     @property
     def rows(self) -> NDArray[np.float32]:

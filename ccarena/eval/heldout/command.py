@@ -19,7 +19,7 @@ from ccarena.files import check_file
 from ccarena.outputs import folder, kept
 from ccarena.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, shipped
 from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
-from ccarena.terminal import command_line, print_table
+from ccarena.terminal import command_line, print_table, visible
 
 if TYPE_CHECKING:
     from ccarena.eval.heldout.outcome import Outcome
@@ -130,12 +130,12 @@ def run(args: argparse.Namespace) -> int:
     print_summary(outcome.evaluation, outcome.verdict, page if page.is_file() else None)
     print(f"tables: {out / ROWS}, {out / SUMMARY}")
     for label, verdict in outcome.verdicts.items():
-        print(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line)
+        print(visible(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line))
     for several in outcome.trainings:
         if several.parts:
             title = f"{several.record}: over {several.best.label}, by links, {len(several.seeds)} trainings"
             print_table(title, *parts_table(several.parts), left=1)
-        print(f"{several.record}: {several.line}")
+        print(visible(f"{several.record}: {several.line}"))
     return 0
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from ccarena import _core, backends
 from ccarena.backends import SIM
+from ccarena.configs.own_files import without_folder
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs import objectives
 from ccarena.envs.domain import digest
@@ -174,7 +175,7 @@ class _Judged:
             "tested_in_training": list(self.tested),
             "tests": self.trained.tests,
             "rules": [rule.as_dict() for rule in self.rules],
-            "objective": self.record.objective.name,
+            "objective": without_folder(self.record.objective.name),
             "logarithmic": self.scored is not None and self.scored.logarithmic,
             "controls": [control.label for control in self.controls],
             "expectations": [expectation.model_dump(mode="json") for expectation in self.record.expectations],

@@ -21,7 +21,7 @@ BEST_WINDOW = "best fixed window"
 """The label of the fixed window that has most power on each link, chosen with hindsight."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Evaluation:
     """What was measured. Plain data, so that it is its own JSON form (NaN is null there)."""
 
@@ -50,6 +50,9 @@ class Evaluation:
     """What a reader must know before believing a row."""
     repeat: list[str] = field(default_factory=list)
     """Shell lines that measure the same again."""
+
+    def __repr__(self) -> str:
+        return f"Evaluation of {len(self.rows)} runs of {len(self.schemes())} schemes: .rows, .series, .meta, .warnings"
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all: a reader sees the old one or the new one."""

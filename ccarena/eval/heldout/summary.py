@@ -14,7 +14,7 @@ from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.heldout.worth import Part, Worth
 from ccarena.eval.metrics import FIGURES, confidence_interval
-from ccarena.terminal import print_table
+from ccarena.terminal import print_table, visible
 
 __all__ = [
     "SUMMARY",
@@ -104,6 +104,10 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
     title = f"backend {result.meta['backend']}: mean over links{many}"
     print_table(title, *summary_table(result), left=2)
     console = Console(highlight=False, soft_wrap=True)
+
+    def say(text: str, style: str | None = None) -> None:
+        console.print(visible(text), style=style, markup=False)
+
     if verdict is None:
         return
     if verdict.worth is not None:
@@ -113,20 +117,18 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
         if worth.best is not None and worth.parts:
             print_table(f"over {worth.best.label}, by links", *parts_table(worth.parts), left=1)
     for warning in verdict.notes:
-        console.print(f"warning: {warning}", style="bold yellow", markup=False)
+        say(f"warning: {warning}", "bold yellow")
     for item in verdict.expectations:
-        console.print(
-            f"[{'FAILS' if item.state == 'fails' else item.state}] {item.group}: {item.measured}", markup=False
-        )
-        console.print(f"        expected {item.target}", markup=False)
+        say(f"[{'FAILS' if item.state == 'fails' else item.state}] {item.group}: {item.measured}")
+        say(f"        expected {item.target}")
         if item.baseline:
-            console.print(f"        {label(verdict.baseline)}: {item.baseline}", markup=False)
+            say(f"        {label(verdict.baseline)}: {item.baseline}")
         if item.control:
-            console.print(f"        {verdict.control}: {item.control}", markup=False)
+            say(f"        {verdict.control}: {item.control}")
         if item.oracle:
-            console.print(f"        knowing capacity one RTT late: {item.oracle}", markup=False)
+            say(f"        knowing capacity one RTT late: {item.oracle}")
     if page is not None:
-        console.print(f"page: {page}", markup=False)
+        say(f"page: {page}")
 
 
 def worth_table(worth: Worth) -> tuple[list[str], list[list[str]]]:

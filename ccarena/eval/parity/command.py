@@ -16,7 +16,7 @@ from ccarena.outputs import Output
 from ccarena.policies import artifact
 from ccarena.policies.recording import record
 from ccarena.scenarios.entrants import POLICY_HELP, named_file
-from ccarena.terminal import heartbeat, print_table
+from ccarena.terminal import heartbeat, print_table, visible
 
 __all__ = ["add_parser", "parity", "run"]
 
@@ -62,10 +62,10 @@ def run(args: argparse.Namespace) -> int:
         left=2,
     )
     for home, reason in figures["missing"].items():
-        print(f"{home}: not here: {reason}")
+        print(visible(f"{home}: not here: {reason}"))
     _print_returns(figures["scenarios"])
     for problem in figures["problems"]:
-        print(f"PROBLEM: {problem}")
+        print(visible(f"PROBLEM: {problem}"))
     return 1 if figures["problems"] else 0
 
 

@@ -11,7 +11,7 @@ from ccarena import backends
 __all__ = ["Run"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One scenario, run with one seed."""
 
@@ -23,6 +23,9 @@ class Run:
     """What was run, with every default filled in (docs/scenario.md)."""
     result: Mapping[str, Any]
     """Everything that was measured, in the layout of docs/results.md."""
+
+    def __repr__(self) -> str:
+        return f"Run of {self.scenario}, seed {self.seed}, on {self.backend}: .document, .result"
 
     @property
     def valid(self) -> bool:

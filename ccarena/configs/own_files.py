@@ -1,0 +1,140 @@
+"""The user's own files that a configuration names: kept in the run's folder, and told apart by their content.
+
+A run's folder holds a copy of each in `own/`, and `config.yaml` names the copies, so that the folder can be moved.
+`own/files.json` has their SHA-256 and where they came from. An artifact names files without folders, with their
+SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ccarena.configs.learning import DOCUMENT_FILES, OWN_FILE
+from ccarena.configs.load import NAMED
+from ccarena.configs.schema import TrainConfig
+from ccarena.errors import ConfigError
+from ccarena.files import write_atomically
+from ccarena.reader import read_bytes
+
+__all__ = ["DIGESTS", "changed", "check", "inside", "keep", "portable", "without_folder"]
+
+FOLDER, LIST = "own", "files.json"
+DIGESTS = "own_files"
+"""In what an artifact says of its training: the SHA-256 of each of the user's own files."""
+
+
+def keep(config: TrainConfig, out: Path) -> TrainConfig:
+    """Copies the files that `config` names into the folder `out` of its run; returns `config` with the copies' names.
+
+    Raises ConfigError if a file cannot be read or written.
+    """
+    names = _names(config)
+    kept = {}
+    for file, name in names.items():
+        data = _read(file)
+        write_atomically(out / FOLDER / name, data)
+        kept[name] = {"sha256": _digest(data), "from": str(file.resolve())}
+    if kept:
+        write_atomically(out / FOLDER / LIST, json.dumps(kept, indent=1) + "\n")
+    return _renamed(config, lambda file: str(out / FOLDER / names[file]))
+
+
+def inside(config: TrainConfig) -> TrainConfig:
+    """Returns what `keep` answered, with files named from the run's folder, as its `config.yaml` does."""
+    return _renamed(config, lambda file: f"{FOLDER}/{file.name}")
+
+
+def portable(config: TrainConfig) -> dict[str, Any]:
+    """Returns `config` as plain data that is the same wherever the run and its files lie.
+
+    Files of the user's own have no folder, and their SHA-256 beside them under `own_files`; recordings that are given
+    as files have their names alone. Raises ConfigError if a file cannot be read.
+    """
+    names = _names(config)
+    data = _renamed(config, names.__getitem__).model_dump(mode="json", exclude={"out"})
+    link = data["env"]["link"]
+    if isinstance(link["traces"], list):
+        link["traces"] = [Path(each).name if Path(each).is_file() else each for each in link["traces"]]
+    digests = {name: _digest(_read(file)) for file, name in names.items()}
+    return {**data, DIGESTS: digests} if digests else data
+
+
+def without_folder(name: str) -> str:
+    """Returns `FOLDER/FILE.py:NAME` as `FILE.py:NAME`, and any other name as it is."""
+    return name.rpartition("/")[2] if OWN_FILE in name else name
+
+
+def check(file: Path, data: bytes) -> None:
+    """Raises ConfigError if `file`, whose content is `data`, is a run's copy and not what the run was started with."""
+    known = _list(file.parent).get(file.name)
+    if file.parent.name == FOLDER and known is not None and known["sha256"] != _digest(data):
+        raise ConfigError(
+            f"{file}: it was changed after the run was started with it (SHA-256 {_digest(data)[:16]}, expected "
+            f"{known['sha256'][:16]}); put the file back as it was, or start a new run for the changed one"
+        )
+
+
+def changed(out: Path) -> list[str]:
+    """Returns a line for each file that is another one now than the copy with which the run in `out` goes on."""
+    lines = []
+    for name, known in _list(out / FOLDER).items():
+        origin = Path(known["from"])
+        if origin.is_file() and _digest(_read(origin)) != known["sha256"]:
+            lines.append(
+                f"{origin} has changed since the run began; the run goes on with its copy, {out / FOLDER / name}: "
+                "start a new run to train with the changed file"
+            )
+    return lines
+
+
+def _list(folder: Path) -> Mapping[str, Any]:
+    try:
+        return dict(json.loads((folder / LIST).read_text("utf-8")))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{folder / LIST}: cannot be read: {error}; put the file back as it was") from error
+
+
+def _names(config: TrainConfig) -> dict[Path, str]:
+    """The user's own files, and what each is called where folders do not matter: its name, with a number if taken.
+
+    Files of the same name and content are one.
+    """
+    found: dict[Path, str] = {}
+    _renamed(config, lambda file: found.setdefault(file, file.name))
+    taken: dict[str, str] = {}
+    for file in found:
+        digest, number = _digest(_read(file)), 2
+        while taken.setdefault(found[file], digest) != digest:
+            found[file], number = f"{file.stem}-{number}{file.suffix}", number + 1
+    return found
+
+
+def _renamed(config: TrainConfig, rename: Callable[[Path], str]) -> TrainConfig:
+    """`config` with another name for each of the user's own files."""
+    update: dict[str, Any] = {}
+    for key in NAMED:
+        section = getattr(config, key)
+        if OWN_FILE in section.name:
+            file, _, wanted = section.name.rpartition(":")
+            update[key] = section.model_copy(update={"name": f"{rename(Path(file))}:{wanted}"})
+    document = config.document
+    if isinstance(document, str) and Path(document).suffix in DOCUMENT_FILES:
+        update["document"] = rename(Path(document))
+    return config.model_copy(update=update)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return read_bytes(file)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}; put the file back, or name another") from error
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
