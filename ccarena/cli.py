@@ -62,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader (`| head`) has read enough. Without this, Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        return _fail("interrupted", INTERRUPTED, debug)
+    except KeyboardInterrupt as error:  # of a command that keeps what was finished, with how to go on
+        return _fail(str(error) or "interrupted", INTERRUPTED, debug)
     except CcarenaError as error:
         return _fail(str(error), error.exit_code, debug)
     except OSError as error:

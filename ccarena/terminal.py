@@ -60,9 +60,9 @@ def remember(command: str) -> None:
     _command = command
 
 
-def again() -> str:
-    """What a user does to go on: gives the command that was remembered, or repeats a call from Python."""
-    return f"go on with: {_command}" if _command else "call it again"
+def again(how: str = "go on") -> str:
+    """What a user does to `how`: gives the command that was remembered, or repeats a call from Python."""
+    return f"{how} with: {_command}" if _command else "call it again"
 
 
 _command = ""

@@ -24,7 +24,7 @@ from ccarena.files import check_file, check_writable, write_atomically
 from ccarena.pages import Page, images, write
 from ccarena.plain_data import plain
 from ccarena.scenarios.entrants import EntrantLike
-from ccarena.terminal import Progress, progress_bar
+from ccarena.terminal import Progress, again, progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,10 +195,14 @@ def compete(
             bar = stack.enter_context(progress_bar("competing", "runs"))
         try:
             run_matches(plan, threads, bar, rows)
-        except (KeyboardInterrupt, CcarenaError):
-            if rows and out is not None:
-                Competition(plan, rows).write(out, complete=False)
-                print(f"what was finished ({len(rows)} flows) is in {out}", file=sys.stderr)
+        except (KeyboardInterrupt, CcarenaError) as error:
+            if not rows or out is None:
+                raise
+            Competition(plan, rows).write(out, complete=False)
+            kept = f"what was finished ({len(rows)} flows) is in {out}"
+            if isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt(f"interrupted; {kept}; {again('start over')}") from None
+            print(kept, file=sys.stderr)
             raise
     result = Competition(plan, rows)
     if out is not None:

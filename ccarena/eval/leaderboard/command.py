@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from ccarena.files import check_file, check_writable
 from ccarena.outputs import Output, folder
 from ccarena.plain_data import plain
 from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, named_file
-from ccarena.terminal import command_line, print_table, progress_bar
+from ccarena.terminal import again, command_line, print_table, progress_bar
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
@@ -164,8 +163,7 @@ def _run(args: argparse.Namespace) -> int:
             executor = executors.of_options(args, executors.Threads(threads))
             done = run_board(board, args.store, threads=threads, progress=bar, executor=executor)
     except KeyboardInterrupt:
-        print(f"finished cells are kept in {args.store}; the same command goes on from there", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt(f"interrupted; finished cells are kept in {args.store}; {again()}") from None
     with Store(args.store) as store:
         store.keep_command(command_line(args))
     print(f"{done.cells:,} cells: {done.ran:,} ran now, {done.cells - done.ran:,} were there ({args.store})")

@@ -20,7 +20,7 @@ from ccarena.eval.reproduce.journal import Journal
 from ccarena.files import check_file, write_atomically
 from ccarena.outputs import folder, kept
 from ccarena.run_folder import write_commands
-from ccarena.terminal import command_line
+from ccarena.terminal import again, command_line
 
 __all__ = ["add_parser", "run"]
 
@@ -144,8 +144,7 @@ def run(args: argparse.Namespace) -> int:
             failed += more
             results += [index.Result(digest, folder, called) for digest, folder in digests]
     except KeyboardInterrupt:
-        print(f"finished runs are kept in {out}; the same command goes on from there", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt(f"interrupted; finished runs are kept in {out}; {again()}") from None
     if results:
         _show(results, out, args)
     if args.write_docs is not None:

@@ -310,7 +310,10 @@ def test_an_interruption_keeps_what_was_finished(
     monkeypatch.setattr(competition, "progress_bar", stop_at_three)
     assert command("cubic", "reno", "--out", str(tmp_path)) == cli.INTERRUPTED
     error = capsys.readouterr().err
-    assert "what was finished (6 flows) is in" in error and error.endswith("error: interrupted\n")
+    assert re.fullmatch(
+        rf"error: interrupted; what was finished \(6 flows\) is in {tmp_path}; start over with: ccarena compete .*\n",
+        error,
+    )
     result = json.loads((tmp_path / "compete.json").read_text())
     assert result["meta"]["complete"] is False and len(result["rows"]) == 6
 

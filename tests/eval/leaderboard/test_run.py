@@ -63,7 +63,9 @@ def test_what_was_finished_is_kept(
     monkeypatch.setattr("ccarena.eval.leaderboard.run.measure", cut)
     monkeypatch.setattr("ccarena.eval.leaderboard.command.Board", lambda *_: SMALL)
     assert cli.main(["leaderboard", "run", "--store", str(path), "--threads", "1"]) == cli.INTERRUPTED
-    assert f"finished cells are kept in {path}; the same command goes on from there" in capsys.readouterr().err
+    goes_on = f"go on with: ccarena leaderboard run --store {path} --threads 1"
+    said = f"error: interrupted; finished cells are kept in {path}; {goes_on}\n"
+    assert capsys.readouterr().err.endswith(said)
     kept = len(stored(path))
     monkeypatch.undo()
     assert kept > 0
