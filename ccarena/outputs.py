@@ -14,7 +14,7 @@ from pathlib import Path
 from ccarena.errors import ConfigError
 from ccarena.files import scratch
 
-__all__ = ["Output", "folder", "kept", "redirected"]
+__all__ = ["Output", "folder", "folder_or_url", "kept", "redirected"]
 
 STANDARD = ("-", "/dev/stdout")
 
@@ -41,6 +41,12 @@ class Output:
 def folder(text: str) -> Path:
     """The type of an option that names a folder to write to. Raises ArgumentTypeError for standard output."""
     return _named(text, "a folder")
+
+
+def folder_or_url(text: str) -> str:
+    """The type of an option that names a folder to write to, here or by a URL, which no `Path` can hold."""
+    _named(text, "a folder")
+    return text
 
 
 def kept(text: str) -> Path:

@@ -1,4 +1,4 @@
-"""A run's folder on any file system that fsspec knows (`s3://bucket/runs/acct`): worked on here, kept there.
+"""A run's or a sweep's folder on any file system that fsspec knows (`s3://bucket/acct`): worked on here, kept there.
 
 What a run writes goes to a folder of this machine, and from there to its URL whenever a checkpoint has been written, so
 that another machine can go on with it. A checkpoint is uploaded beside the last one, read back, and only then takes its
@@ -20,15 +20,16 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, TrainingError
 from ccarena.files import TEMPORARY, replacing
 
-__all__ = ["RemoteFolder", "is_url", "opened", "remote_of", "shown"]
+__all__ = ["RUN", "Kind", "RemoteFolder", "is_url", "opened", "remote_at", "remote_of", "shown"]
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +44,36 @@ _LEASES = re.compile(r"lease(\.\w*)?\.json")
 LEASE_S, RENEW_S = 20.0, 5.0
 _SETTLE_S = 0.5
 """So long after it has written its lease a training looks whether it is still its own."""
-_CAREFUL = "checkpoint.safetensors"
-_PREVIOUS = "checkpoint.previous.safetensors"
 _NOT_SENT = (".lock", MARK, SYNCED)
 _KEPT = ".kept-"
 """In the name of a folder here whose checkpoint was never sent."""
 _open: dict[Path, RemoteFolder] = {}
 """The folders that this process works on."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a folder holds."""
+
+    name: str
+    work: str
+    """Who writes it."""
+    mark: str
+    """The file that every such folder has."""
+    command: str
+    """That goes on with it, before `--out`."""
+    checkpoint: str = "checkpoint.safetensors"
+    apart: tuple[str, ...] = ()
+    """Folders in it that are neither sent nor fetched as a whole: others write them, or they are of this machine."""
+
+    @property
+    def previous(self) -> str:
+        """The checkpoint before the last one."""
+        stem, _, suffix = self.checkpoint.rpartition(".")
+        return f"{stem}.previous.{suffix}"
+
+
+RUN = Kind("run", "training", "config.yaml", "ccarena train")
 
 
 def is_url(out: str) -> bool:
@@ -60,6 +84,11 @@ def is_url(out: str) -> bool:
 def remote_of(folder: Path) -> RemoteFolder | None:
     """Where the run in `folder` is kept, if this process has opened it; None of a folder that is only here."""
     return _open.get(folder)
+
+
+def remote_at(url: str) -> RemoteFolder | None:
+    """The folder that this process has opened at `url`, if any."""
+    return next((folder for folder in _open.values() if folder.url == url.rstrip("/")), None)
 
 
 def shown(folder: Path) -> str:
@@ -89,7 +118,7 @@ def check_packages(url: str) -> None:
 class RemoteFolder:
     """The folder at `url`, and its copy in `here`."""
 
-    def __init__(self, url: str, here: Path) -> None:
+    def __init__(self, url: str, here: Path, kind: Kind = RUN) -> None:
         check_packages(url)
         import fsspec
 
@@ -99,7 +128,7 @@ class RemoteFolder:
             raise ConfigError(f"{url}: {error}; expected a folder, or a URL that fsspec knows") from error
         if hasattr(self._files, "auto_mkdir"):  # of a local file system; a store has no folders
             self._files.auto_mkdir = True
-        self.url, self.here = url.rstrip("/"), here
+        self.url, self.here, self.kind = url.rstrip("/"), here, kind
         self._sent: dict[str, tuple[int, int]] = {}
         self._me: str | None = None
         self._taken: str | None = None
@@ -122,6 +151,25 @@ class RemoteFolder:
         """A file's bytes."""
         return bytes(self._files.cat_file(self._path(name)))
 
+    def fetch(self, names: Iterable[str]) -> None:
+        """Makes the copies here of those files what they are there; one that is not there stays. Raises ConfigError."""
+        for name in names:
+            if self.has(name):
+                try:
+                    self._keep(name, self.read(name))
+                except Exception as error:
+                    raise self._said("read", error) from error
+
+    def _keep(self, name: str, data: bytes) -> None:
+        target = self.here / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target, durable=False) as file:
+            file.write(data)
+        self._sent[name] = _mark(target)
+
+    def _is_apart(self, name: str) -> bool:
+        return PurePosixPath(name).parts[0] in self.kind.apart
+
     def pull(self) -> None:
         """Makes the copy here what is there. Raises ConfigError.
 
@@ -134,7 +182,7 @@ class RemoteFolder:
             )
             self._mark_url()
             return
-        if (self.here / _CAREFUL).is_file() and self._digest_here() not in (self._synced(), self._digest_there()):
+        if self._digest_here() not in (None, self._synced()) and self._digest_here() != self._digest_there():
             kept = self.here.with_name(f"{self.here.name}{_KEPT}{time.time_ns()}")
             self.here.rename(kept)
             log.warning(
@@ -149,13 +197,8 @@ class RemoteFolder:
             there = self._files.find(self._root) if self._files.exists(self._root) else []
             for path in there:
                 name = path[len(self._root.rstrip("/")) + 1 :]
-                if _LEASES.fullmatch(name) or name.endswith(".new"):
-                    continue
-                target = self.here / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with replacing(target, durable=False) as file:
-                    file.write(self._files.cat_file(path))
-                self._sent[name] = _mark(target)
+                if not (_LEASES.fullmatch(name) or name.endswith(".new") or self._is_apart(name)):
+                    self._keep(name, self._files.cat_file(path))
         except Exception as error:
             raise self._said("read", error) from error
         self._note_synced()
@@ -178,12 +221,12 @@ class RemoteFolder:
         (self.here / SYNCED).write_text(self._digest_here() or "", "utf-8")
 
     def _digest_here(self) -> str | None:
-        file = self.here / _CAREFUL
+        file = self.here / self.kind.checkpoint
         return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
     def _digest_there(self) -> str:
         try:
-            return hashlib.sha256(self.read(_CAREFUL)).hexdigest() if self.has(_CAREFUL) else ""
+            return hashlib.sha256(self.read(self.kind.checkpoint)).hexdigest() if self.has(self.kind.checkpoint) else ""
         except CcarenaError:
             raise
         except Exception as error:
@@ -198,16 +241,16 @@ class RemoteFolder:
         changed = {}
         for path in sorted(self.here.rglob("*")):
             name = path.relative_to(self.here).as_posix()
-            if path.is_file() and name not in _NOT_SENT and not path.name.endswith(TEMPORARY):
+            if self._is_sent(name) and path.is_file():
                 mark = _mark(path)
-                if self._sent.get(name) != mark and name != _PREVIOUS:
+                if self._sent.get(name) != mark:
                     changed[name] = mark
         try:
             # The checkpoint comes last: what it says of other files (how long they are) is then there.
-            for name in sorted(changed, key=lambda name: name == _CAREFUL):
+            for name in sorted(changed, key=lambda name: name == self.kind.checkpoint):
                 data = (self.here / name).read_bytes()
                 self._compare()
-                if name == _CAREFUL:
+                if name == self.kind.checkpoint:
                     self._replace(name, data)
                 else:
                     self._files.pipe_file(self._path(name), data)
@@ -218,6 +261,9 @@ class RemoteFolder:
         except Exception as error:
             raise self._said("write", error) from error
 
+    def _is_sent(self, name: str) -> bool:
+        return not (name in (*_NOT_SENT, self.kind.previous) or name.endswith(TEMPORARY) or self._is_apart(name))
+
     def _replace(self, name: str, data: bytes) -> None:
         new, path = self._path(f"{name}.new"), self._path(name)
         self._files.pipe_file(new, data)
@@ -226,7 +272,7 @@ class RemoteFolder:
         # A checkpoint takes time to send: the lease may have gone since.
         self._compare()
         if self._files.exists(path):
-            self._files.copy(path, self._path(_PREVIOUS))
+            self._files.copy(path, self._path(self.kind.previous))
         self._files.copy(new, path)
         self._files.rm_file(new)
 
@@ -293,10 +339,11 @@ class RemoteFolder:
     def check(self) -> None:
         """Raises TrainingError if it is known that another training has taken the lease."""
         if self._taken is not None:
+            kind = self.kind
             raise TrainingError(
-                f"{self.url}: {self._taken} has gone on with this run, because this training was silent for more than "
-                f"{LEASE_S:.0f} s; nothing there was overwritten, and what was learned here since is in {self.here}; "
-                f"`ccarena status {self.url}` says how far the run is"
+                f"{self.url}: {self._taken} has gone on with this {kind.name}, because this {kind.work} was silent for "
+                f"more than {LEASE_S:.0f} s; nothing there was overwritten, and what was written here since is in "
+                f"{self.here}; wait for its end, then go on with: {self.again}"
             )
 
     def _compare(self) -> None:
@@ -309,9 +356,14 @@ class RemoteFolder:
 
     def _in_use(self, who: str | None) -> ConfigError:
         return ConfigError(
-            f"{self.url}: another training is running in this folder ({who}); wait for its end, or name another folder "
-            "with --out"
+            f"{self.url}: another {self.kind.work} is running in this folder ({who}); wait for its end, or name "
+            "another folder with --out"
         )
+
+    @property
+    def again(self) -> str:
+        """The command that goes on with what is there."""
+        return f"{self.kind.command} --out {self.url} --resume"
 
     def in_use(self) -> bool:
         """Whether a training renews its lease. Raises ConfigError if that cannot be known."""
@@ -333,21 +385,21 @@ class RemoteFolder:
 
 
 @contextmanager
-def opened(url: str, resume: bool) -> Iterator[Path]:
+def opened(url: str, resume: bool, kind: Kind = RUN) -> Iterator[Path]:
     """A folder here with what is at `url`, which gets everything that is written here; leased meanwhile.
 
-    Raises ConfigError if there is a run and `resume` is off, or none and it is on, or if it cannot be read or written;
-    TrainingError if another training has taken it meanwhile.
+    Raises ConfigError if there is one of its kind and `resume` is off, or none and it is on, or if it cannot be read or
+    written; TrainingError if another training has taken it meanwhile.
     """
-    with _own_copy(url) as folder:
-        there = folder.has("config.yaml")
+    with _own_copy(url, kind) as folder:
+        there = folder.has(kind.mark)
         if there and not resume:
             raise ConfigError(
-                f"out = {folder.url}: holds a run already; go on with it (ccarena train --out {folder.url} --resume), "
-                "or name another folder"
+                f"out = {folder.url}: holds a {kind.name} already; go on with it ({folder.again}), or name another "
+                "folder"
             )
         if resume and not there:
-            raise ConfigError(f"--resume: {folder.url} holds no run (no config.yaml); leave --resume out")
+            raise ConfigError(f"--resume: {folder.url} holds no {kind.name} (no {kind.mark}); leave --resume out")
         with folder.lease():
             folder.pull()
             _open[folder.here] = folder
@@ -368,7 +420,7 @@ def opened(url: str, resume: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def _own_copy(url: str) -> Iterator[RemoteFolder]:
+def _own_copy(url: str, kind: Kind) -> Iterator[RemoteFolder]:
     """The folder with a copy here that no other process of this machine works on.
 
     One whose checkpoint continues the one there, and was never sent, comes first.
@@ -391,7 +443,7 @@ def _own_copy(url: str) -> Iterator[RemoteFolder]:
             f"{cache}: cannot write: {error.strerror}; set XDG_CACHE_HOME to a folder of yours"
         ) from error
     try:
-        folders = [RemoteFolder(url, place) for place in held]
+        folders = [RemoteFolder(url, place, kind) for place in held]
         chosen = next((folder for folder in folders if folder.ahead()), folders[0])
         for place, file in held.items():
             if place != chosen.here:

@@ -72,6 +72,22 @@ def test_another_machine_goes_on_with_a_run(url: str, tmp_path: Path, monkeypatc
         assert shown(here) == url and resume_command(here) == f"ccarena train --out {url} --resume"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("url", ["memory"], indirect=True)
+def test_a_validation_is_sent_at_once(url: str, monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
+    sent, push = [], RemoteFolder.push
+
+    def counted(folder: RemoteFolder) -> None:
+        push(folder)
+        rows = folder.read("validation.jsonl") if folder.has("validation.jsonl") else b""
+        sent.append(rows.count(b"\n"))
+
+    monkeypatch.setattr(RemoteFolder, "push", counted)
+    words = [*SMALL[:-2], "--validation.links", "1", "--validation.every_decisions", "200", "--total-decisions", "600"]
+    assert cli.main(["train", "--out", url, *words, "--checkpoint-every-s", "3600"]) == 0
+    assert set(range(1, max(sent) + 1)) <= set(sent) and max(sent) >= 3
+
+
 @STORES
 def test_a_store_that_garbles_keeps_the_last_checkpoint(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -90,9 +90,7 @@ def _fetched(url: str, here: Path) -> bool:
     folder = RemoteFolder(url, here)
     if not folder.has(CONFIG):
         raise ConfigError(f"{url}: no run is there (no {CONFIG}); give the folder or URL of one")
-    for name in (CONFIG, PROGRESS, VALIDATION, POLICY):
-        if folder.has(name):
-            (here / name).write_bytes(folder.read(name))
+    folder.fetch((CONFIG, PROGRESS, VALIDATION, POLICY))
     return folder.in_use()
 
 

@@ -226,6 +226,7 @@ class _Run:
         self._recorder.validated(result.row(), result.actions, decisions)
         best = "the best so far" if is_best else f"best {self._best.score:.3f}, after {self._best.decisions:,}"
         self._display.note(f"validated after {decisions:,} decisions: score {result.score:.3f} ({best})")
+        self._send()  # a sweep compares trials by their validations
 
     def _save(self) -> None:
         arrays, rest = self._algorithm.state()
@@ -240,6 +241,9 @@ class _Run:
         parts = {f"algorithm.{k}": a for k, a in arrays.items()} | {f"best.{k}": a for k, a in best_arrays.items()}
         made = checkpoint.Checkpoint(parts, whole)
         checkpoint.save(self._out, made, self._config.checkpoints_kept, self._algorithm.decisions)
+        self._send()
+
+    def _send(self) -> None:
         if self._remote is not None:
             try:
                 self._remote.push()

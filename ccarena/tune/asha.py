@@ -7,13 +7,12 @@ with later ones alone. The trials' folders have all of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler
 
-from ccarena.tune.trial import validations
+from ccarena.tune.trial import Trials
 
 __all__ = ["Asha"]
 
@@ -21,7 +20,7 @@ __all__ = ["Asha"]
 class Asha(ASHAScheduler):
     """By the mean score over `seeds` after validations 1, 3, 9, ...: the best third of each goes on."""
 
-    def __init__(self, trials: Path, seeds: Sequence[int], last: int) -> None:
+    def __init__(self, trials: Trials, seeds: Sequence[int], last: int) -> None:
         super().__init__(time_attr="validation", max_t=last, grace_period=1, reduction_factor=3)
         self._trials, self._seeds = trials, seeds
 
@@ -29,5 +28,5 @@ class Asha(ASHAScheduler):
         """Recalls what a trial of a resumed sweep has shown. What follows from it was decided then."""
         super().on_trial_add(tune_controller, trial)
         (bracket,) = self._brackets
-        for number, rows in enumerate(validations(self._trials / trial.trial_id, self._seeds), start=1):
+        for number, rows in enumerate(self._trials.validations(trial.trial_id, self._seeds), start=1):
             bracket.on_result(trial, number, fmean(float(row["score"]) for row in rows))

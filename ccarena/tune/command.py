@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from ccarena.configs import TrainConfig, load_config, parse_overrides
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.files import check_writable
-from ccarena.outputs import folder
+from ccarena.outputs import folder_or_url
+from ccarena.remote_folder import check_packages, is_url, opened, shown
 from ccarena.terminal import again, command_line, heartbeat, remember
 from ccarena.tune import report
 from ccarena.tune.space import Dimension, Space, check, read_space
-from ccarena.tune.sweep import BASE, PLAN, TRIALS, Plan, read_plan, sweep
+from ccarena.tune.sweep import EXPERIMENT, PLAN, SWEEP, Plan, prepare, read_plan, sweep
+from ccarena.tune.trial import Trials
 
 __all__ = ["add_parser", "run"]
 
@@ -42,7 +45,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     parser.add_argument("--validations", type=int, default=9, metavar="N", help="comparisons during a training (9)")
     parser.add_argument(
-        "--out", type=folder, metavar="DIR", help="the sweep's folder, on every machine (runs/tune-NAME)"
+        "--out",
+        type=folder_or_url,
+        metavar="DIR_OR_URL",
+        help="the sweep's folder, which every machine reaches, or its URL, such as s3://bucket/sweep (runs/tune-NAME)",
     )
     parser.add_argument("--resume", action="store_true", help="go on with the sweep in --out, as it was started")
     parser.add_argument("--ray-address", metavar="ADDRESS", help="the cluster (RAY_ADDRESS; else this machine)")
@@ -53,11 +59,6 @@ def run(args: argparse.Namespace) -> int:
     """Runs the trials and reports. Returns the exit code: 1 if a trial failed, 130 after Ctrl-C."""
     options = (*FIXED, "out", "resume", "ray-address")
     overrides = parse_overrides(args.overrides, options=options)
-    if args.out is not None and ":/" in str(args.out):
-        raise ConfigError(
-            f"--out {args.out}: a sweep is kept in a folder that every machine of the cluster reaches; a URL is for "
-            "`ccarena train` alone"
-        )
     if args.resume:
         if given := [args.given[name] for name in FIXED if name in args.given]:
             raise ConfigError(f"{given[0]} has no effect beside --resume: the sweep goes on as it was started")
@@ -65,33 +66,62 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{next(iter(overrides))} has no effect beside --resume; leave it out")
         if args.out is None:
             raise ConfigError("--resume: which sweep? Give its folder with --out")
-        out = args.out.resolve()
-        plan = read_plan(out)
-        space = Space({key: Dimension(each["kind"], tuple(each["values"])) for key, each in plan.dimensions.items()})
-        config = None
+        place, begun = args.out, None
     else:
-        out, plan, space, config = _begin(args, overrides)
-    remember(shlex.join(["ccarena", "tune", "--out", str(args.out or os.path.relpath(out)), "--resume"]))
-    with heartbeat(lambda: f"sweep: {sum(1 for _ in (out / TRIALS).glob('*'))} of {plan.samples} trials begun"):
-        found, left = sweep(out, plan, space, args.ray_address, config)
+        place, begun = _begin(args, overrides)
+        prepare(place, begun[0].search, args.ray_address)
+    with _opened(place, args.resume) as out:
+        plan, space, config = begun or _read(out)
+        if args.resume:
+            prepare(place, plan.search, args.ray_address)
+        remember(shlex.join(["ccarena", "tune", "--out", place, "--resume"]))
+        return _sweep(out, plan, space, config)
+
+
+@contextmanager
+def _opened(place: str, resume: bool) -> Iterator[Path]:
+    """The sweep's folder on this machine."""
+    if is_url(place):
+        with opened(place, resume, SWEEP) as out:
+            yield out
+    else:
+        yield Path(place).resolve()
+
+
+def _read(out: Path) -> tuple[Plan, Space, None]:
+    plan = read_plan(out)
+    dimensions = {key: Dimension(each["kind"], tuple(each["values"])) for key, each in plan.dimensions.items()}
+    return plan, Space(dimensions), None
+
+
+def _sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> int:
+    def begun() -> str:
+        return f"sweep: {sum(path.is_dir() for path in (out / EXPERIMENT).glob('*'))} of {plan.samples} trials begun"
+
+    with heartbeat(begun):
+        try:
+            found, left = sweep(out, plan, space, config)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; {again()}" if (out / PLAN).is_file() else "") from None
     if left:
         print(f"interrupted, {left} of {len(found)} trials are not over; {again()}", file=sys.stderr)
         return INTERRUPTED
-    rows = report.rows_of(out / TRIALS, found, plan.seeds, plan.validations)
+    trials = Trials(shown(out))
+    rows = report.rows_of(trials, found, plan.seeds, plan.validations)
     facts = {
         "Seeds per trial": str(plan.seeds),
         "Trials": str(len(rows)),
         "Drawn by": plan.search,
         "Ended early by": plan.scheduler,
     }
-    report.write(out, rows, plan.name, plan.command, facts)
+    report.write(out, trials, rows, plan.name, plan.command, facts)
     report.show(rows)
-    print(f"wrote {report.ROWS} and {report.PAGE} to {out}")
+    print(f"wrote {report.ROWS} and {report.PAGE} to {shown(out)}")
     return int(any(row["state"] == "failed" for row in rows))
 
 
-def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, Plan, Space, TrainConfig]:
-    """What is asked for, checked. Writes nothing."""
+def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[str, tuple[Plan, Space, TrainConfig]]:
+    """Checks what is asked for, and returns it with the place of the sweep. Writes nothing."""
     for name in ("samples", "seeds", "validations"):
         if getattr(args, name) < 1:
             raise ConfigError(f"--{name} {getattr(args, name)}: expected at least 1")
@@ -105,14 +135,18 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, P
     inside = {"eval.link_sets": [], "validation.every_decisions": every, **overrides}
     config = load_config(args.config, inside)
     space = read_space(args.space, args.config, inside)
-    out = (args.out or Path("runs", f"tune-{config.name}")).resolve()
-    if (out / PLAN).exists():
-        raise ConfigError(f"{out}: holds a sweep already; go on with it (--out {out} --resume), or name another folder")
-    check_writable(out)
+    place = args.out or str(Path("runs", f"tune-{config.name}"))
+    if is_url(place):
+        check_packages(place)  # on this machine, before a cluster is asked
+    elif Path(place, PLAN).exists():
+        raise ConfigError(
+            f"{place}: holds a sweep already; go on with it (--out {place} --resume), or name another folder"
+        )
+    else:
+        check_writable(Path(place))
     dimensions = {key: asdict(each) for key, each in space.dimensions.items()}
     plan = Plan(
         config.name,
-        str(out / BASE),
         args.samples,
         args.seeds,
         args.search,
@@ -121,4 +155,4 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[Path, P
         dimensions,
         command_line(args),
     )
-    return out, plan, space, config
+    return place, (plan, space, config)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
 from ccarena.executors.ray import first_line, module
+from ccarena.remote_folder import check_packages
 
 __all__ = ["check_here", "check_machines"]
 
@@ -28,8 +29,10 @@ def check_here(search: str) -> None:
             raise MissingDependencyError.for_extra(package, extra, purpose)
 
 
-def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE) -> None:
+def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE, url: str | None = None) -> None:
     """Raises MissingDependencyError for a package that a machine of the connected cluster lacks, naming the machine.
+
+    Each needs the modules `needed`, and those with which fsspec reads `url`.
 
     A machine without cores runs no trial, and is not asked. Raises ConfigError if one cannot say what it has.
     """
@@ -40,11 +43,11 @@ def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE) -> None:
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU", 0) >= 1:
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            task = ray.remote(num_cpus=0, max_retries=1, scheduling_strategy=there)(_lacking)
-            asked[node["NodeManagerAddress"]] = task.remote(list(needed))
+            task = ray.remote(num_cpus=0, max_retries=1, scheduling_strategy=there)(_look)
+            asked[node["NodeManagerAddress"]] = task.remote(list(needed), url)
     for address, answer in asked.items():
         try:
-            lacking = ray.get(answer, timeout=_ANSWERS_WITHIN_S)
+            lacking, refused = ray.get(answer, timeout=_ANSWERS_WITHIN_S)
         except ray.exceptions.RayError as error:
             raise ConfigError(
                 f"the machine {address} of the cluster cannot run ccarena: {first_line(error)}; install the same "
@@ -53,6 +56,19 @@ def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE) -> None:
         for name in lacking:
             package, extra = needed[name]
             raise MissingDependencyError.for_extra(package, extra, f"ccarena tune, on the machine {address},")
+        if refused is not None:
+            raise MissingDependencyError(f"on the machine {address}: {refused}")
+
+
+def _look(names: list[str], url: str | None) -> tuple[list[str], str | None]:
+    """Returns the modules that are missing where this runs, and why `url` cannot be read there."""
+    lacking = _lacking(names)
+    try:
+        if url is not None:
+            check_packages(url)
+    except CcarenaError as error:
+        return lacking, str(error)
+    return lacking, None
 
 
 def _lacking(names: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from ccarena.pages import Axis, Block, Callout, Chart, Figure, Items, Page, Sect
 from ccarena.pages import write as write_page
 from ccarena.pages.charts import STYLES, Interval, line
 from ccarena.terminal import print_table
-from ccarena.tune.trial import seed_folder, validations
+from ccarena.tune.trial import Trials
 
 __all__ = ["PAGE", "ROWS", "rows_of", "show", "write"]
 
@@ -33,7 +33,7 @@ LEAD = (
 )
 
 
-def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int) -> list[dict[str, Any]]:
+def rows_of(trials: Trials, found: Sequence[Mapping[str, Any]], seeds: int, last: int) -> list[dict[str, Any]]:
     """A row per trial, the best first.
 
     `trial`, `state`, `setting`, `validation`, `decisions`, `scores` by seed, their `mean`, `low` and `high`, and its
@@ -41,7 +41,7 @@ def rows_of(out: Path, found: Sequence[Mapping[str, Any]], seeds: int, last: int
     """
     rows = []
     for each in found:
-        reached = validations(out / each["trial"], range(1, seeds + 1))
+        reached = trials.validations(each["trial"], range(1, seeds + 1))
         scores = [float(row["score"]) for row in reached[-1]] if reached else []
         interval = confidence_interval(scores)
         intervals = [confidence_interval([float(row["score"]) for row in rows]) for rows in reached]
@@ -85,8 +85,10 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def write(out: Path, rows: Sequence[Mapping[str, Any]], config: str, repeat: str, facts: Mapping[str, str]) -> None:
-    """Writes the files of [`ROWS`]. Raises ConfigError if the folder cannot be written."""
+def write(
+    out: Path, trials: Trials, rows: Sequence[Mapping[str, Any]], config: str, repeat: str, facts: Mapping[str, str]
+) -> None:
+    """Writes the files of [`ROWS`] to `out`. Raises ConfigError if the folder cannot be written."""
     keys = list(dict.fromkeys(key for row in rows for key in row["setting"]))
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -99,7 +101,7 @@ def write(out: Path, rows: Sequence[Mapping[str, Any]], config: str, repeat: str
     write_atomically(out / ROWS, text.getvalue())
     best = next((row for row in rows if row["state"] == "whole"), None)
     if best is not None:
-        runs = [str(seed_folder(out / "trials" / best["trial"], seed)) for seed in range(1, len(best["scores"]) + 1)]
+        runs = [trials.run(best["trial"], seed) for seed in range(1, len(best["scores"]) + 1)]
         write_atomically(out / BEST, json.dumps({**best, "runs": runs}, indent=1) + "\n")
     head, cells = table_of(rows)
     sections = [Section("Trials", "Whole trainings first, the best first among them.", [Table(head, cells, words=2)])]

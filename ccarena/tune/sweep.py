@@ -16,17 +16,20 @@ from ccarena.configs import TrainConfig, save_config
 from ccarena.errors import ConfigError
 from ccarena.executors.ray import connect, module
 from ccarena.files import write_atomically
+from ccarena.remote_folder import Kind, is_url, remote_of, shown
 from ccarena.terminal import again
 from ccarena.tune.packages import check_here, check_machines
 from ccarena.tune.space import Space
-from ccarena.tune.trial import follow
+from ccarena.tune.trial import BASE, TRIALS, Trials, follow
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Plan", "read_plan", "sweep"]
+__all__ = ["EXPERIMENT", "PLAN", "SWEEP", "Plan", "prepare", "read_plan", "sweep"]
 
-PLAN, BASE, EXPERIMENT, TRIALS = "plan.json", "base.yaml", "ray", "trials"
-"""In the sweep's folder: the request, the configuration, what Ray Tune needs to go on, and a folder per trial."""
+PLAN, EXPERIMENT = "plan.json", "ray"
+"""In the sweep's folder: the request, and what Ray Tune needs to go on."""
+SWEEP = Kind("sweep", "sweep", PLAN, "ccarena tune", checkpoint="ray.zip", apart=(EXPERIMENT, TRIALS))
+"""At a URL, trials send their own folders, and `ccarena.tune.state` packs that of Ray Tune."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,6 @@ class Plan:
     """What a sweep was started with."""
 
     name: str
-    config: str
-    """The configuration file in the sweep's folder."""
     samples: int
     seeds: int
     search: str
@@ -56,38 +57,55 @@ def read_plan(out: Path) -> Plan:
         raise ConfigError(f"--resume: {out / PLAN} is damaged: {error}; start another sweep") from error
 
 
-def sweep(
-    out: Path, plan: Plan, space: Space, address: str | None, config: TrainConfig | None
-) -> tuple[list[dict[str, Any]], int]:
+def prepare(place: str, search: str, address: str | None) -> None:
+    """Connects to the cluster, and looks for the packages that trials, `search` and a sweep at `place` need.
+
+    Raises MissingDependencyError for a package that this machine or one of the cluster's lacks, and ConfigError for the
+    cluster's address. Writes nothing.
+    """
+    check_here(search)
+    connect(address)
+    check_machines(url=place if is_url(place) else None)
+
+
+def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tuple[list[dict[str, Any]], int]:
     """Runs the trials that are not over, and returns a row per trial: `trial`, `setting`, `error` and figures.
 
     Also returns how many of them are not over, as Ctrl-C has ended the sweep. `config` is the configuration of a new
-    sweep; None goes on with the one in `out`.
+    sweep; None goes on with the one in `out`. `prepare` comes before it.
 
-    Raises MissingDependencyError for a package that this machine or one of the cluster's lacks, and ConfigError for the
-    cluster's address, before anything is written.
+    Raises TrainingError if another sweep has gone on with the one at this URL.
     """
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     # What is not kept when the sweep is killed is drawn anew: by default the trials of the last ten seconds.
     os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "1")
-    check_here(plan.search)
-    connect(address)
-    check_machines()
+    remote, trials = remote_of(out), Trials(shown(out))
     if config is not None:
         save_config(config, out / BASE)
         write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
-    print(f"sweep in {out}; if it ends early, {again()}", file=sys.stderr)
+    if remote is not None:
+        remote.push()  # trials read the configuration there
+    print(f"sweep in {shown(out)}; if it ends early, {again()}", file=sys.stderr)
     from ray import tune
+    from ray.tune.experiment import Trial
     from ray.tune.search.basic_variant import BasicVariantGenerator
+
+    from ccarena.tune.state import Sender, pack, unpack
 
     searcher = _searcher(plan, space)
     seeds = list(range(1, plan.seeds + 1))
-    work = functools.partial(_trial, folder=str(out / TRIALS), config=plan.config, seeds=seeds)
+    work = functools.partial(_trial, trials=trials, seeds=seeds)
     trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
     logging.getLogger("ray.tune").setLevel(logging.WARNING)
     # It warns of every trial that was killed before its first validation.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
+    # Of steps that took long, as sending does.
+    logging.getLogger("ray.tune.utils.util").setLevel(logging.ERROR)
+    # Of Ctrl-C, and how to go on in Python; and a list of the trials that failed, which are in the report.
+    logging.getLogger("ray.tune.tune").setLevel(logging.CRITICAL)
     experiment = out / EXPERIMENT
+    if remote is not None and config is None:
+        unpack((out / SWEEP.checkpoint, out / SWEEP.previous), experiment)
     if config is None and tune.Tuner.can_restore(str(experiment)):
         tuner = tune.Tuner.restore(str(experiment), trainable, resume_unfinished=True, resume_errored=True)
     else:
@@ -99,7 +117,7 @@ def sweep(
                 mode="max",
                 num_samples=plan.samples,
                 search_alg=searcher or BasicVariantGenerator(random_state=1),
-                scheduler=_scheduler(plan, out / TRIALS),
+                scheduler=_scheduler(plan, trials),
                 trial_dirname_creator=_identifier,
             ),
             run_config=tune.RunConfig(
@@ -107,10 +125,18 @@ def sweep(
                 storage_path=str(out),
                 failure_config=tune.FailureConfig(max_failures=3),
                 verbose=0,
+                callbacks=None if remote is None else [Sender(remote.url, EXPERIMENT)],
             ),
         )
     found = []
-    results = tuner.fit()
+    try:
+        results = tuner.fit()
+    except Exception:
+        if remote is not None:
+            remote.check()
+        raise
+    if remote is not None:
+        pack((experiment,), out / SWEEP.checkpoint)
     for result in (results[number] for number in range(len(results))):
         figures = {name: (result.metrics or {}).get(name) for name in ("validation", "decisions", "score")}
         found.append(
@@ -122,7 +148,9 @@ def sweep(
                 **figures,
             }
         )
-    return found, len(results) - results.num_terminated - results.num_errors
+    # As they were kept: after Ctrl-C, Ray Tune ends trials that are not over, and calls them terminated.
+    kept = tune.ExperimentAnalysis(str(experiment)).trials or []
+    return found, sum(trial.status not in (Trial.TERMINATED, Trial.ERROR) for trial in kept)
 
 
 def _cores_each(seeds: int) -> int:
@@ -138,10 +166,10 @@ def _identifier(trial: Any) -> str:
     return str(trial.trial_id)
 
 
-def _trial(setting: Mapping[str, Any], folder: str, config: str, seeds: Sequence[int]) -> None:
+def _trial(setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]) -> None:
     from ray import tune
 
-    follow(Path(folder, tune.get_context().get_trial_id()), config, setting, seeds, tune.report)
+    follow(trials, str(tune.get_context().get_trial_id()), setting, seeds, tune.report)
 
 
 def _param_space(tune: Any, space: Space) -> dict[str, Any]:
@@ -177,7 +205,7 @@ def _searcher(plan: Plan, space: Space) -> Any:
     return OptunaSearch(drawn, metric="score", mode="max", seed=1)
 
 
-def _scheduler(plan: Plan, trials: Path) -> Any:
+def _scheduler(plan: Plan, trials: Trials) -> Any:
     from ray.tune.schedulers import FIFOScheduler
 
     if plan.scheduler == "none":

@@ -1,7 +1,8 @@
 """One trial: a configuration trained with several seeds side by side, each in a run's folder and process of its own.
 
 After every validation that all seeds have reached, the trial reports the mean of their scores, by which a scheduler
-may end it. A trial that was interrupted goes on from its runs' checkpoints.
+may end it. A trial that was interrupted goes on from its runs' checkpoints. Below a URL, each training sends its own
+run (`ccarena.remote_folder`), and the validations are read from there.
 """
 
 from __future__ import annotations
@@ -13,79 +14,155 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena.errors import TrainingError
+from ccarena.errors import ConfigError, TrainingError
 from ccarena.eval.metrics import confidence_interval
+from ccarena.files import scratch
+from ccarena.remote_folder import RemoteFolder, is_url
 from ccarena.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
 
-__all__ = ["follow", "seed_folder", "validations"]
+__all__ = ["BASE", "TRIALS", "Trials", "follow"]
 
-_LOOK_EVERY_S = 0.5
+BASE, TRIALS = "base.yaml", "trials"
+"""In the sweep's folder: the configuration, and a folder per trial."""
+
+_LOOK_EVERY_S, _ASK_EVERY_S = 0.5, 3.0
+"""For validations in a folder, and at a URL."""
 _LEFT_WITHIN_S = 60.0
 """So long may the trainings of a trial that was killed take to write their last checkpoints."""
 _PR_SET_PDEATHSIG = 1
 
 
-def seed_folder(folder: Path, seed: int) -> Path:
-    """The run of `seed` in a trial's folder."""
-    return folder / f"seed-{seed}"
+@dataclass(frozen=True)
+class Trials:
+    """The trials of a sweep, as every machine finds them."""
+
+    sweep: str
+    """The sweep's folder, or its URL."""
+
+    def folder(self, trial: str) -> str:
+        """The folder, or the URL, of a trial."""
+        return f"{self.sweep}/{TRIALS}/{trial}"
+
+    def run(self, trial: str, seed: int) -> str:
+        """The folder, or the URL, of the run of `seed`."""
+        return f"{self.folder(trial)}/seed-{seed}"
+
+    def validations(self, trial: str, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
+        """Of each validation during the trainings that all seeds have reached, a row per seed. Raises ConfigError."""
+        with _Copy.of(self.folder(trial)) as copy:
+            return copy.validations(seeds)
 
 
-def validations(folder: Path, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
-    """Of each validation during the trainings that all seeds have reached, a row per seed."""
-    each = [
-        [row for row in read_progress(seed_folder(folder, seed) / VALIDATION) if row["decisions"] > 0] for seed in seeds
-    ]
-    return [list(rows) for rows in zip(*each, strict=False)]
+@dataclass(frozen=True)
+class _Copy:
+    """A folder on this machine: itself, or what was fetched of a URL."""
+
+    here: Path
+    remote: RemoteFolder | None
+
+    @classmethod
+    @contextmanager
+    def of(cls, place: str) -> Iterator[_Copy]:
+        if not is_url(place):
+            yield cls(Path(place), None)
+            return
+        with scratch() as here:
+            yield cls(here, RemoteFolder(place, here))
+
+    def fetch(self, *names: str) -> None:
+        if self.remote is not None:
+            self.remote.fetch(names)
+
+    def has(self, name: str) -> bool:
+        return (self.here / name).is_file() if self.remote is None else self.remote.has(name)
+
+    def validations(self, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
+        names = [f"seed-{seed}/{VALIDATION}" for seed in seeds]
+        self.fetch(*names)
+        each = [[row for row in read_progress(self.here / name) if row["decisions"] > 0] for name in names]
+        return [list(rows) for rows in zip(*each, strict=False)]
 
 
 def follow(
-    folder: Path,
-    config: str,
+    trials: Trials,
+    trial: str,
     setting: Mapping[str, Any],
     seeds: Sequence[int],
     report: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Trains the configuration file `config` with `setting` for every seed, and reports as the module says.
+    """Trains the sweep's configuration with `setting` for every seed, and reports as the module says.
 
-    Raises TrainingError if a training fails.
+    Raises TrainingError if a training fails, ConfigError if the sweep's URL cannot be read.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    _wait_for_others(folder, seeds)
-    said = len(validations(folder, seeds))
-    running = {seed: _start(seed_folder(folder, seed), config, setting, seed) for seed in seeds}
-    try:
-        while running:
-            time.sleep(_LOOK_EVERY_S)
-            over = {seed: process.poll() for seed, process in running.items() if process.poll() is not None}
-            for seed, code in over.items():
-                del running[seed]
-                if code:
-                    log = (seed_folder(folder, seed).with_suffix(".log")).read_text("utf-8", errors="replace")
-                    last = (log.strip().splitlines() or ["no message"])[-1]
-                    raise TrainingError(f"seed {seed} ended with {code}: {last}")
-            rows = validations(folder, seeds)
-            for number in range(said, len(rows)):
-                report(_row(number + 1, rows[number]))
-            said = len(rows)
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(30)
-            process.kill()
+    runs = {seed: trials.run(trial, seed) for seed in seeds}
+    with _Copy.of(trials.sweep) as sweep, _Copy.of(trials.folder(trial)) as copy:
+        sweep.fetch(BASE)
+        copy.here.mkdir(parents=True, exist_ok=True)
+        logs = {seed: copy.here / f"seed-{seed}.log" for seed in seeds}
+        copy.fetch(*(log.name for log in logs.values()))
+        _wait_for_others(runs.values())
+        said = len(copy.validations(seeds))
+        running = {}
+        try:
+            for seed, run in runs.items():
+                begin = ["--config", str(sweep.here / BASE), "--seed", str(seed), *_options(setting)]
+                words = ["--resume"] if copy.has(f"seed-{seed}/{CONFIG}") else begin
+                running[seed] = _start(run, words, logs[seed])
+            while running:
+                time.sleep(_LOOK_EVERY_S if copy.remote is None else _ASK_EVERY_S)
+                _take_those_over(running, logs)
+                try:
+                    rows = copy.validations(seeds)
+                except ConfigError:
+                    # The trainings go on while their store cannot be reached; what they sent last has to be read.
+                    if not running:
+                        raise
+                    continue
+                for number in range(said, len(rows)):
+                    report(_row(number + 1, rows[number]))
+                said = len(rows)
+        finally:
+            _end(running.values())
+            if copy.remote is not None:
+                with suppress(ConfigError):
+                    copy.remote.push()
 
 
-def _wait_for_others(folder: Path, seeds: Sequence[int]) -> None:
-    """Trainings outlive a trial that is killed by as long as a checkpoint takes."""
+def _take_those_over(running: dict[int, subprocess.Popen[bytes]], logs: Mapping[int, Path]) -> None:
+    """Takes those that have ended out of `running`. Raises TrainingError if one has failed."""
+    over = {seed: process.poll() for seed, process in running.items() if process.poll() is not None}
+    for seed, code in over.items():
+        del running[seed]
+        if code:
+            last = (logs[seed].read_text("utf-8", errors="replace").strip().splitlines() or ["no message"])[-1]
+            raise TrainingError(f"seed {seed} ended with {code}: {last}")
+
+
+def _end(running: Collection[subprocess.Popen[bytes]]) -> None:
+    for process in running:
+        process.terminate()
+    for process in running:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(30)
+        process.kill()
+
+
+def _wait_for_others(runs: Iterable[str]) -> None:
+    """Trainings outlive a trial that is killed by as long as a checkpoint takes; at a URL, so do their leases."""
     until_s = time.monotonic() + _LEFT_WITHIN_S
-    while time.monotonic() < until_s and any(is_in_use(seed_folder(folder, seed)) for seed in seeds):
+    while time.monotonic() < until_s and any(_is_in_use(run) for run in runs):
         time.sleep(_LOOK_EVERY_S)
+
+
+def _is_in_use(run: str) -> bool:
+    with _Copy.of(run) as copy:
+        return is_in_use(copy.here) if copy.remote is None else copy.remote.in_use()
 
 
 def _row(number: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -99,17 +176,16 @@ def _row(number: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _start(out: Path, config: str, setting: Mapping[str, Any], seed: int) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "ccarena.cli", "train", "--out", str(out)]
-    if (out / CONFIG).is_file():
-        words.append("--resume")
-    else:
-        words += ["--config", config, "--seed", str(seed)]
-        for key, value in setting.items():
-            words += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-    with open(out.with_suffix(".log"), "ab") as log:
+def _options(setting: Mapping[str, Any]) -> list[str]:
+    given = {key: value if isinstance(value, str) else json.dumps(value) for key, value in setting.items()}
+    return [word for key, value in given.items() for word in (f"--{key}", value)]
+
+
+def _start(run: str, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "ccarena.cli", "train", "--out", run, *words]
+    with open(log, "ab") as file:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(words, stdout=log, stderr=log, env=environment, preexec_fn=_end_with_parent)
+        return subprocess.Popen(command, stdout=file, stderr=file, env=environment, preexec_fn=_end_with_parent)
 
 
 def _end_with_parent() -> None:

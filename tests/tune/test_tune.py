@@ -19,6 +19,7 @@ from ccarena import cli
 from ccarena.errors import ConfigError
 from ccarena.tune.report import rows_of, table_of, write
 from ccarena.tune.space import Dimension, read_space
+from ccarena.tune.trial import Trials
 
 NO_TUNE = "RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
 SMALL = ["--env.worlds", "4", "--algorithm.workers", "1", "--network.filters", "1", "--network.hidden", "4"]
@@ -61,12 +62,13 @@ def test_a_wrong_space_is_refused(tmp_path: Path, text: str, message: str) -> No
 
 def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
     # The lucky seed of b does not make it the best; c was ended early while it was ahead; d failed.
+    trials = Trials(str(tmp_path))
     for trial, first, second in (("a", [1.0, 5.0], [1.0, 7.0]), ("b", [1.0, 11.0], [1.0, -1.0]), ("c", [9.0], [9.0])):
-        validated(tmp_path / trial / "seed-1", first)
-        validated(tmp_path / trial / "seed-2", second)
+        validated(Path(trials.run(trial, 1)), first)
+        validated(Path(trials.run(trial, 2)), second)
     found: list[dict[str, Any]] = [{"trial": name, "setting": {"k": name}, "error": None} for name in "cba"]
     found.append({"trial": "d", "setting": {"k": "d"}, "error": "broken"})
-    rows = rows_of(tmp_path, found, seeds=2, last=2)
+    rows = rows_of(trials, found, seeds=2, last=2)
     assert [(row["trial"], row["state"]) for row in rows] == [
         ("a", "whole"),
         ("b", "whole"),
@@ -78,7 +80,7 @@ def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
     assert head == ["trial", "state", "k", "decisions", "validation score", "seeds"]
     # Student's t with one degree of freedom: 12.706 standard errors.
     assert cells[0] == ["a", "whole", "a", "200", "6.000 ± 12.706", "2"] and cells[3][4] == "–"
-    write(tmp_path, rows, "acct", "ccarena tune --space x.yaml", {})
+    write(tmp_path, trials, rows, "acct", "ccarena tune --space x.yaml", {})
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "Best of the whole trainings: k = a; validation score 6.000 (trial a)." in page
     assert "Failed: 1 of 4 trials." in page and "<li>d: broken</li>" in page
@@ -91,15 +93,17 @@ def validated(folder: Path, scores: list[float]) -> None:
     (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_a_resumed_sweep_compares_with_the_trials_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_url", [False, True])
+def test_a_resumed_sweep_compares_with_the_trials_before_it(tmp_path: Path, at_url: bool) -> None:
     pytest.importorskip("ray.tune", exc_type=ImportError, reason=NO_TUNE)
     from ccarena.tune.asha import Asha
 
-    scheduler = Asha(tmp_path, [1], 9)
+    trials = Trials(str(tmp_path))
+    scheduler = Asha(Trials(f"file://{tmp_path}") if at_url else trials, [1], 9)
     scheduler.set_search_properties("score", "max")
     # Before the sweep was killed: three good ones, of which the last was the best until its third validation.
     for trial, scores in (("a", [5.0]), ("b", [6.0]), ("c", [7.0, 8.0, 9.0])):
-        validated(tmp_path / trial / "seed-1", scores)
+        validated(Path(trials.run(trial, 1)), scores)
     for trial in "abcde":
         scheduler.on_trial_add(None, SimpleNamespace(trial_id=trial))
 
@@ -189,20 +193,37 @@ def test_a_machine_that_lacks_a_package_is_named() -> None:
     pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
     code = (
         "import sys; from ccarena.executors.ray import connect; from ccarena.tune.packages import check_machines; "
-        "connect(sys.argv[1]); check_machines({'json': ('json', 'train')}); print('whole'); "
-        "check_machines({'json': ('json', 'train'), 'ccarena.absent': ('x-pack', 'tune')})"
+        "connect(sys.argv[1]); check_machines({'json': ('json', 'train')}); "
+        "check_machines({}, 'memory://sweep'); print('whole'); check_machines(*eval(sys.argv[2]))"
     )
+    lacking = {"json": ("json", "train"), "ccarena.absent": ("x-pack", "tune")}
     with nodes.apart(num_cpus=1) as (address, _):
-        done = subprocess.run([sys.executable, "-c", code, address], capture_output=True, text=True, timeout=120)
-    assert done.stdout == "whole\n", done.stderr
-    assert "on the machine 1" in done.stderr and 'needs the Python package "x-pack"' in done.stderr
+        for given, message in (
+            ((lacking,), 'needs the Python package "x-pack"'),
+            (({}, "no://x"), "Protocol not known"),
+        ):
+            command = [sys.executable, "-c", code, address, repr(given)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert done.stdout == "whole\n", done.stderr
+            assert "on the machine 1" in done.stderr and message in done.stderr
 
 
-def test_a_url_is_refused_and_no_folder_of_its_name_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("begun", [False, True])
+def test_ctrl_c_between_trials_says_how_to_go_on_if_there_is_a_sweep(
+    begun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for more in (["--resume"], ["--space", "x.yaml"]):
-        assert cli.main(["tune", "--out", "s3://bucket/sweep", *more]) == 2
-        assert "a sweep is kept in a folder that every machine" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    """`test_url.py` has it amid trials."""
+    out = tmp_path / "sweep"
+
+    def interrupted(*_: object) -> None:
+        if begun:
+            out.mkdir()
+            (out / "plan.json").write_text("{}")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ccarena.tune.command.prepare", lambda *_: None)
+    monkeypatch.setattr("ccarena.tune.command.sweep", interrupted)
+    words = ["--space", str(space(tmp_path, "algorithm.gamma: [0.5, 0.9]")), *SMALL]
+    assert cli.main(["tune", "--out", str(out), *words]) == cli.INTERRUPTED
+    goes_on = f"; go on with: ccarena tune --out {out} --resume" if begun else ""
+    assert capsys.readouterr().err.endswith(f"error: interrupted{goes_on}\n")
