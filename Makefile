@@ -152,13 +152,8 @@ wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ 
 	$(if $(GUIDED),$(BIN)/python -m bench.guided compare "$$(ls -t dist/*.whl | head -n 1)")
 	@ls dist/*.whl
 
-fuzz:  ## Fuzz each parser for FUZZ_S seconds (needs nightly Rust and cargo-fuzz)
-	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
-	  echo 'error: fuzzing needs cargo-fuzz: rustup toolchain install nightly && cargo install cargo-fuzz' >&2; exit 1; }
-	for target in $$(cargo +nightly fuzz list); do \
-	  mkdir -p "fuzz/corpus/$$target" "fuzz/seeds/$$target"; \
-	  cargo +nightly fuzz run "$$target" "fuzz/corpus/$$target" "fuzz/seeds/$$target" -- -max_total_time=$(FUZZ_S); \
-	done
+fuzz:  ## Fuzz every parser, all schemes and all queues for FUZZ_S seconds each, on stable Rust
+	fuzz/run $(FUZZ_S)
 
 clean:  ## Remove everything that was built; runs/ stays
 	rm -rf .venv target build dist *.egg-info ccarena/_core*.so ccarena/_bin .mypy_cache .ruff_cache .pytest_cache

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ccarena_cc::{Dur, Rate, Time};
-use ccarena_net::queues::{Item, Kind, Limit, LimitRule, QueueSpec, Setting, build};
+use ccarena_net::queues::{Item, Kind, Limit, LimitRule, Queue as _, QueueSpec, Setting, build};
 use ccarena_net::rng::{Purpose, Stream};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
