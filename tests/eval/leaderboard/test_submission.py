@@ -108,7 +108,9 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "policy: trained by: holds '<'",
     ),
     "html in what it was trained on": (
-        lambda d: d.update(policy=metadata_with(POLICY, trained_on=json.dumps([{"kind": "trace", "name": HTML}]))),
+        lambda d: d.update(
+            policy=metadata_with(POLICY, trained_on=json.dumps([{"kind": "trace", "name": HTML, "digest": "0" * 16}]))
+        ),
         "policy: trained_on[0].name: holds '<'",
     ),
     "a trace that is a file": (
