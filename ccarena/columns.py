@@ -44,9 +44,14 @@ def as_csv(columns: Columns) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    for row in zip(*(values.tolist() for values in columns.values()), strict=True):
-        writer.writerow(["" if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row])
+    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
     return text.getvalue()
+
+
+def _cells(values: NDArray[Any]) -> list[Any]:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        return [cell if math.isfinite(cell) else "" for cell in values.tolist()]
+    return list(values.tolist())
 
 
 def as_pandas(columns: Columns) -> pd.DataFrame:

@@ -17,7 +17,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 __all__ = [
     "INTERRUPTED",
@@ -35,6 +37,8 @@ __all__ = [
     "TrainingError",
     "WorkerError",
     "did_you_mean",
+    "excerpt",
+    "several",
 ]
 
 
@@ -119,13 +123,35 @@ class DownloadError(CcarenaError):
     exit_code = 5
 
 
+MOST_PROBLEMS = 20
+"""Of one file, an error lists this many."""
+
+
+def several(subject: str, problems: Iterable[str]) -> str:
+    """The message that `subject` has these problems: each once, on its own line, at most `MOST_PROBLEMS` of them."""
+    found = list(dict.fromkeys(itertools.islice(problems, MOST_PROBLEMS + 1)))
+    if len(found) == 1:
+        return found[0]
+    number = f"more than {MOST_PROBLEMS}" if len(found) > MOST_PROBLEMS else str(len(found))
+    return "\n  ".join([f"{subject} has {number} problems:", *found[:MOST_PROBLEMS]])
+
+
+def excerpt(value: Any) -> Any:
+    """`value` with long text and long lists cut, so that a message that shows it costs little whatever it is."""
+    if isinstance(value, str):
+        return value if len(value) <= 100 else f"{value[:97]}..."
+    if isinstance(value, Mapping):
+        return {excerpt(key): excerpt(item) for key, item in itertools.islice(value.items(), 30)}
+    return [excerpt(item) for item in value[:30]] if isinstance(value, (list, tuple)) else value
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The tail of an "unknown NAME" message: `; did you mean "cubic"?`, else the list of what is known.
 
     Returns an empty string if nothing is known.
     """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.6)
     if near:
         return f'; did you mean "{near[0]}"?'
     return f"; known: {', '.join(names)}" if names else ""

@@ -32,6 +32,8 @@ MOST_DEPTH = 127
 """How deeply lists and mappings may stand in each other, in JSON (a limit of the parser) as in YAML."""
 MOST_REPEATED = 100_000
 """How many values and characters all aliases of a YAML file may repeat together."""
+MOST_KEY = 1000
+"""Characters of a key of a YAML mapping."""
 MOST_DIGITS = 19
 PIPE_S = 5.0
 """A pipe that has not ended after this time is refused."""
@@ -184,6 +186,8 @@ class _Yaml:
             key = self._value(event, depth)
             if not isinstance(key, str):
                 raise _refused(f"the key {_short(key)} is not text", event)
+            if len(key) > MOST_KEY:
+                raise _refused(f"a key of {len(key):,} characters; expected at most {MOST_KEY}", event)
             if key in mapping:
                 raise _refused(f'the key "{_short(key)[1:-1]}" is there twice', event)
             mapping[key] = self._value(next(self._events), depth)

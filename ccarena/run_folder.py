@@ -108,7 +108,7 @@ def read_progress(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, start=1):
         try:
             out.append(json.loads(line))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 break
             raise ConfigError(f"{path}:{number}: not a line of JSON: {error}; delete the line") from error

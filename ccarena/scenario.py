@@ -39,14 +39,15 @@ def read_scenario(path: Path) -> dict[str, Any]:
 def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
     """The scenario with files in the place of names: changed in place, and returned.
 
-    Traces are looked up by name as `ccarena.traces.find` does. A flow's scheme may be the file of a learned scheme's
-    document, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
+    Traces are files relative to `folder`, or looked up as `ccarena.traces.find` does. A flow's scheme may be the file
+    of a learned scheme's document, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
     """
     links = document.get("links")
     for link in links if isinstance(links, list) else []:
         service = link.get("service") if isinstance(link, dict) else None
         if isinstance(service, dict) and service.get("type") == "trace" and isinstance(service.get("file"), str):
-            service["file"] = str(traces.find(service["file"]))
+            beside = folder / service["file"]
+            service["file"] = str(beside if beside.is_file() else traces.find(service["file"]))
     for flow in flows_of(document):
         if isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
             flow["scheme"] = read_document(folder / scheme)

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ccarena import _core
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["add_parser", "heuristics", "kind_of", "limit_of", "run"]
+__all__ = ["add_parser", "heuristics", "kind_of", "limit_of", "registered", "run"]
 
 
-def heuristics() -> list[str]:
+@functools.cache
+def heuristics() -> tuple[str, ...]:
     """Names of the congestion controls that need no policy."""
-    return [scheme["name"] for scheme in _core.schemes() if not scheme["learned"]]
+    return tuple(name for name, scheme in registered().items() if not scheme["learned"])
+
+
+@functools.cache
+def registered() -> Mapping[str, Mapping[str, Any]]:
+    """What `_core.schemes` says of each congestion control, by name."""
+    return {scheme["name"]: scheme for scheme in _core.schemes()}
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:

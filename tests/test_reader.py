@@ -62,6 +62,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("a: -.Inf", "-.Inf is not a finite number"),
         ("a: .NaN", ".NaN is not a finite number"),
         ("1: a", "line 1, column 1: not valid YAML: the key 1 is not text"),
+        (f"? {'a' * 5000}\n: 1", "a key of 5,000 characters; expected at most 1000"),
         ("? {a: b}\n: 1", "the key {'a': 'b'} is not text"),
         ("a: 1\n---\nb: 2\n", "a second document; expected one"),
         (b"a: \xff", "line 1: not a text file (byte 0xff); expected YAML in UTF-8"),

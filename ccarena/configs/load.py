@@ -20,7 +20,7 @@ from ccarena import __version__
 from ccarena.configs.keys import expected, keys, plain, section_of, variants_of
 from ccarena.configs.learning import DOCUMENT_FILES, OWN_FILE
 from ccarena.configs.schema import TrainConfig
-from ccarena.errors import ConfigError, did_you_mean
+from ccarena.errors import ConfigError, did_you_mean, excerpt, several
 from ccarena.files import write_atomically
 from ccarena.reader import COMMAND_LINE, parse, parse_yaml, read_bytes
 
@@ -112,10 +112,7 @@ def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) ->
         return TrainConfig.model_validate(dict(data))
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        problems = list(dict.fromkeys(_problem(e, data, source, overrides) for e in errors))
-    if len(problems) == 1:
-        raise ConfigError(problems[0])
-    raise ConfigError(f"the configuration has {len(problems)} problems:\n" + "\n".join(f"  {p}" for p in problems))
+    raise ConfigError(several("the configuration", (_problem(e, data, source, overrides) for e in errors)))
 
 
 def _moved(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> str | None:
@@ -170,7 +167,7 @@ def _meaning(path: str) -> str:
 def _nearest(key: str, options: Sequence[str] = ()) -> str:
     """The hint for an unknown `key`: a near name beside it, else its last part anywhere, else the names beside it."""
     known = [k.path for k in keys()]
-    parent, dot, leaf = key.rpartition(".")
+    parent, dot, leaf = key[:100].rpartition(".")
     prefix = parent + dot
     beside = {p.removeprefix(prefix).split(".")[0]: p for p in known if p.startswith(prefix)}
     by_leaf = {p.rpartition(".")[2]: p for p in known}
@@ -288,5 +285,5 @@ def _put(data: dict[str, Any], path: str, value: Any) -> None:
 
 def _show(value: Any) -> str:
     """`value` as one short line of YAML."""
-    text = plain(value)
+    text = plain(excerpt(value))
     return text if len(text) <= 80 else text[:77] + "..."

@@ -6,7 +6,9 @@ import math
 
 from ccarena.eval.metrics import FIGURES
 
-__all__ = ["heading", "show"]
+__all__ = ["UNKNOWN", "heading", "show"]
+
+UNKNOWN = "–"
 
 
 def heading(figure: str) -> str:
@@ -18,6 +20,6 @@ def heading(figure: str) -> str:
 def show(figure: str, value: float | None) -> str:
     """A value in the figure's unit, shares in percent; a dash if there is none."""
     if value is None or not math.isfinite(value):
-        return "–"
+        return UNKNOWN
     about = FIGURES[figure]
     return f"{100 * value:.{max(about.digits - 2, 1)}f}" if about.unit == "share" else f"{value:.{about.digits}f}"

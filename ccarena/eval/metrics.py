@@ -14,6 +14,7 @@ Conventions, the same for every scheme and every backend:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ __all__ = [
     "convergence_time_s",
     "figures_for",
     "jain_index",
+    "link_packets",
     "loss_shares",
     "losses_of_flow",
     "omniscient_signal_delay_ms",
@@ -48,6 +50,7 @@ __all__ = [
     "share_within_delay",
     "share_within_packets",
     "signal_delay_ms",
+    "signal_delay_percentile_ms",
     "summarise",
     "throughput_mbps",
     "time_in_queue_length_ns",
@@ -88,13 +91,65 @@ class PacketLog:
         mine = self.flow == flow
         return self if mine.all() else self.where(mine)
 
-    def where(self, chosen: NDArray[np.bool_]) -> PacketLog:
-        """Only the packets that are `chosen`."""
+    def where(self, chosen: NDArray[np.bool_] | Ints) -> PacketLog:
+        """Only the packets that are `chosen`, by a mask or by their rows."""
         return PacketLog(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
 
 
 def _signed(array: NDArray[Any]) -> Ints:
     return array.view(np.int64) if array.dtype == np.uint64 else array.astype(np.int64)
+
+
+class LinkPackets:
+    """The packets that one link of a run recorded, and what the figures of all of its flows share, each found once."""
+
+    def __init__(self, record: Mapping[str, Any], duration_s: float) -> None:
+        self.duration_s = duration_s
+        self.log = PacketLog.from_arrays(record["log"])
+        self._log_rows = _ByFlow(self.log.flow)
+        self._gone = {kind: record[kind] for kind in ("drops", "losses")}
+        self._shares: dict[float, float] = {}
+
+    def of_flow(self, flow: int) -> PacketLog:
+        """Returns the packets of one flow that the link delivered."""
+        rows = self._log_rows.of(flow)
+        return self.log if rows.size == len(self.log) else self.log.where(rows)
+
+    def gone_ns(self, kind: str, flow: int) -> Ints:
+        """Returns when packets of one flow were dropped by the queue (`drops`) or lost by the link (`losses`)."""
+        return _signed(np.asarray(self._gone[kind]["time_ns"]))[self._gone_rows[kind].of(flow)]
+
+    @functools.cached_property
+    def _gone_rows(self) -> dict[str, _ByFlow]:
+        return {kind: _ByFlow(np.asarray(packets["flow"])) for kind, packets in self._gone.items()}
+
+    @functools.cached_property
+    def queue_ns(self) -> Ints:
+        """`time_in_queue_length_ns` over the whole run."""
+        return time_in_queue_length_ns(self.log, 0.0, self.duration_s)
+
+    def share_within(self, budget_ms: float) -> float:
+        """`share_within_delay` over the whole run."""
+        if budget_ms not in self._shares:
+            self._shares[budget_ms] = share_within_delay(self.log, budget_ms, 0.0, self.duration_s)
+        return self._shares[budget_ms]
+
+
+class _ByFlow:
+    """The rows of each flow, in order."""
+
+    def __init__(self, flow: NDArray[Any]) -> None:
+        self._order = np.argsort(flow, kind="stable")
+        self._sorted = flow[self._order]
+
+    def of(self, flow: int) -> Ints:
+        low, high = np.searchsorted(self._sorted, [flow, flow + 1])
+        return self._order[low:high]
+
+
+def link_packets(result: Mapping[str, Any]) -> list[LinkPackets]:
+    """Returns the packets of every link of a run that recorded them; none if it did not."""
+    return [LinkPackets(link, float(result["duration_s"])) for link in result["links"] if "log" in link]
 
 
 def percentile(values: ArrayLike, q: float) -> float:
@@ -198,31 +253,50 @@ def signal_delay_ms(log: PacketLog, pauses_after_ms: float = math.inf, gone_ns: 
     base RTT: the time between two arrivals is left out if the second comes only after all packets before it are
     acknowledged. A packet that was dropped or lost (`gone_ns`) is outstanding until the next one arrives.
     """
+    low, count = _signal_spans(log, pauses_after_ms, gone_ns)
+    before = np.repeat(np.cumsum(count) - count, count)
+    return (np.repeat(low + count - 1, count) - (np.arange(before.size) - before)).astype(np.float64)
+
+
+def signal_delay_percentile_ms(
+    log: PacketLog, q: float, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None
+) -> float:
+    """`percentile` of `signal_delay_ms`, in memory for the packets and not for the milliseconds."""
+    return _percentile_of_spans(*_signal_spans(log, pauses_after_ms, gone_ns), q)
+
+
+def _signal_spans(log: PacketLog, pauses_after_ms: float, gone_ns: Ints | None) -> tuple[Ints, Ints]:
+    """(least delay, number of milliseconds) between two arrivals, where the delay falls by 1 ms per ms."""
     if len(log) == 0:
-        return np.empty(0)
-    arrival_ms, departure_ms = log.arrival_ns // 1_000_000, log.departure_ns // 1_000_000
-    first = arrival_ms.min()
-    earliest = np.full(arrival_ms.max() - first + 1, np.iinfo(np.int64).max)
-    np.minimum.at(earliest, arrival_ms - first, departure_ms)
-    earliest = np.minimum.accumulate(earliest[::-1])[::-1]
-    delay = (earliest - first - np.arange(len(earliest))).astype(np.float64)
-    if math.isinf(pauses_after_ms):
-        return delay
-    return delay[~_paused(log, pauses_after_ms, np.empty(0, np.int64) if gone_ns is None else gone_ns)]
-
-
-def _paused(log: PacketLog, rtt_ms: float, gone_ns: Ints) -> NDArray[np.bool_]:
-    """For each millisecond from the first to the last arrival: whether the application has nothing to send."""
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     order = np.argsort(log.arrival_ns, kind="stable")
-    arrival_ns = log.arrival_ns[order]
-    acknowledged_ns = np.maximum.accumulate(log.departure_ns[order]) + round(rtt_ms * 1e6)
-    gone = np.diff(np.searchsorted(np.sort(gone_ns), arrival_ns))
-    pauses = (arrival_ns[1:] > acknowledged_ns[:-1]) & (gone == 0)
-    arrival_ms = arrival_ns // 1_000_000 - arrival_ns[0] // 1_000_000
-    edges = np.zeros(int(arrival_ms[-1]) + 2, np.int64)
-    np.add.at(edges, arrival_ms[:-1][pauses] + 1, 1)
-    np.add.at(edges, arrival_ms[1:][pauses], -1)
-    return np.cumsum(edges)[:-1] > 0
+    arrival_ns, departure_ns = log.arrival_ns[order], log.departure_ns[order]
+    at, first = np.unique(arrival_ns // 1_000_000, return_index=True)
+    earliest = np.minimum.reduceat(departure_ns // 1_000_000, first)
+    earliest = np.minimum.accumulate(earliest[::-1])[::-1]
+    count = np.diff(at, prepend=at[0] - 1)
+    if not math.isinf(pauses_after_ms):
+        acknowledged_ns = np.maximum.accumulate(departure_ns) + round(pauses_after_ms * 1e6)
+        gone = np.diff(np.searchsorted(np.sort(np.empty(0) if gone_ns is None else gone_ns), arrival_ns))
+        paused = (arrival_ns[1:] > acknowledged_ns[:-1]) & (gone == 0)
+        count[1:][paused[first[1:] - 1]] = 1
+    return earliest - at, count
+
+
+def _percentile_of_spans(low: Ints, count: Ints, q: float) -> float:
+    """`percentile` of low, low + 1, ... low + count - 1 of every span."""
+    total = int(count.sum())
+    if total == 0:
+        return math.nan
+    wanted = min(int(q * total), total - 1) + 1
+    least, most = int(low.min()), int((low + count).max())
+    while least < most:
+        middle = (least + most) // 2
+        if np.clip(middle - low + 1, 0, count).sum() >= wanted:
+            most = middle
+        else:
+            least = middle + 1
+    return float(least)
 
 
 def omniscient_signal_delay_ms(
@@ -237,9 +311,12 @@ def omniscient_signal_delay_ms(
     times = np.asarray(opportunities_ms, dtype=np.int64)
     if times.size == 0:
         return math.nan
-    every_ms = np.arange(times[0] if start_ms is None else start_ms, (times[-1] if end_ms is None else end_ms) + 1)
-    every_ms = every_ms[every_ms <= times[-1]]
-    return percentile(times[np.searchsorted(times, every_ms)] - every_ms, q)
+    start = int(times[0]) if start_ms is None else start_ms
+    end = min(int(times[-1]), int(times[-1]) if end_ms is None else end_ms)
+    # At every opportunity the delay is 0, and 1 ms more for each ms before it.
+    at = np.unique(np.append(times[(times >= start) & (times <= end)], end))
+    low = times[np.searchsorted(times, at)] - at
+    return _percentile_of_spans(low, np.diff(at, prepend=start - 1) if start <= end else np.zeros_like(at), q)
 
 
 def power(throughput: float, signal_delay_p95: float) -> float:
@@ -264,19 +341,15 @@ def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, floa
 
 
 def losses_of_flow(
-    links: Sequence[Mapping[str, Any]], flow: int, from_s: float = -math.inf, to_s: float = math.inf
+    way: Sequence[LinkPackets], flow: int, from_s: float = -math.inf, to_s: float = math.inf
 ) -> dict[str, float]:
-    """`loss_shares` of one flow in (from, to] on its path: `links` are its links' results, which recorded packets."""
+    """`loss_shares` of one flow in (from, to] on its path: `way` are the packets of its links."""
 
-    def count(flows: ArrayLike, times_ns: ArrayLike) -> int:
-        times = np.asarray(times_ns)
-        return int(np.count_nonzero((np.asarray(flows) == flow) & (times > from_s * 1e9) & (times <= to_s * 1e9)))
+    def count(times_ns: Ints) -> int:
+        return int(np.count_nonzero((times_ns > from_s * 1e9) & (times_ns <= to_s * 1e9)))
 
-    dropped, lost = (
-        sum(count(link[kind]["flow"], link[kind]["time_ns"]) for link in links) for kind in ("drops", "losses")
-    )
-    last = links[-1]["log"]
-    return loss_shares(dropped, lost, count(last["flow"], last["departure_ns"]))
+    dropped, lost = (sum(count(link.gone_ns(kind, flow)) for link in way) for kind in ("drops", "losses"))
+    return loss_shares(dropped, lost, count(way[-1].of_flow(flow).departure_ns))
 
 
 def jain_index(rates: ArrayLike) -> float:
@@ -358,10 +431,10 @@ def confidence_interval(values: Sequence[float] | Floats) -> Interval:
     say how much others would change. Not the bootstrap: with three seeds its interval is the range of the three, far
     too narrow.
     """
-    x = np.asarray(values, dtype=np.float64)
-    x = x[np.isfinite(x)]
-    if x.size == 0:
-        return Interval(math.nan, math.nan, math.nan, 0)
+    known = [float(value) for value in values if math.isfinite(value)]
+    if len(known) < 2:
+        return Interval(known[0] if known else math.nan, math.nan, math.nan, len(known))
+    x = np.asarray(known)
     mean = float(x.mean())
     if np.all(x == x[0]):
         return Interval(float(x[0]), math.nan, math.nan, int(x.size))
@@ -477,7 +550,7 @@ def summarise(
     delay_ms: float = 0.0,
     budget_ms: float = 5.0,
     opportunities_ms: ArrayLike | None = None,
-    queue_ns: Ints | None = None,
+    packets: Sequence[LinkPackets] | None = None,
     path: Sequence[int] | None = None,
     pauses_after_ms: float = math.inf,
 ) -> dict[str, float]:
@@ -486,9 +559,9 @@ def summarise(
     `result` is `ccarena._core.simulate`'s. Throughput and delays are the flow's on the link, loss is that of its whole
     `path` (numbers of links; the link alone if None); utilisation and the queue are the link's. `delay_ms` is the
     link's propagation delay; `opportunities_ms` the trace, where there is one, for the self-inflicted delay (NaN
-    otherwise); `queue_ns` is `time_in_queue_length_ns` of the link over the whole run, where that is known already;
-    `pauses_after_ms` is that of `signal_delay_ms`. If no packets were recorded, the figures of `NEED_PACKETS` are NaN:
-    a percentile does not follow from counters.
+    otherwise); `packets` is `link_packets` of the result, for who asks for several flows; `pauses_after_ms` is that of
+    `signal_delay_ms`. If no packets were recorded, the figures of `NEED_PACKETS` are NaN: a percentile does not follow
+    from counters.
     """
     record, of_flow = result["links"][link], result["flows"][flow]
     end_s = float(result["duration_s"])
@@ -501,14 +574,15 @@ def summarise(
     }
     if "log" not in record:
         return {name: counted.get(name, math.nan) for name in (*counted, *NEED_PACKETS)}
-    whole = PacketLog.from_arrays(record["log"])
+    packets = packets or link_packets(result)
+    whole = packets[link]
     mine = whole.of_flow(flow)
     delay = queueing_delay_ms(mine)
     one_way = (mine.departure_ns - mine.arrival_ns) / 1e6 + delay_ms
-    lengths, share = _cdf(time_in_queue_length_ns(whole, 0.0, end_s) if queue_ns is None else queue_ns)
+    lengths, share = _cdf(whole.queue_ns)
     p50, p95, p99 = percentiles(delay, (0.50, 0.95, 0.99))
-    gone_ns = np.concatenate([_gone_ns(record[kind], flow) for kind in ("drops", "losses")])
-    signal = percentile(signal_delay_ms(mine, pauses_after_ms, gone_ns), 0.95)
+    gone_ns = np.concatenate([whole.gone_ns(kind, flow) for kind in ("drops", "losses")])
+    signal = signal_delay_percentile_ms(mine, 0.95, pauses_after_ms, gone_ns)
     rate = throughput_mbps(mine, begin_s, until_s)
     omniscient = math.nan
     if opportunities_ms is not None and len(mine):
@@ -518,24 +592,19 @@ def summarise(
     return {
         "throughput_mbps": rate,
         "goodput_mbps": counted["goodput_mbps"],
-        "utilisation": utilisation(float(whole.bytes.sum()), float(record["capacity_bytes"])),
+        "utilisation": utilisation(float(whole.log.bytes.sum()), float(record["capacity_bytes"])),
         "queueing_delay_mean_ms": mean(delay),
         "queueing_delay_p50_ms": p50,
         "queueing_delay_p95_ms": p95,
         "queueing_delay_p99_ms": p99,
         "one_way_delay_mean_ms": mean(one_way),
         "one_way_delay_p95_ms": percentile(one_way, 0.95),
-        "share_within_budget": share_within_delay(whole, budget_ms, 0.0, end_s),
+        "share_within_budget": whole.share_within(budget_ms),
         "share_within_5_packets": float(share[min(5, len(share) - 1)]),
         "queue_p80_packets": float(lengths[np.searchsorted(share, 0.8 - 1e-12)]),
         "signal_delay_p95_ms": signal,
         "self_inflicted_delay_ms": signal - omniscient,
         "power": power(rate, signal),
         "sage_score": sage_score(rate, mean(one_way)),
-        **losses_of_flow([result["links"][each] for each in path or (link,)], flow),
+        **losses_of_flow([packets[each] for each in path or (link,)], flow),
     }
-
-
-def _gone_ns(packets: Mapping[str, ArrayLike], flow: int) -> Ints:
-    """When packets of a flow were dropped, or lost."""
-    return _signed(np.asarray(packets["time_ns"]))[np.asarray(packets["flow"]) == flow]

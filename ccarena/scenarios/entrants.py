@@ -24,7 +24,7 @@ from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.record import scheme_of
 from ccarena.run_folder import POLICY, RUNS, policy_in, resume_command, shipped
-from ccarena.schemes import heuristics
+from ccarena.schemes import heuristics, registered
 
 __all__ = [
     "GRAMMAR",
@@ -266,7 +266,7 @@ def _written(text: str, where: str) -> _Written:
     if text.count('"') % 2:
         raise ConfigError(f"{where}: a double quote is not closed")
     scheme, colon, rest = text.partition(":")
-    if colon and scheme in {entry["name"] for entry in _core.schemes()}:
+    if colon and scheme in registered():
         raise ConfigError(f'{where}: settings follow "@", joined by commas: {scheme}@{rest.replace(":", ",")}')
     label, rest = "", text
     if not _is_path(text):
@@ -322,7 +322,7 @@ def _check_label(label: str, scheme: Any, where: str) -> None:
     if len(label) > _MOST_LABEL:
         raise ConfigError(f"{where}: a label of {len(label)} characters; expected at most {_MOST_LABEL}")
     own = scheme if isinstance(scheme, str) else scheme.get("name")
-    if label != own and label in {entry["name"] for entry in _core.schemes()}:
+    if label != own and label in registered():
         raise ConfigError(f"{where}: the label {label} is a scheme, and this is {own}; give another label")
 
 
@@ -524,7 +524,7 @@ def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
                 f'{where}: {about["name"]} has no parameter "{key}"{did_you_mean(key, known | FIELDS.keys())}'
             )
     if "weight" in fields and about.get("weight_above") is None:
-        sharing = [entry["name"] for entry in _core.schemes() if entry.get("weight_above") is not None]
+        sharing = [name for name, entry in registered().items() if entry.get("weight_above") is not None]
         raise ConfigError(
             f'{where}: "weight": {about["name"]} does not share by weight; those that do: {", ".join(sharing)}'
         )
@@ -534,7 +534,7 @@ def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
 def _about(scheme: Any) -> Mapping[str, Any]:
     """The registry's entry of a scheme, or what a document says."""
     if isinstance(scheme, str):
-        return next(entry for entry in _core.schemes() if entry["name"] == scheme)
+        return registered()[scheme]
     told: Mapping[str, Any] = _core.learned(as_json(scheme, "the policy's document"))
     return told
 

@@ -6,10 +6,13 @@ from typing import Any
 
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.scenario import flows_of
-from ccarena.scenarios.entrants import find_policy, parse, say
+from ccarena.scenarios.entrants import Entrant, find_policy, parse, say
 from ccarena.schemes import heuristics
 
 __all__ = ["enter"]
+
+MOST_ENTRANTS = 1000
+"""Each that is no registered name costs some milliseconds: its policy's file is read and checked."""
 
 
 def enter(document: dict[str, Any]) -> dict[str, Any]:
@@ -19,22 +22,27 @@ def enter(document: dict[str, Any]) -> dict[str, Any]:
     the text of a policy. The flow's own `params` replace the entrant's. Raises ScenarioError, which begins with the
     path in the document, if another field is in both, and PolicyError.
     """
+    parsed: dict[str, Entrant] = {}
     for index, flow in enumerate(flows_of(document)):
         where = f"flows[{index}]"
         if flow.get("policy") is not None:
             flow["policy"] = _policy(flow["policy"])
         elif isinstance(flow.get("scheme"), str) and flow["scheme"] not in heuristics():
-            _enter(flow, where)
+            _enter(flow, where, parsed)
     return document
 
 
-def _enter(flow: dict[str, Any], where: str) -> None:
+def _enter(flow: dict[str, Any], where: str, parsed: dict[str, Entrant]) -> None:
     text = flow["scheme"]
     try:
-        entrant = parse(text)
+        entrant = parsed[text] if text in parsed else parse(text)
     except ConfigError as error:
         raise ScenarioError(f"{where}.scheme: {error}") from error
-    say(entrant.notice)
+    if text not in parsed:
+        say(entrant.notice)
+    parsed[text] = entrant
+    if len(parsed) > MOST_ENTRANTS:
+        raise ScenarioError(f"{where}.scheme: more than {MOST_ENTRANTS:,} different entrants in one scenario")
     fields = entrant.as_flow()
     if entrant.labelled:
         fields.setdefault("name", entrant.label)

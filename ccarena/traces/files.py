@@ -45,6 +45,7 @@ _LONGEST = 64
 """Bytes after which a line is wrong for certain."""
 _WRITTEN = 2**16
 """Opportunities whose text is made at once."""
+_MOST_FILES = 50_000
 
 
 def load(trace: str | os.PathLike[str]) -> NDArray[np.uint32]:
@@ -256,7 +257,11 @@ def in_folder(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    seen = 0
     for root, subfolders, names in os.walk(folder):
+        seen += len(names) + len(subfolders)
+        if seen > _MOST_FILES:
+            raise TraceError(f"{folder}: holds more than {_MOST_FILES:,} files; expected a folder of traces")
         subfolders.sort()
         for name in sorted(names):
             if not name.startswith(".") and not name.endswith(".part"):
@@ -265,6 +270,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 def _looks_like_trace(path: Path) -> bool:
     try:
+        if not path.is_file():  # opening a pipe would wait for a writer
+            return False
         with path.open("rb") as file:
             return file.read(64).split(b"\n", 1)[0].isdigit()
     except OSError:

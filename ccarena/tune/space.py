@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, load_config
-from ccarena.errors import ConfigError, did_you_mean
+from ccarena.errors import ConfigError, did_you_mean, excerpt
 from ccarena.reader import read_data
 
 __all__ = ["Dimension", "Space", "read_space"]
 
+MOST_VALUES = 1000
+"""Of all keys together: a configuration is made of each, to be checked."""
 KINDS = ("choice", "grid", "uniform", "log_uniform", "int", "log_int")
 
 
@@ -57,7 +59,10 @@ def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
     for reserved in ("seed", "out", "name"):
         if reserved in space.dimensions:
             raise ConfigError(f"{path}: {reserved} cannot be searched; every trial is trained with --seeds seeds")
-    for setting in space.corners():
+    corners = space.corners()
+    if len(corners) > MOST_VALUES:
+        raise ConfigError(f"{path}: {len(corners):,} values of all keys; expected at most {MOST_VALUES:,}")
+    for setting in corners:
         try:
             load_config(config, {**overrides, **setting})
         except ConfigError as error:
@@ -71,7 +76,7 @@ def _dimension(path: Path, key: str, value: Any) -> Dimension:
     if isinstance(value, dict) and len(value) == 1:
         (kind, given), *_ = value.items()
         if kind not in KINDS:
-            raise ConfigError(f'{path}: {key}: unknown kind "{kind}"{did_you_mean(str(kind), KINDS)}')
+            raise ConfigError(f'{path}: {key}: unknown kind "{excerpt(kind)}"{did_you_mean(str(kind), KINDS)}')
         if kind in ("choice", "grid") and isinstance(given, list) and given:
             return Dimension(kind, tuple(given))
         numbers = (int,) if kind.endswith("int") else (int, float)
@@ -84,9 +89,9 @@ def _dimension(path: Path, key: str, value: Any) -> Dimension:
         ):
             return Dimension(kind, tuple(given))
         above = " above 0" if kind.startswith("log") else ""
-        raise ConfigError(f"{path}: {key}: {kind} = {given}: expected [low, high]{above} with low < high")
+        raise ConfigError(f"{path}: {key}: {kind} = {excerpt(given)}: expected [low, high]{above} with low < high")
     raise ConfigError(
-        f"{path}: {key} = {value}: expected a list of values, or one of {', '.join(KINDS)} with its range"
+        f"{path}: {key} = {excerpt(value)}: expected a list of values, or one of {', '.join(KINDS)} with its range"
     )
 
 

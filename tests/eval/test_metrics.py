@@ -86,6 +86,21 @@ def test_signal_delay_is_mahimahis(log: PacketLog) -> None:
     assert sorted(metrics.signal_delay_ms(log)) == sorted(own.values())
 
 
+@given(logs(), st.sampled_from([0.0, 0.5, 0.95, 1.0]), st.sampled_from([math.inf, 0.0, 3.0]))
+def test_a_percentile_of_the_signal_delay_is_that_of_its_milliseconds(
+    log: PacketLog, q: float, pauses_ms: float
+) -> None:
+    expected = metrics.percentile(metrics.signal_delay_ms(log, pauses_ms), q)
+    assert metrics.signal_delay_percentile_ms(log, q, pauses_ms) == expected
+
+
+def test_signal_delays_over_days_take_no_more_memory_than_over_a_second() -> None:
+    days_ms = 10**10
+    log = PacketLog.from_arrays(packet_log([0, days_ms * MS], [MS] * 2))
+    assert metrics.signal_delay_percentile_ms(log, 0.95) == int(0.95 * (days_ms + 1))
+    assert metrics.omniscient_signal_delay_ms([0, days_ms]) == int(0.95 * (days_ms + 1)) - 1
+
+
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=30))
 def test_omniscient_signal_delay_waits_for_the_next_opportunity(times: list[int]) -> None:
     times = sorted(times)

@@ -259,8 +259,11 @@ def _measure(text: str, start_s: float, end_s: float, backend: str) -> _Measured
     # The capacity of several links in a row is that of the slowest; those of the way back are not among them.
     forward = document["flows"][0].get("path")
     ways = [link for link in result["links"] if forward is None or link["name"] in forward]
-    record = min(ways, key=lambda link: float(link["capacity_bytes"]))
-    whole = metrics.PacketLog.from_arrays(record["log"])
+    packets = metrics.link_packets({**result, "links": ways})
+    record, whole = min(
+        ((link, each.log) for link, each in zip(ways, packets, strict=True)),
+        key=lambda of: float(of[0]["capacity_bytes"]),
+    )
     inside = (whole.departure_ns > start_s * 1e9) & (whole.departure_ns <= end_s * 1e9)
     log = metrics.PacketLog(**{name: getattr(whole, name)[inside] for name in whole.__dataclass_fields__})
     bins = math.floor((end_s - start_s) / BIN_S + 1e-9)
@@ -277,7 +280,7 @@ def _measure(text: str, start_s: float, end_s: float, backend: str) -> _Measured
                 "throughput_mbps": metrics.throughput_mbps(mine, start_s, end_s),
                 "queueing_delay_mean_ms": float(delay_ms.mean()) if delay_ms.size else math.nan,
                 "queueing_delay_p95_ms": metrics.percentile(delay_ms, 0.95),
-                **metrics.losses_of_flow(ways, k, start_s, end_s),
+                **metrics.losses_of_flow(packets, k, start_s, end_s),
             }
         )
     possible_bytes = float(fine.mean()) * (end_s - start_s) / 8e-6

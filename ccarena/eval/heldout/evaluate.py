@@ -356,7 +356,8 @@ def _run_link(
 ) -> _LinkRuns:
     with_series = link.seed == 0
     runs = _LinkRuns(scores=[row for each in scored for row in each(link)])
-    opportunities_ms = held_out.trace_opportunities_ms(link)
+    # Called after a run over the link: one of more packets than the limits allow is refused before.
+    opportunities_ms = functools.cache(lambda: held_out.trace_opportunities_ms(link))
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
     about |= {"duration_s": link.duration_s, "base_rtt_ms": link.base_rtt_ms, "buffer_packets": link.buffer_packets}
     about |= {"synthetic": link.synthetic}
@@ -366,10 +367,9 @@ def _run_link(
         result = backends.execute(held_out.scenario(link, sender), backend)
         capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
         validity = backends.validity(result)
-        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
-        queue_ns = metrics.time_in_queue_length_ns(log, 0.0, link.duration_s)
+        packets = metrics.link_packets(result)
         figures = metrics.summarise(
-            result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms, queue_ns=queue_ns
+            result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms(), packets=packets
         )
         row = {**about, "scheme": sender.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
         if not validity.get("valid", True):
@@ -386,12 +386,12 @@ def _run_link(
             if counts is not None:
                 runs.actions[sender.label] = counts
         runs.rows.append(row)
-        runs.queue_ns[sender.label] = queue_ns
+        runs.queue_ns[sender.label] = packets[0].queue_ns
         if with_series:
             lines[sender.label] = _over_time(result, link)
     if backend == SIM:
         window, result = best_window(link, capacity)
-        figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
+        figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms())
         figures |= {"capacity_mbps": float(capacity.mean()), "window": float(window)}
         runs.rows.append({**about, "scheme": BEST_WINDOW, **figures})
         if with_series:
@@ -440,7 +440,7 @@ def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, dict[str, A
         result = backends.execute(held_out.scenario(link, sender), SIM)
         log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
         # The signal delay is of the queue alone: without any, power has no bound.
-        delay_ms = metrics.percentile(metrics.signal_delay_ms(log), 0.95) + link.delay_ms
+        delay_ms = metrics.signal_delay_percentile_ms(log, 0.95) + link.delay_ms
         power = metrics.power(metrics.throughput_mbps(log, 0.0, link.duration_s), delay_ms)
         if power > best[0] or not best[1]:
             best = power, window, result

@@ -304,7 +304,7 @@ class _View:
             out["queueing_mean_ms"] = float(delays.mean()) if delays.size else math.nan
             named = ("queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms")
             out |= zip(named, metrics.percentiles(delays, (0.50, 0.95, 0.99)), strict=True)
-            signal_ms = metrics.percentile(metrics.signal_delay_ms(log.where(within)), 0.95)
+            signal_ms = metrics.signal_delay_percentile_ms(log.where(within), 0.95)
             out |= {"signal_p95_ms": signal_ms, "power": metrics.power(total_mbps, signal_ms)}
         return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ccarena.backends import REAL_TIME, SIM
-from ccarena.errors import ConfigError, did_you_mean
+from ccarena.errors import ConfigError, did_you_mean, excerpt, several
 from ccarena.eval.given_traces import GivenTrace
 from ccarena.eval.reproduce import computed, kernel, measures, own_traces, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
@@ -21,6 +22,7 @@ from ccarena.reader import parse_yaml, read_bytes
 
 __all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
 
+MOST_CELLS = 100_000
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _RESERVED = ("seed", "index", "flow", "uniform", "policy", "policies")
 
@@ -94,7 +96,7 @@ class Suite(_Model):
     window: Window = Window()
     windows: dict[str, Window] = {}
     measures: dict[str, dict[str, Any]] = {}
-    claims: list[ClaimModel] = Field(min_length=1)
+    claims: list[ClaimModel] = Field(min_length=1, max_length=1000)
     figure: Figure | list[Figure] | None = None
     kernel: dict[str, Any] | None = None
     """What is other on kernel TCP; see `kernel.conditions`."""
@@ -203,8 +205,8 @@ def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Seque
     try:
         suite = Suite.model_validate(data)
     except ValidationError as error:
-        problems = [_problem(item) for item in error.errors(include_url=False)]
-        raise ConfigError("\n".join(f"{source}: {problem}" for problem in dict.fromkeys(problems))) from None
+        problems = (f"{source}: {_problem(item)}" for item in error.errors(include_url=False))
+        raise ConfigError(several("the suite", problems)) from None
     try:
         return _checked(suite, name, source, backend)
     except ConfigError as error:
@@ -220,6 +222,11 @@ def _checked(suite: Suite, name: str, source: str, backend: str) -> Loaded:
             if getattr(suite, key):
                 raise ConfigError(f"{key}: only a suite with a `scenario` has them, this one has `compute`")
     axes = dict(_axes(suite))
+    cells = math.prod(len(values) for values in axes.values()) * suite.seeds.full
+    if cells > MOST_CELLS:
+        raise ConfigError(
+            f"sweep: {cells:,} runs, all values of all axes with every seed; expected at most {MOST_CELLS:,}"
+        )
     reserved = [axis for axis in [*axes, *suite.constants] if axis in _RESERVED]
     if reserved:
         raise ConfigError(f"{reserved[0]}: the name of an axis or constant must not be {reserved[0]}")
@@ -312,5 +319,5 @@ def _problem(error: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    text = repr(excerpt(value))
     return text if len(text) <= 60 else text[:57] + "..."

@@ -10,7 +10,17 @@ from ccarena.backends import SIM
 from ccarena.eval.figure_text import heading
 from ccarena.eval.scenarios.results import Results
 from ccarena.eval.scenarios.run import run
-from ccarena.eval.scenarios.tables import ACROSS, REPEATS, flow_rows, known, notes, repeats, table_of, with_interval
+from ccarena.eval.scenarios.tables import (
+    ACROSS,
+    REPEATS,
+    flow_rows,
+    known,
+    notes,
+    repeats,
+    shortened,
+    table_of,
+    with_interval,
+)
 from ccarena.executors import Executor
 from ccarena.files import check_writable
 from ccarena.plain_data import plain
@@ -71,6 +81,8 @@ def _print(results: Results, path: Path) -> None:
     same = repeats(results.runs)
     title += "; mean ± half of the 95 % interval" if len(seeds) > 1 and not same else ""
     print_table(title, *table_of(results.runs), left=3)
+    if left_out := shortened(results.runs):
+        print(left_out)
     if same:
         print(REPEATS)
     for note in notes(results.runs):

@@ -9,10 +9,19 @@ import numpy as np
 
 from ccarena.backends import TITLES
 from ccarena.columns import Columns
-from ccarena.eval.figure_text import heading
+from ccarena.eval.figure_text import UNKNOWN, heading
 from ccarena.eval.metrics import figures_for
 from ccarena.eval.scenarios.one_run import Run
-from ccarena.eval.scenarios.tables import REPEATS, TABLES, notes, repeats, table_of
+from ccarena.eval.scenarios.tables import (
+    MOST_SHOWN,
+    REPEATS,
+    flow_series,
+    link_series,
+    notes,
+    repeats,
+    shortened,
+    table_of,
+)
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
 
@@ -24,6 +33,8 @@ LEAST_BIN_S = 0.1
 """Below, single packets make a rate jump."""
 MOST_BINS = 400
 """Of one line."""
+MOST_LINES = 24
+"""Flows that are drawn over time, and links."""
 MOST_SAID = 12
 """Flows that the findings name."""
 
@@ -42,14 +53,18 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         findings += [Callout("bad", note) for note in notes(mine)]
         head, cells = table_of(mine)
         said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
+        left_out = shortened(mine)
         lead = "Figures of each flow on the first link of its path; losses are those of the whole path."
         if len(mine) > 1:
             lead += f" {REPEATS}" if repeats(mine) else " Means over seeds, ± half of the 95 % interval (Student's t)."
+        lead += f" {left_out}" if left_out else ""
         blocks: list[Block] = [Table(head, cells, words=3)]
         if name in names[:MOST_DRAWN]:
             blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
-        document = json.dumps(mine[0].document, indent=1, ensure_ascii=False)
-        blocks.append(Details("The scenario, with every default", [Code(document)]))
+        document = {**mine[0].document, "flows": mine[0].document["flows"][:MOST_SHOWN]}
+        code = Code(json.dumps(document, indent=1, ensure_ascii=False))
+        of_flows = f" (the first {MOST_SHOWN} flows)" if left_out else ""
+        blocks.append(Details(f"The scenario, with every default{of_flows}", [code]))
         sections.append(Section(name, lead, blocks))
     if said:
         findings.append(Items(said[:MOST_SAID]))
@@ -75,47 +90,49 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
 
 def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
     """A row of `table_of` in a sentence."""
-    of = dict(zip(head, row, strict=True))
-    rate, delay, loss = (of[heading(f)] for f in ("throughput_mbps", "queueing_delay_p95_ms", "loss_share"))
-    said = (
-        f"{row[0]} ({row[1]}) got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {row[2]}."
+    of = {name: text for name, text in zip(head, row, strict=True) if text != UNKNOWN}
+    rate, payload, delay, loss = (
+        of.get(heading(f)) for f in ("throughput_mbps", "goodput_mbps", "queueing_delay_p95_ms", "loss_share")
     )
+    flow = f"{row[0]} ({row[1]})"
+    if rate is None:
+        said = f"{flow} got {payload} Mbit/s of payload over {row[2]}; its packets were not recorded."
+    elif delay is None:
+        said = f"No packet of {flow} left {row[2]}; {loss} % were lost."
+    else:
+        said = f"{flow} got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {row[2]}."
     return f"{scenario}: {said}" if scenario else said
 
 
 def figure(run: Run) -> Figure:
     """Every flow's rate before the capacity of the first flow's first link, and the links' mean queueing delay."""
-    flows, links = TABLES["flow_series"]([run]), TABLES["link_series"]([run])
+    flows, links = flow_series(run, MOST_LINES), link_series(run)
     way = run.document["flows"][0]["path"][0]
-    of_link = _where(links, "link", way)
+    of_link = next(link for link in links if len(link["link"]) and link["link"][0] == way)
     step_s = float(run.document["record"]["bin_ms"]) * 1e-3
     every = max(1, round(LEAST_BIN_S / step_s), -(-len(of_link["time_s"]) // MOST_BINS))
     bin_s = every * step_s
     courses = [
         Course(
-            f"{flow} ({mine['scheme'][0]})", charts.style(index), _means(mine["throughput_mbps"], every).tolist(), None
+            f"{flow['flow'][0]} ({flow['scheme'][0]})",
+            charts.style(index),
+            _means(flow["throughput_mbps"], every).tolist(),
+            None,
         )
-        for index, flow in enumerate(dict.fromkeys(flows["flow"].tolist()))
-        if len((mine := _where(flows, "flow", flow))["time_s"])
+        for index, flow in enumerate(flow for flow in flows if len(flow["time_s"]))
     ]
     queues = [
-        Course(
-            f"queue of {link}", charts.style(len(courses) + index), None, _delays(_where(links, "link", link), every)
-        )
-        for index, link in enumerate(dict.fromkeys(links["link"].tolist()))
+        Course(f"queue of {link['link'][0]}", charts.style(len(courses) + index), None, _delays(link, every))
+        for index, link in enumerate(link for link in links[:MOST_LINES] if len(link["time_s"]))
     ]
-    caption = f"Grey is the capacity of {way}; the delay is the mean of what left in each bin of {bin_s:g} s."
+    caption = "" if len(run.result["flows"]) <= MOST_LINES else f"The first {MOST_LINES} flows are drawn. "
+    caption += f"Grey is the capacity of {way}; the delay is the mean of what left in each bin of {bin_s:g} s."
     label = f"{run.scenario}, seed {run.seed}"
     return over_time(label, bin_s, _means(of_link["capacity_mbps"], every), [*courses, *queues], caption=caption)
 
 
 def _delays(link: Columns, every: int) -> list[float | None]:
     return [None if np.isnan(ms) else float(ms) for ms in _means(link["queueing_delay_ms"], every)]
-
-
-def _where(columns: Columns, name: str, value: str) -> Columns:
-    chosen = columns[name] == value
-    return {key: values[chosen] for key, values in columns.items()}
 
 
 def _means(values: np.ndarray, every: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,21 @@ from ccarena.eval.outside import OUTSIDE, outside_notes
 from ccarena.eval.scenarios.one_run import Run
 from ccarena.eval.theory import fairness
 
-__all__ = ["ACROSS", "REPEATS", "TABLES", "flow_rows", "known", "notes", "repeats", "table_of", "with_interval"]
+__all__ = [
+    "ACROSS",
+    "MOST_SHOWN",
+    "REPEATS",
+    "TABLES",
+    "flow_rows",
+    "flow_series",
+    "known",
+    "link_series",
+    "notes",
+    "repeats",
+    "shortened",
+    "table_of",
+    "with_interval",
+]
 
 COUNTERS = (
     *("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "delivered_bytes", "rtt_min_ms"),
@@ -28,6 +43,8 @@ SHOWN = (
     *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction"),
 )
 """Figures that readers are shown of each flow."""
+MOST_SHOWN = 100
+"""Flows of a scenario that readers are shown; the CSV files have all."""
 REPEATS = "Seeds change nothing here: every one gave the same figures, so there are no intervals."
 ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
 """Figures of all flows of a run together."""
@@ -35,19 +52,29 @@ ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
 
 def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """Returns a row per run and flow, with the figures of the schemes that take part."""
-    rows = [row for run in runs for row in _flow_rows(run)]
+    rows = [row for run in runs for row in run.once("flow_rows", _flow_rows)]
     alien = metrics.FIGURES.keys() - metrics.figures_for(row["scheme"] for row in rows)
     return [{name: value for name, value in row.items() if name not in alien} for row in rows]
 
 
 def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows) for readers: each flow of one scenario, means over its valid runs, ± half of the interval."""
-    flows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    """(headings, rows) for readers: the first `MOST_SHOWN` flows of one scenario.
+
+    Figures are means over its valid runs, ± half of the interval.
+    """
+    grouped: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in flow_rows(run for run in runs if run.valid):
-        flows.setdefault((row["flow"], row["scheme"], row["link"]), []).append(row)
+        grouped.setdefault((row["flow"], row["scheme"], row["link"]), []).append(row)
+    flows = dict(itertools.islice(grouped.items(), MOST_SHOWN))
     shown = [name for name in SHOWN if any(known(mine, name) for mine in flows.values())]
     cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
     return ["flow", "scheme", "link", *(heading(name) for name in shown)], cells
+
+
+def shortened(runs: Sequence[Run]) -> str:
+    """What `table_of` leaves out, in a sentence; empty if it is nothing."""
+    count = max(len(run.result["flows"]) for run in runs)
+    return f"Shown are the first {MOST_SHOWN} of {count:,} flows; flows.csv has all." if count > MOST_SHOWN else ""
 
 
 def repeats(runs: Sequence[Run]) -> bool:
@@ -80,20 +107,27 @@ def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _flow_rows(run: Run) -> list[dict[str, Any]]:
     result, document = run.result, run.document
-    names = [link["name"] for link in result["links"]]
+    names = {link["name"]: index for index, link in enumerate(result["links"])}
+    packets = metrics.link_packets(result)
     # A flow stands in the document once, and in the result as often as its `count` says.
     given = [flow for flow in document["flows"] for _ in range(flow["count"])]
     about = {**_about(run), **backends.validity(result)}
     rows = []
     for index, (flow, said) in enumerate(zip(result["flows"], given, strict=True)):
-        path = [names.index(name) for name in said["path"]]
+        path = [names[name] for name in said["path"]]
         link = path[0]
         delay_ms = float(document["links"][link]["delay_ms"])
         pauses_after_ms = math.inf if said["app"]["type"] == "bulk" else float(said["base_rtt_ms"])
         figures = metrics.summarise(
-            result, flow=index, link=link, delay_ms=delay_ms, path=path, pauses_after_ms=pauses_after_ms
+            result,
+            flow=index,
+            link=link,
+            delay_ms=delay_ms,
+            packets=packets,
+            path=path,
+            pauses_after_ms=pauses_after_ms,
         )
-        row = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": names[link], **figures}
+        row = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": said["path"][0], **figures}
         requirement = said["requirement"]
         least_mbps = float(requirement["min_mbps"]) if requirement else math.nan
         row["satisfaction"] = metrics.satisfaction(figures["goodput_mbps"], least_mbps)
@@ -150,10 +184,11 @@ def _link_rows(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
-def _flow_series(run: Run) -> list[Columns]:
+def flow_series(run: Run, most: int | None = None) -> list[Columns]:
+    """Returns what each flow, or each of the first `most`, got over time."""
     bin_s = _bin_s(run)
     tables = []
-    for flow in run.result["flows"]:
+    for flow in run.result["flows"][:most]:
         series = flow.get("series")
         if series is not None:
             received, new = (np.asarray(series[name], dtype=np.float64) for name in ("wire_bytes", "payload_bytes"))
@@ -163,7 +198,8 @@ def _flow_series(run: Run) -> list[Columns]:
     return tables
 
 
-def _link_series(run: Run) -> list[Columns]:
+def link_series(run: Run) -> list[Columns]:
+    """Returns each link's capacity, traffic and queue over time."""
     bin_s = _bin_s(run)
     tables = []
     for link in run.result["links"]:
@@ -234,8 +270,8 @@ def _bin_s(run: Run) -> float:
 TABLES: dict[str, Callable[[Sequence[Run]], Columns]] = {
     "flows": lambda runs: of_rows(flow_rows(runs)),
     "links": lambda runs: of_rows([row for run in runs for row in _link_rows(run)]),
-    "flow_series": lambda runs: join(table for run in runs for table in _flow_series(run)),
-    "link_series": lambda runs: join(table for run in runs for table in _link_series(run)),
+    "flow_series": lambda runs: join(table for run in runs for table in flow_series(run)),
+    "link_series": lambda runs: join(table for run in runs for table in link_series(run)),
     "packets": _packets,
     "summary": _summary,
 }

@@ -19,6 +19,7 @@ tolerance: results are rounded once, on return. Units are the caller's; the exam
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -134,25 +135,44 @@ def _fill(
     """
     n = len(base)
     rates: list[Fraction | None] = [None] * n
+    free = set(range(n))
 
     def level_of(i: int, rate: Fraction) -> Fraction:
         return (rate - base[i]) / span[i]
 
-    while any(rate is None for rate in rates):
-        free = {i for i in range(n) if rates[i] is None}
-        stops: list[tuple[Fraction, frozenset[int]]] = []
-        for i in free:
-            limit = most[i]
-            if limit is not None:
-                stops.append((level_of(i, limit), frozenset([i])))
-        for capacity, users in links:
-            rising = users & free
-            if rising:
-                spare = capacity - sum((rates[i] or Fraction(0) for i in users - free), Fraction(0))
-                stops.append((_full_at(spare, [(level_of(i, Fraction(0)), span[i]) for i in rising]), rising))
-        level = min(stop for stop, _ in stops)
-        for i in frozenset().union(*(who for stop, who in stops if stop == level)):
-            rates[i] = max(Fraction(0), base[i] + level * span[i])
+    def full_at(link: int) -> Fraction | None:
+        """The level at which the link would be full; None if none of its flows can rise."""
+        capacity, users = links[link]
+        rising = users & free
+        if not rising:
+            return None
+        spare = capacity - sum((rates[i] or Fraction(0) for i in users - free), Fraction(0))
+        return _full_at(spare, [(level_of(i, Fraction(0)), span[i]) for i in rising])
+
+    # By level, then number. A flow that stops before its link is full leaves it room, so that levels only rise: one
+    # that is out of date is too low, and is found when its turn comes.
+    stops = [(level, link) for link in range(len(links)) if (level := full_at(link)) is not None]
+    heapq.heapify(stops)
+    demands = [(level_of(i, limit), i) for i in range(n) if (limit := most[i]) is not None]
+    heapq.heapify(demands)
+    while free:
+        level, link = stops[0]
+        now = full_at(link)
+        if now is None:
+            heapq.heappop(stops)
+        elif now > level:
+            heapq.heapreplace(stops, (now, link))
+        elif demands and demands[0][0] <= level:
+            # All that have their demand before any link is full, at once.
+            while demands and demands[0][0] <= level:
+                own, i = heapq.heappop(demands)
+                if i in free:
+                    rates[i] = max(Fraction(0), base[i] + own * span[i])
+                    free.remove(i)
+        else:
+            for i in links[link][1] & free:
+                rates[i] = max(Fraction(0), base[i] + level * span[i])
+                free.remove(i)
     return [rate or Fraction(0) for rate in rates]
 
 
@@ -188,7 +208,11 @@ def _links(capacity: Capacity, paths: Paths | None, flows: int) -> _Links:
         for name in path:
             if name not in rooms:
                 raise ConfigError(f'paths[{i}]: unknown link "{name}"{did_you_mean(name, rooms)}')
-    return [(room, frozenset(i for i, path in enumerate(paths) if name in path)) for name, room in rooms.items()]
+    users: dict[str, list[int]] = {name: [] for name in rooms}
+    for i, path in enumerate(paths):
+        for name in path:
+            users[name].append(i)
+    return [(room, frozenset(users[name])) for name, room in rooms.items()]
 
 
 def _requirements(requirements: Sequence[Requirement | None]) -> list[tuple[Fraction, Fraction] | None]:

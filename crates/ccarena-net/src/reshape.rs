@@ -4,7 +4,7 @@
 use ccarena_cc::types::{Dur, Rate};
 
 use crate::rng::Stream;
-use crate::trace::{OPPORTUNITY_BYTES, Trace, TraceError};
+use crate::trace::{OPPORTUNITY_BYTES, Trace, TraceError, TraceErrorKind};
 
 /// What becomes of a trace, in this order.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,14 +40,25 @@ impl Default for Reshape {
     }
 }
 
+/// No reshaped trace has more opportunities, nor more outages: an hour at 33 Mbit/s.
+const MOST: u64 = 10_000_000;
+
 impl Reshape {
     /// The trace that results from `trace` between `offset` and `length` later, both before they are stretched.
     ///
     /// What an outage would leave without any opportunity is left as it is.
     ///
     /// # Errors
-    /// If its times are longer than a trace can say.
+    /// If its times are longer than a trace can say, or more than [`MOST`] would be made.
     pub fn apply(&self, trace: &Trace, offset: Dur, name: &str) -> Result<Trace, TraceError> {
+        let made = self.estimate(trace);
+        if made > MOST {
+            return Err(TraceError {
+                file: name.into(),
+                line: None,
+                kind: TraceErrorKind::TooMany { made, most: MOST },
+            });
+        }
         let stream = &mut Stream::keyed(self.seed);
         let (times, length_ms) = self.piece(trace, offset);
         let times = self.with_mean(times, length_ms, stream);
@@ -59,6 +70,19 @@ impl Reshape {
         let grid = f64::from(self.grid_ms.max(1));
         let ms: Vec<u32> = left.iter().map(|t| ((t / grid).ceil() * grid) as u32).collect();
         Trace::from_ms(ms, name)
+    }
+
+    /// How many opportunities, or outages, are made at most, on average.
+    fn estimate(&self, trace: &Trace) -> u64 {
+        let period = f64::from(trace.duration_ms());
+        let length = self.length.map_or(period, Dur::as_millis_f64);
+        let piece = trace.opportunities_ms().len() as f64 * (length / period + 1.0);
+        let packets = |rate: Rate| rate.0 as f64 * length * self.stretch / 8e3 / f64::from(OPPORTUNITY_BYTES);
+        let outages = self.outages.map_or(0.0, |o| {
+            let each = o.every.as_millis_f64().max(1.0) + o.mean.as_millis_f64().max(1.0);
+            packets(o.rate) + length * self.stretch / each
+        });
+        (piece.max(self.mean.map_or(0.0, packets)) + outages) as u64
     }
 
     /// Times of the piece in ms from its start, stretched, and its length.
@@ -131,6 +155,23 @@ mod tests {
 
     fn mbps(trace: &Trace) -> f64 {
         trace.opportunities_ms().len() as f64 * f64::from(OPPORTUNITY_BYTES) * 8e-3 / f64::from(trace.duration_ms())
+    }
+
+    #[test]
+    fn more_than_a_machine_can_hold_is_refused_before_it_is_made() {
+        let late = Trace::from_ms(vec![u32::MAX], "late").unwrap();
+        let said = |shape: Reshape, trace: &Trace| shape.apply(trace, Dur::ZERO, "a").unwrap_err().to_string();
+        let fast = Reshape { mean: Some(Rate::from_mbps(100.0)), ..Reshape::default() };
+        assert!(
+            said(fast, &late).starts_with("a: the reshaped trace would have about 35696204"),
+            "{}",
+            said(fast, &late)
+        );
+        let outages = Outages { every: Dur::from_millis(1), mean: Dur::from_millis(1), rate: Rate(0) };
+        let often = Reshape { outages: Some(outages), ..Reshape::default() };
+        assert!(said(often, &late).contains("about 214748"), "{}", said(often, &late));
+        let long = Reshape { length: Some(Dur::from_secs_f64(1e6)), ..Reshape::default() };
+        assert!(said(long, &steady()).contains("about 2000020000 opp"), "{}", said(long, &steady()));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use ccarena_cc::types::{Dur, Time};
 use crate::cellular;
 use crate::link::{Carried, Delivered, Link};
 use crate::reshape::Reshape;
-use crate::scenario::{App, Flow, Scenario};
+use crate::scenario::{self, App, Flow, Scenario};
 use crate::series::{FlowBin, LinkBin};
 use crate::service::ServiceSpec;
 use crate::trace::OPPORTUNITY_BYTES;
@@ -202,9 +202,9 @@ impl Demand {
             return Err(ResourceError::TooMuch {
                 path: "duration_s".into(),
                 asked: Amount::Packets(self.packets),
-                what: "counted at every link".into(),
+                what: "counted at every link, with the changes of links and applications".into(),
                 limit: Amount::Packets(limits.packets),
-                advice: "shorten it, lower the links' rates or send larger segments",
+                advice: "shorten it, lower the rates of links and applications, or send larger segments",
                 factor: (self.packets / Limits::default().packets).ceil(),
             });
         }
@@ -237,11 +237,14 @@ impl Demand {
         let mut on_link = vec![0.0; scenario.links.len()];
         let mut smallest = vec![f64::INFINITY; scenario.links.len()];
         let mut window = (0.0, 0);
-        let mut reports = 0.0;
+        let (mut reports, mut wakes) = (0.0, 0.0);
         for (index, flow) in scenario.flows.iter().enumerate() {
             let wire = f64::from(flow.mss_bytes + flow.header_bytes).max(1.0);
             let way = flow.path.iter().filter_map(|&l| capacity.get(l)).copied().fold(f64::INFINITY, f64::min);
-            let packets = (way / wire).min(application_packets(flow, scenario.duration));
+            let written = application_packets(flow, scenario.duration);
+            let packets = (way / wire).min(written);
+            // An application is woken for each segment, whether the links can carry it or not.
+            wakes += if written.is_finite() { written - packets } else { 0.0 };
             for (&link, bytes) in flow
                 .path
                 .iter()
@@ -265,11 +268,11 @@ impl Demand {
         part(format!("flows[{}]", window.1), "for windows that are sent at once", window.0, "send less at once");
         part("record.reports".into(), "for reports", reports, "record no reports, or for a shorter time");
 
-        let (mut packets, mut logged) = (0.0, 0.0);
+        let (mut packets, mut logged) = (wakes, 0.0);
         let mut hashed = (0.0, 0);
         for (index, link) in scenario.links.iter().enumerate() {
             let carried = on_link[index].min(capacity.get(index).copied().unwrap_or(f64::INFINITY) / smallest[index]);
-            packets += carried;
+            packets += carried + changes(link, seconds);
             logged += carried * size(size_of::<Delivered>());
             let what = "for delivery opportunities";
             let bytes = opportunities(&link.service, seconds) * size(size_of::<f64>());
@@ -309,6 +312,16 @@ fn application_packets(flow: &Flow, duration: Dur) -> f64 {
         }
         App::Transfers { sizes_bytes, .. } => sizes_bytes.iter().map(|&s| (s as f64 / mss).ceil().max(1.0)).sum(),
     }
+}
+
+/// How often a link changes its rate, or is switched on or off.
+fn changes(link: &scenario::Link, seconds: f64) -> f64 {
+    let drawn = match link.service {
+        ServiceSpec::RandomSteps { period, .. } => seconds / period.as_secs_f64().max(1e-6),
+        _ => 0.0,
+    };
+    let switched = link.outages.map_or(0.0, |o| 2.0 * seconds / (o.on + o.off).as_secs_f64().max(1e-6));
+    drawn + switched
 }
 
 /// Bytes that a service carries within `duration`, by its description alone; infinite if that does not say.
@@ -379,8 +392,16 @@ mod tests {
              GB of memory; take longer bins, fewer flows or a shorter run, or set CCARENA_LIMITS=29 to allow 29 times \
              the default"
         );
-        let many = json!([{"scheme": "cubic", "count": 100_000}]);
-        assert!(refused(&[("/flows", many.clone()), ("/record", series)]).starts_with("record.bin_ms: "));
+        let many = json!([{"scheme": "cubic", "count": 10_000}]);
+        let work = [("/flows", many), ("/record", series), ("/duration_s", json!(100))];
+        assert!(refused(&work).starts_with("record.bin_ms: "));
+        let random = json!({"type": "random_steps", "min_mbps": 1, "max_mbps": 2, "period_s": 0.001});
+        let app = json!([{"scheme": "cubic", "app": {"type": "cbr", "rate_mbps": 1e6}}]);
+        let outages = json!({"on_s": 0.001, "off_s": 0.001});
+        for (pointer, value) in [("/links/0/service", random), ("/flows", app), ("/links/0/outages", outages)] {
+            let said = refused(&[(pointer, value), ("/duration_s", json!(1e6)), ("/record", json!({"bin_ms": 1000}))]);
+            assert!(said.starts_with("duration_s: the run asks for about "), "{said}");
+        }
         let at_once = json!([{"scheme": "fixed", "params": {"window": 1e7}, "count": 5}]);
         assert!(refused(&[("/flows", at_once)]).starts_with("flows[0]: the run asks for about 9.6 GB"));
         let initial = json!([{"scheme": "cubic"}, {"scheme": "cubic", "initial_window": 100_000, "count": 1000}]);

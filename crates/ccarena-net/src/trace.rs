@@ -73,6 +73,17 @@ pub enum TraceErrorKind {
         /// This line.
         now: u32,
     },
+    /// More opportunities, or outages, than are made of a trace.
+    #[error(
+        "the reshaped trace would have about {made} opportunities and outages; expected at most {most}: make it shorter \
+         or slower"
+    )]
+    TooMany {
+        /// How many there would be.
+        made: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// All opportunities are at time zero.
     #[error("the trace lasts 0 ms; expected a last delivery time above 0, after which the trace repeats")]
     ZeroLength,

@@ -123,6 +123,14 @@ def test_beside_one_that_sends_next_to_nothing_nobody_is_harmed() -> None:
     assert abs(row["harm_throughput"]) < 0.01 and abs(row["harm_delay"]) < 0.02
 
 
+def test_a_link_that_delivers_nothing_gives_rows_without_shares() -> None:
+    dead = parse_link("24mbps,loss=1")
+    rows = compete(plan("cubic", "bbr", links=[dead]))
+    assert {row["throughput_mbps"] for row in rows} == {0.0}
+    assert all(np.isnan(row["share"]) for row in rows)
+    assert all("–" in line for line in cells(summarise(rows)))
+
+
 def test_harm_of_delay_is_what_the_other_s_queue_adds_to_the_round_trip() -> None:
     """Two constant windows share a queue that holds both: 20 packets alone fill half of the pipe's 40."""
     link = parse_link("24mbps,20ms,infinite")

@@ -292,3 +292,40 @@ def test_an_idle_application_has_no_signal_delay() -> None:
     flows = [{"scheme": "cubic", "app": app} for app in apps]
     rows = flow_rows(ccarena.run({"duration_s": 15, "links": [link], "flows": flows}))
     assert all(0 <= row["signal_delay_p95_ms"] < 100 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        {**LINK, "loss": 1},
+        {**LINK, "outages": {"on_s": 0.001, "off_s": 1e6}},
+        {"service": {"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 0}]}},
+        {"service": {"type": "trace", "file": "late.trace"}},
+    ],
+    ids=["loss", "outage", "no capacity", "a late opportunity"],
+)
+@pytest.mark.parametrize("packets", [True, False])
+def test_a_run_that_delivers_nothing_has_a_page_that_says_so(
+    tmp_path: Path, link: dict[str, Any], packets: bool
+) -> None:
+    (tmp_path / "late.trace").write_text("4294967295\n")
+    scenario = tmp_path / "own.json"
+    flows = [{"scheme": "cubic", "start_s": 0.1}, {"scheme": "bbr", "start_s": 0.1}]
+    scenario.write_text(json.dumps({"duration_s": 2, "links": [link], "flows": flows}))
+    results = ccarena.run(scenario, packets=packets, seeds=2)
+    results.write(tmp_path / "out")
+    assert {row["goodput_mbps"] for row in flow_rows(results)} == {0.0}
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    said = "No packet of flow0 (cubic) left link0" if packets else "flow0 (cubic) got 0.00 Mbit/s of payload over link0"
+    assert said in page
+
+
+def test_the_page_of_many_flows_shows_the_first_of_them(tmp_path: Path) -> None:
+    results = ccarena.run({"duration_s": 0.1, "links": [LINK], "flows": [{"scheme": "cubic", "count": 2000}]})
+    results.write(tmp_path)
+    page = tmp_path / "report.html"
+    assert page.stat().st_size < 2_000_000
+    text = page.read_text("utf-8")
+    assert "Shown are the first 100 of 2,000 flows; flows.csv has all." in text
+    assert "The first 24 flows are drawn." in text
+    assert len((tmp_path / "flows.csv").read_text().splitlines()) == 2001

@@ -18,6 +18,12 @@ use crate::service::ServiceSpec;
 
 /// No scenario has more links, nor more flows.
 const MAX_COUNT: usize = 100_000;
+/// No scenario's flows have more values in the normalised document, in which copies and default paths are spelled out.
+const MAX_VALUES: usize = 500_000;
+/// Values of a flow in which only the scheme is given.
+const FLOW_VALUES: usize = 40;
+/// No name of a link or a flow is longer, in bytes.
+const MAX_NAME: usize = 100;
 const MAX_DELAY_MS: f64 = 100_000.0;
 const MAX_MIN_RTO_MS: f64 = 60_000.0;
 /// What one offloaded packet holds at most.
@@ -88,7 +94,11 @@ fn outages(at: &At<'_>) -> Result<Outages> {
 }
 
 fn name(at: &At<'_>) -> Result<String> {
-    Ok(at.text("a name: text without control characters")?.into())
+    let expected = format!("a name: text of at most {MAX_NAME} bytes without control characters");
+    match at.text(&expected)? {
+        text if text.len() > MAX_NAME => at.fail(expected),
+        text => Ok(text.into()),
+    }
 }
 
 fn service(at: &At<'_>) -> Result<ServiceSpec> {
@@ -226,12 +236,18 @@ fn agent(at: &At<'_>) -> Result<Option<RouterSpec>> {
 fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
     let expected = format!("a list of 1 to {MAX_COUNT} flows, copies included");
     let by_name: BTreeMap<&str, usize> = links.iter().enumerate().map(|(i, l)| (l.name.as_str(), i)).collect();
-    let mut names = HashSet::new();
-    let mut flows = Vec::new();
+    let (mut names, mut flows, mut values) = (HashSet::new(), Vec::new(), 0);
     for (i, item) in at.list(&expected)?.iter().enumerate() {
         let (flow, count) = flow(item, i, links, &by_name)?;
         if flows.len() + count > MAX_COUNT {
             return at.fail(expected);
+        }
+        values += count * (FLOW_VALUES + values_in(item.value) + flow.path.len() + flow.return_path.len());
+        if values > MAX_VALUES {
+            return item.fail(format!(
+                "flows of at most {MAX_VALUES} values with all copies and paths spelled out, and up to here there are \
+                 {values}: have fewer flows or links, or shorter lists"
+            ));
         }
         for copy in 0..count {
             let name = if count == 1 { flow.name.clone() } else { format!("{}-{copy}", flow.name) };
@@ -242,6 +258,16 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
         }
     }
     if flows.is_empty() { at.fail(expected) } else { Ok(flows) }
+}
+
+/// Values in `value`, a long text counting as several.
+fn values_in(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(values_in).sum(),
+        Value::Object(fields) => fields.values().map(values_in).sum(),
+        Value::String(text) => text.len() / 64,
+        _ => 0,
+    }
 }
 
 #[rustfmt::skip]

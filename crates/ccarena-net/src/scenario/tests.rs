@@ -270,6 +270,14 @@ fn impossible_values_are_refused() {
         ),
         ("/flows/0/count", json!(0), "flows[0].count: got 0;"),
         ("/flows/0/count", json!(1_000_000), "flows[0].count: got 1000000;"),
+        ("/flows/0/count", json!(20_000), "flows[0]: got "),
+        ("/flows/0", json!({"scheme": "cubic", "count": 100, "path": vec!["link0"; 5000]}), "flows[0].path[1]: got "),
+        (
+            "/flows/0",
+            json!({"scheme": "cubic", "count": 100, "app": {"type": "transfers", "sizes_bytes": vec![1; 5000]}}),
+            "flows[0]: got ",
+        ),
+        ("/flows/0/name", json!("x".repeat(101)), "flows[0].name: got "),
         ("/flows/0/mss_bytes", json!(4_294_967_297_u64), "flows[0].mss_bytes: got 4294967297;"),
         ("/flows/1", json!({"scheme": "cubic", "name": "flow0"}), "flows[1]: got "),
         ("/record", json!({"bin_ms": 0}), "record.bin_ms: got 0;"),
@@ -277,6 +285,17 @@ fn impossible_values_are_refused() {
     for (pointer, value, expected) in cases {
         let got = error(pointer, value);
         assert!(got.starts_with(expected), "{got}\nis not\n{expected}");
+    }
+}
+
+#[test]
+fn what_copies_and_paths_would_spell_out_is_bounded() {
+    let service = json!({"type": "constant", "rate_mbps": 1});
+    let document = |links: usize, count: usize| json!({"links": vec![json!({"service": service}); links], "flows": [{"scheme": "cubic", "count": count}]});
+    for (links, count, works) in [(1, 10_000, true), (1, 20_000, false), (1000, 400, true), (1000, 500, false)] {
+        let said = Scenario::from_json(&document(links, count)).map_err(|e| e.to_string());
+        assert_eq!(said.is_ok(), works, "{links} {count}");
+        assert!(said.err().is_none_or(|e| e.contains("expected flows of at most 500000 values with all copies")));
     }
 }
 
