@@ -39,6 +39,7 @@ class Server(ThreadingHTTPServer):
             "opportunities": 59_999,
             "duration_ms": 59_999,
             "mean_mbps": 12.0,
+            "moves": "driving",
         }
         return Entry(**{**fields, **changes})  # type: ignore[arg-type]
 
