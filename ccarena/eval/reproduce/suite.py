@@ -205,8 +205,8 @@ def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Seque
     try:
         suite = Suite.model_validate(data)
     except ValidationError as error:
-        problems = (f"{source}: {_problem(item)}" for item in error.errors(include_url=False))
-        raise ConfigError(several("the suite", problems)) from None
+        problems = map(_problem, error.errors(include_url=False))
+        raise ConfigError(f"{source}: {several('the suite', problems)}") from None
     try:
         return _checked(suite, name, source, backend)
     except ConfigError as error:
