@@ -25,6 +25,7 @@ from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
 from ccarena.files import scratch, write_atomically
 from ccarena.policies import artifact
 from ccarena.policies.cards import card
+from ccarena.reader import parse_json
 
 __all__ = ["FORMAT", "LARGEST_BYTES", "Claim", "Submission", "SubmissionError", "read", "where", "write"]
 
@@ -143,11 +144,9 @@ def check(written: str) -> Submission:
 
 def _checked(written: str) -> Submission:
     try:
-        document = json.loads(written, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise SubmissionError(
-            f"not a submission: no JSON ({error}); expected what `leaderboard submit` writes"
-        ) from None
+        document = parse_json(written, "not a submission")
+    except ConfigError as error:
+        raise SubmissionError(f"{error}; expected what `leaderboard submit` writes") from None
     if not isinstance(document, dict) or document.get("ccarena_submission") != FORMAT:
         raise SubmissionError(f"not a submission: expected an object with `ccarena_submission`: {FORMAT}")
     known = {"ccarena_submission", "name", "author", "note", "version", "card", "policy", "claims"}
@@ -226,7 +225,3 @@ def _claim(each: Any, at: str, known: Sequence[str]) -> Claim:
     if not isinstance(figures, dict) or figures.keys() - set(SOLO) or SCORE not in figures:
         raise SubmissionError(f"{at}.figures: expected `{SCORE}` and other figures of {', '.join(SOLO)}")
     return replace(claim, figures=fields(figures, f"{at}.figures", {name: RANGES[name] for name in figures}))
-
-
-def _no_number(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")

@@ -23,6 +23,7 @@ from ccarena.eval.leaderboard.entrants import REFERENCE, TRACKS
 from ccarena.eval.leaderboard.figures import MEETING, RANGES, SCORE, SOLO, STORED, score_of
 from ccarena.eval.leaderboard.links import CLASSES, place_name
 from ccarena.policies.curve import read as read_curve
+from ccarena.reader import parse_json, read_bytes
 
 __all__ = ["Tables", "read"]
 
@@ -146,11 +147,11 @@ def read(file: Path) -> Tables:
 def _named(beside: Path) -> dict[str, Any]:
     try:
         _check_size(beside)
-        named = json.loads(beside.read_bytes().decode("utf-8"))
+        named = parse_json(read_bytes(beside, LARGEST_BYTES), str(beside))
     except OSError as error:
         raise ConfigError(f"{beside}: cannot be read: {error.strerror}; expected a table and its .json") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{beside}: no JSON: {error}; expected what `ccarena leaderboard export` writes") from None
+    except ConfigError as error:
+        raise ConfigError(f"{error}; expected what `ccarena leaderboard export` writes") from None
     if not isinstance(named, dict):
         raise ConfigError(f"{beside}: expected an object with `places` and `entrants`")
     return named

@@ -142,8 +142,8 @@ NOT_TABLES: dict[str, tuple[bytes | None, bytes | None, str]] = {
     "other columns": (b"a,b\n1,2\n", None, "expected the columns of `ccarena leaderboard export`, found no key"),
     "no UTF-8": (b"key,\xff\xfe\n", None, "not a table"),
     "a field without end": (",".join(tables._RUN).encode() + b'\n"' + b"a" * 200_000, None, "not a table"),
-    "JSON that is cut": (None, b'{"places": [', "no JSON"),
-    "JSON that is deep": (None, b"[" * 200_000, "no JSON"),
+    "JSON that is cut": (None, b'{"places": [', "not JSON"),
+    "JSON that is deep": (None, b"[" * 200_000, "not JSON"),
     "JSON of another kind": (None, b"[]", "expected an object with `places`"),
     "no entrants": (None, b'{"places": []}', "entrants: expected a list"),
 }

@@ -125,7 +125,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a figure of nothing": (lambda d: d["claims"][0]["figures"].update(power=None), "figures.power: got None"),
     "a score above 1": (lambda d: d["claims"][0]["figures"].update(score=1.1), "figures.score: got 1.1"),
     "a figure of its own": (lambda d: d["claims"][0]["figures"].update(glory=1), "claims[0].figures: expected"),
-    "infinity": (lambda d: d["claims"][0]["figures"].update(score=float("inf")), "not a submission: no JSON"),
+    "infinity": (lambda d: d["claims"][0]["figures"].update(score=float("inf")), "not a submission: not JSON"),
 }
 
 
@@ -158,8 +158,9 @@ def test_files_that_are_none_are_refused(honest: Path, tmp_path: Path) -> None:
             read(file)
 
     refused(bomb(), "not a submission: byte")
-    refused(b"", "no JSON")
-    refused(b"[" * 100_000, "no JSON")
+    refused(b"", "not JSON")
+    refused(b"[" * 100_000, "not JSON")
+    refused(b'{"name": "a",\n "name": "b"}', 'the key "name" is there twice at line 2 column 7')
     refused(b"{}", "ccarena_submission")
     refused(b" " * (LARGEST_BYTES + 1), "bytes; expected a file of at most")
     huge = base64.b64encode(huge_tensor()).decode()
