@@ -16,7 +16,7 @@ from ccarena.measurements import Target
 from ccarena.quic.run import run_scenario
 
 CONNECTIONS = {30: "quic/fairness-30", 100: "quic/fairness"}
-"""How many share a link, and the name of the figure."""
+"""The number of connections that share a link, and the name of their figure."""
 
 
 def measure(sheet: Sheet) -> None:
@@ -41,7 +41,7 @@ def measure(sheet: Sheet) -> None:
 
 
 def fairness(sheet: Sheet, seconds: float = 15.0, runs: int = 3) -> None:
-    """How many connections share a link under CUBIC: the median of `runs`."""
+    """Measures how fairly connections share a link under CUBIC: the median of `runs`."""
     queue = {"type": "droptail", "packets": 333}
     link = {"service": {"type": "constant", "rate_mbps": 200}, "queue": queue, "delay_ms": 10}
     for count, name in CONNECTIONS.items():

@@ -158,7 +158,7 @@ def ray() -> Finding:
 
 
 def gpu() -> Finding:
-    """Whether torch can use a GPU. The driver and torch's version are asked, because importing torch takes seconds."""
+    """Finds out whether torch can use a GPU, from the driver and torch's version: importing torch takes seconds."""
     if (version := _version("torch")) is None:
         return Finding("GPU", "missing", "torch is not installed", "pip install torch")
     names = _gpus()
@@ -379,11 +379,11 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "memory, disk": memory_and_disk,
     "cores": cores,
 }
-"""By the capability that each finds."""
+"""The checks, by the capability that each finds."""
 
 
 def next_step(findings: Sequence[Finding]) -> str:
-    """What to do first: get what the simulator or a training lacks, or begin."""
+    """Returns the first thing to do: get what the simulator or a training lacks, or begin."""
     states = {finding.capability: finding for finding in findings}
     for name in ("simulator", "training"):
         if name in states and states[name].state == "missing":

@@ -56,7 +56,7 @@ def digest_of(scheme: Any) -> str | None:
 
 
 def action_of(about: Mapping[str, Any], action: float) -> float:
-    """What a scenario's `policy: {constant: ...}` holds for `action`: its index, or itself where it is continuous.
+    """Returns the constant of a scenario's policy for `action`: its index, or itself where it is continuous.
 
     `about` is what `_core.learned` says of the document. Raises ConfigError if there is no such action.
     """

@@ -124,7 +124,7 @@ class DownloadError(CcarenaError):
 
 
 MOST_PROBLEMS = 20
-"""Of one file, an error lists this many."""
+"""The most problems of one file that an error lists."""
 
 
 def several(subject: str, problems: Iterable[str]) -> str:

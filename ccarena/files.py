@@ -22,7 +22,7 @@ from ccarena.errors import ConfigError
 __all__ = ["TEMPORARY", "check_file", "check_writable", "remove_stale", "replacing", "scratch", "write_atomically"]
 
 TEMPORARY = ".tmp"
-"""How the names of temporary files end."""
+"""The suffix of temporary files."""
 _OF_PROCESS = re.compile(r"\..+?(?:\.(\d+)(?:-\w+)?)?\.tmp")
 """A temporary file of `replacing`, or of a version before it: with the number of its process, or without."""
 _SCRATCH = re.compile(r"ccarena-(\d+)-\w+")

@@ -39,7 +39,7 @@ def _table(entries: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> li
 
 
 def _backends(entry: Mapping[str, Any]) -> str:
-    """Those that measure a signal; a clock, an actuator or a base runs everywhere but, perhaps, in the kernel."""
+    """Names the backends of an entry; a clock, an actuator or a base may lack the kernel alone."""
     found = entry.get("backends") or [name for name in BACKENDS if name != "kernel" or entry["kernel"]]
     return "all" if list(found) == list(BACKENDS) else ", ".join(found)
 

@@ -31,7 +31,7 @@ class Output:
     """The type of an option that names a file to write, which may be standard output."""
 
     suffix: str = ""
-    """What is written to standard output where the suffix of a name decides."""
+    """The format on standard output where a name's suffix would decide."""
 
     def __call__(self, text: str) -> Path | _Standard:
         """The path that `text` is."""

@@ -29,9 +29,9 @@ LARGEST_DOCUMENT_BYTES = 16_000_000
 LARGEST_POLICY_BYTES = 64_000_000
 LARGEST_TRACE_BYTES = 256_000_000
 MOST_DEPTH = 127
-"""How deeply lists and mappings may stand in each other, in JSON (a limit of the parser) as in YAML."""
+"""The deepest nesting of lists and mappings, in JSON (a limit of the parser) as in YAML."""
 MOST_REPEATED = 100_000
-"""How many values and characters all aliases of a YAML file may repeat together."""
+"""The most values and characters that all aliases of a YAML file repeat together."""
 MOST_KEY = 1000
 """Characters of a key of a YAML mapping."""
 MOST_DIGITS = 19
@@ -247,7 +247,7 @@ _AMBIGUOUS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def _scalar(text: str, event: Any) -> Any:
-    """What an unquoted `text` says in YAML 1.2: `1e-4` is a number, `no` and `2024-01-01` are text."""
+    """Reads an unquoted `text` by YAML 1.2: `1e-4` is a number, `no` and `2024-01-01` are text."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "-+.0123456789":

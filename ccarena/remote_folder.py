@@ -53,11 +53,11 @@ _open: dict[Path, RemoteFolder] = {}
 
 @dataclass(frozen=True)
 class Kind:
-    """What a folder holds."""
+    """The kind of a folder: a run or a sweep."""
 
     name: str
     work: str
-    """Who writes it."""
+    """The work that writes it."""
     mark: str
     """The file that every such folder has."""
     command: str
@@ -82,7 +82,7 @@ def is_url(out: str) -> bool:
 
 
 def remote_of(folder: Path) -> RemoteFolder | None:
-    """Where the run in `folder` is kept, if this process has opened it; None of a folder that is only here."""
+    """Returns the remote folder of the run in `folder`, if this process has opened it; None of a local folder."""
     return _open.get(folder)
 
 
@@ -204,7 +204,7 @@ class RemoteFolder:
         self._note_synced()
 
     def ahead(self) -> bool:
-        """Whether the checkpoint here was never sent, and continues the one that is there."""
+        """Returns whether the local checkpoint was never sent, and continues the remote one."""
         synced = self._synced()
         return synced is not None and self._digest_here() not in (None, synced) and self._digest_there() == synced
 
@@ -366,12 +366,12 @@ class RemoteFolder:
         return f"{self.kind.command} --out {self.url} --resume"
 
     def in_use(self) -> bool:
-        """Whether a training renews its lease. Raises ConfigError if that cannot be known."""
+        """Returns whether a training renews its lease. Raises ConfigError if that cannot be known."""
         holder = self._holder()
         return holder is not None and holder["age_s"] < LEASE_S
 
     def _holder(self) -> dict[str, Any] | None:
-        """Who has the lease: `id`, `who`, `renewed` and `age_s`; None if nobody has. Raises ConfigError."""
+        """Returns the lease: `id`, `who`, `renewed` and `age_s`; None if nobody has it. Raises ConfigError."""
         if not self.has(LEASE):
             return None
         try:

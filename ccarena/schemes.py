@@ -22,7 +22,7 @@ def heuristics() -> tuple[str, ...]:
 
 @functools.cache
 def registered() -> Mapping[str, Mapping[str, Any]]:
-    """What `_core.schemes` says of each congestion control, by name."""
+    """Returns the entries of `_core.schemes`, by name."""
     return {scheme["name"]: scheme for scheme in _core.schemes()}
 
 

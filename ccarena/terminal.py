@@ -1,4 +1,4 @@
-"""What commands print: tables on stdout, progress on stderr; and how they were called."""
+"""Output of commands: tables on stdout, progress on stderr; and the command line that was called."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def remember(command: str) -> None:
 
 
 def again(how: str = "go on") -> str:
-    """What a user does to `how`: gives the command that was remembered, or repeats a call from Python."""
+    """Returns how a user can `how`: the command that was remembered, or a repeated call from Python."""
     return f"{how} with: {_command}" if _command else "call it again"
 
 

@@ -107,7 +107,7 @@ class Sb3:
         return actor(self._model)
 
     def model(self) -> Decide:
-        """What decides by `predict`, which every saved policy has to agree with."""
+        """Returns the model's own `predict`, which every saved policy has to agree with."""
         return predicting(self._model)
 
     def close(self) -> None:

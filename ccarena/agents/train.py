@@ -380,7 +380,7 @@ def _is_same_network(one: Artifact, other: Artifact) -> bool:
 
 
 def _is_to_be_judged(config: TrainConfig, out: Path) -> bool:
-    """Whether a policy that was judged before is to be judged again: otherwise than the run says, or its files went."""
+    """Returns whether to judge a policy again: its settings differ from the run's, or its files are gone."""
     was = load_config(out / CONFIG)
     return any(getattr(was, key) != getattr(config, key) for key in JUDGING) or not (out / EVALUATION).is_file()
 

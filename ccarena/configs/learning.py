@@ -13,7 +13,7 @@ from ccarena.configs.sections import Pair, Range, Section, Text
 OWN_FILE = ".py:"
 """What marks a name as one in the user's own file, `FILE.py:NAME`."""
 DOCUMENT_FILES = (".yaml", ".yml", ".json")
-"""How the name of a document's file ends."""
+"""The suffixes of documents' files."""
 
 
 class Named(Section):

@@ -24,7 +24,7 @@ __all__ = ["watch"]
 
 _LOOK_EVERY_S, _ANSWERS_WITHIN_S = 1.0, 2.0
 _SHARE = 0.5
-"""Of the time after which Ray itself ends the process."""
+"""The share that is waited of the time after which Ray itself ends the process."""
 _KEEPER = """
 import sys
 last = ""

@@ -1,4 +1,4 @@
-"""What an artifact says of itself, for people: the page of `ccarena policy show`.
+"""The page of `ccarena policy show`: an artifact's own account of itself, for people.
 
 Every text on it may be a stranger's: what prints it makes it visible (`ccarena.terminal.visible`).
 """
@@ -22,7 +22,7 @@ __all__ = ["COLUMNS", "facts", "page", "results", "verdict_of"]
 COLUMNS = 80
 _LABEL = 12
 _MOST_LINES = 6
-"""Of one fact; what is longer is cut, and --json has it whole."""
+"""The most lines of one fact; longer ones are cut, and --json has them whole."""
 _MOST_GROUPS = 12
 """Kinds of links in the table of results."""
 FIGURES = {

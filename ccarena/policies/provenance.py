@@ -1,4 +1,4 @@
-"""What an artifact says of where it comes from: each entry has its type, or the file is refused.
+"""An artifact's account of where it comes from: each entry has its type, or the file is refused.
 
 Nothing in it is needed to act. What is read here, perhaps of a stranger's file, is shown, compared and run again
 elsewhere, which relies on the types.

@@ -190,7 +190,7 @@ def _check_spaces(model: BaseAlgorithm, contract: Contract) -> None:
 
 
 def _bounds(model: BaseAlgorithm) -> tuple[float, float] | None:
-    """Of a continuous action. Raises PolicyError unless it is one number."""
+    """Returns the bounds of a continuous action. Raises PolicyError unless it is one number."""
     space = model.action_space
     if not isinstance(space, spaces.Box):
         return None

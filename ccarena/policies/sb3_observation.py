@@ -1,4 +1,4 @@
-"""What stands between an environment's raw observation and an SB3 model: wrappers that normalise, folded into one.
+"""The wrappers between an environment's raw observation and an SB3 model, folded into one normalisation.
 
 `VecNormalize`, Gymnasium's `NormalizeObservation` and the extractor `NormalisedObservation` are of the form
 clip((x - offset) · scale, low, high), and so is one after the other. What changes an observation or action in another
@@ -55,7 +55,7 @@ class NormalisedObservation(BaseFeaturesExtractor):
 
     @property
     def normalisation(self) -> Normalisation:
-        """What it does to an observation before the other extractor."""
+        """Returns the normalisation that precedes the other extractor."""
         return Normalisation(*(self.get_buffer(name).numpy(force=True) for name in ("offset", "scale", "low", "high")))
 
     def forward(self, observations: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""Who stands on a link: `entrants` reads the text that every command, scenario file and Python function takes."""
+"""Entrants of a link: `entrants` reads the text that every command, scenario file and Python function takes."""

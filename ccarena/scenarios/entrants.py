@@ -75,9 +75,9 @@ class Entrant:
     flow: Mapping[str, Any]
     """Fields of a scenario's flow: `scheme`, and `policy`, `params`, `weight`, `requirement`, `ecn` where given."""
     text: str = field(default="", compare=False)
-    """What was written, to write it again."""
+    """The text as it was written."""
     labelled: bool = field(default=False, compare=False)
-    """Whether the user chose the label."""
+    """True if the user chose the label."""
     notice: str = field(default="", compare=False)
     """Which of several things of one name was taken; empty if there is one."""
 
@@ -314,7 +314,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_path(text: str) -> bool:
-    """Whether `text` as a whole, with "=" and "@" in it, is the path of something that exists."""
+    """Returns whether `text` as a whole, with "=" and "@" in it, is an existing path."""
     return "/" in text and '"' not in text and os.path.exists(text)
 
 
@@ -330,7 +330,7 @@ def _check_label(label: str, scheme: Any, where: str) -> None:
 
 
 class _Found(NamedTuple):
-    """What a word was found to mean."""
+    """The meaning of a word."""
 
     said: str
     """In words, with what names it unmistakably."""
@@ -344,7 +344,7 @@ class Kind:
     """A kind of entrant."""
 
     find: Callable[[str], _Found | None]
-    """What a word means in this kind; None if nothing."""
+    """Returns the meaning of a word in this kind; None if it has none."""
     names: Callable[[], Iterable[str]]
     """Words that have a meaning, for the nearest right one."""
 
@@ -389,7 +389,7 @@ KINDS: dict[str, Kind] = {
     "shipped": Kind(_shipped, lambda: shipped()),
     "law": Kind(_law, lambda: _core.shipped_documents()),
 }
-"""By the name that chooses one kind, as in `shipped:acct`; of several that know a word the first is taken."""
+"""Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 
 
 def _find(written: _Written, where: str) -> tuple[_Found, str]:

@@ -307,7 +307,7 @@ def _format(args: argparse.Namespace) -> formats.Format:
 
 
 def _table(args: argparse.Namespace, table: Table) -> Table:
-    """What a format says of a table, changed by the options."""
+    """Returns a format's table, changed by the options."""
     changes: dict[str, Any] = {
         key: getattr(args, key)
         for key in ("unit", "time_unit", "time_format", "interval_s", "header")

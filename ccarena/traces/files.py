@@ -318,7 +318,7 @@ def _strange_byte(data: bytes, at: int, name: str, before: int) -> TraceError:
 
 
 def _is_row(line: str) -> bool:
-    """Whether a line looks like one of a table, a log or a document: words, or several cells."""
+    """Returns whether a line looks like a row of a table, a log or a document: words, or several cells."""
     try:
         float(line)
     except ValueError:

@@ -19,7 +19,7 @@ _HEAD = 16_384
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """How a kind of file is read: as a table, or by a function of its own."""
+    """A kind of file, read as a table or by a function of its own."""
 
     name: str
     summary: str

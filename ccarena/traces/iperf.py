@@ -1,4 +1,4 @@
-"""What iperf3 prints: rates of its report intervals, from JSON (`-J`, `--json-stream`) and from text.
+"""Output of iperf3: rates of its report intervals, from JSON (`-J`, `--json-stream`) and from text.
 
 Of several streams their sum counts, of `--bidir` the client's sending direction. Omitted intervals (`-O`) are left out.
 With `--get-server-output` the receiver's intervals count, since a sender fills its buffers first.

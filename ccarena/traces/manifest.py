@@ -24,7 +24,7 @@ class Entry:
     duration_ms: int
     mean_mbps: float
     moves: str
-    """How its receiver moved: static, walking or driving."""
+    """Movement of its receiver: static, walking or driving."""
 
 
 @functools.cache

@@ -31,7 +31,7 @@ MAX_MBPS = 10_000.0
 
 @dataclasses.dataclass(frozen=True)
 class Gaps:
-    """What is done at gaps."""
+    """The treatment of gaps."""
 
     action: str = "refuse"
     """One of `GAPS`."""
@@ -54,7 +54,7 @@ class Recording:
     name: str
     """Stands in errors."""
     lines: NDArray[np.int64]
-    """Where in the file each row stands, from 1."""
+    """Lines of the rows in the file, from 1."""
     starts_s: NDArray[np.float64]
     """On the table's clock."""
     spans_s: NDArray[np.float64]

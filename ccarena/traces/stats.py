@@ -133,7 +133,7 @@ class Counter:
 
 @dataclasses.dataclass(frozen=True)
 class _Windows:
-    """How many opportunities each of `number` windows has: `counts` at the sorted `places`, none elsewhere."""
+    """Numbers of opportunities in `number` windows: `counts` at the sorted `places`, none elsewhere."""
 
     number: int
     places: NDArray[np.int64]

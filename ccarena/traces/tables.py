@@ -33,7 +33,7 @@ Column = str | int
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """What a row's column is compared with: as numbers if both are, else as text."""
+    """A comparison of a row's column: of numbers if both sides are numbers, else of text."""
 
     column: Column
     compare: str
@@ -72,7 +72,7 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Where a table keeps what."""
+    """The columns of a table and their units."""
 
     rate: Column
     unit: str = "mbps"
@@ -84,9 +84,9 @@ class Table:
     time: Column | None = None
     """A column with the time from which each row's rate holds (`recording.hold`)."""
     time_unit: str | None = None
-    """Of `interval` (None: seconds) and of numbers in `time` (None: told by the first one)."""
+    """The unit of `interval` (None: seconds) and of numbers in `time` (None: chosen by the first one)."""
     time_format: str | None = None
-    """Of `time`, as `datetime.strptime` takes it; None reads the usual ones (`clock`)."""
+    """The form of `time` for `datetime.strptime`; None reads the usual ones (`clock`)."""
     interval_s: float = 1.0
     header: bool = True
     delimiter: str = ","
@@ -194,7 +194,7 @@ class _Rows:
         self.values.append(value)
 
     def recordings(self, gaps: Gaps) -> list[Recording]:
-        """What has been added."""
+        """Returns the recordings of the rows that were added."""
         name, table = str(self.path), self.table
         lines, values = np.array(self.lines, np.int64), np.array(self.values)
         times = np.array(self.times) if self.times else np.full(lines.size, table.interval_s)

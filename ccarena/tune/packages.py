@@ -13,9 +13,9 @@ from ccarena.remote_folder import check_packages
 __all__ = ["check_here", "check_machines"]
 
 EVERYWHERE: Mapping[str, tuple[str, str]] = {"torch": ("torch", "train"), "ray.tune": ("ray[tune]", "tune")}
-"""By module: the package, and the extra that it comes with. Of every machine that trains."""
+"""Modules that every training machine needs, with their packages and the extras that bring them."""
 _SEARCHES: Mapping[str, Mapping[str, tuple[str, str]]] = {"optuna": {"optuna": ("optuna", "optuna")}}
-"""Of the machine that draws settings."""
+"""Modules of the machine that draws settings, by search."""
 _ANSWERS_WITHIN_S = 120.0
 """A machine that is busy takes so long at most to import them."""
 
@@ -72,7 +72,7 @@ def _look(names: list[str], url: str | None) -> tuple[list[str], str | None]:
 
 
 def _lacking(names: list[str]) -> list[str]:
-    """Those of the modules that cannot be imported where this runs."""
+    """Returns the modules that cannot be imported on the machine that runs this."""
     lacking = []
     for name in names:
         try:

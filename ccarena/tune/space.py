@@ -21,7 +21,7 @@ from ccarena.reader import read_data
 __all__ = ["Dimension", "Space", "read_space"]
 
 MOST_VALUES = 1000
-"""Of all keys together: a configuration is made of each, to be checked."""
+"""The most values of all keys together: each value is checked in a configuration of its own."""
 KINDS = ("choice", "grid", "uniform", "log_uniform", "int", "log_int")
 
 

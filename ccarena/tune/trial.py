@@ -54,7 +54,7 @@ class Trials:
         return f"{self.folder(trial)}/seed-{seed}"
 
     def validations(self, trial: str, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
-        """Of each validation during the trainings that all seeds have reached, a row per seed. Raises ConfigError."""
+        """Returns the validations that all seeds have reached, each with a row per seed. Raises ConfigError."""
         with _Copy.of(self.folder(trial)) as copy:
             return copy.validations(seeds)
 

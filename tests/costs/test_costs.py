@@ -220,7 +220,7 @@ def test_many_flows_are_run_and_shown_in_proportion(zygote: subprocess.Popen[str
 
 
 def cost_of(case: Case, zygote: subprocess.Popen[str], tmp_path: Path) -> tuple[dict[str, Any], str]:
-    """What a case cost, and its messages."""
+    """Runs a case; returns its cost and its messages."""
     (tmp_path / "late.trace").write_text(LATE)
     if callable(case.content):
         case.content(tmp_path / case.file)

@@ -55,7 +55,7 @@ def test_gymnasium_makes_it() -> None:
 
 
 def steps_of(envs: gymnasium.vector.VectorEnv, steps: int) -> list[tuple[object, ...]]:
-    """What a run with given actions answers, first observations included."""
+    """Returns the answers of a run with given actions, first observations included."""
     out: list[tuple[object, ...]] = [(envs.reset(seed=7)[0].tolist(),)]
     for k in range(steps):
         observations, reward, terminated, truncated, _ = envs.step(np.array([k % len(ACTIONS)]))

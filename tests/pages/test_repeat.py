@@ -43,7 +43,7 @@ def write_space(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Kind:
-    """What makes a page of one kind, the page, and a file of results that another run gives again."""
+    """A kind of page: the command that makes it, the page, and a file of results that another run gives again."""
 
     commands: tuple[str, ...]
     page: str

@@ -59,7 +59,7 @@ class Links(gym.Env):
 
 
 def contract(discrete: bool) -> Contract:
-    """Of a scheme with nine numbers observed, whose normalisation is another than its document's."""
+    """Returns a contract of nine observed numbers, whose normalisation is another than its document's."""
     act = {"kind": "window", "levels": [2, 10, 30, 60]} if discrete else {"kind": "window_exp2", "bounds": [-2, 3]}
     observe = {"history": 3, "signals": ["srtt_ms", "throughput_mbps", "since_ack_ms"]}
     found = Spec.of(core.learned(json.dumps({**DOCUMENT, "observe": observe, "act": act, "base": "cubic"}))).contract

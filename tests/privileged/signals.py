@@ -32,7 +32,7 @@ class Bound:
     absolute: float
 
     def holds(self, value: float, expected: float, times: float = 1.0) -> bool:
-        """Whether `value` is near `expected`, within so many times the bound."""
+        """Returns whether `value` is near `expected`, within so many times the bound."""
         return abs(value - expected) <= times * (self.absolute + self.relative * abs(expected))
 
 
@@ -51,7 +51,7 @@ class Flow:
     steady: bool = True
     """It sends all the time. Else what the last RTTs hold depends on how the few acknowledgements in them arrive."""
     times: float = 1.0
-    """What its bounds are multiplied by, where chance has a larger part."""
+    """The factor of its bounds, where chance has a larger part."""
 
 
 RATE, COUNT = Bound(0.1, 0.05), Bound(0.1, 0.5)
@@ -119,7 +119,7 @@ BOUNDS = {
     "required_max_mbps": EXACT,
     "input": EXACT,
 }
-"""By signal: how far its mean may be from the simulator's."""
+"""The bound of each signal's mean, against the simulator's."""
 
 WINDOW = {"kind": "window", "bounds": [2, 200]}
 FLOWS = {
@@ -214,7 +214,7 @@ def execute(document: dict[str, Any], backend: str) -> dict[str, Any]:
 
 
 def measure(backend: str, folder: Path) -> dict[str, dict[str, float]]:
-    """By flow, the mean of every column of its reports after the warm-up."""
+    """Returns the mean of every column of each flow's reports after the warm-up."""
     out = {}
     for names in side_by_side(backend):
         for flow in execute(scenario(names, backend, folder), backend)["flows"]:

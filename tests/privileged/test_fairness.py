@@ -1,4 +1,4 @@
-"""How flows share a link: in the simulator, on kernel TCP and over QUIC."""
+"""Shares of flows on one link: in the simulator, on kernel TCP and over QUIC."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_observations_outside_of_the_training_are_counted(backend: str, tmp_path
 
 
 def refused(document: dict[str, Any], backend: str, file: Path) -> str:
-    """Why `backend` refuses a flow of this scheme."""
+    """Returns the reason for which `backend` refuses a flow of this scheme."""
     config = spec_of(load_config({"document": document}))
     Artifact.of(constant(config.contract, 20.0), config.contract).save(file)
     flow = {"scheme": document, "policy": str(file)}

@@ -194,7 +194,7 @@ class Sweep:
 
 
 def trials_over(store: Path) -> list[str]:
-    """Those of which the sweep's checkpoint says so."""
+    """Returns the trials that the sweep's checkpoint calls finished."""
     try:
         with zipfile.ZipFile(store / "ray.zip") as archive:
             (state,) = [json.loads(archive.read(name)) for name in archive.namelist() if name.startswith("experiment_")]

@@ -48,7 +48,7 @@ def marked(
     groups: Sequence[tuple[str, ...]],
     services: Sequence[Mapping[str, Any]],
 ) -> tuple[list[Entrant], list[str], list[tuple[str, ...]]]:
-    """What `line_up` returned, with a label that says so where a policy was trained on what the links serve."""
+    """Returns `line_up`'s result, with labels that mark policies that were trained on what the links serve."""
     labels = {entrant.label: entrant.label for entrant in lineup}
     for entrant in lineup:
         file = entrant.policy_file

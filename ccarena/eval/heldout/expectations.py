@@ -102,7 +102,7 @@ class Verdict:
 
     @property
     def counts(self) -> str:
-        """How many of the tested expectations hold, and which were not tested, in words."""
+        """Returns in words how many of the tested expectations hold, and which were not tested."""
         held = sum(e.state == "holds" for e in self.expectations)
         tested = len(self.expectations) - len(self.untested)
         if not self.untested:

@@ -53,7 +53,7 @@ class Measured:
     series: dict[str, Any] | None = None
     """Over time: `bin_s`, `capacity_mbps`, `rate_mbps`, `queueing_delay_ms`."""
     machine: str | None = None
-    """Where another store says that it ran; None for this machine."""
+    """The machine that another store names; None for this one."""
 
 
 def cells_of(

@@ -47,7 +47,7 @@ class Taken:
 
     @property
     def again(self) -> int:
-        """How many were repeated."""
+        """The number of repeated runs."""
         return len(self.sample.chosen) if self.sample else 0
 
 
@@ -182,7 +182,7 @@ def _repeatable(
 def _entrants_here(
     named: Iterable[Mapping[str, Any]], rules: Mapping[str, Any], policies: Sequence[str] | None
 ) -> list[Ranked]:
-    """Those of the named entrants that this installation can run.
+    """Returns the named entrants that this installation can run.
 
     Rules are the artifacts' own or those that the store knows: a file from elsewhere could name worse ones.
     """

@@ -33,7 +33,7 @@ PRESETS = "presets"
 """The name of the set of generated traces."""
 MODEL, UNCLASSIFIED = "model", "unclassified"
 CLASSES = ("static", "walking", "driving", MODEL, UNCLASSIFIED)
-"""How the receiver moved, as the manifest of public recordings says; `model` is for capacity that was fitted to no
+"""Movements of the receiver in the manifest of public recordings; `model` is for capacity that was fitted to no
 recording, `unclassified` for a recording of which nothing is known."""
 _OTHER_WAY = {".down": ".up", ".up": ".down"}
 

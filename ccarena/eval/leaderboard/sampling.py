@@ -30,7 +30,7 @@ class Sample:
     """The probability that the draw has no false run, if half of the runs of one entrant are false."""
 
     def said(self, of: int) -> str:
-        """What a user reads: the numbers, what they mean, and how to repeat the draw."""
+        """Returns the text for a user: the numbers, their meaning, and the way to repeat the draw."""
         missed = "never" if self.missed <= 0 else f"with a probability of at most {100 * self.missed:.2g} %"
         return (
             f"{len(self.chosen):,} of {of:,} runs were repeated and agree (--sample-seed {self.seed} repeats them); a "

@@ -47,7 +47,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Of every answer, errors included."""
+"""Headers of every answer, errors included."""
 SILENT_S, CONNECTION_S = 10.0, 120.0
 """A client may be silent for so long, and a connection may last so long: a page over a slow tunnel takes a minute."""
 MOST_CONNECTIONS = 64

@@ -28,7 +28,7 @@ from ccarena.reader import parse_json, read_bytes
 __all__ = ["Tables", "read"]
 
 LARGEST_BYTES = 200_000_000
-"""Of the table, and of the .json beside it."""
+"""The longest table, and the longest .json beside it."""
 MOST_RUNS = 500_000
 MOST_NAMED = 50_000
 """Places, and entrants."""
@@ -110,12 +110,12 @@ _TEXT = frozenset(("key", "place", "entrant", "opponent", "scenario", "backend",
 
 @dataclass(frozen=True)
 class Tables:
-    """What a file says, checked."""
+    """The checked contents of a file."""
 
     places: dict[str, dict[str, Any]]
-    """By digest."""
+    """Descriptions by digest."""
     entrants: dict[str, dict[str, Any]]
-    """By digest."""
+    """Descriptions by digest."""
     runs: list[dict[str, Any]]
 
 
@@ -199,7 +199,7 @@ def _check_entrant(row: dict[str, Any], at: str) -> None:
 
 
 class _Book:
-    """What the runs so far say, which the next one has to agree with."""
+    """The descriptions of the runs so far, which the next run has to agree with."""
 
     def __init__(self, places: Mapping[str, Any], entrants: Mapping[str, Any], beside: str) -> None:
         self._places, self._entrants, self._beside = places, entrants, beside

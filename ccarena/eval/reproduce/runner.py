@@ -110,7 +110,7 @@ class Progress:
         return f"{self._suite}  {self._done}/{self._total} runs, {duration(left_s)} left"
 
     def line(self) -> str:
-        """How far it is, where there is no bar."""
+        """Returns a line on the progress, for outputs without a bar."""
         return f"reproducing {1 - self._left / max(self._work, 1e-9):4.0%}  {self._line()}"
 
     def start(self) -> None:

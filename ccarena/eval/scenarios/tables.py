@@ -72,13 +72,13 @@ def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
 
 
 def shortened(runs: Sequence[Run]) -> str:
-    """What `table_of` leaves out, in a sentence; empty if it is nothing."""
+    """Returns a sentence on what `table_of` leaves out; empty if it is nothing."""
     count = max(len(run.result["flows"]) for run in runs)
     return f"Shown are the first {MOST_SHOWN} of {count:,} flows; flows.csv has all." if count > MOST_SHOWN else ""
 
 
 def repeats(runs: Sequence[Run]) -> bool:
-    """Whether several seeds gave the same figures, which therefore have no intervals."""
+    """Returns whether several seeds gave the same figures, which therefore have no intervals."""
     found = {
         tuple((flow["delivered_bytes"], flow["sent_packets"], flow["rtt_mean_ms"]) for flow in run.result["flows"])
         for run in runs
@@ -87,7 +87,7 @@ def repeats(runs: Sequence[Run]) -> bool:
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """What readers must know of the valid runs of one scenario to judge their figures."""
+    """Returns warnings that readers need to judge the figures of one scenario's valid runs."""
     flows = [flow for run in runs if run.valid for flow in run.result["flows"]]
     return outside_notes((f"{flow['name']} ({flow['scheme']})", flow.get(OUTSIDE)) for flow in flows)
 

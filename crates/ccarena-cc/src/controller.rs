@@ -125,7 +125,7 @@ pub struct SentInfo {
     /// Payload of the segments that left since the call before and were not told, and their number. A datapath that
     /// reports sums tells of the last segment alone; one that tells of each leaves both at zero.
     pub untold: Bytes,
-    /// See `untold`.
+    /// Segments that hold the `untold` bytes.
     pub untold_packets: u32,
     /// Which transmission of the flow it is, from zero on, retransmissions counted (QUIC's packet number). Set for
     /// controllers that [track packets](Controller::tracks_packets) alone.

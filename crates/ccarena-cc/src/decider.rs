@@ -72,12 +72,12 @@ enum Inference {
     Integer(Memory),
 }
 
-/// How often a flow's policy saw what its training did not.
+/// Decisions of a flow's policy, and those on observations that its training did not see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outside {
     /// Decisions of a policy that knows the range of its training.
     pub decisions: u64,
-    /// Of these, with an observation outside.
+    /// Decisions on an observation outside of the training's range.
     pub outside: u64,
 }
 
@@ -321,7 +321,7 @@ impl Decider {
         if let Self::Table(table) = self { &table.taken } else { &[] }
     }
 
-    /// Whether the policy's last observation was outside of what its training saw ([`Observed`]); none without a policy
+    /// True if the policy's last observation was outside of what its training saw ([`Observed`]); none without a policy
     /// that says what that was.
     ///
     /// [`Observed`]: crate::policy::Observed

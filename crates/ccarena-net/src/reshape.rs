@@ -72,7 +72,7 @@ impl Reshape {
         Trace::from_ms(ms, name)
     }
 
-    /// How many opportunities, or outages, are made at most, on average.
+    /// The mean number of opportunities, or outages, at most.
     fn estimate(&self, trace: &Trace) -> u64 {
         let period = f64::from(trace.duration_ms());
         let length = self.length.map_or(period, Dur::as_millis_f64);

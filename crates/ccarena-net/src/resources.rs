@@ -314,7 +314,7 @@ fn application_packets(flow: &Flow, duration: Dur) -> f64 {
     }
 }
 
-/// How often a link changes its rate, or is switched on or off.
+/// Estimates the number of times that a link changes its rate, or is switched on or off.
 fn changes(link: &scenario::Link, seconds: f64) -> f64 {
     let drawn = match link.service {
         ServiceSpec::RandomSteps { period, .. } => seconds / period.as_secs_f64().max(1e-6),

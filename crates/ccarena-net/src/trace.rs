@@ -79,9 +79,9 @@ pub enum TraceErrorKind {
          or slower"
     )]
     TooMany {
-        /// How many there would be.
+        /// The number that would be made.
         made: u64,
-        /// How many there may be.
+        /// The most that may be made.
         most: u64,
     },
     /// All opportunities are at time zero.
@@ -222,7 +222,7 @@ fn describe(line: &[u8]) -> TraceErrorKind {
     }
 }
 
-/// Whether a line looks like one of a table, a log or a document: words, or several cells.
+/// True if a line looks like a row of a table, a log or a document: words, or several cells.
 fn is_row(line: &str) -> bool {
     line.trim().parse::<f64>().is_err()
         && (!line.starts_with(|c: char| c.is_ascii_digit()) || line.contains([',', ';', ' ', '\t']))

@@ -80,7 +80,7 @@ impl<K: Copy + Eq + Hash + Ord> Agenda<K> {
         self.queue.len()
     }
 
-    /// When somebody has a turn: at once if anybody waits.
+    /// The time of the next turn: at once if anybody waits.
     #[must_use]
     pub fn next(&self) -> Time {
         if self.queue.is_empty() { self.due.first().map_or(Time::NEVER, |(at, _)| *at) } else { Time::ZERO }

@@ -19,7 +19,7 @@ use crate::transport::{self, IDLE, Settings};
 use crate::udp::{SEND_BUFFER, Udp};
 use crate::{streams, tls};
 
-/// How long a server may take to answer, if nothing else is said: to a new connection, and when the client wants to end.
+/// The default time for a server's answer: to a new connection, and when the client wants to end.
 pub const PATIENCE: Dur = Dur::from_millis(5_000);
 /// A server that sends data without end and has been silent for so long may be gone.
 const QUIET: Dur = Dur::from_millis(1_000);
@@ -56,7 +56,7 @@ struct Getting {
     wanted: Option<u64>,
     received: u64,
     began: Time,
-    /// When something last came.
+    /// The time of the last arrival.
     heard: Time,
     /// The server has to answer until then; never, if no answer is waited for.
     give_up: Time,

@@ -32,10 +32,10 @@ const SENDS: usize = 64;
 const HANDSHAKES: usize = 64;
 /// More connections are refused.
 const CONNECTIONS: usize = 4096;
-/// What all connections of a host may have on the way together, as each packet on the way takes memory; beyond that a
+/// The most bytes on the way of all connections of a host, as each packet on the way takes memory; beyond that a
 /// connection has no more than its [`FLOOR`] on the way.
 const FLIGHT: u64 = 256 << 20;
-/// What a connection may always have on the way.
+/// The bytes that a connection may always have on the way.
 const FLOOR: u64 = 64 << 10;
 /// A full socket is tried again after so long.
 const STUCK: Dur = Dur::from_micros(200);
@@ -93,7 +93,7 @@ struct Held<P> {
     steering: Steering,
     peer: P,
     handshaking: bool,
-    /// What it had on the way when it was last looked at.
+    /// The bytes on the way at the last look.
     in_flight: u64,
 }
 
@@ -132,7 +132,7 @@ pub struct Host<P> {
     agenda: Agenda<ConnectionHandle>,
     accept: Option<Accept<P>>,
     handshaking: usize,
-    /// What all connections have on the way.
+    /// The bytes on the way of all connections.
     in_flight: u64,
     /// What the socket did not take.
     stuck: Option<(Transmit, Vec<u8>)>,

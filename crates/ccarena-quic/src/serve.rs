@@ -30,7 +30,7 @@ pub const REFUSED: u32 = 1;
 
 /// A client that has asked for nothing so long after its first packet is sent away.
 const ASKS_WITHIN: Dur = Dur::from_millis(10_000);
-/// What a client may send beyond what was read: two lines.
+/// The bytes that a client may send beyond what was read: two lines.
 const RECEIVE_WINDOW: u64 = 2 * LONGEST as u64;
 
 /// What a server is to do.
@@ -84,7 +84,7 @@ pub struct Serving {
     offer: Arc<Offer>,
     mtu: u16,
     lines: Lines,
-    /// When it has to have asked for something.
+    /// The time until which it has to have asked for something.
     asks_until: Time,
     stream: Option<StreamId>,
     scheme: Option<String>,

@@ -74,7 +74,7 @@ pub struct Totals {
     pub rtt_count: u64,
     /// Decisions of a learned scheme.
     pub decisions: u64,
-    /// Of these, on what its policy did not see in training.
+    /// Decisions on what its policy did not see in training.
     pub outside: Outside,
     /// Its reports, row by row, if they are kept.
     pub reports: Vec<f32>,
@@ -147,7 +147,7 @@ struct State {
     limited_until: u64,
     /// The stack was last told that the window is full because of the pacer.
     waits: bool,
-    /// What may be on the way, whatever the controller's window.
+    /// The most bytes on the way, whatever the controller's window.
     most: u64,
     window: u64,
     pacing: Option<Rate>,

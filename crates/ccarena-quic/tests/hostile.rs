@@ -19,9 +19,9 @@ use ccarena_quic::{streams, tls};
 use noq_proto::{Dir, Event, StreamId};
 
 const CONNECTIONS: usize = 1000;
-/// What the server may take for a connection, whatever its client does.
+/// The most memory for a connection, whatever its client does.
 const PER_CONNECTION: u64 = 128 << 10;
-/// What it may grow by in seconds in which all clients go on.
+/// The most growth in seconds in which all clients go on.
 const GROWTH: u64 = 4 << 20;
 
 struct Server(Child, SocketAddr);
@@ -149,7 +149,7 @@ fn a_thousand_hostile_connections_do_not_make_the_server_grow() {
         }
     }
     assert!(connected >= CONNECTIONS * 9 / 10, "{connected} connected");
-    // By then each has sent all that it can.
+    // Each client has sent all that it can at this time.
     let later = |reactor: &mut Reactor<Hostile>| {
         let until = reactor.now() + Dur::from_millis(4000);
         run(reactor, until);

@@ -172,7 +172,7 @@ fn what_a_connection_wants_changes_while_it_runs() {
     });
 }
 
-/// What `ccarena-quic get` says and returns, and how long it takes.
+/// Runs `ccarena-quic get`; returns its status, its last answer, its errors, and the time that it took.
 fn command(remote: SocketAddr, words: &[&str]) -> (Option<i32>, Value, String, Duration) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_ccarena-quic"));
     // Its input is not over, as a terminal's is not.

@@ -49,7 +49,7 @@ pub struct Flow {
     pub(crate) decider: Option<Decider>,
     /// Decisions made so far.
     pub decisions: u64,
-    /// Of these, on what its policy did not see in training.
+    /// Decisions on what its policy did not see in training.
     pub outside: Outside,
     /// One row per decision, if recorded.
     pub reports: Option<Vec<f32>>,

@@ -430,7 +430,7 @@ impl Worlds {
     /// a value per row, the same for all learners of a world, or is empty.
     ///
     /// # Errors
-    /// Those of [`step`](Self::step), and if `held` has another length.
+    /// The errors of [`step`](Self::step), and if `held` has another length.
     pub fn step_others(&mut self, actions: &[f32], held: &[bool], out: StepOut<'_>) -> Result<(), WorldError> {
         if !held.is_empty() && held.len() != actions.len() {
             return Err(WorldError::Length { name: "held", found: held.len(), expected: actions.len() });

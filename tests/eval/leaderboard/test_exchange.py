@@ -163,7 +163,7 @@ def test_what_is_no_table_is_refused(
 
 
 def refused(file: Path, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the command, in one line, whether the file is trusted or not; the store stays empty."""
+    """Checks that the command refuses a file in one line, trusted or not, and that the store stays empty."""
     store = str(folder / "refusing.db")
     for sample in ("0", "5"):
         capsys.readouterr()

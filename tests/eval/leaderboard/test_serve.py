@@ -44,7 +44,7 @@ def said(server: ThreadingHTTPServer, request: bytes) -> bytes:
 
 
 def status(answer: bytes) -> int:
-    """Of an answer, which has all headers that answers have."""
+    """Returns the status of an answer, and checks that it has all headers."""
     head = answer.partition(b"\r\n\r\n")[0].decode("latin-1")
     for name, value in HEADERS.items():
         assert f"{name}: {value}" in head, name

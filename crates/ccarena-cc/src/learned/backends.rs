@@ -6,7 +6,7 @@
 use super::Document;
 use super::signals::Signal;
 
-/// Where a flow runs, as far as signals are concerned.
+/// A place where flows run, as far as signals are concerned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
     /// The simulator.
@@ -24,7 +24,7 @@ impl Backend {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Simulator, Self::Quic, Self::Bridge, Self::Kernel];
 
-    /// What tables call it.
+    /// The name in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Backend {
         }
     }
 
-    /// What messages call it.
+    /// The name in messages.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -53,11 +53,11 @@ impl Backend {
 pub struct Unmeasured {
     /// Its name in the registry.
     pub signal: &'static str,
-    /// What the document calls it.
+    /// The document's name for it.
     pub label: String,
-    /// Who does not measure it.
+    /// The backend that does not measure it.
     pub backend: Backend,
-    /// Who does.
+    /// The backends that measure it.
     pub measured: Vec<Backend>,
 }
 

@@ -55,7 +55,7 @@ pub struct Resolved {
     pub relative: bool,
     /// What it sees.
     pub observe: Vec<Series>,
-    /// What it reports: one value of each series, whose places are those in the report.
+    /// The reported series, one value each, at their places in the report.
     pub report: Vec<Series>,
 }
 

@@ -110,7 +110,7 @@ const LABEL_AT: usize = 136;
 pub const GENERATION_AT: usize = 200;
 /// Where the numbers begin that say how large the network is.
 const NETWORK_AT: usize = 632;
-/// Where it says how many columns a report has.
+/// The offset of the number of a report's columns.
 pub const REPORTS_AT: usize = NETWORK_AT + 40 + PARTS * 8 + ACTIONS * 8 + COLUMNS * 48;
 /// The whole.
 pub const BYTES: usize = 274_304 + 8 + COLUMNS * 48 + OBSERVATION * 16;

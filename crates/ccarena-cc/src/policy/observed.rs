@@ -42,7 +42,7 @@ impl Observed {
         &self.bounds
     }
 
-    /// Whether an entry of the raw `observation` is outside.
+    /// True if an entry of the raw `observation` is outside.
     #[must_use]
     pub fn is_outside(&self, observation: &[f32]) -> bool {
         observation.iter().zip(&self.bounds).any(|(x, (low, high))| x < low || x > high)

@@ -27,7 +27,7 @@ pub struct Totals {
     pub rtt_count: u64,
     /// Decisions made.
     pub decisions: u64,
-    /// Of these, on what its policy did not see in training.
+    /// Decisions on what its policy did not see in training.
     pub outside: Outside,
     /// The learned scheme's reports, row by row, if they are kept.
     pub reports: Vec<f32>,

@@ -77,7 +77,7 @@ impl Private {
         &self.name
     }
 
-    /// How many of its decisions were on what its training did not see, if that is known.
+    /// Returns the number of its decisions on what its training did not see, if that is known.
     ///
     /// # Errors
     /// As [`stats`](Self::stats).

@@ -129,7 +129,7 @@ pub fn plan(
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
         let plan = plan_flow(scenario, index, homes, available)?;
-        // What a policy in the kernel does not measure, its image says.
+        // The image of a policy in the kernel says what it does not measure.
         let policies = if plan.home == Home::Policy { &kernel } else { &bridge };
         plan.build(index, flow, policies, outside)?;
         check(scenario, index, &plan, traffic)?;

@@ -230,7 +230,7 @@ impl Signal {
         Self { channels, ..self }
     }
 
-    /// Whether `backend` measures it.
+    /// True if `backend` measures it.
     #[must_use]
     pub fn is_measured(&self, backend: Backend) -> bool {
         !self.unmeasured.contains(&backend)
