@@ -9,7 +9,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Document, PolicySpec};
 use serde_json::Value;
 
-use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION};
+use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION, write};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::{self, Reshape};
@@ -20,8 +20,6 @@ use crate::service::ServiceSpec;
 const MAX_COUNT: usize = 100_000;
 /// No scenario's flows have more values in the normalised document, in which copies and default paths are spelled out.
 const MAX_VALUES: usize = 500_000;
-/// Values of a flow in which only the scheme is given.
-const FLOW_VALUES: usize = 40;
 /// No name of a link or a flow is longer, in bytes.
 const MAX_NAME: usize = 100;
 const MAX_DELAY_MS: f64 = 100_000.0;
@@ -242,7 +240,8 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
         if flows.len() + count > MAX_COUNT {
             return at.fail(expected);
         }
-        values += count * (FLOW_VALUES + values_in(item.value) + flow.path.len() + flow.return_path.len());
+        // Of the flow as it is written out, so that what was accepted can be read again.
+        values += count * values_in(&write::flow(&flow, links, flow.base_rtt.unwrap_or_default()));
         if values > MAX_VALUES {
             return item.fail(format!(
                 "flows of at most {MAX_VALUES} values with all copies and paths spelled out, and up to here there are \
@@ -251,6 +250,9 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
         }
         for copy in 0..count {
             let name = if count == 1 { flow.name.clone() } else { format!("{}-{copy}", flow.name) };
+            if name.len() > MAX_NAME {
+                return item.fail(format!("a name of at most {MAX_NAME} bytes, with the numbers of copies"));
+            }
             if !names.insert(name.clone()) {
                 return item.fail(format!("a name that no other flow has, not {name:?} again"));
             }
@@ -265,7 +267,7 @@ fn values_in(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(values_in).sum(),
         Value::Object(fields) => fields.values().map(values_in).sum(),
-        Value::String(text) => text.len() / 64,
+        Value::String(text) => text.len() / 128,
         _ => 0,
     }
 }

@@ -295,8 +295,19 @@ fn what_copies_and_paths_would_spell_out_is_bounded() {
     for (links, count, works) in [(1, 10_000, true), (1, 20_000, false), (1000, 400, true), (1000, 500, false)] {
         let said = Scenario::from_json(&document(links, count)).map_err(|e| e.to_string());
         assert_eq!(said.is_ok(), works, "{links} {count}");
-        assert!(said.err().is_none_or(|e| e.contains("expected flows of at most 500000 values with all copies")));
+        match said {
+            Ok(scenario) => assert_eq!(Scenario::from_json(&scenario.to_json()), Ok(scenario), "{links} {count}"),
+            Err(e) => assert!(e.contains("expected flows of at most 500000 values with all copies"), "{e}"),
+        }
     }
+    let named = |bytes: usize| {
+        let mut document = document(1, 11);
+        document["flows"][0]["name"] = json!("x".repeat(bytes));
+        Scenario::from_json(&document).map_err(|e| e.to_string())
+    };
+    let scenario = named(97).unwrap();
+    assert_eq!(Scenario::from_json(&scenario.to_json()), Ok(scenario));
+    assert!(named(98).unwrap_err().contains("a name of at most 100 bytes, with the numbers of copies"));
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub fn scenario(s: &Scenario) -> Value {
         "duration_s": s.duration.as_secs_f64(),
         "seed": s.seed,
         "links": s.links.iter().map(link).collect::<Vec<_>>(),
-        "flows": s.flows.iter().map(|f| flow(f, s)).collect::<Vec<_>>(),
+        "flows": s.flows.iter().map(|f| flow(f, &s.links, s.base_rtt(f))).collect::<Vec<_>>(),
         "record": {
             "packets": s.record.packets,
             "series": s.record.series,
@@ -99,9 +99,10 @@ fn steps(list: &[(Time, Rate)], rate: &str) -> Value {
     list.iter().map(|(at, r)| json!({"at_s": at.as_secs_f64(), rate: r.as_mbps()})).collect()
 }
 
-fn flow(f: &Flow, s: &Scenario) -> Value {
+/// The flow over these `links`, of which its path names some.
+pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
     let names = |path: &[usize]| -> Value {
-        path.iter().filter_map(|&l| s.links.get(l)).map(|l| Value::from(l.name.as_str())).collect()
+        path.iter().filter_map(|&l| links.get(l)).map(|l| Value::from(l.name.as_str())).collect()
     };
     json!({
         "name": f.name,
@@ -111,7 +112,7 @@ fn flow(f: &Flow, s: &Scenario) -> Value {
         "stop_s": f.stop.map(Time::as_secs_f64),
         "path": names(&f.path),
         "return_path": names(&f.return_path),
-        "base_rtt_ms": s.base_rtt(f).as_millis_f64(),
+        "base_rtt_ms": base_rtt.as_millis_f64(),
         "app": app(&f.app),
         "policy": match &f.policy {
             None => Value::Null,
