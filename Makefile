@@ -92,10 +92,7 @@ format: setup  ## Format the code
 	$(BIN)/ruff check --fix --select I .
 
 docs: setup  ## Rewrite the parts of docs/ that are generated from the code
-	$(BIN)/python -m ccarena.configs.docs docs/configuration.md
-	$(BIN)/python -m ccarena.schemes_docs docs/schemes.md
-	$(BIN)/python -m ccarena.learned_docs docs/learned.md
-	$(BIN)/python -m ccarena.eval.reproduce.docs docs/suites.md
+	$(BIN)/python -m docs.generate
 
 site: setup  ## Make the documentation a site in build/site, read from files without a network
 	$(BIN)/python docs/site/build.py build/site
@@ -108,13 +105,13 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	mkdir -p runs/shipped-acct-table
 	$(BIN)/ccarena policy control runs/shipped-acct --out runs/shipped-acct-table/policy.safetensors
 	$(BIN)/ccarena eval runs/shipped-acct-table
-	$(BIN)/python -m ccarena.policies.cards acct=runs/shipped-acct acct-table=runs/shipped-acct-table \
+	$(BIN)/python -m docs.generate.policies acct=runs/shipped-acct acct-table=runs/shipped-acct-table \
 	  acct-signals=runs/shipped-acct-signals hyvar=runs/shipped-hyvar \
 	  hyvar-packets=runs/shipped-hyvar-packets
 
 leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
 	$(BIN)/ccarena leaderboard run $(ARGS)
-	$(BIN)/python -m ccarena.eval.leaderboard.docs runs/leaderboard/results.db docs/leaderboard.md
+	$(BIN)/python -m docs.generate.leaderboard runs/leaderboard/results.db docs/leaderboard.md
 	$(BIN)/ccarena leaderboard page runs/leaderboard/site
 
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
@@ -138,7 +135,7 @@ properties: setup  ## Run Rust's property tests ROUNDS times, each time with oth
 test-cluster: setup  ## Kill workers, nodes and drivers of whole trainings and sweeps on a cluster (a few minutes)
 	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[test-cluster]'
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'slow or not slow' tests/agents/test_ray.py tests/executors \
-	  tests/tune tests/test_remote_folder.py 'tests/test_tutorials.py::test_it_can_be_followed[tutorial-cluster]' $(ARGS)
+	  tests/tune tests/runs 'tests/docs/test_tutorials.py::test_it_can_be_followed[tutorial-cluster]' $(ARGS)
 
 proof: OUT = runs/proof-$(shell date +%Y%m%d-%H%M%S)
 proof: setup  ## Train ACCT, Hyvar and pilot, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)

@@ -8,7 +8,7 @@ NumPy. The package does not register them when it finds this module loaded; a co
 import sys
 
 from ccarena.cli import main
-from ccarena.emulator import delay, link, loss, onoff
+from ccarena.commands.emulator import delay, link, loss, onoff
 
 __all__ = ["delay", "link", "loss", "main", "onoff"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench import api, cluster, kernel, leaderboard, quic, realtime, saturation, simulator, training
 from bench.sheet import Sheet, version
-from ccarena import measurements
+from ccarena.core import measurements
 from ccarena.errors import CcarenaError
 
 PARTS = ("simulator", "training", "suites", "leaderboard", "cluster", "saturation", "realtime", "kernel", "quic")

@@ -12,7 +12,7 @@ from typing import Any
 import ccarena
 from bench.sheet import Sheet
 from ccarena import _core
-from ccarena.measurements import Ratio, Target
+from ccarena.core.measurements import Ratio, Target
 
 SCENARIOS = 100
 ROUNDS = 5

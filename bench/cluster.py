@@ -18,11 +18,11 @@ from ccarena.agents.algorithm import Context
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import A3CConfig
-from ccarena.envs.spec import spec_of
+from ccarena.core.measurements import Target
 from ccarena.errors import CcarenaError
 from ccarena.executors.ray import module
-from ccarena.measurements import Target
-from ccarena.run_folder import PROGRESS, read_progress
+from ccarena.policies.spec import spec_of
+from ccarena.runs.run_folder import PROGRESS, read_progress
 
 WORLDS = 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ccarena.measurements import Entry
+from ccarena.core.measurements import Entry
 from ccarena.pages import Axis, Chart, Figure, Page, charts, images
 
 IMAGE = Path("docs", "images", "growth.svg")

@@ -17,8 +17,8 @@ import numpy as np
 from bench.sheet import Sheet
 from ccarena.cc_kernel_bridge import policies
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
-from ccarena.eval import metrics
-from ccarena.measurements import Target
+from ccarena.core.measurements import Target
+from ccarena.eval.measure import metrics
 from ccarena.policies import artifact
 from ccarena.policies.bpf_home import BpfHome
 from ccarena.policies.integer import IntegerPolicy

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from bench.sheet import Sheet
-from ccarena.backends import SIM
+from ccarena.core.measurements import Target
 from ccarena.errors import MissingDependencyError
 from ccarena.eval.leaderboard.figures import STORED
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, ranking_of, run
 from ccarena.eval.leaderboard.site import CELL, MOST_CELLS, RUN, Site
 from ccarena.eval.leaderboard.store import Store
-from ccarena.measurements import Target
 from ccarena.pages.browser import Browser
 from ccarena.pages.page import assets
+from ccarena.scenarios.backends import SIM
 
 ENTRANTS, BUFFERS = 40, (100, 1000)
 RUNS = {"traces": 125, "seeds": 100}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from bench import growth
 from bench.simulator import GROWTH
+from ccarena.core.files import write_atomically
+from ccarena.core.measurements import FILE, GROUPS, Entry, Source, Target, load
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
-from ccarena.files import write_atomically
-from ccarena.measurements import FILE, GROUPS, Entry, Source, Target, load
 
 PAGE, README = Path("docs", "measurements.md"), Path("README.md")
 HEAD = """# Measurements

@@ -24,13 +24,13 @@ from typing import Any
 from bench import nodes
 from bench.sheet import version
 from ccarena.configs import parse_overrides
+from ccarena.core.files import write_atomically
+from ccarena.core.measurements import Entry, merge, source
+from ccarena.core.terminal import print_table
 from ccarena.errors import CcarenaError, MissingDependencyError
-from ccarena.eval.metrics import confidence_interval
+from ccarena.eval.measure.metrics import confidence_interval
 from ccarena.executors.ray import OnRay, module
-from ccarena.files import write_atomically
-from ccarena.measurements import Entry, merge, source
-from ccarena.run_folder import CONFIG, EVALUATION
-from ccarena.terminal import print_table
+from ccarena.runs.run_folder import CONFIG, EVALUATION
 
 CONFIGS = ("acct", "hyvar", "pilot")
 FIGURES = ("utilisation", "throughput_mbps", "signal_delay_p95_ms", "power")

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import median
 
 from bench.sheet import Sheet
+from ccarena.core.measurements import Target
 from ccarena.errors import CcarenaError
-from ccarena.eval import metrics
-from ccarena.measurements import Target
+from ccarena.eval.measure import metrics
 from ccarena.quic.run import run_scenario
 
 CONNECTIONS = {30: "quic/fairness-30", 100: "quic/fairness"}

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.sheet import Sheet
-from ccarena import programs
 from ccarena.cc_kernel_bridge.run import HONEST_MBPS, Runner, run_scenario
-from ccarena.measurements import Target
+from ccarena.core import programs
+from ccarena.core.measurements import Target
 
 FLOWS = 200
 """Flows that one bridge daemon drives at once."""

@@ -29,8 +29,8 @@ from ccarena.agents.ray_envs import RayVectorEnv
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import A3CConfig, EvolutionConfig
-from ccarena.envs.spec import spec_of
 from ccarena.executors.ray import OnRay, module
+from ccarena.policies.spec import spec_of
 
 WORLDS = 32
 """Of a worker of A3C."""

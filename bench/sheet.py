@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from ccarena import __version__
-from ccarena.measurements import Entry, Ratio, Source, Target
+from ccarena.core.measurements import Entry, Ratio, Source, Target
 
 
 class Sheet:

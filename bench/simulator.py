@@ -17,8 +17,8 @@ from pathlib import Path
 
 from bench import guided
 from bench.sheet import Sheet
+from ccarena.core.measurements import Ratio, Target
 from ccarena.errors import CcarenaError
-from ccarena.measurements import Ratio, Target
 
 GROWTH = "How the cost of a packet on a link grows"
 SCHEMES = "One flow of each scheme, 100 Mbit/s, 20 ms, 1 BDP of buffer, one core"

@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ccarena import programs
+from ccarena.core import programs
 
 PINS = Path("/run/ccarena/bpf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from bench.sheet import Sheet
 from ccarena import _core
 from ccarena.configs import TrainConfig, load_config
+from ccarena.core.measurements import Ratio, Target
 from ccarena.errors import CcarenaError
 from ccarena.eval.reproduce.suite import load
-from ccarena.measurements import Ratio, Target
 
 if TYPE_CHECKING:
     from ccarena.envs import LearnedVectorEnv
@@ -168,7 +168,7 @@ def sb3_share(config: TrainConfig, decisions: int) -> float:
     from ccarena.agents.algorithm import Context
     from ccarena.agents.sb3 import Sb3
     from ccarena.agents.worlds import environments
-    from ccarena.envs.spec import spec_of
+    from ccarena.policies.spec import spec_of
 
     algorithm = Sb3(Context(config, spec_of(config), environments(config)))
     model, worlds = algorithm._model, algorithm._worlds

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ccarena.agents.api import Training, train
     from ccarena.eval.compete.competition import Competition, compete
     from ccarena.eval.heldout.outcome import Outcome, evaluate
-    from ccarena.eval.scenarios.results import Results
-    from ccarena.eval.scenarios.run import run
-    from ccarena.scenario_types import Flow, Link, Scenario
     from ccarena.scenarios.entrants import load_policy
+    from ccarena.scenarios.results import Results
+    from ccarena.scenarios.run import run
+    from ccarena.scenarios.types import Flow, Link, Scenario
 
 __version__ = "0.1.0"
 
@@ -45,16 +45,16 @@ __all__ = [
 
 _HOMES = {
     "Competition": "ccarena.eval.compete.competition",
-    "Flow": "ccarena.scenario_types",
-    "Link": "ccarena.scenario_types",
+    "Flow": "ccarena.scenarios.types",
+    "Link": "ccarena.scenarios.types",
     "Outcome": "ccarena.eval.heldout.outcome",
-    "Results": "ccarena.eval.scenarios.results",
-    "Scenario": "ccarena.scenario_types",
+    "Results": "ccarena.scenarios.results",
+    "Scenario": "ccarena.scenarios.types",
     "Training": "ccarena.agents.api",
     "compete": "ccarena.eval.compete.competition",
     "evaluate": "ccarena.eval.heldout.outcome",
     "load_policy": "ccarena.scenarios.entrants",
-    "run": "ccarena.eval.scenarios.run",
+    "run": "ccarena.scenarios.run",
     "train": "ccarena.agents.api",
 }
 """Where each name of the interface is defined."""

@@ -8,38 +8,38 @@ import sys
 from collections.abc import Sequence
 
 from ccarena import __version__
-from ccarena.arguments import Parser, parse, refuse_unused, unrecognised
-from ccarena.emulator import SHELLS, execute
+from ccarena.commands.emulator import SHELLS, execute
+from ccarena.core.arguments import Parser, parse, refuse_unused, unrecognised
+from ccarena.core.outputs import redirected
+from ccarena.core.terminal import command_line, remember, visible
 from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
-from ccarena.outputs import redirected
-from ccarena.terminal import command_line, remember, visible
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
-    "train": ("ccarena.agents.command", "train a policy, evaluate it and write the run's page"),
-    "status": ("ccarena.agents.status", "say how far a training is, here, on an object store or on a cluster"),
-    "tune": ("ccarena.tune.command", "train configurations of a space, several seeds each, and compare them"),
-    "eval": ("ccarena.eval.heldout.command", "evaluate a policy beside heuristics on links"),
-    "fidelity": ("ccarena.eval.fidelity.command", "hold the simulator against recorded kernel runs"),
+    "train": ("ccarena.commands.train", "train a policy, evaluate it and write the run's page"),
+    "status": ("ccarena.commands.status", "say how far a training is, here, on an object store or on a cluster"),
+    "tune": ("ccarena.commands.tune", "train configurations of a space, several seeds each, and compare them"),
+    "eval": ("ccarena.commands.eval", "evaluate a policy beside heuristics on links"),
+    "fidelity": ("ccarena.commands.fidelity", "hold the simulator against recorded kernel runs"),
     "compete": (
-        "ccarena.eval.compete.command",
+        "ccarena.commands.compete",
         "run schemes against each other on one bottleneck: shares and harm",
     ),
-    "leaderboard": ("ccarena.eval.leaderboard.command", "run, rank and show who is best on cellular traces"),
-    "reproduce": ("ccarena.eval.reproduce.command", "run the papers' suites: figures, and tables of claims"),
-    **{name: ("ccarena.emulator", summary) for name, summary in SHELLS.items()},
+    "leaderboard": ("ccarena.commands.leaderboard", "run, rank and show who is best on cellular traces"),
+    "reproduce": ("ccarena.commands.reproduce", "run the papers' suites: figures, and tables of claims"),
+    **{name: ("ccarena.commands.emulator", summary) for name, summary in SHELLS.items()},
     "kernel": (
-        "ccarena.cc_kernel_bridge.command",
+        "ccarena.commands.kernel",
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
-    "quic": ("ccarena.quic.command", "send and get data over QUIC under the congestion controls"),
-    "policy": ("ccarena.policies.command", "show what a policy artifact holds, or write the best rule beside it"),
-    "export": ("ccarena.policies.export_command", "write a policy as C or as an ONNX model, and say what it costs"),
-    "parity": ("ccarena.eval.parity.command", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
-    "schemes": ("ccarena.schemes", "list congestion controls, or queue disciplines, with their parameters"),
-    "traces": ("ccarena.traces.command", "describe, plot, generate, convert and fetch capacity traces"),
-    "completion": ("ccarena.completion", "print what bash, zsh or fish need to complete this command line"),
-    "doctor": ("ccarena.doctor", "say what this machine can run, and how to get what is missing"),
+    "quic": ("ccarena.commands.quic", "send and get data over QUIC under the congestion controls"),
+    "policy": ("ccarena.commands.policy", "show what a policy artifact holds, or write the best rule beside it"),
+    "export": ("ccarena.commands.export", "write a policy as C or as an ONNX model, and say what it costs"),
+    "parity": ("ccarena.commands.parity", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
+    "schemes": ("ccarena.commands.schemes", "list congestion controls, or queue disciplines, with their parameters"),
+    "traces": ("ccarena.commands.traces", "describe, plot, generate, convert and fetch capacity traces"),
+    "completion": ("ccarena.commands.completion", "print what bash, zsh or fish need to complete this command line"),
+    "doctor": ("ccarena.commands.doctor", "say what this machine can run, and how to get what is missing"),
 }
 
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code (see [`ccarena.errors`])."""
     words = list(sys.argv[1:] if argv is None else argv)
     if "_ARGCOMPLETE" in os.environ:
-        from ccarena.completion import answer
+        from ccarena.commands.completion import answer
 
         answer(build_parser, list(COMMANDS))
     debug = "--debug" in words

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ccarena import programs
+from ccarena.core import programs
 
 
 def pytest_configure() -> None:

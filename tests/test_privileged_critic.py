@@ -19,8 +19,8 @@ import torch
 from ccarena.agents.algorithm import Context
 from ccarena.agents.worlds import environments
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
 from ccarena.envs.vector import Seen
+from ccarena.policies.spec import spec_of
 
 FOLDER = Path(__file__).parents[1] / "examples" / "privileged"
 

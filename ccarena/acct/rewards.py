@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ccarena.acct.zones import Zone
 from ccarena.envs.rewards import Columns
-from ccarena.envs.spec import Spec
+from ccarena.policies.spec import Spec
 
 
 def burstiness(

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ccarena.agents.actor_critic import ActorCritic
-from ccarena.envs.spec import Spec
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import Graph, run
+from ccarena.policies.spec import Spec
 
 __all__ = ["Act", "acting", "live"]
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ccarena.agents.algorithm import Context
-from ccarena.envs.spec import Spec
 from ccarena.errors import ConfigError
 from ccarena.policies.networks import Normalisation, Squash, has_memory
+from ccarena.policies.spec import Spec
 
 FloatArray = NDArray[np.float32]
 ACTOR_GAIN = 0.01

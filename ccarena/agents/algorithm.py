@@ -26,7 +26,7 @@ import gymnasium as gym
 from numpy.typing import NDArray
 
 from ccarena.configs.schema import TrainConfig
-from ccarena.envs.spec import Spec
+from ccarena.policies.spec import Spec
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import ConfigError, MissingDependencyError
-from ccarena.remote_folder import is_url, opened
-from ccarena.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress, resume_command
+from ccarena.runs.remote_folder import is_url, opened
+from ccarena.runs.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress, resume_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ class Training:
 
     def progress(self) -> pd.DataFrame:
         """Figures of the training, a row per update: `decisions` so far, `reward_mean`, what the algorithm reports."""
-        from ccarena.columns import as_pandas, of_rows
+        from ccarena.core.columns import as_pandas, of_rows
 
         return as_pandas(of_rows(read_progress(self.folder / PROGRESS)))
 
@@ -81,9 +81,9 @@ def train(
     if resume:
         chosen = resumed(chosen, changes)
     # The native extension from here on: `--print-config` does without it.
-    from ccarena.envs.domain import domain_json, heuristics, name_traces
+    from ccarena.configs.link_distribution import domain_json, heuristics, name_traces
     from ccarena.envs.rewards import Reward
-    from ccarena.envs.spec import spec_of
+    from ccarena.policies.spec import spec_of
 
     # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
     Reward(chosen.reward, spec_of(chosen))

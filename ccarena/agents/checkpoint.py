@@ -18,8 +18,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ccarena.core.files import TEMPORARY
 from ccarena.errors import CheckpointError
-from ccarena.files import TEMPORARY
 from ccarena.policies import tensorfile
 
 log = logging.getLogger(__name__)

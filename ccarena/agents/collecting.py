@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ccarena import _core
 from ccarena.agents.acting import acting, live
 from ccarena.agents.actor_critic import ActorCritic, FloatArray
-from ccarena.envs.spec import Spec
 from ccarena.envs.vector import LearnedVectorEnv
 from ccarena.policies.artifact import Artifact
+from ccarena.policies.spec import Spec
 
 __all__ = ["Collector", "Steps", "collector"]
 

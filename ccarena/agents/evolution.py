@@ -22,15 +22,15 @@ from ccarena.agents.actor_critic import ACTOR_GAIN
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
 from ccarena.agents.evolution_runs import Evaluator, LocalEvaluator
 from ccarena.agents.progress import merge
+from ccarena.configs.link_distribution import check_range, param_bounds
 from ccarena.configs.schema import CmaEsConfig, EsConfig, EvolutionConfig, TrainConfig
-from ccarena.envs.domain import check_range, param_bounds
-from ccarena.envs.spec import Spec
 from ccarena.envs.trials import Candidate
 from ccarena.errors import ConfigError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import Graph
 from ccarena.policies.networks import Squash, states_of
+from ccarena.policies.spec import Spec
 
 __all__ = ["Evolution", "Genome", "Ranges", "Strategy"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from ccarena.agents.algorithm import Stats
 from ccarena.agents.progress import ReportSums
 from ccarena.configs.schema import EvolutionConfig, TrainConfig
-from ccarena.envs.spec import Spec
 from ccarena.envs.trials import Candidate, Trials
+from ccarena.policies.spec import Spec
 
 __all__ = ["Evaluator", "LocalEvaluator", "Scored"]
 

@@ -23,10 +23,10 @@ from rich.text import Text
 from ccarena.agents.algorithm import Stats
 from ccarena.agents.tracking import Tracker
 from ccarena.configs.schema import ProgressConfig
-from ccarena.envs.spec import Spec
+from ccarena.core.terminal import fitting
 from ccarena.errors import MissingDependencyError, TrainingError
-from ccarena.run_folder import PROGRESS, VALIDATION, resume_command
-from ccarena.terminal import fitting
+from ccarena.policies.spec import Spec
+from ccarena.runs.run_folder import PROGRESS, VALIDATION, resume_command
 
 ROWS = 400
 """Rows of the learning curve, spread evenly over the training."""

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ccarena.core.terminal import again
 from ccarena.errors import TrainingError
 from ccarena.executors.ray import first_line, module
-from ccarena.terminal import again
 
 __all__ = ["Crew", "Lost"]
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from ccarena.agents.algorithm import Context
 from ccarena.agents.evolution_runs import LocalEvaluator, Scored
 from ccarena.configs.schema import TrainConfig
-from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate
 from ccarena.errors import TrainingError, WorkerError
 from ccarena.executors.ray import OnRay, connect, module
+from ccarena.policies.spec import spec_of
 
 __all__ = ["RayEvaluator"]
 

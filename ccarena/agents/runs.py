@@ -16,9 +16,9 @@ import torch
 from ccarena.agents import checkpoint
 from ccarena.configs import load_config
 from ccarena.configs.own_files import portable
+from ccarena.core.files import remove_stale
 from ccarena.errors import CheckpointError, ConfigError
-from ccarena.files import remove_stale
-from ccarena.run_folder import CONFIG, LOCK
+from ccarena.runs.run_folder import CONFIG, LOCK
 
 JUDGING = ("eval", "baselines", "expectations", "rules")
 """Keys that say how a trained policy is judged."""

@@ -29,9 +29,9 @@ from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config, own_files, save_config
+from ccarena.configs.link_distribution import OWN, trained_on
 from ccarena.configs.schema import A3CConfig, EvolutionConfig, Sb3Config
-from ccarena.envs.domain import OWN, trained_on
-from ccarena.envs.spec import spec_of
+from ccarena.core.terminal import progress_bar, remember
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
 from ccarena.eval.heldout.expectations import check_figures
@@ -43,8 +43,9 @@ from ccarena.policies.agreement import Decide
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import of_progress
 from ccarena.policies.networks import states_of
-from ccarena.remote_folder import remote_of, shown
-from ccarena.run_folder import (
+from ccarena.policies.spec import spec_of
+from ccarena.runs.remote_folder import remote_of, shown
+from ccarena.runs.run_folder import (
     BEST,
     CONFIG,
     EVALUATION,
@@ -56,7 +57,6 @@ from ccarena.run_folder import (
     resume_command,
     write_commands,
 )
-from ccarena.terminal import progress_bar, remember
 
 __all__ = ["artifact_of", "check", "train"]
 

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ccarena.core.programs import find
 from ccarena.errors import ConfigError, MachineError, RunnerError
-from ccarena.programs import find
 
 __all__ = ["Status", "ask", "attach", "attached", "detach", "set_weight", "status"]
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.cc_kernel_bridge.frames import ANSWER, Array, Decision, Decoder, Failure, Result, Started, assemble
+from ccarena.core.programs import KERNEL_BRIDGE, find
 from ccarena.errors import (
     CcarenaError,
     ConfigError,
@@ -31,8 +32,7 @@ from ccarena.errors import (
     TraceError,
     did_you_mean,
 )
-from ccarena.programs import KERNEL_BRIDGE, find
-from ccarena.scenario import scenario_json
+from ccarena.scenarios.scenario import scenario_json
 
 __all__ = ["HONEST_MBPS", "TRAFFIC", "Runner", "check_rates", "check_traffic", "run_scenario"]
 

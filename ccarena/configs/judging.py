@@ -69,7 +69,7 @@ class ExpectationConfig(Section):
     claim: Text
     """What is claimed, a sentence."""
     figures: dict[str, Target] = Field(min_length=1)
-    """Figures of `ccarena.eval.metrics`, or of the decisions, each with its target."""
+    """Figures of `ccarena.eval.measure.metrics`, or of the decisions, each with its target."""
     relative_to: Text | None = None
     """A baseline: figures are then ratios to it, link by link, and the median link decides. null: the mean of all runs
     decides."""

@@ -17,6 +17,15 @@ from ccarena.configs.sections import Range
 
 _NOUNS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
 
+TITLES = {
+    "a3c": "algorithm: a3c",
+    "cma_es": "algorithm: cma_es",
+    "es": "algorithm: es",
+    "sb3": "algorithm: Stable-Baselines3",
+    "own": "algorithm: your own",
+}
+"""Titles of the sections of `algorithm`, by kind."""
+
 
 @dataclass(frozen=True)
 class Key:

@@ -20,9 +20,9 @@ from ccarena import __version__
 from ccarena.configs.keys import expected, keys, plain, section_of, variants_of
 from ccarena.configs.learning import DOCUMENT_FILES, OWN_FILE
 from ccarena.configs.schema import TrainConfig
+from ccarena.core.files import write_atomically
+from ccarena.core.reader import COMMAND_LINE, parse, parse_yaml, read_bytes
 from ccarena.errors import ConfigError, did_you_mean, excerpt, several
-from ccarena.files import write_atomically
-from ccarena.reader import COMMAND_LINE, parse, parse_yaml, read_bytes
 
 __all__ = ["build", "dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 

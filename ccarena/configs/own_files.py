@@ -16,9 +16,9 @@ from typing import Any
 from ccarena.configs.learning import DOCUMENT_FILES, OWN_FILE
 from ccarena.configs.load import NAMED
 from ccarena.configs.schema import TrainConfig
+from ccarena.core.files import write_atomically
+from ccarena.core.reader import read_bytes
 from ccarena.errors import ConfigError
-from ccarena.files import write_atomically
-from ccarena.reader import read_bytes
 
 __all__ = ["DIGESTS", "changed", "check", "inside", "keep", "portable", "without_folder"]
 

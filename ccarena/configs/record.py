@@ -9,8 +9,8 @@ from typing import Any
 
 from ccarena.configs.load import load_config, shipped
 from ccarena.configs.schema import TrainConfig
+from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.reader import read_data
 
 Scheme = str | os.PathLike[str] | Mapping[str, Any] | TrainConfig
 """A record, or what leads to one: the name of a shipped one, a YAML file, a mapping; or a document alone."""

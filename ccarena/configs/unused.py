@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from ccarena.configs.cluster import RayConfig
 from ccarena.configs.learning import A3CConfig, EvolutionConfig, Sb3Config
 from ccarena.configs.schema import TrainConfig, ValidationConfig
+from ccarena.core.reader import COMMAND_LINE
 from ccarena.errors import ConfigError
-from ccarena.reader import COMMAND_LINE
 
 __all__ = ["RULES", "refuse_unused_keys"]
 

@@ -7,7 +7,7 @@ options.
 """
 
 import ccarena.registration  # noqa: F401, in a command, where `import ccarena` has not done it
-from ccarena.envs.domain import domain_json
+from ccarena.configs.link_distribution import domain_json
 from ccarena.envs.learned import LearnedEnv
 from ccarena.envs.vector import LearnedVectorEnv
 

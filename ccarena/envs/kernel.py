@@ -20,8 +20,8 @@ from ccarena import _core
 from ccarena.cc_kernel_bridge.run import Runner, check_traffic
 from ccarena.configs.record import Scheme
 from ccarena.envs.learned import Distribution, RewardLike, Setting
-from ccarena.envs.spec import Spec
 from ccarena.errors import ActionError, ConfigError, ScenarioError
+from ccarena.policies.spec import Spec
 
 __all__ = ["LearnedKernelEnv"]
 

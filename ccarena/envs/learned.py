@@ -15,11 +15,11 @@ from ccarena import _core
 from ccarena.configs.load import load_config, merge
 from ccarena.configs.record import Scheme, record_of
 from ccarena.configs.schema import EnvConfig, RewardConfig, TrainConfig
-from ccarena.envs.domain import sources
 from ccarena.envs.render import FPS, MODES, Scope
 from ccarena.envs.rewards import Reward
-from ccarena.envs.spec import Spec, spec_of
+from ccarena.envs.sources import sources
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.policies.spec import Spec, spec_of
 
 __all__ = ["Distribution", "LearnedEnv", "RewardLike", "Setting"]
 
@@ -85,7 +85,7 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     in force until the next decision.
 
     ## Observation Space
-    `Box`, float32, with the finite bounds of the document's signals; `ccarena.envs.spec.spec_of` names its entries.
+    `Box`, float32, with the finite bounds of the document's signals; `ccarena.policies.spec.spec_of` names its entries.
 
     ## Rewards
     The record's reward (docs/environment.md), unscaled.

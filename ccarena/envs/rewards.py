@@ -4,7 +4,7 @@ A reward is a function, or a class whose objects are called, with parameters amo
 
     report   `Columns`: what the scheme reported of N decision intervals; `report.rtt_ms` is `float32[N]`
     truth    `Columns`: what only the simulator knows of them, such as `truth.capacity_mbps`; not on the kernel
-    spec     `ccarena.envs.spec.Spec`: the scheme's actions and names
+    spec     `ccarena.policies.spec.Spec`: the scheme's actions and names
 
 It answers `[N]` numbers, unscaled. Every further parameter is a coefficient: a key of `reward` in the configuration.
 
@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ccarena.configs.schema import RewardConfig
 from ccarena.configs.userfile import bind, find, is_own
-from ccarena.envs.spec import Spec
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.policies.spec import Spec
 
 __all__ = ["BUILT_IN", "Columns", "Reward", "coefficients"]
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.configs.schema import TrainConfig
-from ccarena.envs.domain import sources
 from ccarena.envs.objectives import Objective
 from ccarena.envs.rewards import Columns, Reward
-from ccarena.envs.spec import Spec
+from ccarena.envs.sources import sources
+from ccarena.policies.spec import Spec
 
 __all__ = ["Answers", "Candidate", "Outcome", "Trials"]
 

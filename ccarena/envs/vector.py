@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from ccarena import _core
 from ccarena.configs.record import Scheme
 from ccarena.envs.learned import Distribution, RewardLike, Setting
-from ccarena.envs.spec import Spec
 from ccarena.errors import ActionError, CheckpointError, ConfigError
+from ccarena.policies.spec import Spec
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,11 @@
 | folder      | question                                                        | command             |
 |-------------|-----------------------------------------------------------------|---------------------|
 | `heldout`   | How good is a policy, beside heuristics, on links it never saw? | `ccarena eval`      |
-| `scenarios` | What do the flows of a scenario get?                            | `ccarena eval`      |
 | `compete`   | What do schemes take from each other on one bottleneck?         | `ccarena compete`   |
 | `fidelity`  | How far is the simulator from recorded or live kernel TCP?      | `ccarena fidelity`  |
 | `reproduce` | Do the papers' claims hold? (`suites` holds them)               | `ccarena reproduce` |
 | `leaderboard` | Who is best on cellular traces, and how sure is that?         | `ccarena leaderboard` |
 | `theory`    | Which rates are fair, and what do fluid models predict?         |                     |
 
-`metrics` defines every figure and `figure_text` shows it. `recorded_traces` finds traces and chooses where runs on them
-start.
+`measure` defines every figure and shows it.
 """

@@ -8,7 +8,6 @@ alone; each piece is nevertheless reported exactly once, as soon as it is over, 
 """
 
 from ccarena.executors.local import Processes, Threads
-from ccarena.executors.options import EXECUTORS, UNUSED, add_options, of_options
 from ccarena.executors.pieces import Done, Executor
 
-__all__ = ["EXECUTORS", "UNUSED", "Done", "Executor", "Processes", "Threads", "add_options", "of_options"]
+__all__ = ["Done", "Executor", "Processes", "Threads"]

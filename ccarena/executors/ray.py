@@ -22,10 +22,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from ccarena.core.terminal import again
 from ccarena.errors import ConfigError, MissingDependencyError, WorkerError
 from ccarena.executors.pieces import Done
 from ccarena.executors.ray_watch import watch
-from ccarena.terminal import again
 
 __all__ = ["OnRay", "connect", "first_line", "module"]
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ccarena.terminal import again
+from ccarena.core.terminal import again
 
 __all__ = ["watch"]
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ccarena.core.files import scratch
 from ccarena.errors import MissingDependencyError
-from ccarena.files import scratch
 
 __all__ = ["Browser", "find_browser"]
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ccarena.core.files import replacing, scratch
 from ccarena.errors import ConfigError
-from ccarena.files import replacing, scratch
 from ccarena.pages.blocks import Figure
 from ccarena.pages.browser import Browser
 from ccarena.pages.page import Page, Section, write

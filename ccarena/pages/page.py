@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from ccarena.files import write_atomically
+from ccarena.core.files import write_atomically
 from ccarena.pages.blocks import Block, Code, Details, Drawn, escape, together
 
 __all__ = ["Page", "Section", "assets", "render", "write"]

@@ -1,6 +1,6 @@
 """The page of `ccarena policy show`: an artifact's own account of itself, for people.
 
-Every text on it may be a stranger's: what prints it makes it visible (`ccarena.terminal.visible`).
+Every text on it may be a stranger's: what prints it makes it visible (`ccarena.core.terminal.visible`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import Any
 
 from ccarena import _core
-from ccarena.envs.spec import Spec
+from ccarena.core.terminal import visible
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.control import best_of
 from ccarena.policies.record import control_of
-from ccarena.terminal import visible
+from ccarena.policies.spec import Spec
 
 __all__ = ["COLUMNS", "facts", "page", "results", "verdict_of"]
 

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.core.reader import LARGEST_POLICY_BYTES, read_bytes
+from ccarena.core.terminal import visible
 from ccarena.errors import PolicyError
 from ccarena.policies import provenance, tensorfile
 from ccarena.policies.contract import Contract, FloatArray, Normalisation
 from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
-from ccarena.reader import LARGEST_POLICY_BYTES, read_bytes
-from ccarena.run_folder import SHIPPED
-from ccarena.terminal import visible
+from ccarena.runs.run_folder import SHIPPED
 
 FORMAT = "2"
 CHECKSUM = "weights_sha256"

@@ -8,11 +8,11 @@ import subprocess
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.core.files import scratch
+from ccarena.core.programs import find
 from ccarena.errors import MachineError
-from ccarena.files import scratch
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import IntegerPolicy, Integers
-from ccarena.programs import find
 
 __all__ = ["BpfHome"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.core.files import scratch
 from ccarena.errors import MachineError
-from ccarena.files import scratch
 from ccarena.policies import c_source
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import Integers

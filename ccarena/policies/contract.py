@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ccarena.terminal import visible
+from ccarena.core.terminal import visible
 
 FloatArray = NDArray[np.float32]
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ccarena import _core
-from ccarena.envs.spec import Spec
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract, FloatArray
 from ccarena.policies.graph import OBSERVATION, Graph, Node
 from ccarena.policies.record import CONTROL
+from ccarena.policies.spec import Spec
 
 __all__ = ["best_of", "best_rule", "control"]
 

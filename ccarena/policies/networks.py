@@ -29,7 +29,7 @@ except ImportError as error:
     raise MissingDependencyError.for_extra("torch", "train", "training a policy") from error
 
 if TYPE_CHECKING:
-    from ccarena.envs.spec import Spec
+    from ccarena.policies.spec import Spec
 
 GIVEN = ("spec", "outputs")
 """Parameters of a network's constructor that are not the configuration's."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ccarena.core.files import replacing
 from ccarena.errors import MissingDependencyError, PolicyError
-from ccarena.files import replacing
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, Node
 

@@ -8,7 +8,7 @@ from typing import Any
 from ccarena.configs.load import load_config
 from ccarena.configs.own_files import DIGESTS
 from ccarena.configs.schema import TrainConfig
-from ccarena.documents import digest_of
+from ccarena.configs.spec_files import digest_of
 from ccarena.errors import ConfigError
 from ccarena.policies.artifact import Artifact
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import _core
+from ccarena.configs.link_distribution import domain_json
 from ccarena.configs.schema import TrainConfig
-from ccarena.envs.domain import domain_json
 from ccarena.errors import ConfigError, TraceError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.record import record_of

@@ -18,10 +18,9 @@ from gymnasium.wrappers import NormalizeObservation
 from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnvWrapper, VecNormalize
+from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnvWrapper, VecNormalize
 from torch import Tensor, nn
 
-from ccarena.envs.sb3 import Sb3VecEnv
 from ccarena.errors import PolicyError
 from ccarena.policies.contract import FloatArray, Normalisation
 
@@ -150,7 +149,8 @@ def _layers(envs: Any) -> Iterator[Any]:
                     "expected VecNormalize around them, or wrappers of rewards alone"
                 )
         return
-    inner = envs.envs[0] if isinstance(envs, DummyVecEnv) else envs.envs if isinstance(envs, Sb3VecEnv) else None
+    worlds = getattr(envs, "envs", None)  # a list in DummyVecEnv, one vector environment in ccarena.envs.sb3
+    inner = worlds[0] if isinstance(worlds, list) else worlds
     while isinstance(inner, (gym.Wrapper, gym.vector.VectorWrapper)):
         yield inner
         inner = inner.env

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.core.files import scratch
+from ccarena.core.programs import find
 from ccarena.errors import PolicyError
-from ccarena.files import scratch
-from ccarena.programs import find
 from ccarena.quic.run import PROGRAM
 
 __all__ = ["decide"]

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ccarena import _core
-from ccarena.arguments import number
-from ccarena.documents import action_of, as_json, is_file, read_document
+from ccarena.configs.spec_files import action_of, as_json, is_file, read_document
+from ccarena.core.arguments import number
+from ccarena.core.files import scratch
 from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError, did_you_mean
-from ccarena.files import scratch
 from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.record import scheme_of
-from ccarena.run_folder import POLICY, RUNS, policy_in, resume_command, shipped
-from ccarena.schemes import heuristics, registered
+from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command, shipped
+from ccarena.scenarios.schemes import heuristics, registered
 
 __all__ = [
     "GRAMMAR",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ccarena.errors import ConfigError, ScenarioError
-from ccarena.scenario import flows_of
 from ccarena.scenarios.entrants import Entrant, find_policy, parse, say
-from ccarena.schemes import heuristics
+from ccarena.scenarios.scenario import flows_of
+from ccarena.scenarios.schemes import heuristics
 
 __all__ = ["enter"]
 

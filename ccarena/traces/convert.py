@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.files import write_atomically
-from ccarena.terminal import heartbeat
+from ccarena.core.files import write_atomically
+from ccarena.core.terminal import heartbeat
 from ccarena.traces import files, stats
 from ccarena.traces.formats import Format
 from ccarena.traces.opportunities import opportunities

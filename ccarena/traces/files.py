@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ccarena.core.reader import LARGEST_TRACE_BYTES, read_bytes
 from ccarena.errors import TraceError, did_you_mean
-from ccarena.reader import LARGEST_TRACE_BYTES, read_bytes
 
 __all__ = [
     "available",

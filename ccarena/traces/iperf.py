@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError, TraceError
-from ccarena.reader import parse_json, read_bytes
 from ccarena.traces.recording import Recording
 from ccarena.traces.tables import text_lines
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError
-from ccarena.reader import parse_json, read_bytes
 from ccarena.traces.recording import Recording
 
 __all__ = ["looks_like", "read"]

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.core.reader import read_bytes
 from ccarena.errors import ConfigError, TraceError
-from ccarena.reader import read_bytes
 from ccarena.traces.clock import UNITS as TIME_UNITS
 from ccarena.traces.clock import Clock
 from ccarena.traces.recording import Gaps, Part, Recording, hold, take

@@ -8,7 +8,7 @@ from typing import Any
 
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
 from ccarena.executors.ray import first_line, module
-from ccarena.remote_folder import check_packages
+from ccarena.runs.remote_folder import check_packages
 
 __all__ = ["check_here", "check_machines"]
 

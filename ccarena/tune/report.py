@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.eval.metrics import confidence_interval
-from ccarena.files import write_atomically
+from ccarena.core.files import write_atomically
+from ccarena.core.terminal import print_table
+from ccarena.eval.measure.metrics import confidence_interval
 from ccarena.pages import Axis, Block, Callout, Chart, Figure, Items, Page, Section, Table
 from ccarena.pages import write as write_page
 from ccarena.pages.charts import STYLES, Interval, line
-from ccarena.terminal import print_table
 from ccarena.tune.trial import Trials
 
 __all__ = ["PAGE", "ROWS", "rows_of", "show", "write"]

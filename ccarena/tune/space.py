@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, load_config
+from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, did_you_mean, excerpt
-from ccarena.reader import read_data
 
 __all__ = ["Dimension", "Space", "read_space"]
 

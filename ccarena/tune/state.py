@@ -17,9 +17,9 @@ from typing import Any
 
 from ray.tune import Callback
 
+from ccarena.core.files import replacing
 from ccarena.errors import CheckpointError, ConfigError
-from ccarena.files import replacing
-from ccarena.remote_folder import RemoteFolder, remote_at
+from ccarena.runs.remote_folder import RemoteFolder, remote_at
 
 log = logging.getLogger(__name__)
 

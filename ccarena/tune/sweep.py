@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, save_config
+from ccarena.core.files import write_atomically
+from ccarena.core.terminal import again
 from ccarena.errors import ConfigError
 from ccarena.executors.ray import connect, module
-from ccarena.files import write_atomically
-from ccarena.remote_folder import Kind, is_url, remote_of, shown
-from ccarena.terminal import again
+from ccarena.runs.remote_folder import Kind, is_url, remote_of, shown
 from ccarena.tune.packages import check_here, check_machines
 from ccarena.tune.space import Space
 from ccarena.tune.trial import BASE, TRIALS, Trials, follow

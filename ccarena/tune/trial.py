@@ -2,7 +2,7 @@
 
 After every validation that all seeds have reached, the trial reports the mean of their scores, by which a scheduler
 may end it. A trial that was interrupted goes on from its runs' checkpoints. Below a URL, each training sends its own
-run (`ccarena.remote_folder`), and the validations are read from there.
+run (`ccarena.runs.remote_folder`), and the validations are read from there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccarena.core.files import scratch
 from ccarena.errors import ConfigError, TrainingError
-from ccarena.eval.metrics import confidence_interval
-from ccarena.files import scratch
-from ccarena.remote_folder import RemoteFolder, is_url
-from ccarena.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
+from ccarena.eval.measure.metrics import confidence_interval
+from ccarena.runs.remote_folder import RemoteFolder, is_url
+from ccarena.runs.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
 
 __all__ = ["BASE", "TRIALS", "Trials", "follow"]
 

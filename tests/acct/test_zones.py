@@ -9,7 +9,7 @@ import numpy as np
 from ccarena import _core
 from ccarena.acct import Zone
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
+from ccarena.policies.spec import spec_of
 
 BUDGET_MS = 5.0
 

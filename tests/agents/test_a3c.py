@@ -18,8 +18,8 @@ from ccarena.agents.algorithm import Context
 from ccarena.agents.local import LocalExecutor
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
-from ccarena.envs.spec import spec_of
 from ccarena.errors import ConfigError, TrainingError
+from ccarena.policies.spec import spec_of
 from tests.agents.toy import ToyEnvs, make_toy, toy_context
 
 

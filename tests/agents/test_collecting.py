@@ -17,9 +17,9 @@ from ccarena.agents.collecting import Native, StepByStep, Steps, collector
 from ccarena.agents.worlds import environments
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
-from ccarena.envs.spec import spec_of
 from ccarena.errors import TrainingError
 from ccarena.policies.networks import bind_flat
+from ccarena.policies.spec import spec_of
 
 CPU = torch.device("cpu")
 STEPS = 12

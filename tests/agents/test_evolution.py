@@ -20,10 +20,10 @@ from ccarena.agents.evolution import Evolution, Genome, Strategy
 from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import CmaEsConfig, EsConfig
-from ccarena.envs.spec import spec_of
 from ccarena.errors import CheckpointError, ConfigError
 from ccarena.policies.artifact import load
 from ccarena.policies.graph import run as run_graph
+from ccarena.policies.spec import spec_of
 
 LINKS = {"constant": 1, "random_steps": 1, "cellular": 0, "trace": 0}
 OPTIMUM = np.array([1.0, -2.0, 0.5, 0.25])

@@ -16,7 +16,7 @@ from ccarena import cli
 from ccarena.configs import load_config
 from ccarena.errors import CheckpointError, ConfigError
 from ccarena.policies.artifact import load
-from ccarena.run_folder import BEST, CONFIG, EVALUATION, POLICY
+from ccarena.runs.run_folder import BEST, CONFIG, EVALUATION, POLICY
 
 MINE = """
 from torch import nn

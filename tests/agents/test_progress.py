@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ccarena.agents.progress import Display, Recorder, summarise
-from ccarena.run_folder import PROGRESS
+from ccarena.runs.run_folder import PROGRESS
 
 STATS = {
     "decisions": 100.0,

@@ -28,9 +28,9 @@ from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.agents.ray_evolution import RayEvaluator
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
-from ccarena.envs.spec import spec_of
 from ccarena.errors import INTERRUPTED, MissingDependencyError, TrainingError
-from ccarena.run_folder import read_progress
+from ccarena.policies.spec import spec_of
+from ccarena.runs.run_folder import read_progress
 from tests.agents.toy import SPEC, ToyEnvs, make_toy
 
 # A node that starts beside other work may be given up as dead.

@@ -28,9 +28,9 @@ from ccarena.cli import main
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import Sb3Config
 from ccarena.envs import LearnedVectorEnv
-from ccarena.envs.spec import spec_of
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError
 from ccarena.policies.artifact import Artifact, load
+from ccarena.policies.spec import spec_of
 
 OFF_POLICY = {"learning_starts": 64, "buffer_size": 400, "batch_size": 32, "gradient_steps": 1, "train_freq": 1}
 ALGORITHMS = {

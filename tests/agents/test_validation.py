@@ -18,11 +18,11 @@ from ccarena.agents.validation import Best, Validator
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import LinkKinds
-from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
 from ccarena.policies.artifact import load
-from ccarena.run_folder import BEST, LAST, POLICY, PROGRESS, VALIDATION
+from ccarena.policies.spec import spec_of
+from ccarena.runs.run_folder import BEST, LAST, POLICY, PROGRESS, VALIDATION
 from ccarena.traces import available
 from tests.agents.test_train import configuration, rows, stop_after, without_times
 from tests.agents.toy import make_toy

@@ -10,7 +10,7 @@ import numpy as np
 
 from ccarena.agents.algorithm import Context
 from ccarena.configs import TrainConfig, load_config
-from ccarena.envs.spec import spec_of
+from ccarena.policies.spec import spec_of
 
 SPEC = spec_of(load_config("acct"))
 ZONES = 4

@@ -184,7 +184,7 @@ def test_a_name_that_is_nothing_gets_the_nearest(tmp_path: Path) -> None:
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
 def test_any_bytes_are_a_configuration_or_a_configuration_error(content: bytes) -> None:
     from ccarena.configs.load import build
-    from ccarena.reader import parse_yaml
+    from ccarena.core.reader import parse_yaml
 
     try:
         data = parse_yaml(content, "fuzz.yaml")

@@ -10,7 +10,7 @@ from ccarena.configs import load_config
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs import LearnedEnv, LearnedVectorEnv
 from ccarena.envs.rewards import Reward
-from ccarena.envs.spec import spec_of
+from ccarena.policies.spec import spec_of
 
 RECORD = load_config("acct")
 SPEC = spec_of(RECORD)

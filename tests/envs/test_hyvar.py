@@ -12,8 +12,8 @@ import pytest
 from ccarena.configs import load_config
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs import LearnedVectorEnv
-from ccarena.envs.spec import spec_of
 from ccarena.errors import ActionError, ConfigError, ScenarioError
+from ccarena.policies.spec import spec_of
 
 NAMES = ("Hyvar", "Orca", "Aurora")
 SPECS = {name: spec_of(load_config(name.lower())) for name in NAMES}

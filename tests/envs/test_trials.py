@@ -13,15 +13,15 @@ import torch
 from ccarena import _core
 from ccarena.agents.train import train
 from ccarena.configs import load_config
+from ccarena.configs.link_distribution import domain_json
 from ccarena.configs.schema import TrainConfig
-from ccarena.envs.domain import domain_json
-from ccarena.envs.spec import spec_of
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.envs.vector import LearnedVectorEnv
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval import metrics
+from ccarena.eval.measure import metrics
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
+from ccarena.policies.spec import spec_of
 
 LINKS = {"constant": 1, "random_steps": 1, "cellular": 1, "trace": 0}
 

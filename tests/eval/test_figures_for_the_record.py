@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ccarena.core.measurements import Source, Target, load, merge
 from ccarena.eval.fidelity import figures as fidelity_figures
 from ccarena.eval.heldout import figures as heldout_figures
 from ccarena.eval.heldout.expectations import Expectation, Verdict
 from ccarena.eval.heldout.worth import Beside, Worth
-from ccarena.measurements import Source, Target, load, merge
 
 SOURCE = Source("a command", "0.1.0", "2026-01-02")
 

@@ -128,7 +128,7 @@ def test_work_without_any_core_ends_with_the_command_that_goes_on(
 
 
 WATCHED = (
-    "import os, sys, time; from ccarena import terminal; from ccarena.executors.ray_watch import watch; "
+    "import os, sys, time; from ccarena.core import terminal; from ccarena.executors.ray_watch import watch; "
     "terminal.remember('ccarena eval x'); watch(sys.argv[1], lambda: True); "
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ccarena
-from ccarena.reader import parse_yaml
+from ccarena.core.reader import parse_yaml
 
 DOC = Path(__file__).parents[2] / "docs" / "hyvar.md"
 SCENARIO = re.search(r"```yaml\n(.*?)```", DOC.read_text("utf-8"), re.DOTALL)

@@ -9,7 +9,7 @@ from ccarena.agents.semi_markov import discounted
 from ccarena.configs import load_config
 from ccarena.configs.schema import RewardConfig
 from ccarena.envs.rewards import Reward
-from ccarena.envs.spec import Spec, spec_of
+from ccarena.policies.spec import Spec, spec_of
 
 HYBRID, AURORA = spec_of(load_config("hyvar")), spec_of(load_config("aurora"))
 hyvar, aurora = Reward(RewardConfig(name="hyvar"), HYBRID), Reward(RewardConfig(name="aurora"), AURORA)

@@ -129,14 +129,14 @@ def test_the_command_on_a_page_gives_it_again(name: str, tmp_path: Path, monkeyp
 def test_a_password_is_on_no_page() -> None:
     from argparse import Namespace
 
-    from ccarena.terminal import command_line
+    from ccarena.core.terminal import command_line
 
     words = ["leaderboard", "run", "--store", "postgresql://me:secret@host/db", "a b"]
     assert command_line(Namespace(words=words)) == "ccarena leaderboard run --store postgresql://me@host/db 'a b'"
 
 
 def test_a_run_that_went_on_names_both_commands(tmp_path: Path) -> None:
-    from ccarena.run_folder import read_commands, write_commands
+    from ccarena.runs.run_folder import read_commands, write_commands
 
     for line in ("ccarena train --x 'a\nb'", "ccarena train --out r --resume", "ccarena train --out r --resume"):
         write_commands(tmp_path, [*read_commands(tmp_path), line])

@@ -7,9 +7,9 @@ from typing import Any
 from ccarena.agents.actor_critic import ActorCritic
 from ccarena.agents.algorithm import Context
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.export import to_graph
+from ccarena.policies.spec import spec_of
 
 RECORD = load_config("acct")
 SPEC = spec_of(RECORD)

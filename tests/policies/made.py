@@ -9,10 +9,10 @@ import numpy as np
 
 from ccarena import _core as core
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract
 from ccarena.policies.graph import OBSERVATION, Graph, Node
+from ccarena.policies.spec import spec_of
 
 DOCUMENT: dict[str, Any] = {
     "learned": 1,

@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
 from ccarena.errors import PolicyError
 from ccarena.policies import tensorfile
 from ccarena.policies.artifact import CHECKSUM, Artifact, count_test, load
 from ccarena.policies.export import to_graph
+from ccarena.policies.spec import spec_of
 from tests.policies.acct import SPEC, network, to_artifact
 
 core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: artifacts not checked (run make)")

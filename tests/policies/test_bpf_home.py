@@ -9,7 +9,7 @@ import pytest
 from ccarena.errors import MachineError
 from ccarena.policies import artifact
 from ccarena.policies.bpf_home import BpfHome
-from ccarena.run_folder import shipped
+from ccarena.runs.run_folder import shipped
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")

@@ -14,11 +14,11 @@ from ccarena import _core, cli
 from ccarena.errors import PolicyError
 from ccarena.eval.heldout.outcome import evaluate
 from ccarena.policies import artifact
-from ccarena.policies.cards import ship
 from ccarena.policies.control import control
 from ccarena.policies.record import control_of, record_of
-from ccarena.run_folder import EVALUATION, POLICY
+from ccarena.runs.run_folder import EVALUATION, POLICY
 from ccarena.scenarios.entrants import find_policy
+from docs.generate.policies import ship
 from tests.policies.made import continuous
 
 RULES: dict[str, tuple[str, Any]] = {

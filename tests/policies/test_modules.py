@@ -14,12 +14,12 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: policie
 
 from ccarena.agents.train import train
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
 from ccarena.errors import PolicyError
 from ccarena.policies import modules
 from ccarena.policies.agreement import checked
 from ccarena.policies.graph import Graph
 from ccarena.policies.networks import Gru
+from ccarena.policies.spec import spec_of
 from tests.policies.acct import SPEC, network
 
 HYVAR = spec_of(load_config("hyvar"))

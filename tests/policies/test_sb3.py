@@ -31,11 +31,11 @@ from stable_baselines3.common.vec_env import (
 )
 
 from ccarena.envs.sb3 import Sb3VecEnv
-from ccarena.envs.spec import Spec
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.sb3 import NormalisedObservation, predicting, to_artifact
+from ccarena.policies.spec import Spec
 from tests.agents.toy import ToyEnvs
 from tests.policies.made import DOCUMENT
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ccarena import programs
+from ccarena.core import programs
 from ccarena.errors import MachineError
 
 HERE = Path(__file__).parent

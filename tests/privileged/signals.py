@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ccarena import _core
-from ccarena.backends import simulate
 from ccarena.cc_kernel_bridge import run as kernel_tcp
-from ccarena.envs.spec import Spec
 from ccarena.policies.artifact import Artifact
+from ccarena.policies.spec import Spec
 from ccarena.quic import run as quic
+from ccarena.scenarios.backends import simulate
 from tests.policies.made import constant
 
 BACKENDS = ("sim", "quic", "bridge", "kernel")

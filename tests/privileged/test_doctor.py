@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ccarena.doctor import link_speed
+from ccarena.commands.doctor import link_speed
 
 pytestmark = pytest.mark.usefixtures("kernel")
 

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: shares are not compared (run make)")
 
-from ccarena import backends
 from ccarena.cc_kernel_bridge import run as kernel_tcp
-from ccarena.eval import metrics
+from ccarena.eval.measure import metrics
 from ccarena.quic import run as over_quic
+from ccarena.scenarios import backends
 
 pytestmark = pytest.mark.usefixtures("quic", "kernel")
 

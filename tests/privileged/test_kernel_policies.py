@@ -19,7 +19,7 @@ from ccarena.errors import MachineError
 from ccarena.policies import artifact
 from ccarena.policies.bpf_home import BpfHome
 from ccarena.policies.integer import IntegerPolicy
-from ccarena.run_folder import shipped
+from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.entrants import find_policy
 
 pytestmark = pytest.mark.usefixtures("kernel", "free")

@@ -16,15 +16,15 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
 
-from ccarena.backends import simulate
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
-from ccarena.eval import metrics
-from ccarena.eval.scenarios.run import run
-from ccarena.eval.scenarios.tables import flow_rows
+from ccarena.eval.measure import metrics
 from ccarena.policies import artifact
-from ccarena.run_folder import shipped
+from ccarena.runs.run_folder import shipped
+from ccarena.scenarios.backends import simulate
 from ccarena.scenarios.entrants import find_policy
+from ccarena.scenarios.run import run
+from ccarena.scenarios.tables import flow_rows
 from tests.envs.acct import REPORT_FIELDS
 
 pytestmark = pytest.mark.usefixtures("kernel")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ccarena.backends import KERNEL, QUIC
 from ccarena.eval.leaderboard import measure
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
+from ccarena.scenarios.backends import KERNEL, QUIC
 
 
 @pytest.mark.parametrize("backend", [KERNEL, QUIC])

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: loss is not tested (run make)")
 
 import ccarena
-from ccarena.backends import REAL_TIME
-from ccarena.eval.scenarios.tables import flow_rows
+from ccarena.scenarios.backends import REAL_TIME
+from ccarena.scenarios.tables import flow_rows
 
 
 @pytest.mark.parametrize("backend", REAL_TIME)

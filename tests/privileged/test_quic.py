@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: QUIC is not tested (run make)")
 
 import ccarena
-from ccarena import backends
 from ccarena.errors import PolicyError, ScenarioError
 from ccarena.quic.run import run_scenario
+from ccarena.scenarios import backends
 from tests.envs.acct import REPORT
 
 pytestmark = pytest.mark.usefixtures("quic")

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: signals are not tested (run make)")
 
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
 from ccarena.errors import PolicyError, ScenarioError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, Graph, Node
+from ccarena.policies.spec import spec_of
 from tests.policies.made import DOCUMENT, constant
 from tests.privileged.signals import BACKENDS, BOUNDS, FLOWS, SIGNALS, execute, measure, signals_of
 

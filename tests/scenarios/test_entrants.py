@@ -17,9 +17,9 @@ from ccarena.cli import main
 from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError
 from ccarena.eval.leaderboard.entrants import entrants_of
 from ccarena.policies import artifact
-from ccarena.run_folder import CONFIG, POLICY, shipped
+from ccarena.runs.run_folder import CONFIG, POLICY, shipped
 from ccarena.scenarios.entrants import KINDS, distinct, find_policy, line_up, load_policy, parse
-from ccarena.schemes import heuristics
+from ccarena.scenarios.schemes import heuristics
 
 ACCT = shipped()["acct"]
 TRAINED = dict(artifact.load(ACCT).params)

@@ -10,13 +10,14 @@ import pytest
 
 from ccarena import _core
 from ccarena.configs import load_config
+from ccarena.configs.link_distribution import domain_json, trained_on, without_carrier
 from ccarena.configs.schema import LinkKinds
-from ccarena.envs.domain import digest, domain_json, trained_on, without_carrier
+from ccarena.core.files import digest
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.links import Link, build
-from ccarena.eval.recorded_traces import seen_in_training
 from ccarena.traces.held_out import HELD_OUT, ORIGINS, VALIDATION, carrier_of, derives_from, free
 from ccarena.traces.manifest import manifest
+from ccarena.traces.recorded import seen_in_training
 
 
 @pytest.fixture

@@ -221,8 +221,8 @@ def test_ctrl_c_between_trials_says_how_to_go_on_if_there_is_a_sweep(
             (out / "plan.json").write_text("{}")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ccarena.tune.command.prepare", lambda *_: None)
-    monkeypatch.setattr("ccarena.tune.command.sweep", interrupted)
+    monkeypatch.setattr("ccarena.commands.tune.prepare", lambda *_: None)
+    monkeypatch.setattr("ccarena.commands.tune.sweep", interrupted)
     words = ["--space", str(space(tmp_path, "algorithm.gamma: [0.5, 0.9]")), *SMALL]
     assert cli.main(["tune", "--out", str(out), *words]) == cli.INTERRUPTED
     goes_on = f"; go on with: ccarena tune --out {out} --resume" if begun else ""

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from ccarena import cli, remote_folder
+from ccarena import cli
 from ccarena.errors import CheckpointError, ConfigError, TrainingError
-from ccarena.remote_folder import RemoteFolder, opened, remote_of
+from ccarena.runs import remote_folder
+from ccarena.runs.remote_folder import RemoteFolder, opened, remote_of
 from ccarena.tune.sweep import SWEEP
 from ccarena.tune.trial import Trials
 from tests.tune.test_tune import NO_TUNE, SMALL, space
@@ -165,7 +166,7 @@ def test_a_url_that_cannot_be_used_is_said_before_anything_is_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
-    monkeypatch.setattr("ccarena.tune.command.prepare", None)
+    monkeypatch.setattr("ccarena.commands.tune.prepare", None)
     monkeypatch.chdir(tmp_path)
     words = ["tune", "--out", place, "--space", str(space(tmp_path, "algorithm.gamma: [0.5, 0.9]")), *SMALL]
     before = sorted(tmp_path.rglob("*"))

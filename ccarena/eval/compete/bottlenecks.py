@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core, traces
-from ccarena.arguments import number
+from ccarena.core.arguments import number
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
-from ccarena.eval.given_traces import TraceLinks
-from ccarena.eval.recorded_traces import started
-from ccarena.scenario import read_scenario, scenario_json
+from ccarena.scenarios.scenario import read_scenario, scenario_json
+from ccarena.traces.given import TraceLinks
+from ccarena.traces.recorded import started
 
 __all__ = ["DEFAULT", "GRAMMAR", "Bottleneck", "from_scenario", "over_traces", "parse_link"]
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
+from ccarena.core.columns import Columns, as_csv, as_pandas, as_polars, of_rows
+from ccarena.core.files import check_file, check_writable, write_atomically
+from ccarena.core.plain_data import plain
+from ccarena.core.terminal import Progress, again, progress_bar
 from ccarena.errors import CcarenaError, ConfigError, did_you_mean
 from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.lineup import line_up, marked
@@ -19,12 +22,9 @@ from ccarena.eval.compete.matches import Plan
 from ccarena.eval.compete.matches import compete as run_matches
 from ccarena.eval.compete.page import competition_page, heat_maps
 from ccarena.eval.compete.tables import Matrix, matrices, summarise
-from ccarena.eval.given_traces import TraceLinks
-from ccarena.files import check_file, check_writable, write_atomically
 from ccarena.pages import Page, images, write
-from ccarena.plain_data import plain
 from ccarena.scenarios.entrants import EntrantLike
-from ccarena.terminal import Progress, again, progress_bar
+from ccarena.traces.given import TraceLinks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,7 @@ def compete(
         links: bottlenecks such as `48mbps,20ms,1bdp` (that one if nothing else is given).
         scenarios: scenario files, whose links are bottlenecks, too.
         traces: bottlenecks over traces: files, names, folders, `NAME=TRACE` and `TRACE,BACK`, or a
-            `ccarena.eval.given_traces.TraceLinks`.
+            `ccarena.traces.given.TraceLinks`.
         groups: matches of their own, such as `cubic+bbr+bbr`.
         rtts_ms: base RTTs of a match's flows, in every rotation; the link's own for all if empty.
         stagger_s: from one start to the next, s.

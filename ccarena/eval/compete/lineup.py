@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ccarena.errors import ConfigError
-from ccarena.eval.recorded_traces import TRAINED_ON_TESTED, seen_in_training
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import Entrant, EntrantLike, distinct, read, split_outside_quotes
+from ccarena.traces.recorded import TRAINED_ON_TESTED, seen_in_training
 
 __all__ = ["GROUPS", "line_up", "marked", "parse_group"]
 

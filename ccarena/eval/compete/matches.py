@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import _core
-from ccarena.backends import SIM, execute, validity
+from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError, ScenarioError
-from ccarena.eval import metrics
 from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.heldout.links import MOST_SEEDS
+from ccarena.eval.measure import metrics
+from ccarena.scenarios.backends import SIM, execute, validity
 from ccarena.scenarios.entrants import Entrant
-from ccarena.terminal import Progress
 
 __all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
 
@@ -138,7 +138,7 @@ class _Measured:
     """`[bins]`."""
     utilisation: float
     validity: Mapping[str, Any]
-    """Of a run in real time, see `ccarena.backends.validity`."""
+    """Of a run in real time, see `ccarena.scenarios.backends.validity`."""
 
 
 def matches_of(plan: Plan, bottleneck: Bottleneck) -> list[Match]:

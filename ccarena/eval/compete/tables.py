@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.eval.metrics import Interval, confidence_interval
+from ccarena.eval.measure.metrics import Interval, confidence_interval
 
 __all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "matrices", "number", "summarise", "wide_cells"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core
+from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError, TraceError, did_you_mean
-from ccarena.reader import parse_json, read_bytes
 
 __all__ = ["Case", "load", "trace_folders"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.measurements import Entry, Source, Target
+from ccarena.core.measurements import Entry, Source, Target
 
 __all__ = ["entries"]
 

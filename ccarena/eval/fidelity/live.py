@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ccarena import backends
-from ccarena.backends import simulate
 from ccarena.configs.load import load_config, shipped
+from ccarena.core.terminal import Progress
 from ccarena.envs.rewards import Reward
-from ccarena.envs.spec import spec_of
-from ccarena.eval import metrics
 from ccarena.eval.fidelity import recorded
 from ccarena.eval.fidelity.recorded import Run
-from ccarena.eval.recorded_traces import find_trace
-from ccarena.terminal import Progress
+from ccarena.eval.measure import metrics
+from ccarena.policies.spec import spec_of
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import simulate
+from ccarena.traces.recorded import find_trace
 
 __all__ = ["POLICY_REL", "Setup", "compare", "duration_s", "figures", "live", "setups", "variant"]
 

@@ -24,12 +24,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena import _core, backends
-from ccarena.backends import KERNEL, SIM
+from ccarena import _core
+from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval.fidelity.cases import Case
-from ccarena.eval.metrics import percentile
-from ccarena.terminal import Progress
+from ccarena.eval.measure.metrics import percentile
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import KERNEL, SIM
 
 __all__ = ["Bounds", "compare", "fidelity", "judge", "offsets_ms", "scenario", "simulate", "summarise"]
 

@@ -19,32 +19,33 @@ from typing import Any
 
 import numpy as np
 
-from ccarena import _core, backends
-from ccarena.backends import SIM
+from ccarena import _core
 from ccarena.configs.own_files import without_folder
 from ccarena.configs.schema import TrainConfig
+from ccarena.core.files import digest
+from ccarena.core.plain_data import plain
+from ccarena.core.terminal import Progress
 from ccarena.envs import objectives
-from ccarena.envs.domain import digest
 from ccarena.envs.rewards import BUILT_IN, Reward
-from ccarena.envs.spec import Spec
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
-from ccarena.eval import metrics
-from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
-from ccarena.eval.outside import OUTSIDE, outside_notes
-from ccarena.eval.recorded_traces import TRAINED_ON_TESTED, seen_in_training
+from ccarena.eval.measure import metrics
+from ccarena.eval.measure.outside import OUTSIDE, outside_notes
 from ccarena.executors import Executor, Threads
-from ccarena.plain_data import plain
 from ccarena.policies import artifact
 from ccarena.policies.record import control_of, record_of
+from ccarena.policies.spec import Spec
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import Entrant, parse
-from ccarena.terminal import Progress
+from ccarena.traces.given import TraceLinks
 from ccarena.traces.held_out import HELD_OUT
+from ccarena.traces.recorded import TRAINED_ON_TESTED, seen_in_training
 
 __all__ = ["best_window", "evaluate", "run_lineup"]
 

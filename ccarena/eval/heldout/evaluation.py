@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ccarena.core.files import write_atomically
+from ccarena.core.plain_data import plain
+from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError
-from ccarena.eval.metrics import Figure, figures_for
-from ccarena.files import write_atomically
-from ccarena.plain_data import plain
-from ccarena.reader import parse_json, read_bytes
+from ccarena.eval.measure.metrics import Figure, figures_for
 
 __all__ = ["BEST_WINDOW", "ORACLE", "Evaluation"]
 
@@ -26,8 +26,8 @@ class Evaluation:
     """What was measured. Plain data, so that it is its own JSON form (NaN is null there)."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """One per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `ccarena.eval.metrics.FIGURES`. The
-    oracle's rows also have `gain`."""
+    """One per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of
+    `ccarena.eval.measure.metrics.FIGURES`. The oracle's rows also have `gain`."""
     series: list[dict[str, Any]] = field(default_factory=list)
     """Every link of the first seed over time: `time_s`, `capacity_mbps`, and each scheme's rate and largest queueing
     delay."""

@@ -15,11 +15,11 @@ import numpy as np
 
 from ccarena.configs.schema import ExpectationConfig
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.figure_text import show
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.heldout.worth import Worth, worth_of
-from ccarena.eval.metrics import FIGURES
+from ccarena.eval.measure.figure_text import show
+from ccarena.eval.measure.metrics import FIGURES
 
 __all__ = ["Expectation", "State", "Verdict", "check_figures", "judge", "together"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ccarena.core.measurements import Entry, Source
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.heldout.worth import Trainings
-from ccarena.measurements import Entry, Source
 
 __all__ = ["entries", "of_trainings"]
 

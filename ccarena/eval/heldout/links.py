@@ -33,10 +33,10 @@ import numpy as np
 
 from ccarena import traces
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.given_traces import TraceLinks
-from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, started, trace_service
 from ccarena.scenarios.entrants import Entrant
+from ccarena.traces.given import TraceLinks
 from ccarena.traces.held_out import HELD_OUT
+from ccarena.traces.recorded import HELD_OUT_SEED, find_trace, started, trace_service
 
 __all__ = [
     "LINK_SETS",

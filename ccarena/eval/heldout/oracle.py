@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
-from ccarena.eval import metrics
+from ccarena.eval.measure import metrics
 
 __all__ = ["Bound", "one_rtt_late", "trade_off"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ccarena.backends import REAL_TIME, SIM
-from ccarena.columns import Columns, as_csv, as_pandas, as_polars, of_rows
+from ccarena.core.columns import Columns, as_csv, as_pandas, as_polars, of_rows
+from ccarena.core.files import check_writable, write_atomically
+from ccarena.core.terminal import Progress, progress_bar
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout.evaluate import evaluate as evaluate_all
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge, together
@@ -22,14 +22,14 @@ from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
 from ccarena.eval.heldout.worth import Trainings, over_trainings
-from ccarena.eval.metrics import FIGURES
+from ccarena.eval.measure.metrics import FIGURES
 from ccarena.executors import Executor
-from ccarena.files import check_writable, write_atomically
 from ccarena.pages import Page, Section, images
 from ccarena.policies.artifact import count_test
-from ccarena.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
+from ccarena.runs.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
+from ccarena.scenarios.backends import REAL_TIME, SIM
 from ccarena.scenarios.entrants import EntrantLike, line_up
-from ccarena.terminal import Progress, progress_bar
+from ccarena.traces.given import TraceLinks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ class Outcome:
         return over_trainings(self.evaluation)
 
     def rows(self) -> pd.DataFrame:
-        """A row per link, seed and scheme, with its figures (`ccarena.eval.metrics.FIGURES`)."""
+        """A row per link, seed and scheme, with its figures (`ccarena.eval.measure.metrics.FIGURES`)."""
         return as_pandas(self.columns("rows"))
 
     def summary(self) -> pd.DataFrame:
@@ -145,7 +145,7 @@ def evaluate(
         link_sets: names that `ccarena eval --help` lists; those of the policies' records if None.
         traces: links over these traces, beside the `link_sets` that are named, else instead of the records':
             files, names, folders, `NAME=TRACE` and `TRACE,BACK`, with buffers of 100 and 1000 packets and 20 ms each
-            way; or a `ccarena.eval.given_traces.TraceLinks`, which has other ones.
+            way; or a `ccarena.traces.given.TraceLinks`, which has other ones.
         schemes: entrants without a policy, which `entries` may name, too; cubic, bbr and reno if nothing says
             otherwise.
         seeds: repetitions of every link.

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import SIM, TITLES
-from ccarena.eval.figure_text import heading
-from ccarena.eval.given_traces import TraceLinks
 from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
 from ccarena.eval.heldout.summary import SUMMARY, label, parts_table, summary_table, with_interval, worth_table
 from ccarena.eval.heldout.worth import Worth
+from ccarena.eval.measure.figure_text import heading
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
+from ccarena.scenarios.backends import SIM, TITLES
+from ccarena.traces.given import TraceLinks
 
 __all__ = ["evaluation_page", "repeat_command", "write_page"]
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.configs.schema import CmaEsConfig, EvolutionConfig, TrainConfig
-from ccarena.envs.spec import Spec
+from ccarena.core.terminal import Progress
 from ccarena.envs.trials import Answers, Candidate, Trials
-from ccarena.terminal import Progress
+from ccarena.policies.spec import Spec
 
 __all__ = ["Rule", "search", "search_constant"]
 

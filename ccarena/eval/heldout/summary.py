@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.eval.figure_text import heading, show
+from ccarena.core.terminal import print_table, visible
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.heldout.worth import Part, Worth
-from ccarena.eval.metrics import FIGURES, confidence_interval
-from ccarena.terminal import print_table, visible
+from ccarena.eval.measure.figure_text import heading, show
+from ccarena.eval.measure.metrics import FIGURES, confidence_interval
 
 __all__ = [
     "SUMMARY",

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, dump_config
+from ccarena.core.files import write_atomically
+from ccarena.core.plain_data import plain
+from ccarena.core.terminal import progress_bar
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge
 from ccarena.eval.heldout.page import write_page
 from ccarena.eval.heldout.summary import digest, print_summary
-from ccarena.files import write_atomically
-from ccarena.plain_data import plain
-from ccarena.run_folder import EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_commands, read_progress
+from ccarena.runs.run_folder import EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_commands, read_progress
 from ccarena.scenarios.entrants import of_file, parse
-from ccarena.terminal import progress_bar
 
 __all__ = ["evaluate_run", "write_outcome"]
 

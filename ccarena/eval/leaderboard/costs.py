@@ -18,7 +18,7 @@ from ccarena import _core
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard.entrants import Ranked
 from ccarena.policies import artifact
-from ccarena.scenario import scenario_json
+from ccarena.scenarios.scenario import scenario_json
 
 __all__ = ["cpu_ns"]
 

@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ccarena import _core
-from ccarena.documents import digest_of
-from ccarena.envs.domain import digest
-from ccarena.envs.spec import Spec
+from ccarena.configs.spec_files import digest_of
+from ccarena.core.files import digest
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
 from ccarena.eval.heldout import rules as without_learning
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard.links import BoardTrace
 from ccarena.policies import artifact
-from ccarena.policies.cards import card
+from ccarena.policies.card import card
 from ccarena.policies.curve import Curve
 from ccarena.policies.record import control_of, record_of
-from ccarena.run_folder import policy_in, shipped
+from ccarena.policies.spec import Spec
+from ccarena.runs.run_folder import policy_in, shipped
 from ccarena.scenarios.entrants import Entrant, distinct, of_file, parse
-from ccarena.schemes import heuristics
+from ccarena.scenarios.schemes import heuristics
 from ccarena.traces.held_out import derives_from
 
 __all__ = [

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import __version__
-from ccarena.backends import SIM
-from ccarena.columns import as_csv, of_rows
-from ccarena.envs.domain import digest
+from ccarena.core.columns import as_csv, of_rows
+from ccarena.core.files import digest, write_atomically
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard import tables
 from ccarena.eval.leaderboard.cells import Cell, Measured, cell_of, scenario_digest
@@ -22,7 +21,7 @@ from ccarena.eval.leaderboard.links import PRESETS, BoardTrace, Place, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.store import JSON, OWN, Store
-from ccarena.files import write_atomically
+from ccarena.scenarios.backends import SIM
 from ccarena.traces import find
 from ccarena.traces.manifest import sets
 

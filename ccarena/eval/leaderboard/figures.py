@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from ccarena.eval.leaderboard.checks import Check, number
-from ccarena.eval.metrics import FIGURES, Figure
+from ccarena.eval.measure.metrics import FIGURES, Figure
 
 __all__ = ["BESIDE", "DEFINITIONS", "MEETING", "RANGES", "SCORE", "SOLO", "STORED", "TERMS", "heading", "score_of"]
 

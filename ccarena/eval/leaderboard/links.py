@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from ccarena import traces
-from ccarena.envs.domain import digest
+from ccarena.core.files import digest
 from ccarena.errors import ConfigError
-from ccarena.eval.given_traces import GivenTrace, read_traces
 from ccarena.eval.heldout.links import TRACES, Link
-from ccarena.eval.recorded_traces import HELD_OUT_SEED, find_trace, started, trace_service
+from ccarena.traces.given import GivenTrace, read_traces
 from ccarena.traces.held_out import derives_from
 from ccarena.traces.manifest import manifest, sets
+from ccarena.traces.recorded import HELD_OUT_SEED, find_trace, started, trace_service
 
 __all__ = ["CLASSES", "PRESETS", "BoardTrace", "Place", "class_of", "place_name", "places", "traces_of"]
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena import backends, traces
-from ccarena.eval import metrics
+from ccarena import traces
 from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.compete.matches import Plan, compete
 from ccarena.eval.heldout import links as held_out
@@ -23,6 +22,8 @@ from ccarena.eval.leaderboard.cells import Cell, Measured
 from ccarena.eval.leaderboard.entrants import LATE, Ranked
 from ccarena.eval.leaderboard.figures import MEETING, SCORE, SOLO, score_of
 from ccarena.eval.leaderboard.links import Place
+from ccarena.eval.measure import metrics
+from ccarena.scenarios import backends
 from ccarena.scenarios.entrants import Entrant
 
 __all__ = ["STAGGER_S", "Task", "measure", "tasks_of"]

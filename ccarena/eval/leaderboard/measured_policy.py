@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ccarena.backends import SIM
 from ccarena.eval.leaderboard.cells import cell_of, scenario_digest
 from ccarena.eval.leaderboard.entrants import END_TO_END, Ranked
 from ccarena.eval.leaderboard.measure import Task, measure
 from ccarena.eval.leaderboard.submission import Claim, where
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import of_file
 
 __all__ = ["measure_policy"]

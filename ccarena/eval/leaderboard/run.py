@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ccarena import _core, backends
-from ccarena.backends import REAL_TIME, SIM
+from ccarena import _core
+from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
 from ccarena.eval.leaderboard.costs import cpu_ns
@@ -18,8 +18,9 @@ from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.ranking import describe, rank
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Executor, Threads
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import REAL_TIME, SIM
 from ccarena.scenarios.entrants import parse
-from ccarena.terminal import Progress
 
 __all__ = ["Board", "Done", "run"]
 

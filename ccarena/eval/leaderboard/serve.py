@@ -25,11 +25,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+from ccarena.core.files import write_atomically
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.leaderboard.site import Site
 from ccarena.eval.leaderboard.store import Store
 from ccarena.eval.leaderboard.submission import LARGEST_BYTES, check
-from ccarena.files import write_atomically
 
 __all__ = ["SUBMISSIONS", "TOKEN", "Inbox", "make_server", "serve"]
 

@@ -18,20 +18,20 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import TITLES
+from ccarena.core.files import write_atomically
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
 from ccarena.eval.leaderboard.figures import BESIDE, DEFINITIONS, SOLO, TERMS, heading
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
 from ccarena.eval.leaderboard.store import Store
-from ccarena.files import write_atomically
 from ccarena.pages import Block, Callout, Cell, Choice, Details, Items, Page, Section, Table, Text, render
 from ccarena.pages.grid import Grid, Links, Numbers, Rows, Words, data_script
 from ccarena.pages.markdown import blocks_of
 from ccarena.pages.page import assets
 from ccarena.policies.curve import Curve, points_of
 from ccarena.policies.curve import read as read_curve
+from ccarena.scenarios.backends import TITLES
 
 __all__ = ["CELL", "MOST_CELLS", "RUN", "Site", "write_site"]
 

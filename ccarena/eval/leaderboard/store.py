@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccarena import __version__
-from ccarena.envs.domain import digest
+from ccarena.core.files import digest
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import Measured
 from ccarena.eval.leaderboard.entrants import Ranked

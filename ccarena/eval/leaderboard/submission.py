@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import __version__
+from ccarena.core.files import scratch, write_atomically
+from ccarena.core.reader import parse_json
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
 from ccarena.eval.leaderboard.checks import anything, fields, number, one_of, text
 from ccarena.eval.leaderboard.figures import RANGES, SCORE, SOLO
 from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
-from ccarena.files import scratch, write_atomically
 from ccarena.policies import artifact
-from ccarena.policies.cards import card
-from ccarena.reader import parse_json
+from ccarena.policies.card import card
 
 __all__ = ["FORMAT", "LARGEST_BYTES", "Claim", "Submission", "SubmissionError", "read", "where", "write"]
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from ccarena import __version__
+from ccarena.core.files import scratch
+from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, checked_text, read, write
 from ccarena.eval.leaderboard.trial import Limits, figures_of
-from ccarena.files import scratch
 from ccarena.policies.tensorfile import write_bytes
-from ccarena.terminal import Progress
 
 __all__ = ["keep", "links_of", "submit", "verify"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import BACKENDS, SIM
-from ccarena.envs.domain import digest
+from ccarena.core.files import digest
+from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import key_of
 from ccarena.eval.leaderboard.checks import Check, fields, flag, hexadecimal, number, one_of, or_none, text
@@ -23,7 +23,7 @@ from ccarena.eval.leaderboard.entrants import REFERENCE, TRACKS
 from ccarena.eval.leaderboard.figures import MEETING, RANGES, SCORE, SOLO, STORED, score_of
 from ccarena.eval.leaderboard.links import CLASSES, place_name
 from ccarena.policies.curve import read as read_curve
-from ccarena.reader import parse_json, read_bytes
+from ccarena.scenarios.backends import BACKENDS, SIM
 
 __all__ = ["Tables", "read"]
 

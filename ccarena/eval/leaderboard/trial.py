@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccarena.core.files import scratch
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard.submission import Claim, SubmissionError
-from ccarena.files import scratch
 
 __all__ = ["Limits", "figures_of"]
 

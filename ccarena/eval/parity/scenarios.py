@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ccarena import _core, backends
-from ccarena.backends import SIM
+from ccarena import _core
 from ccarena.envs.rewards import BUILT_IN, Reward
-from ccarena.envs.spec import Spec
 from ccarena.eval.heldout import links as held_out
 from ccarena.policies import artifact
 from ccarena.policies.record import record_of
+from ccarena.policies.spec import Spec
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import of_file
 
 __all__ = ["LOST", "Returns", "returns"]

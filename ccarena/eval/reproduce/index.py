@@ -12,7 +12,7 @@ from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.page import PAGE, SHADES
 from ccarena.eval.reproduce.tables import folder_of, name_of, read_folder
 from ccarena.pages import Block, Callout, Cell, Page, Section, Table, write
-from ccarena.run_folder import read_commands
+from ccarena.runs.run_folder import read_commands
 
 __all__ = ["INDEX", "Result", "known", "side_by_side", "write_index"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ccarena.core.files import write_atomically
 from ccarena.errors import CcarenaError, ConfigError
-from ccarena.files import write_atomically
 
 __all__ = ["FILE", "Journal"]
 

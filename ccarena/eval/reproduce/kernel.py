@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena import backends, programs
-from ccarena.backends import ATTEMPTS, KERNEL, QUIC
 from ccarena.cc_kernel_bridge import run as bridge
 from ccarena.configs.load import merge
+from ccarena.core import programs
 from ccarena.errors import ConfigError, MachineError, RunnerError
 from ccarena.quic import run as quic
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import ATTEMPTS, KERNEL, QUIC
 
 __all__ = ["BOUND_MS", "about", "conditions", "program", "timely"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.documents import report_of
+from ccarena.configs.spec_files import report_of
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
-from ccarena.eval import metrics
 from ccarena.eval.heldout import oracle
+from ccarena.eval.measure import metrics
 
 __all__ = ["FLOW", "KINDS", "RUN", "Window", "check", "names", "row"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ccarena.errors import ConfigError
-from ccarena.eval.given_traces import GivenTrace
+from ccarena.traces.given import GivenTrace
 
 __all__ = ["AXIS", "over", "takes"]
 

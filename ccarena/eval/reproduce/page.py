@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import KERNEL, QUIC, SIM
 from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.figures import beside_the_paper, figures
 from ccarena.eval.reproduce.suite import Loaded
 from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, technical
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
-from ccarena.run_folder import read_commands
+from ccarena.runs.run_folder import read_commands
+from ccarena.scenarios.backends import KERNEL, QUIC, SIM
 
 __all__ = ["PAGE", "SHADES", "write_page"]
 

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import BACKENDS
+from ccarena.core.files import write_atomically
+from ccarena.core.measurements import Entry, Source
+from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce import papers
 from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.tables import backend_of, cell, claims_markdown, folder_of, name_of, read_folder
-from ccarena.files import write_atomically
-from ccarena.measurements import Entry, Source
-from ccarena.reader import parse_json, read_bytes
+from ccarena.scenarios.backends import BACKENDS
 
 __all__ = ["entries", "read", "suite_page", "summary", "with_kept", "write"]
 

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 from ccarena import _core
-from ccarena.reader import parse_yaml
+from ccarena.core.reader import parse_yaml
 
 __all__ = ["about", "schemes"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.errors import PolicyError
-from ccarena.run_folder import POLICY, newest_run
+from ccarena.runs.run_folder import POLICY, newest_run
 from ccarena.scenarios.entrants import find_policy
 
 __all__ = ["ACCT", "CONFIGS", "Policy", "as_trained", "bound", "choose", "combined", "given", "placed", "used"]

@@ -12,12 +12,12 @@ from typing import Any
 
 import yaml
 
+from ccarena.core.files import write_atomically
+from ccarena.core.terminal import duration, heartbeat
 from ccarena.errors import CcarenaError
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.eval.reproduce.runs import Run, described, perform
 from ccarena.executors import Executor
-from ccarena.files import write_atomically
-from ccarena.terminal import duration, heartbeat
 
 __all__ = ["PRELOAD", "Failure", "Progress", "execute", "progress"]
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena import __version__, backends, traces
-from ccarena.backends import KERNEL, QUIC, REAL_TIME, SIM
+from ccarena import __version__, traces
 from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError, TraceError
 from ccarena.eval.reproduce import computed, kernel, measures, papers, policy, template
 from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window
 from ccarena.eval.reproduce.values import label_of
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import KERNEL, QUIC, REAL_TIME, SIM
 
 __all__ = ["Run", "expand", "perform", "size", "software"]
 
@@ -212,8 +213,8 @@ def perform(run: Run) -> dict[str, Any]:
 
     Raises what the backend does; in real time see `kernel.timely`.
     """
-    from ccarena.backends import simulate
-    from ccarena.plain_data import plain
+    from ccarena.core.plain_data import plain
+    from ccarena.scenarios.backends import simulate
 
     spec = run.spec
     backend = spec.get("backend", SIM)

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ccarena.backends import REAL_TIME, SIM
+from ccarena.core.reader import parse_yaml, read_bytes
 from ccarena.errors import ConfigError, did_you_mean, excerpt, several
-from ccarena.eval.given_traces import GivenTrace
 from ccarena.eval.reproduce import computed, kernel, measures, own_traces, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, label_of, parse_value
-from ccarena.reader import parse_yaml, read_bytes
+from ccarena.scenarios.backends import REAL_TIME, SIM
+from ccarena.traces.given import GivenTrace
 
 __all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
 

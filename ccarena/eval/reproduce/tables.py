@@ -10,12 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ccarena.backends import KERNEL, QUIC, SIM
+from ccarena.core.files import write_atomically
+from ccarena.core.plain_data import plain
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce.checks import Judged
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.files import write_atomically
-from ccarena.plain_data import plain
+from ccarena.scenarios.backends import KERNEL, QUIC, SIM
 
 __all__ = [
     "backend_of",
@@ -160,7 +160,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path], policies: str 
     """Prints a suite's table of claims, its notes and where its files are; `policies` name what decided, if given."""
     from rich.console import Console
 
-    from ccarena.terminal import print_table
+    from ccarena.core.terminal import print_table
 
     title = (
         f"{name_of(digest)} ({digest['paper']})"

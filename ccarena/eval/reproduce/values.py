@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval import metrics
+from ccarena.eval.measure import metrics
 
 __all__ = ["Drawn", "Measured", "Names", "Result", "Row", "label_of", "parse_value"]
 

@@ -13,10 +13,12 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: fidelity was not tested (run make)")
 
-from ccarena import _core, backends, cli
-from ccarena.backends import simulate
+from ccarena import _core, cli
+from ccarena.commands import fidelity as command
 from ccarena.errors import ConfigError, RunnerError
-from ccarena.eval.fidelity import command, live, live_wide, recorded
+from ccarena.eval.fidelity import live, live_wide, recorded
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import simulate
 
 
 def on_time(document: Mapping[str, Any], valid: bool = True) -> dict[str, Any]:

@@ -12,12 +12,13 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: fidelity was not tested (run make)")
 
-from ccarena import backends, cli, traces
-from ccarena.backends import ATTEMPTS
+from ccarena import cli, traces
+from ccarena.core.plain_data import plain
 from ccarena.errors import ConfigError, ScenarioError, TraceError
 from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import page, recorded
-from ccarena.plain_data import plain
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import ATTEMPTS
 
 CASE: dict[str, Any] = {
     "up": "up",

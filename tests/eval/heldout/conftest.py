@@ -9,9 +9,9 @@ from typing import Any
 import lindley
 import pytest
 
-from ccarena import backends
 from ccarena.eval.heldout import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
+from ccarena.scenarios import backends
 from ccarena.scenarios.entrants import of_file
 
 sys.path.insert(0, str(Path(__file__).parents[3]))

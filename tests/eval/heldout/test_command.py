@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from ccarena.commands import eval as command
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.heldout import command
 from ccarena.eval.heldout.evaluation import ORACLE
-from ccarena.run_folder import shipped
+from ccarena.runs.run_folder import shipped
 
 
 def run_command(*words: str) -> int:

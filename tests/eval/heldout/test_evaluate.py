@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ccarena import backends
+from ccarena.core.plain_data import plain
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import evaluate, expectations, summary
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.page import write_page
-from ccarena.plain_data import plain
+from ccarena.scenarios import backends
 from ccarena.scenarios.entrants import of_file
 
 ACCT = "acct"

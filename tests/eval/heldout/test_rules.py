@@ -8,9 +8,9 @@ import pytest
 
 from ccarena.configs import load_config
 from ccarena.configs.schema import TrainConfig
-from ccarena.envs.spec import spec_of
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.rules import Rule, search
+from ccarena.policies.spec import spec_of
 
 LINKS = {"constant": 1, "random_steps": 0, "cellular": 0, "trace": 0}
 

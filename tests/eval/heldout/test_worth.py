@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ccarena.core.measurements import Source
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.figures import of_trainings
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.heldout.summary import parts_table, worth_table
 from ccarena.eval.heldout.worth import bootstrap, over_trainings, worth_of
-from ccarena.measurements import Source
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1}, score=9.0)
 TABLE = Rule("by category", "by zone", {"by": "zone", "actions": [1, 0]}, score=10.0)

@@ -12,21 +12,21 @@ import pytest
 from boards import SMALL
 
 from ccarena import cli
-from ccarena.envs.domain import digest
+from ccarena.core.files import digest
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard import measure as measuring
 from ccarena.eval.leaderboard.costs import cpu_ns
-from ccarena.eval.leaderboard.docs import GENERATED, ship
 from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, entrants_of, line_up
 from ccarena.eval.leaderboard.exchange import export, take
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
 from ccarena.policies.artifact import load
-from ccarena.run_folder import shipped
+from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.entrants import of_file
+from docs.generate.leaderboard import GENERATED, ship
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
 NO_LAW = Rule("law", "the tuned law", missing="the record names no parameters of a law").as_dict()
@@ -61,7 +61,7 @@ def test_what_was_finished_is_kept(
         return whole(task)
 
     monkeypatch.setattr("ccarena.eval.leaderboard.run.measure", cut)
-    monkeypatch.setattr("ccarena.eval.leaderboard.command.Board", lambda *_: SMALL)
+    monkeypatch.setattr("ccarena.commands.leaderboard.Board", lambda *_: SMALL)
     assert cli.main(["leaderboard", "run", "--store", str(path), "--threads", "1"]) == cli.INTERRUPTED
     goes_on = f"go on with: ccarena leaderboard run --store {path} --threads 1"
     said = f"error: interrupted; finished cells are kept in {path}; {goes_on}\n"

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from ccarena import _core
 from ccarena.cli import main
-from ccarena.envs.spec import Spec
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard import submitting
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
@@ -32,7 +31,8 @@ from ccarena.eval.leaderboard.submission import LARGEST_BYTES, SubmissionError, 
 from ccarena.eval.leaderboard.trial import Limits, figures_of
 from ccarena.policies import artifact, tensorfile
 from ccarena.policies.export import to_graph
-from ccarena.run_folder import shipped
+from ccarena.policies.spec import Spec
+from ccarena.runs.run_folder import shipped
 
 SHORT = ["--traces", "lte-walking", "lte-stationary", "--duration-s", "3", "--seeds", "1"]
 

@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccarena import run_folder
 from ccarena.cli import main
+from ccarena.commands.parity import parity
 from ccarena.errors import PolicyError
-from ccarena.eval.parity.command import parity
 from ccarena.eval.parity.homes import HOMES, agreement, compare
 from ccarena.eval.parity.scenarios import returns
 from ccarena.policies import artifact, c_home
-from ccarena.policies.cards import LARGEST, card, ship
+from ccarena.policies.card import card
 from ccarena.policies.recording import record
-from ccarena.run_folder import SHIPPED, shipped
+from ccarena.runs import run_folder
+from ccarena.runs.run_folder import SHIPPED, shipped
+from docs.generate.policies import LARGEST, ship
 from tests.policies import made
 
 SHIPPED_POLICIES = sorted(shipped())

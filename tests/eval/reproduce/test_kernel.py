@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from ccarena import backends, cli
-from ccarena.backends import KERNEL, QUIC
+from ccarena import cli
 from ccarena.cc_kernel_bridge.run import check_rates
 from ccarena.errors import ConfigError, RunnerError
 from ccarena.eval.reproduce import checks, kernel, page, pages, runs, suite, tables
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import KERNEL, QUIC
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ccarena.errors import ConfigError, ScenarioError
-from ccarena.eval import metrics
+from ccarena.eval.measure import metrics
 from ccarena.eval.reproduce import measures
 from ccarena.eval.reproduce.measures import Window
 

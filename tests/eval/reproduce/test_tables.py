@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ccarena import cli
+from ccarena.core.measurements import Source
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce import checks, figures, pages, runs, suite, tables
-from ccarena.measurements import Source
 from ccarena.pages import Figure
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")

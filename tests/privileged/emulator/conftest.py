@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ccarena import programs
+from ccarena.core import programs
 from ccarena.errors import MachineError
 
 # Connects to $MAHIMAHI_BASE and prints how long one exchange took after that, in ms.

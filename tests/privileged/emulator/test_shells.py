@@ -312,7 +312,7 @@ def test_it_goes_by_the_name_it_is_called_by(shell: Shell, program: str, tmp_pat
     os.symlink(program, tmp_path / "mm-delay")
     done = subprocess.run([tmp_path / "mm-delay", "1", "sh", "-c", "exit 3"], capture_output=True, text=True)
     assert done.returncode == 3, done.stderr
-    entry = "import sys; from ccarena import emulator; sys.argv[0] = 'cca-loss'; emulator.loss()"
+    entry = "import sys; from ccarena.commands import emulator; sys.argv[0] = 'cca-loss'; emulator.loss()"
     environment = {**os.environ, "CCARENA_BIN_DIR": str(Path(program).parent)}
     line = [sys.executable, "-c", entry, "uplink", "0", "sh", "-c", "exit 4"]
     assert subprocess.run(line, capture_output=True, env=environment).returncode == 4

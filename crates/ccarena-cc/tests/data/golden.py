@@ -13,9 +13,9 @@ from ccarena.agents.algorithm import Context
 from ccarena.agents.train import artifact_of
 from ccarena.agents.worlds import environments
 from ccarena.configs import load_config
-from ccarena.envs.spec import spec_of
 from ccarena.policies import tensorfile
 from ccarena.policies.artifact import CHECKSUM
+from ccarena.policies.spec import spec_of
 
 HERE = Path(__file__).parent
 ROWS = 6

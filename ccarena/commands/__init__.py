@@ -1,0 +1,1 @@
+"""The commands of `ccarena`, one file each: options in, a call, a summary out."""

@@ -1,0 +1,96 @@
+"""`ccarena compete`: schemes against each other on one bottleneck."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ccarena.core.arguments import number
+from ccarena.core.outputs import Output, folder
+from ccarena.core.terminal import command_line, print_table
+from ccarena.errors import ConfigError
+from ccarena.eval.compete import bottlenecks
+from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, check_plot, compete
+from ccarena.eval.compete.lineup import GROUPS
+from ccarena.eval.compete.tables import HEAD, cells, summarise
+from ccarena.scenarios.entrants import GRAMMAR
+from ccarena.traces.given import UNUSED, add_options, of_options
+
+__all__ = ["UNUSED", "add_parser", "run"]
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's options."""
+    parser = subparsers.add_parser(
+        "compete",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{GRAMMAR}\n{GROUPS}\n\n{bottlenecks.GRAMMAR}",
+        **kwargs,
+    )
+    parser.add_argument("entries", nargs="*", metavar="ENTRANT", help="each meets each, and itself")
+    parser.add_argument(
+        "--link", action="append", default=[], metavar="LINK", help=f"a bottleneck; repeatable ({bottlenecks.DEFAULT})"
+    )
+    parser.add_argument(
+        "--scenario", action="append", default=[], type=Path, metavar="FILE.yaml", help="its links instead; repeatable"
+    )
+    add_options(parser)
+    parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="a match of its own; repeatable")
+    parser.add_argument(
+        "--rtt-ms", nargs="+", default=[], metavar="T,T",
+        help="base RTTs of a match's flows, in every rotation: 20,80 (the link's own for all)",
+    )  # fmt: skip
+    parser.add_argument("--stagger-s", type=float, default=10.0, metavar="S", help="from one start to the next (10)")
+    parser.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="time with all flows there (60)")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions (3)")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
+    parser.add_argument(
+        "--out", type=folder, default=Path("runs", "compete"), metavar="DIR",
+        help=f"folder for {ROWS}, {RESULT} and {PAGE} (runs/compete)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plot", type=Output(".html"), metavar="FILE", help="the heat map as .svg, .png, .pdf or .html"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs every match and prints the tables. Whatever ends it early, what was finished is kept."""
+    if args.threads < 1:
+        raise ConfigError(f"--threads {args.threads}: expected at least 1")
+    over = of_options(args)
+    if args.plot is not None:
+        check_plot(args.plot, args.entries)
+    result = compete(
+        *args.entries,
+        links=args.link,
+        scenarios=args.scenario,
+        traces=over,
+        groups=args.group,
+        rtts_ms=[_rtts(text) for text in args.rtt_ms],
+        stagger_s=args.stagger_s,
+        duration_s=args.duration_s,
+        seeds=args.seeds,
+        threads=args.threads,
+        progress=True,
+        out=args.out,
+    )
+    result.write(args.out, repeat=[command_line(args)])
+    if args.plot is not None:
+        result.plot(args.plot)
+    if args.json:
+        print((args.out / RESULT).read_text("utf-8"), end="")
+        return 0
+    means = summarise(result.flows)
+    how = "1 seed" if args.seeds == 1 else f"{args.seeds} seeds, ± half of the 95 % interval"
+    for link in dict.fromkeys(row["link"] for row in result.flows):
+        shown = [entry for entry in means if entry["link"] == link]
+        print_table(f"{link} (backend sim, {how})", HEAD, cells(shown), left=2)
+    files = [name for name in (ROWS, RESULT, PAGE) if (args.out / name).is_file()]
+    print(f"wrote {', '.join(str(args.out / name) for name in files)}")
+    return 0
+
+
+def _rtts(text: str) -> tuple[float, ...]:
+    return tuple(number(part, f'--rtt-ms "{text}": an RTT') for part in text.split(","))

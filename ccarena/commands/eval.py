@@ -1,0 +1,185 @@
+"""`ccarena eval`: a policy beside the heuristics on held-out links, or one scenario file and its figures."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ccarena.commands import executors
+from ccarena.core import measurements
+from ccarena.core.arguments import Unused
+from ccarena.core.files import check_file
+from ccarena.core.outputs import folder, kept
+from ccarena.core.terminal import command_line, print_table, visible
+from ccarena.errors import ConfigError
+from ccarena.eval.heldout.links import LINK_SETS
+from ccarena.executors import Threads
+from ccarena.runs.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, shipped
+from ccarena.scenarios.backends import BACKENDS, REAL_TIME, SIM
+from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
+from ccarena.traces import given as given_traces
+from ccarena.traces.given import add_options, of_options
+
+if TYPE_CHECKING:
+    from ccarena.eval.heldout.outcome import Outcome
+
+__all__ = ["UNUSED", "add_parser", "run"]
+
+UNUSED = (
+    *given_traces.UNUSED,
+    *executors.UNUSED,
+    Unused(("threads",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
+    Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
+    Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
+    Unused(
+        ("record",),
+        lambda args: args.scenario is not None or bool(args.traces) or args.backend != SIM,
+        "beside --scenario, --traces or another backend: figures are those of the held-out links in the simulator",
+    ),
+)
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's options."""
+    parser = subparsers.add_parser(
+        "eval", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=GRAMMAR, **kwargs
+    )
+    parser.add_argument(
+        "entries",
+        nargs="*",
+        metavar="ENTRANT",
+        help=f"{HELP}. Policies are judged; schemes that are named replace those of the policies' records",
+    )
+    parser.add_argument(
+        "--suite",  # the older spelling
+        "--link-sets",
+        dest="link_sets",
+        nargs="+",
+        metavar="LINK_SET",
+        help=f"link sets, of {', '.join(LINK_SETS)} (those of the policies' records, none with --traces)",
+    )
+    add_options(parser)
+    parser.add_argument("--scenario", type=Path, metavar="FILE.yaml", help="run this scenario instead of the link sets")
+    parser.add_argument(
+        "--schemes",
+        nargs="*",
+        metavar="ENTRANT",
+        help="beside the policies (those of their records, or cubic bbr reno)",
+    )
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="repetitions per link (5), or of the scenario, from its own seed on (1)"
+    )
+    parser.add_argument(
+        "--duration-s", type=float, metavar="S", help="time per run (the link set's own, 30 or 60; the scenario's own)"
+    )
+    parser.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default=SIM,
+        help="sim: the simulator; over the emulated link, in real time, as root: kernel, Linux TCP; quic (sim)",
+    )
+    parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (2; in real time 1)")
+    executors.add_options(parser)
+    parser.add_argument(
+        "--out", type=folder, metavar="DIR", help="folder for results (eval/ beside the policy, or in runs/)"
+    )
+    parser.add_argument(
+        "--record",
+        type=kept,
+        metavar="FILE",
+        help="merge the verdicts into a file of figures (docs/measurements.json)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluates, writes and prints. Returns the exit code: 0 if it ran, whatever the verdict."""
+    if args.threads is not None and args.threads < 1:
+        raise ConfigError(f"--threads {args.threads}: expected at least 1")
+    if args.record is not None:
+        check_file(args.record)
+    over = of_options(args)
+    threads = args.threads or (1 if args.backend in REAL_TIME else 2)
+    if args.scenario is not None:
+        _scenario(args)
+        return 0
+    from ccarena.eval.heldout.outcome import evaluate
+    from ccarena.eval.heldout.summary import parts_table, print_summary
+
+    out = args.out or _folder(args.entries, args.backend)
+    outcome = evaluate(
+        *args.entries,
+        link_sets=args.link_sets,
+        traces=over,
+        schemes=args.schemes,
+        seeds=5 if args.seeds is None else args.seeds,
+        duration_s=args.duration_s,
+        backend=args.backend,
+        progress=True,
+        out=out,
+        executor=executors.of_options(args, Threads(threads)),
+        repeat=[command_line(args)],
+    )
+    if args.record is not None:
+        _record(args, outcome)
+    if args.json:
+        print((out / EVALUATION).read_text("utf-8"), end="")
+        return 0
+    page = out / PAGE
+    print_summary(outcome.evaluation, outcome.verdict, page if page.is_file() else None)
+    print(f"tables: {out / ROWS}, {out / SUMMARY}")
+    for label, verdict in outcome.verdicts.items():
+        print(visible(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line))
+    for several in outcome.trainings:
+        if several.parts:
+            title = f"{several.record}: over {several.best.label}, by links, {len(several.seeds)} trainings"
+            print_table(title, *parts_table(several.parts), left=1)
+        print(visible(f"{several.record}: {several.line}"))
+    return 0
+
+
+def _record(args: argparse.Namespace, outcome: Outcome) -> None:
+    from ccarena.eval.heldout import figures
+
+    source = measurements.source(command_line(args), datetime.date.today().isoformat())
+    about = outcome.evaluation.meta.get("policies", [outcome.evaluation.meta])
+    for policy in about if outcome.verdicts else ():
+        verdict = outcome.verdicts[policy["scheme"]]
+        measurements.merge(args.record, figures.entries(policy["record"], policy["policy_seed"], verdict, source))
+    for several in outcome.trainings:
+        measurements.merge(args.record, figures.of_trainings(several, source))
+
+
+def _folder(entries: Sequence[str], backend: str) -> Path:
+    """Where results go by default: beside the only policy, unless it came with ccarena; else below runs/."""
+    folder = "eval" if backend == SIM else f"eval-{backend}"
+    files = [file for text in entries if (file := parse(text).policy_file) is not None]
+    if len(files) == 1 and files[0] not in shipped().values():
+        beside, here = files[0].parent, Path.cwd()
+        return (beside.relative_to(here) if beside.is_relative_to(here) else beside) / folder
+    return Path("runs", folder)
+
+
+def _scenario(args: argparse.Namespace) -> None:
+    """Runs one scenario file. Raises ConfigError for schemes, which have no place in it."""
+    from ccarena.commands.eval_scenarios import show_scenario
+
+    policies = [parse(text) for text in args.entries]
+    if without := [entrant for entrant in policies if entrant.policy_file is None]:
+        name = without[0].text
+        raise ConfigError(f"{name} beside --scenario: the scenario's flows name their schemes; leave {name} out")
+    show_scenario(
+        args.scenario,
+        args.entries,
+        out=args.out or Path("runs", "scenario", args.scenario.stem),
+        backend=args.backend,
+        seeds=args.seeds,
+        duration_s=args.duration_s,
+        threads=args.threads,
+        executor=None if args.executor == "local" else executors.of_options(args, Threads(1)),
+        as_json=args.json,
+        repeat=[command_line(args)],
+    )

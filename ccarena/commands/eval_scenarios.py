@@ -1,0 +1,93 @@
+"""`ccarena eval --scenario`: one scenario file, its tables on the terminal and its files in a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from ccarena.core.files import check_writable
+from ccarena.core.plain_data import plain
+from ccarena.core.terminal import print_table
+from ccarena.eval.measure.figure_text import heading
+from ccarena.executors import Executor
+from ccarena.scenarios.backends import SIM
+from ccarena.scenarios.results import Results
+from ccarena.scenarios.run import run
+from ccarena.scenarios.scenario import read_scenario
+from ccarena.scenarios.tables import (
+    ACROSS,
+    REPEATS,
+    flow_rows,
+    known,
+    notes,
+    repeats,
+    shortened,
+    table_of,
+    with_interval,
+)
+
+__all__ = ["show_scenario"]
+
+
+def show_scenario(
+    path: Path,
+    policies: Sequence[str],
+    *,
+    out: Path,
+    backend: str = SIM,
+    seeds: int | None = None,
+    duration_s: float | None = None,
+    threads: int | None = None,
+    executor: Executor | None = None,
+    as_json: bool = False,
+    repeat: Sequence[str] = (),
+) -> None:
+    """Run the scenario in the file `path`, write tables and a page to `out`, and print a row of figures per flow.
+
+    The arguments are those of `ccarena.run`, and so is what is raised; `repeat` are the shell lines that do this again.
+    """
+    document = read_scenario(path)
+    check_writable(out)
+    results = run(
+        document,
+        names=[str(path)],
+        policies=policies or None,
+        backend=backend,
+        seeds=seeds,
+        duration_s=duration_s,
+        threads=threads,
+        executor=executor,
+        progress=True,
+    )
+    written = results.write(out, title=path.name, repeat=repeat)
+    if as_json:
+        print(json.dumps(plain(flow_rows(results)), indent=1))
+        return
+    _print(results, path)
+    print(f"wrote {', '.join(file.name for file in written)} to {out}")
+
+
+def _print(results: Results, path: Path) -> None:
+    for run_ in results:
+        if not run_.valid:
+            print(f"INVALID RUN, seed {run_.seed}: the emulator was late; run it again on a quieter machine")
+    rows = [row for row in flow_rows(results) if row.get("valid", True)]
+    if not rows:
+        return
+    seeds = [run_.seed for run_ in results]
+    numbers = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} seeds, {seeds[0]} to {seeds[-1]}"
+    title = f"{path}: backend {results[0].backend}, {numbers}"
+    same = repeats(results.runs)
+    title += "; mean ± half of the 95 % interval" if len(seeds) > 1 and not same else ""
+    print_table(title, *table_of(results.runs), left=3)
+    if left_out := shortened(results.runs):
+        print(left_out)
+    if same:
+        print(REPEATS)
+    for note in notes(results.runs):
+        print(f"WARNING: {note}")
+    one_flow = [row for row in rows if row["flow"] == rows[0]["flow"]]
+    for name in ACROSS:
+        if known(rows, name):
+            print(f"{heading(name)}: {with_interval(name, one_flow)}")

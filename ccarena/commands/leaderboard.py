@@ -1,0 +1,283 @@
+"""`ccarena leaderboard`: runs, ranks, shows and exchanges results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ccarena.commands import executors
+from ccarena.core.arguments import Unused
+from ccarena.core.files import check_file, check_writable
+from ccarena.core.outputs import Output, folder
+from ccarena.core.plain_data import plain
+from ccarena.core.terminal import again, command_line, print_table, progress_bar
+from ccarena.errors import ConfigError, did_you_mean
+from ccarena.eval.leaderboard import exchange
+from ccarena.eval.leaderboard.ranking import OVERALL
+from ccarena.eval.leaderboard.run import Board, ranking_of
+from ccarena.eval.leaderboard.run import run as run_board
+from ccarena.eval.leaderboard.serve import SUBMISSIONS, TOKEN, Inbox, serve
+from ccarena.eval.leaderboard.site import write_site
+from ccarena.eval.leaderboard.store import DEFAULT, Store
+from ccarena.executors import Threads
+from ccarena.scenarios.backends import BACKENDS, SIM
+from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, named_file
+
+__all__ = ["UNUSED", "add_parser", "run"]
+
+UNUSED = (
+    *executors.UNUSED,
+    Unused(("threads",), lambda args: getattr(args, "executor", "local") != "local", "beside --executor ray"),
+)
+
+SUBMIT = "measure a policy, and write it with its card and what it reaches as one file for others"
+VERIFY = "check a file that somebody submitted, and run a sample of what it claims again, within limits"
+
+
+def add_parser(subparsers: Any, **options: Any) -> None:
+    """Adds the command and its own commands to those of the `ccarena` command line."""
+    parser = subparsers.add_parser("leaderboard", **options)
+    parser.set_defaults(leaderboard_parser=parser)
+    actions = parser.add_subparsers(dest="action", title="commands", metavar="COMMAND")
+
+    def action(name: str, summary: str, **shape: Any) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, **shape)
+        added.add_argument(
+            "--store", default=DEFAULT, metavar="FILE|URL", help=f"SQLite file or postgresql:// ({DEFAULT})"
+        )
+        return added
+
+    grammar = {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": GRAMMAR}
+    sub = action("run", "run what the store lacks, and rank what it has", **grammar)
+    sub.add_argument(
+        "--traces", nargs="+", default=["presets"], metavar="SET",
+        help="presets (generated, the default), a set that was fetched (mahimahi, nyc-lte), names, files or folders",
+    )  # fmt: skip
+    sub.add_argument("--schemes", nargs="*", metavar="ENTRANT", help="(every scheme without a policy)")
+    sub.add_argument(
+        "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
+    )
+    sub.add_argument("--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one way (20)")
+    sub.add_argument("--buffers", nargs="+", type=int, default=[100, 1000], metavar="PACKETS", help="(100 1000)")
+    sub.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="of every run (60)")
+    sub.add_argument("--seeds", type=int, default=5, metavar="N", help="repetitions alone (5)")
+    sub.add_argument("--meeting-seeds", type=int, metavar="N", help="repetitions of every pair (2; in real time 0)")
+    sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"where to run ({SIM})")
+    sub.add_argument("--threads", type=int, metavar="N", help="runs at once (2; in real time 1)")
+    executors.add_options(sub)
+
+    sub = action("rank", "rank what is stored, and print the table")
+    sub.add_argument("--group", default=OVERALL, help=f'"{OVERALL}" (default), a class of traces or "trace NAME"')
+    sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"whose results ({SIM})")
+    sub.add_argument("--json", action="store_true", help="print the whole ranking as JSON instead of a table")
+
+    sub = action("page", "write the leaderboard as pages that need no network")
+    sub.add_argument("out", type=folder, metavar="DIR", help="folder; open its index.html")
+
+    sub = action("serve", "show the leaderboard's pages over the store, as they are now; it reads only")
+    sub.add_argument("--port", type=int, default=8311, help="on this machine alone (8311; 0 for any free one)")
+    sub.add_argument(
+        "--submissions", type=folder, metavar="FOLDER",
+        help=f"take submissions into this folder, from whoever has the token ({TOKEN}, else a new one that is printed)",
+    )  # fmt: skip
+
+    sub = action("export", "write every run as a table: .csv or .parquet, and .json beside it for what the rows name")
+    sub.add_argument("out", type=Output(".csv"), metavar="FILE", help="such as results.csv")
+    sub.add_argument("--means", action="store_true", help="means over seeds instead, for people to read; .csv alone")
+
+    sub = action("import", "take results of others, after running a sample of them again")
+    sub.add_argument("file", type=Path, metavar="FILE", help="what `export` wrote: .csv or .parquet, with its .json")
+    _sampled(sub, "runs to repeat, and one at least of each entrant on each class of traces; 0 trusts the file (10)")
+    sub.add_argument(
+        "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
+    )
+
+    sub = actions.add_parser("submit", help=SUBMIT, description=SUBMIT)
+    sub.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
+    sub.add_argument("--out", type=Output(".json"), metavar="FILE", help="(NAME.submission.json)")
+    sub.add_argument("--name", metavar="NAME", help="on the leaderboard: a-z, 0-9, '.', '_', '-' (the file's)")
+    sub.add_argument("--author", default="", metavar="TEXT", help="who submits")
+    sub.add_argument("--note", default="", metavar="TEXT", help="what readers are to know")
+    sub.add_argument("--traces", nargs="+", default=[], metavar="PRESET", help="generated traces (all)")
+    sub.add_argument("--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one way (20)")
+    sub.add_argument("--buffers", nargs="+", type=int, default=[100], metavar="PACKETS", help="(100)")
+    sub.add_argument("--duration-s", type=float, default=30.0, metavar="S", help="of every run (30)")
+    sub.add_argument("--seeds", type=int, default=2, metavar="N", help="repetitions (2)")
+    _limits(sub)
+
+    sub = actions.add_parser("verify", help=VERIFY, description=VERIFY)
+    sub.add_argument("file", type=Path, metavar="FILE", help="what `submit` wrote")
+    _sampled(sub, "runs to repeat, and one at least of each class of traces; all must agree (10)")
+    sub.add_argument("--keep", type=folder, metavar="FOLDER", help="put the policy here once all agree")
+    _limits(sub)
+
+
+def _sampled(sub: argparse.ArgumentParser, what: str) -> None:
+    sub.add_argument("--sample", type=int, default=10, metavar="N", help=what)
+    sub.add_argument(
+        "--sample-seed", type=int, metavar="SEED", help="repeat the draw of an earlier check (a new secret each time)"
+    )
+
+
+def _limits(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
+    sub.add_argument("--cpu-s", type=int, default=120, metavar="S", help="CPU time that a run may take (120)")
+    sub.add_argument("--memory-mb", type=int, default=2048, metavar="MB", help="memory that a run may take (2048)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs one of the commands and returns its exit code."""
+    if args.action is None:
+        args.leaderboard_parser.print_help()
+        return 0
+    actions = {
+        "run": _run,
+        "rank": _rank,
+        "page": _page,
+        "serve": _serve,
+        "export": _export,
+        "import": _import,
+        "submit": _submit,
+        "verify": _verify,
+    }
+    return actions[args.action](args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    board = Board(
+        args.traces,
+        args.schemes,
+        args.policies,
+        args.delays_ms,
+        args.buffers,
+        args.duration_s,
+        args.seeds,
+        args.meeting_seeds,
+        args.backend,
+    )
+    threads = args.threads if args.threads is not None else (2 if args.backend == SIM else 1)
+    try:
+        with progress_bar("leaderboard", "cells") as bar:
+            executor = executors.of_options(args, Threads(threads))
+            done = run_board(board, args.store, threads=threads, progress=bar, executor=executor)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; finished cells are kept in {args.store}; {again()}") from None
+    with Store(args.store) as store:
+        store.keep_command(command_line(args))
+    print(f"{done.cells:,} cells: {done.ran:,} ran now, {done.cells - done.ran:,} were there ({args.store})")
+    if done.invalid:
+        print(f"{done.invalid:,} runs are INVALID, because the emulator was late: they count nowhere; run this again")
+    with Store(args.store, read_only=True) as store:
+        _print(store, store.group(OVERALL), OVERALL, args.backend)
+    return 0
+
+
+def _rank(args: argparse.Namespace) -> int:
+    with Store(args.store, make=False) as store:
+        ranking = ranking_of(store, args.backend)
+        store.keep_ranking(ranking)
+        if not ranking["groups"]:
+            raise ConfigError(f"{args.store}: nothing was run on the backend {args.backend}; `ccarena leaderboard run`")
+        if args.group not in ranking["groups"]:
+            raise ConfigError(f'--group: no traces "{args.group}" here{did_you_mean(args.group, ranking["groups"])}')
+        if args.json:
+            print(json.dumps(plain(ranking), indent=1))
+            return 0
+        _print(store, ranking["groups"][args.group], args.group, args.backend)
+    return 0
+
+
+def _page(args: argparse.Namespace) -> int:
+    check_writable(args.out)
+    with Store(args.store, read_only=True) as store:
+        files = write_site(store, args.out, command_line(args))
+    print(f"wrote {files} files; open {args.out / 'index.html'}")
+    return 0
+
+
+def _serve(args: argparse.Namespace) -> int:
+    def started(url: str, inbox: Inbox | None) -> None:
+        print(f"serving {args.store} at {url} (Ctrl-C ends it)", flush=True)
+        if inbox is not None:
+            token = f"${TOKEN}" if os.environ.get(TOKEN) else inbox.token
+            print(f"submissions to {url}{SUBMISSIONS} go to {inbox.folder}; the token is {token}", flush=True)
+
+    serve(args.store, args.port, started, args.submissions)
+    return 0
+
+
+def _export(args: argparse.Namespace) -> int:
+    with Store(args.store, read_only=True) as store:
+        if args.means:
+            print(f"wrote the means of {exchange.export_means(store, args.out):,} cells to {args.out}")
+            return 0
+        count, files = exchange.export(store, args.out)
+    print(f"wrote {count:,} runs to {' and '.join(map(str, files))}")
+    return 0
+
+
+def _import(args: argparse.Namespace) -> int:
+    with Store(args.store) as store:
+        taken = exchange.take(store, args.file, args.sample, args.sample_seed, args.policies)
+        store.keep_command(command_line(args))
+        store.keep_ranking(ranking_of(store))
+    print(taken.sample.said(taken.runs) if taken.sample else "no run was repeated: the file is trusted")
+    there = taken.runs - taken.left_out - taken.new
+    print(f"{taken.new:,} runs are new here, {there:,} were there")
+    if taken.left_out:
+        print(
+            f"{taken.left_out:,} were left out, because they cannot be repeated here: they are of another version or "
+            "backend, or of a trace or policy that is missing (--policies)"
+        )
+    return 0
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from ccarena.eval.leaderboard.submitting import links_of, submit
+    from ccarena.eval.leaderboard.trial import Limits
+
+    label, policy = named_file(args.policy)
+    name = args.name or label.removesuffix(" (policy)")
+    out = args.out or Path(f"{name}.submission.json")
+    links = links_of(args.delays_ms, args.buffers, args.duration_s, args.seeds, args.traces)
+    check_file(out)
+    with progress_bar("submit", "runs") as bar:
+        made = submit(
+            policy, out, name, links, author=args.author, note=args.note, threads=args.threads,
+            limits=Limits(args.cpu_s, args.memory_mb), progress=bar,
+        )  # fmt: skip
+    print(f"{len(made.claims):,} runs; wrote {out}")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from ccarena.eval.leaderboard.submitting import keep, verify
+    from ccarena.eval.leaderboard.trial import Limits
+
+    with progress_bar("verify", "runs") as bar:
+        limits = Limits(args.cpu_s, args.memory_mb)
+        submission, drawn = verify(
+            args.file, args.sample, seed=args.sample_seed, threads=args.threads, limits=limits, progress=bar
+        )
+    print(f"{submission.name}: {drawn.said(len(submission.claims))}")
+    if args.keep is not None:
+        kept = keep(submission, args.keep)
+        print(f"wrote {kept}; rank it with `ccarena leaderboard run --policies {args.keep}`")
+    return 0
+
+
+def _print(store: Store, found: dict[str, Any] | None, group: str, backend: str) -> None:
+    if found is None:
+        return
+    entrants = {entrant["id"]: entrant for entrant in store.entrants()}
+    head = ("entrant", "rank", "track", "score [95 %]", "note")
+    cells = []
+    for row in found["rows"]:
+        entrant = entrants[row["entrant"]]
+        interval = f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+        why = f"not ranked: {row['why']}" if row["why"] and entrant["kind"] != "control" else row["why"]
+        cells.append([entrant["label"], str(row["rank"] or "–"), entrant["track"], interval, why])
+    print_table(f"{group}, backend {backend}: ranks are within a track", head, cells, left=5)

@@ -1,0 +1,86 @@
+"""`ccarena policy`: what a policy artifact holds, and what it has to beat."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from ccarena.core.outputs import Output
+from ccarena.core.terminal import print_table, visible
+from ccarena.errors import PolicyError
+from ccarena.policies import artifact
+from ccarena.scenarios.entrants import POLICY_HELP, find_policy
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """The command's arguments."""
+    parser = subparsers.add_parser("policy", **kwargs)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="scheme, network, training and results", description=show_policy.__doc__)
+    show.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
+    show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
+    show.set_defaults(act=show_policy)
+    control = actions.add_parser(
+        "control", help="the best rule without learning, as a policy of its own", description=write_control.__doc__
+    )
+    control.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
+    control.add_argument("--out", required=True, type=Output(), metavar="FILE", help="the policy file to write")
+    control.set_defaults(act=write_control)
+
+
+def run(args: argparse.Namespace) -> int | None:
+    """Runs the chosen action."""
+    code: int | None = args.act(args)
+    return code
+
+
+def show_policy(args: argparse.Namespace) -> None:
+    """Say what a policy observes, does and is made of, how and on what it was trained, and what it reached."""
+    from ccarena.policies.about import COLUMNS, page, results
+
+    policy = _load(args.policy)
+    weights = sum(tensor.size for tensor in policy.graph.tensors.values())
+    about = {
+        "document": policy.document,
+        "digest": policy.contract.digest,
+        "params": policy.params,
+        "observation": policy.contract.observation_len,
+        "actions": list(policy.contract.actions),
+        "bounds": policy.contract.bounds,
+        "graph": policy.graph.to_json(),
+        "weights": weights,
+        "training": policy.training,
+        "seed": policy.seed,
+        "versions": policy.versions,
+        "trained_on": policy.trained_on,
+        "tests": policy.tests,
+        "rules": policy.rules,
+        "evaluation": policy.evaluation,
+    }
+    if args.json:
+        print(json.dumps(about, indent=1))
+        return
+    print(page(policy))
+    head, rows = results(policy)
+    if rows:
+        print()
+        print_table("means over held-out links and seeds", head, rows, left=2, most=COLUMNS)
+
+
+def write_control(args: argparse.Namespace) -> None:
+    """Write the best rule without learning, found when a policy was trained, as a policy of its own: it runs wherever
+    that one does, in scenarios, over kernel TCP, over QUIC and exported."""
+    from ccarena.policies.control import best_rule, control
+
+    policy = _load(args.policy)
+    try:
+        rule, label = control(policy), best_rule(policy)["label"]
+    except PolicyError as error:
+        raise PolicyError(f"{args.policy}: {error}") from error
+    rule.save(args.out)
+    print(visible(f"{args.out}: {label}"))
+
+
+def _load(name: str) -> artifact.Artifact:
+    return artifact.load(find_policy(name))

@@ -1,0 +1,315 @@
+"""`ccarena reproduce`: the papers' figures and claims, one command each."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ccarena.commands import executors
+from ccarena.core import measurements
+from ccarena.core.arguments import Unused, refuse
+from ccarena.core.files import check_file, write_atomically
+from ccarena.core.outputs import folder, kept
+from ccarena.core.terminal import again, command_line
+from ccarena.errors import ConfigError, PolicyError
+from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
+from ccarena.eval.reproduce.journal import Journal
+from ccarena.executors import Executor, Processes
+from ccarena.runs.run_folder import write_commands
+from ccarena.scenarios.backends import BACKENDS, REAL_TIME, SIM
+from ccarena.traces.given import GivenTrace, read_traces
+
+__all__ = ["add_parser", "run"]
+
+SHOWN_FAILURES = 10
+
+
+UNUSED = (
+    *executors.UNUSED,
+    Unused(("jobs",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
+    Unused(
+        (
+            *("suites", "all", "backend", "quick", "seeds", "discriminate", "out", "policy", "traces", "jobs"),
+            *("executor", "write_docs"),
+        ),
+        lambda args: args.list,
+        "beside --list",
+    ),
+    Unused(
+        ("backend", "quick", "seeds", "discriminate", "policy", "traces", "jobs", "executor", "json"),
+        lambda args: args.write_docs is not None and not args.all and not args.suites,
+        "beside --write-docs alone, which runs nothing",
+    ),
+)
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's options."""
+    parser = subparsers.add_parser("reproduce", **kwargs)
+    parser.add_argument(
+        "suites",
+        nargs="*",
+        metavar="SUITE",
+        help="PAPER/NAME, PAPER for all of a paper, or the path of a suite's YAML file",
+    )
+    parser.add_argument("--all", action="store_true", help="every suite")
+    parser.add_argument("--list", action="store_true", help="list the suites and leave")
+    parser.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default=SIM,
+        help="sim: the simulator; kernel, quic: suites with a section of that name, on Linux TCP or over QUIC on "
+        "emulated links, in real time and one run after the other, as root (sim)",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
+    parser.add_argument("--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own)")
+    parser.add_argument(
+        "--out",
+        type=folder,
+        metavar="DIR",
+        help="folder of results (runs/reproduce, or runs/reproduce-quick; with --traces runs/reproduce-traces)",
+    )
+    parser.add_argument(
+        "--discriminate",
+        action="store_true",
+        help="run one seed of each suite with CUBIC in the place of the paper's schemes, too, and mark the claims that "
+        "hold all the same",
+    )
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="POLICY_OR_RUN",
+        help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/; several times "
+        "for several schemes, each is taken for the one that it was trained for, or for several of one scheme, which "
+        "are put side by side (newest runs of acct-wired, else of acct; of hyvar, orca and aurora; without one, --all "
+        "leaves the suites that need it out)",
+    )
+    parser.add_argument(
+        "--traces",
+        nargs="+",
+        metavar="TRACE",
+        help="run the suites of recorded links over these in the place of their own: files, names of traces, or "
+        "folders for all in them; NAME=TRACE calls it NAME",
+    )
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at once (sim: one per core; else 1)")
+    executors.add_options(parser)
+    parser.add_argument("--json", action="store_true", help="print claims as JSON instead of tables")
+    parser.add_argument(
+        "--write-docs",
+        type=kept,
+        metavar="FILE.md",
+        help="then write the summary of all results there, a page per suite into the folder FILE, and the figures into "
+        "measurements.json beside it; without a suite: from the results that are there; the rest stays as in FILE.json",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the suites. Returns the exit code: 0 if every run finished, whatever the claims; 1 if any failed."""
+    if args.list:
+        return _list(args.json)
+    for option in ("seeds", "jobs"):
+        if getattr(args, option) is not None and getattr(args, option) < 1:
+            raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
+    if args.all and args.suites:
+        raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
+    if args.backend in REAL_TIME and (args.jobs or 1) > 1:
+        raise ConfigError(
+            f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"
+        )
+    if not args.all and not args.suites and args.write_docs is None:
+        raise ConfigError("no suite: give PAPER/NAME, PAPER or --all; --list shows them")
+    if args.traces and args.write_docs is not None:
+        raise ConfigError("--traces beside --write-docs: the pages are about the suites' own conditions; leave one out")
+    if args.write_docs is not None:
+        check_file(args.write_docs)
+    given = read_traces(args.traces) if args.traces else []
+    usual = "reproduce" + ("-quick" if args.quick else "") + ("-traces" if given else "")
+    out = args.out or Path("runs", usual)
+    names = suite.shipped(args.backend) if args.all else suite.find(args.suites, args.backend)
+    if args.all and given:
+        names = [name for name in names if own_traces.takes(suite.load(name).suite.sweep)]
+    combinations = policy.combined(args.policy)
+    if args.write_docs is not None and len(combinations) > 1:
+        raise ConfigError("--write-docs: the pages show one policy of each scheme; give one of each with --policy")
+    failed: list[runner.Failure] = []
+    results: list[index.Result] = []
+    try:
+        for called, policies in combinations.items() if names else ():
+            into = out / f"policies-{called}" if called else out
+            more, digests = _reproduce(names, into, args, policies, given)
+            failed += more
+            results += [index.Result(digest, folder, called) for digest, folder in digests]
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"interrupted; finished runs are kept in {out}; {again()}") from None
+    if results:
+        _show(results, out, args)
+    if args.write_docs is not None:
+        _write_docs(args.write_docs, out)
+    for failure in failed[:SHOWN_FAILURES]:
+        print(f"FAILED {failure.run.suite}, {failure.run.title}: {failure.reason}", file=sys.stderr)
+        print(f"  its scenario: {failure.scenario}", file=sys.stderr)
+    if len(failed) > SHOWN_FAILURES:
+        print(f"and {len(failed) - SHOWN_FAILURES} more failed runs, in the folders failed/", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _reproduce(
+    names: list[str], out: Path, args: argparse.Namespace, given: policy.Policies, traces: list[GivenTrace]
+) -> tuple[list[runner.Failure], list[tuple[dict[str, Any], Path]]]:
+    """Runs the suites with these policies. Returns the runs that failed, and what was written with its folders."""
+    loaded = [suite.load(name, args.backend, traces) for name in names]
+    if args.backend in REAL_TIME:
+        kernel.program(args.backend)
+    trained: dict[str, dict[str, policy.Policy]] = {}
+    for one in loaded:
+        try:
+            trained[one.name] = policy.choose(one.learned, given)
+        except PolicyError as error:
+            if not args.all:
+                raise
+            print(f"LEFT OUT {one.name}: {error}", file=sys.stderr)
+    loaded = [one for one in loaded if one.name in trained]
+    _refuse_in_vain(args, loaded, given)
+    # All suites are expanded before the first runs: an error in the last one must not come after hours.
+    expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
+    wrong = [
+        runs.expand(one, args.quick, 1, trained[one.name], wrong=True) if args.discriminate else [] for one in loaded
+    ]
+    jobs = 1 if args.backend in REAL_TIME else args.jobs or os.cpu_count() or 1
+    executor = executors.of_options(args, Processes(jobs, runner.PRELOAD))
+    failures: list[runner.Failure] = []
+    digests = []
+    with runner.progress([run for of_suite in [*expanded, *wrong] for run in of_suite]) as progress:
+        for one, of_suite, of_wrong in zip(loaded, expanded, wrong, strict=True):
+            folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
+            others = _rows_of_wrong(folder / "with-cubic", of_wrong, executor, progress) if of_wrong else []
+            with Journal(folder) as journal:
+                failed = runner.execute(of_suite, journal, folder, executor, progress)
+                failures += failed
+                rows = _rows(of_suite, journal)
+                judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
+                if others:
+                    judged = [
+                        checks.held_against(claim, verdict, rows, others, args.quick)
+                        for claim, verdict in zip(one.claims, judged, strict=True)
+                    ]
+                about = {
+                    "quick": args.quick,
+                    "seeds": max((run.seed for run in of_suite), default=0),
+                    "runs": len(of_suite),
+                    "failed": [f"{failure.run.title}: {failure.reason}" for failure in failed],
+                    "software": runs.software(one.suite.compute is not None, args.backend),
+                    "policies": [each.about() for each in policies.values()],
+                }
+                if args.discriminate:
+                    about["discriminate"] = True
+                if traces:
+                    about["traces"] = args.traces
+                if missing := sorted({name for run in of_suite for name in run.spec.get("missing", [])}):
+                    about["missing"] = missing
+                if args.backend in REAL_TIME:
+                    about["machine"] = kernel.about(rows, args.backend)
+                digest = tables.write_suite(folder, one, judged, rows, about)
+                write_commands(folder, [command_line(args)])
+                page.write_page(folder, one, judged, rows, digest)
+                _write_scenario(folder, of_suite)
+                both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
+                kept = [run.key for run in [*of_suite, *both]]
+                journal.settle(kept)
+            digests.append((digest, folder))
+    return failures, digests
+
+
+def _rows(expanded: list[runs.Run], journal: Journal) -> list[dict[str, Any]]:
+    """What is there of the runs, in their order. Cells of one scenario are one run, whose row each of them gets."""
+    return [{**journal.rows[run.key], "cell": dict(run.cell)} for run in expanded if run.key in journal.rows]
+
+
+def _rows_of_wrong(
+    folder: Path, of_wrong: list[runs.Run], executor: Executor, progress: runner.Progress
+) -> list[dict[str, Any]]:
+    """What came of the runs with a scheme that is not the paper's; those that it cannot do are not there."""
+    with Journal(folder) as journal:
+        runner.execute(of_wrong, journal, folder, executor, progress)
+        rows = _rows(of_wrong, journal)
+        journal.settle([run.key for run in of_wrong])
+    return rows
+
+
+def _show(results: list[index.Result], out: Path, args: argparse.Namespace) -> None:
+    """Prints what was found, and writes the index of everything that is in the folder `out`."""
+    from ccarena.core.terminal import print_table
+
+    before = index.known(out, [*suite.shipped(), *dict.fromkeys(str(r.digest["suite"]) for r in results)], BACKENDS)
+    ran = {result.folder for result in results}
+    everything = [*(result for result in before if result.folder not in ran), *results]
+    drawn = index.write_index(out, sorted(everything, key=lambda result: str(result.digest["suite"])))
+    if args.json:
+        print(json.dumps([result.digest for result in results], indent=1, ensure_ascii=False))
+        return
+    for result in results:
+        files = [result.folder / "claims.md", result.folder / page.PAGE]
+        tables.print_suite(result.digest, files, result.policies)
+    for name, policies, rows in index.side_by_side(results):
+        shown = [[row[0][0], *(f"{text}; {state}" for text, state in row[1:])] for row in rows]
+        print_table(f"{name}: policies side by side", ["claim", *policies], shown, left=1 + len(policies))
+    print(f"  all suites: {drawn}")
+
+
+def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given: policy.Policies) -> None:
+    """Raises ConfigError for a policy that no suite needs, and for seeds if nothing is random."""
+    needed = {scheme for one in loaded for scheme in one.learned}
+    if spare := [str(each.file) for scheme, each in given.items() if scheme not in needed]:
+        refuse(args, ("policy",), f"with {', '.join(spare)}: no suite that was named runs it")
+    if all(one.suite.compute is not None for one in loaded):
+        refuse(args, ("seeds",), "on suites that are computed and draw nothing at random")
+
+
+def _write_docs(path: Path, out: Path) -> None:
+    names = suite.shipped()
+    again = pages.read(out, names)
+    digests = pages.with_kept(path, again, names)
+    written = pages.write(path, digests, names)
+    if not any(digest["quick"] for digest in digests):
+        source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
+        measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, again, source))
+    print(
+        f"wrote {path} and {len(written) - 1} pages in {path.with_suffix('')}; now run `make measurements`",
+        file=sys.stderr,
+    )
+
+
+def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:
+    """Each cell's scenario of its first seed, for `ccarena eval --scenario` (scenarios.yaml, one document each)."""
+    import yaml
+
+    texts = [
+        f"# {run.title}\n" + yaml.safe_dump(run.spec["document"], sort_keys=False)
+        for run in of_suite
+        if run.seed == 1 and "document" in run.spec
+    ]
+    if texts:
+        write_atomically(folder / "scenarios.yaml", "---\n".join(texts))
+
+
+def _list(as_json: bool) -> int:
+    from ccarena.core.terminal import print_table
+
+    rows = []
+    for name in suite.shipped():
+        one = suite.load(name)
+        full, quick = (str(runs.size(one, flag)) for flag in (False, True))
+        there = [str(runs.size(suite.load(name, each))) if suite.runs_on(one, each) else "" for each in REAL_TIME]
+        rows.append([name, one.suite.paper, one.suite.title, full, quick, *there])
+    head = ["suite", "paper", "title", "runs", "quick", *REAL_TIME]
+    if as_json:
+        print(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+    else:
+        print_table("suites", head, rows, left=3)
+    return 0

@@ -1,0 +1,105 @@
+"""`ccarena train`: configuration in, a run folder with checkpoints, policy and page out."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from typing import Any
+
+from ccarena.agents.api import resumed, train
+from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
+from ccarena.configs.keys import TITLES, keys_of, plain
+from ccarena.configs.load import shipped
+from ccarena.configs.unused import refuse_unused_keys
+from ccarena.core.arguments import Unused
+from ccarena.core.terminal import command_line
+from ccarena.errors import INTERRUPTED, ConfigError
+from ccarena.runs.remote_folder import is_url
+from ccarena.traces.held_out import CARRIERS
+
+HELP_COLUMNS = 80
+
+
+UNUSED = (Unused(("resume", "print_config"), lambda args: args.help, "beside --help"),)
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's own options; every other `--KEY VALUE` is an override of the configuration."""
+    names = ", ".join(shipped())
+    parser = subparsers.add_parser(
+        "train",
+        **kwargs,
+        usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--leave-out CARRIER]\n"
+        "                     [--resume] [--ray-address ADDRESS] [--print-config]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+    )
+    parser.add_argument("-h", "--help", action="store_true", help="show this, with the values of --config, and stop")
+    parser.add_argument(
+        "--config", metavar="NAME_OR_FILE", default="acct", help=f"a YAML file, or one of: {names} (default: acct)"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the run in --out (default: the newest runs/NAME)"
+    )
+    parser.add_argument(
+        "--leave-out",
+        metavar="CARRIER",
+        help=f"train on every recording and preset but those of this carrier, and test on those: {', '.join(CARRIERS)}",
+    )
+    parser.add_argument(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="with --executor ray: the cluster, as ray.address (RAY_ADDRESS; else Ray starts on this machine)",
+    )
+    parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
+    parser.set_defaults(overrides=[], train_parser=parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Loads and checks the configuration, then trains. Returns the exit code."""
+    overrides = parse_overrides(
+        args.overrides, options=("config", "leave-out", "resume", "ray-address", "print-config", "help")
+    )
+    if args.ray_address is not None:
+        overrides["ray.address"] = args.ray_address
+    if args.resume and "out" in overrides and "config" in args.given:
+        raise ConfigError("--config has no effect beside --resume and --out: the run has its own configuration")
+    config = load_config(args.config, overrides)
+    if not args.resume or args.help:
+        refuse_unused_keys(config, overrides)
+    elif not is_url(config.out or ""):
+        # A run goes on as it is configured itself.
+        refuse_unused_keys(resumed(config, overrides), overrides)
+    if args.help:
+        args.train_parser.epilog = _key_help(args.config, config)
+        args.train_parser.print_help()
+        return 0
+    if args.leave_out is not None:
+        if args.resume:
+            raise ConfigError("--leave-out has no effect beside --resume: the run has its own configuration")
+        from ccarena.configs.link_distribution import without_carrier
+
+        config, overrides = without_carrier(config, args.leave_out), {}
+    if args.print_config:
+        print(dump_config(resumed(config, overrides) if args.resume else config), end="")
+        return 0
+    chosen = config if args.leave_out else args.config
+    return 0 if train(chosen, overrides, resume=args.resume, command=command_line(args)).finished else INTERRUPTED
+
+
+def _key_help(name: str, config: TrainConfig) -> str:
+    lines = [f"configuration keys, with their values in the configuration {name} and what they take:"]
+    kind = ""
+    for key in keys_of(config):
+        if key.kind != kind and key.kind:
+            lines.append(f"  {TITLES[key.kind]}")
+        kind = key.kind
+        lines.append(f"  --{key.path} {_shortened(plain(key.default))}")
+        text = " ".join(key.doc.split()) + (f" Takes {key.expected}." if key.expected else "")
+        lines += textwrap.wrap(text, HELP_COLUMNS, initial_indent="      ", subsequent_indent="      ")
+    lines.append("docs/configuration.md also has the keys of other algorithms and the coefficients of rewards.")
+    return "\n".join(lines).replace("%", "%%")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= HELP_COLUMNS // 2 else "(long: --print-config shows it)"

@@ -1,0 +1,187 @@
+"""From the training configuration's `env` section to the document that the simulator draws its episodes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ccarena import _core
+from ccarena.configs.schema import EnvConfig, TrainConfig
+from ccarena.configs.spec_files import document_of
+from ccarena.core.files import digest
+from ccarena.errors import ConfigError, TraceError, did_you_mean
+from ccarena.traces import available, find
+from ccarena.traces.held_out import CARRIERS, HELD_OUT, VALIDATION, carrier_of, derives_from, free
+
+OWN = "self"
+"""Among the schemes of cross traffic: one more flow of the learner's own."""
+
+
+def name_traces(config: EnvConfig) -> EnvConfig:
+    """`config` with `traces: auto` replaced by the names of what is there now, so that a run keeps what it saw."""
+    if config.link.traces != "auto" or config.link.kinds.trace == 0:
+        return config
+    names = [Path(path).name for path in _traces("auto")]
+    link = config.link.model_copy(update={"traces": names or "auto"})
+    return config.model_copy(update={"link": link})
+
+
+def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
+    """The training distribution of `record` as JSON for `ccarena._core`: presets checked, traces found as files.
+
+    Cross traffic of the learner's own is for `whole_runs`: worlds that go step by step have as many learners each, and
+    none of it.
+
+    Raises:
+        ConfigError: a parameter, preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there
+            are none.
+    """
+    config, link = record.env, record.env.link
+    check_params(record)
+    traces = _traces(link.traces) if link.kinds.trace > 0 else []
+    schemes = heuristics("env.cross_traffic.schemes", config.cross_traffic.schemes, OWN)
+    if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
+        raise ConfigError(
+            "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
+            "fetch nyc-lte`, name a folder in CCARENA_TRACE_DIR, or give another kind some weight"
+        )
+    document = {
+        "episode_s": config.episode_s,
+        "link": {
+            "kinds": link.kinds.model_dump(),
+            "rate_mbps": link.rate_mbps,
+            "step_s": link.step_s,
+            "presets": _presets(link.presets) if link.kinds.cellular > 0 else [],
+            "traces": traces,
+            "augment": link.augment.model_dump() if link.augment else None,
+            "uplinks": link.uplinks,
+            "delayed_acks": link.delayed_acks,
+            "rtt_ms": link.rtt_ms,
+            "buffer_bdp": None if link.buffer_packets else link.buffer_bdp,
+            "buffer_packets": link.buffer_packets,
+            "unlimited": link.unlimited,
+            "loss": link.loss,
+            "lossy": link.lossy,
+            "signal": link.signal,
+            "agent_headroom": link.agent_headroom,
+            "agent": link.agent.model_dump() if link.agent else None,
+        },
+        "cross_traffic": {
+            "probability": config.cross_traffic.probability,
+            "schemes": [name for name in schemes if whole_runs or name != OWN],
+            "flows": config.cross_traffic.flows,
+        },
+        "learner": {
+            "scheme": _scheme(record),
+            "params": dict(record.params),
+            "drawn": dict(config.drawn),
+            "count": config.learners,
+            "desired_mbps": config.desired_mbps,
+        },
+    }
+    return json.dumps(document)
+
+
+def without_carrier(record: TrainConfig, carrier: str) -> TrainConfig:
+    """`record` trained on every recording and preset but those of `carrier`, and tested on recordings of it alone.
+
+    Recordings of the validation set stay out. Raises ConfigError for an unknown carrier.
+    """
+    _known("--leave-out", "carrier", carrier, list(CARRIERS))
+    tested = [name for name in HELD_OUT if carrier_of(name) == carrier]
+
+    def others(names: list[str]) -> list[str]:
+        return [name for name in names if carrier_of(name) != carrier and derives_from(name) not in VALIDATION]
+
+    presets = others([preset["name"] for preset in _core.cellular_presets()])
+    link = record.env.link.model_copy(update={"traces": others(sorted(available())) or "auto", "presets": presets})
+    return record.model_copy(
+        update={
+            "name": f"{record.name}-without-{carrier}",
+            "env": record.env.model_copy(update={"link": link}),
+            "eval": record.eval.model_copy(update={"recordings": tested}),
+        }
+    )
+
+
+def trained_on(record: TrainConfig) -> list[dict[str, str]]:
+    """Everything that training on `record` draws capacity from: `kind` (trace, preset or distribution), name, digest.
+
+    The digest of a trace is that of its file; of a preset and of the distribution, that of its parameters.
+    """
+    link = record.env.link
+    found = []
+    if link.kinds.trace > 0:
+        files = [Path(file) for file in _traces(link.traces)]
+        found += [{"kind": "trace", "name": file.name, "digest": digest(file.read_bytes())} for file in files]
+    if link.kinds.cellular > 0:
+        presets = {preset["name"]: preset for preset in _core.cellular_presets()}
+        found += [
+            {"kind": "preset", "name": name, "digest": digest(json.dumps(presets[name], sort_keys=True).encode())}
+            for name in _presets(link.presets)
+        ]
+    whole = json.dumps(record.env.model_dump(mode="json"), sort_keys=True)
+    return [*found, {"kind": "distribution", "name": record.name, "digest": digest(whole.encode())}]
+
+
+def _presets(names: str | list[str]) -> list[str]:
+    known = [preset["name"] for preset in _core.cellular_presets()]
+    return free(known) if isinstance(names, str) else [_known("env.link.presets", "preset", n, known) for n in names]
+
+
+def heuristics(key: str, names: list[str], *more: str) -> list[str]:
+    """`names`, if each is a scheme without training, or one of `more`. Otherwise raises ConfigError, naming `key`."""
+    known = [*(scheme["name"] for scheme in _core.schemes() if not scheme["learned"]), *more]
+    return [_known(key, "scheme", name, known) for name in names]
+
+
+def _scheme(record: TrainConfig) -> Any:
+    """A shipped document by its name, any other as it is."""
+    shipped = isinstance(record.document, str) and record.document in _core.shipped_documents()
+    return record.document if shipped else json.loads(document_of(record))
+
+
+def check_params(record: TrainConfig) -> None:
+    """Raises ConfigError for a parameter that the document does not have, or a value out of its range."""
+    bounds = param_bounds(record)
+    for name, value in record.params.items():
+        check_range("params", name, (value, value), bounds)
+    for name, drawn in record.env.drawn.items():
+        check_range("env.drawn", name, drawn, bounds)
+
+
+def param_bounds(record: TrainConfig) -> dict[str, tuple[float, float]]:
+    """The bounds of every parameter and input of the record's document, by name."""
+    found = _core.learned(document_of(record))
+    params = {param["name"]: (param["min"], param["max"]) for param in found["params"]}
+    return params | {name: (each["min"], each["max"]) for name, each in found["inputs"].items()}
+
+
+def check_range(key: str, name: str, values: tuple[float, float], bounds: Mapping[str, tuple[float, float]]) -> None:
+    """Raises ConfigError, naming the configuration's `key`, unless `name` is a parameter that takes both `values`."""
+    _known(key, "parameter", name, list(bounds))
+    low, high = bounds[name]
+    for value in values:
+        if not low <= value <= high:
+            raise ConfigError(f"{key}.{name} is {value:g}; expected {low:g} to {high:g}")
+
+
+def _known(key: str, what: str, name: str, known: list[str]) -> str:
+    if name not in known:
+        raise ConfigError(f'{key}: unknown {what} "{name}"{did_you_mean(name, known)}')
+    return name
+
+
+def _traces(names: str | list[str]) -> list[str]:
+    if not isinstance(names, str):
+        return [str(_trace(name)) for name in names]
+    return [str(path) for name, path in sorted(available().items()) if free([name])]
+
+
+def _trace(name: str) -> Path:
+    try:
+        return find(name)
+    except TraceError as error:
+        raise ConfigError(f"env.link.traces: {error}") from error

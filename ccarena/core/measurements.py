@@ -1,0 +1,175 @@
+"""The project's measured figures: one committed file, docs/measurements.json, that measuring commands merge into.
+
+`make bench`, `ccarena fidelity --record`, `ccarena eval --record` and `ccarena reproduce --write-docs` write them;
+`make measurements` (`bench.page`) renders `docs/measurements.md` and the few figures in README from them. Prose holds
+no measured figure, so that two pages cannot disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ccarena import __version__
+from ccarena.core.files import write_atomically
+from ccarena.errors import ConfigError
+
+__all__ = ["FILE", "GROUPS", "Entry", "Ratio", "Source", "Target", "load", "machine", "merge", "source"]
+
+FILE = Path("docs", "measurements.json")
+"""Where the figures of this repository are, from its root."""
+
+GROUPS = {
+    "simulator": "Simulator",
+    "training": "Environments and training",
+    "leaderboard": "Leaderboard",
+    "realtime": "Real time: the link emulator",
+    "bridge": "Kernel bridge",
+    "kernel": "Policies that think in the kernel",
+    "quic": "QUIC",
+    "fidelity": "Fidelity",
+    "learned": "Learned controllers",
+    "papers": "Papers",
+}
+"""Group of an entry and its heading on the page, in the page's order."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a figure has to reach; both None is none."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met(self, value: float) -> bool:
+        """Whether `value` reaches it."""
+        return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A figure over another of the same run, which depends less on the machine than either of them."""
+
+    value: float
+    of: str
+    """What the figure is divided by."""
+    target: Target | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a figure comes from."""
+
+    command: str
+    version: str
+    date: str
+    """ISO 8601, a day."""
+    machine: dict[str, Any] = field(default_factory=dict)
+    """`cpu`, `cores`, `kernel`."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One figure. `name` identifies it: a later measurement of that name replaces it."""
+
+    name: str
+    group: str
+    """One of [`GROUPS`]."""
+    what: str
+    """What was measured, as a reader who has not seen the code understands it."""
+    value: float | str
+    """A number in `unit`, or a short text where one number does not do."""
+    source: Source
+    unit: str = ""
+    target: Target | str | None = None
+    ratio: Ratio | None = None
+    table: str = ""
+    """Heading of the table that it belongs to; empty is the group's own."""
+    case: str = ""
+    """Column of that table, such as `seed 1`, if several entries share `what`."""
+
+
+def source(command: str, date: str, version: str = __version__) -> Source:
+    """A source on this machine, today being `date` (ISO 8601)."""
+    return Source(command, version, date, machine())
+
+
+def machine() -> dict[str, Any]:
+    """CPU model, number of cores and kernel version of this machine."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+    }
+
+
+def load(path: Path) -> list[Entry]:
+    """The entries of a file, none if it does not exist. Raises ConfigError if it holds anything else."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        sources = [Source(**one) for one in document["sources"]]
+        return [_entry(one, sources) for one in document["entries"]]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the measurements: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConfigError(
+            f"{path}: not a file of measurements: {error!r}; expected what `make bench` writes: restore it from git"
+        ) from error
+
+
+def merge(path: Path, entries: Iterable[Entry]) -> None:
+    """Add `entries` to the file: one of a known name replaces the old one in its place, a new one comes last.
+
+    Raises ConfigError if the file is no such file or cannot be written.
+    """
+    known = {entry.name: entry for entry in load(path)}
+    known |= {entry.name: entry for entry in entries}
+    ordered = sorted(known.values(), key=lambda entry: list(GROUPS).index(entry.group))
+    sources: list[dict[str, Any]] = []
+    for entry in ordered:
+        if (one := asdict(entry.source)) not in sources:
+            sources.append(one)
+    rows = [_plain({**asdict(entry), "source": sources.index(asdict(entry.source))}) for entry in ordered]
+    write_atomically(path, f'{{"sources": [\n{_lines(sources)}\n],\n"entries": [\n{_lines(rows)}\n]}}\n')
+
+
+def _lines(objects: Iterable[dict[str, Any]]) -> str:
+    """A line each: a new measurement is a small, readable difference."""
+    return ",\n".join(json.dumps(one, ensure_ascii=False) for one in objects)
+
+
+def _entry(fields: dict[str, Any], sources: Sequence[Source]) -> Entry:
+    fields = dict(fields)
+    if fields["group"] not in GROUPS:
+        raise ValueError(f"group {fields['group']!r}, expected one of {', '.join(GROUPS)}")
+    target, ratio = fields.pop("target", None), fields.pop("ratio", None)
+    if ratio is not None:
+        bound = ratio.get("target")
+        ratio = Ratio(ratio["value"], ratio["of"], None if bound is None else Target(**bound))
+    target = Target(**target) if isinstance(target, dict) else target
+    return Entry(**{**fields, "source": sources[fields["source"]], "target": target, "ratio": ratio})
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without empty fields, and numbers to six digits: no measurement is better."""
+    out: dict[str, Any] = {}
+    for key, value in fields.items():
+        if isinstance(value, dict):
+            value = _plain(value)
+        elif isinstance(value, float):
+            value = float(f"{value:.6g}")
+        if value is not None and value != "":
+            out[key] = value
+    return out

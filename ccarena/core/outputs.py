@@ -1,0 +1,110 @@
+"""Files that commands write: "-" is standard output, and then everything said to people goes to standard error."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+from ccarena.core.files import scratch
+from ccarena.errors import ConfigError
+
+__all__ = ["Output", "folder", "folder_or_url", "kept", "redirected"]
+
+STANDARD = ("-", "/dev/stdout")
+
+
+@dataclass(frozen=True)
+class _Standard:
+    """Standard output in the place of a file."""
+
+    suffix: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """The type of an option that names a file to write, which may be standard output."""
+
+    suffix: str = ""
+    """The format on standard output where a name's suffix would decide."""
+
+    def __call__(self, text: str) -> Path | _Standard:
+        """The path that `text` is."""
+        return _Standard(self.suffix) if text in STANDARD else Path(text)
+
+
+def folder(text: str) -> Path:
+    """The type of an option that names a folder to write to. Raises ArgumentTypeError for standard output."""
+    return _named(text, "a folder")
+
+
+def folder_or_url(text: str) -> str:
+    """The type of an option that names a folder to write to, here or by a URL, which no `Path` can hold."""
+    _named(text, "a folder")
+    return text
+
+
+def kept(text: str) -> Path:
+    """The type of an option that names a file to be changed. Raises ArgumentTypeError for standard output."""
+    return _named(text, "a file that is changed")
+
+
+def _named(text: str, what: str) -> Path:
+    if text in STANDARD:
+        raise argparse.ArgumentTypeError(f'"{text}" is standard output; expected the name of {what}')
+    return Path(text)
+
+
+@contextmanager
+def redirected(args: argparse.Namespace) -> Iterator[None]:
+    """Runs a command of which an option is standard output.
+
+    The command writes a file as it always does, which is then copied; what it prints goes to standard error. Nothing is
+    copied if it raises. Raises ConfigError if more than one thing is to be standard output.
+    """
+    names = [name for name, value in vars(args).items() if isinstance(value, _Standard)]
+    if not names:
+        yield
+        return
+    if len(names) > 1 or getattr(args, "json", None) is True:
+        given = [args.given[name] for name in (*names, *(["json"] if len(names) == 1 else []))]
+        raise ConfigError(f"{' and '.join(given)}: standard output takes one of them; give the other a file's name")
+    (name,) = names
+    with scratch() as place:
+        path = Path(place, f"stdout{getattr(args, name).suffix}")
+        setattr(args, name, path)
+        with redirect_stdout(_Said(path)):
+            yield
+        written = list(Path(place).iterdir())
+        if len(written) > 1:
+            raise ConfigError(f"{args.given[name]}: {len(written)} files are to be written; give a file's name")
+        if written:
+            sys.stdout.flush()
+            with written[0].open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+
+
+class _Said(io.TextIOBase):
+    """Standard error, which calls the file by what it stands for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def write(self, text: str) -> int:
+        sys.stderr.write(text.replace(self._path, "standard output"))
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
+
+    def fileno(self) -> int:
+        return sys.stderr.fileno()

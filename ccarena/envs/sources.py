@@ -1,0 +1,20 @@
+"""The origin of an environment's episodes: its link distribution, or one scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ccarena.configs.link_distribution import domain_json
+from ccarena.configs.schema import TrainConfig
+from ccarena.scenarios.scenario import scenario_json
+
+
+def sources(
+    record: TrainConfig, scenario: Mapping[str, Any] | None, whole_runs: bool = False
+) -> tuple[str | None, str | None]:
+    """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
+
+    That is the record's distribution, or the scenario. Raises what `domain_json` raises.
+    """
+    return (domain_json(record, whole_runs), None) if scenario is None else (None, scenario_json(scenario))

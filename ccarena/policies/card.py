@@ -1,0 +1,117 @@
+"""A policy's card: a page of Markdown, generated from its artifact alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ccarena.policies.about import verdict_of
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.curve import COLUMNS, Curve, points_of
+from ccarena.policies.record import control_of
+
+__all__ = ["card"]
+
+_CURVE_ROWS = 10
+_FIGURES = {
+    "throughput_mbps": "throughput, Mbit/s",
+    "utilisation": "utilisation",
+    "queueing_delay_mean_ms": "mean queueing delay, ms",
+    "queueing_delay_p95_ms": "p95 queueing delay, ms",
+    "loss_share": "loss",
+}
+
+
+def card(policy: Artifact, name: str) -> str:
+    """The card of a policy in Markdown. Every figure is the artifact's own, of the evaluation that is in it."""
+    training, evaluation = policy.training, policy.evaluation
+    weights = sum(tensor.size for tensor in policy.graph.tensors.values())
+    command, rule = f"`ccarena train --config {training.get('name')}`", control_of(policy)
+    learned = [
+        ("trained by", f"{command}, algorithm {_algorithm(training)}"),
+        ("decisions", _decisions(training)),
+        ("seed", str(policy.seed)),
+    ]
+    about = [
+        ("scheme", f"{policy.document.get('name')}, document {policy.contract.digest}"),
+        *([("rule", f"{rule}; the best without learning on the training links of {command}")] if rule else learned),
+        ("network", f"{weights:,} weights, {policy.graph.state_len} numbers remembered"),
+        ("versions", ", ".join(f"{package} {version}" for package, version in policy.versions.items())),
+        ("verdict", verdict_of(evaluation)),
+    ]
+    on = [f"- {each.get('kind')} {each.get('name')} ({each.get('digest')})" for each in policy.trained_on]
+    parts = [
+        f"# {name}",
+        "<!-- Generated from the artifact by ccarena.policies.card; not to be edited. -->",
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in about)]),
+        "## Chosen on" if rule else "## Trained on",
+        "\n".join(on) or "Not said.",
+        *([] if rule else ["## Learning curve", _curve(policy.curve)]),
+        "## Evaluation",
+        _means(policy, evaluation),
+        "## Limits",
+        "\n".join(_limits(policy, evaluation)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _algorithm(training: Mapping[str, Any]) -> str:
+    algorithm = training.get("algorithm")
+    return str(algorithm.get("name")) if isinstance(algorithm, Mapping) else str(algorithm)
+
+
+def _decisions(training: Mapping[str, Any]) -> str:
+    total = training.get("total_decisions", training.get("decisions"))
+    return f"{total:,}" if isinstance(total, int) else "not said"
+
+
+def _curve(curve: Curve) -> str:
+    if not curve:
+        return "The artifact holds none: versions of before kept it in the run's folder alone."
+    points = points_of(curve)
+    some = points[:: max(1, -(-len(points) // _CURVE_ROWS))]
+    some += points[-1:] if some[-1] is not points[-1] else []
+    cells = [[f"{x:,.0f}" if name == "decisions" else _shown(x) for name, x in point.items()] for point in some]
+    rows = [f"| {' | '.join(row)} |" for row in cells]
+    head = f"| {' | '.join(COLUMNS[name] for name in curve)} |"
+    return "\n".join([head, "|" + "---|" * len(curve), *rows])
+
+
+def _means(policy: Artifact, evaluation: Mapping[str, Any]) -> str:
+    means = evaluation.get("means") or {}
+    if not means:
+        return "None."
+    lines = [
+        "Means over held-out links and seeds.",
+        "",
+        f"| links | scheme | {' | '.join(_FIGURES.values())} |",
+        "|---|---|" + "---|" * len(_FIGURES),
+    ]
+    for group, schemes in means.items():
+        for scheme, figures in schemes.items():
+            row = " | ".join(_shown(figures.get(figure)) for figure in _FIGURES)
+            label = f"**{scheme}**" if scheme == policy.document.get("name") else scheme
+            lines.append(f"| {group} | {label} | {row} |")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else ""
+
+
+def _limits(policy: Artifact, evaluation: Mapping[str, Any]) -> list[str]:
+    """What the artifact itself says against the policy."""
+    meta = evaluation.get("meta") or {}
+    verdict = evaluation.get("verdict")
+    failed = [
+        f"- Expectation ({item.get('state')}): {item.get('group')}: {item.get('measured')}; expected "
+        f"{item.get('target')}."
+        for item in (verdict.get("expectations") or [] if isinstance(verdict, Mapping) else [])
+        if item.get("state") != "holds"
+    ]
+    links = ", ".join(meta.get("link_sets") or []) or "no links"
+    return [
+        *failed,
+        f"- Judged on the link sets {links}, {meta.get('seeds')} seeds each, in the simulator; nothing else is known.",
+        f"- Decides for flows of document {policy.contract.digest} alone, with the parameters of its training.",
+    ]

@@ -1,0 +1,192 @@
+"""What a learned scheme sees, reports and takes, as its document says: names, bounds, scales and spaces.
+
+The native extension reads documents and is the authority; here its answer gets types and Gymnasium's spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena import _core
+from ccarena.configs.schema import TrainConfig
+from ccarena.configs.spec_files import action_of, document_of
+from ccarena.errors import ConfigError, ScenarioError, did_you_mean
+from ccarena.policies.actions import as_actions
+from ccarena.policies.contract import Contract, Normalisation
+
+__all__ = ["Entry", "Spec", "spec_of"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named piece of the observation, and how a network sees it: clip((x - offset) · scale, clip)."""
+
+    name: str
+    signal: str
+    """What it is a channel of, as the document calls it; most signals have one channel."""
+    length: int
+    """Numbers in it: its history, oldest first."""
+    low: float
+    high: float
+    """Bounds of its raw values, finite."""
+    offset: float
+    scale: float
+    clip: tuple[float, float]
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True, repr=False)
+class Spec:
+    """A learned scheme's interface."""
+
+    name: str
+    digest: str
+    """Of the document in its canonical form: what a policy is bound by."""
+    canonical: str
+    """The document in its canonical form, JSON."""
+    observation: tuple[Entry, ...]
+    """Pieces of the observation in their order."""
+    actions: tuple[float, ...]
+    """Values of discrete actions by index; empty where actions are continuous."""
+    bounds: tuple[float, float] | None
+    """Of a continuous action."""
+    report: tuple[str, ...]
+    """Columns of a report, float32, one row per decision; `interval_ms` is among them."""
+    truth: tuple[str, ...]
+    """Columns that only the simulator knows, and no observation may name."""
+    params: dict[str, float]
+    """The document's parameters and their defaults."""
+
+    def __repr__(self) -> str:
+        actions = f"one of {len(self.actions)} actions" if self.actions else f"an action in {self.bounds}"
+        return f"Spec of {self.name} {self.digest}: {self.size} numbers to {actions}"
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Spec:
+        """From what `ccarena._core.learned` answers."""
+        return cls(
+            name=found["name"],
+            digest=found["digest"],
+            canonical=found["canonical"],
+            observation=tuple(
+                Entry(**{**{key: entry[key] for key in Entry.__dataclass_fields__}, "clip": tuple(entry["clip"])})
+                for entry in found["observation"]
+            ),
+            actions=tuple(found["actions"]),
+            bounds=None if found["actions"] else tuple(found["bounds"]),
+            report=tuple(found["report"]),
+            truth=tuple(found["truth"]),
+            params={param["name"]: float(param["default"]) for param in found["params"]},
+        )
+
+    @property
+    def size(self) -> int:
+        """Length of the observation, float32."""
+        return sum(entry.length for entry in self.observation)
+
+    @cached_property
+    def signals(self) -> dict[str, slice]:
+        """Where in the observation each signal is: its channels, one after the other."""
+        out: dict[str, slice] = {}
+        start = 0
+        for entry in self.observation:
+            first = out[entry.signal].start if entry.signal in out else start
+            start += entry.length
+            out[entry.signal] = slice(first, start)
+        return out
+
+    def each(self, *fields: str) -> tuple[NDArray[np.float32], ...]:
+        """`low`, `scale` or another number of the entries, one value for every number of the observation."""
+        lengths = [entry.length for entry in self.observation]
+        return tuple(
+            np.repeat(np.array([getattr(entry, field) for entry in self.observation], np.float32), lengths)
+            for field in fields
+        )
+
+    @property
+    def normalisation(self) -> dict[str, NDArray[np.float32]]:
+        """`offset`, `scale`, `low`, `high` of x' = clip((x - offset) · scale, low, high), each `[size]`."""
+        lengths = [entry.length for entry in self.observation]
+        low, high = (
+            np.repeat(np.array([entry.clip[end] for entry in self.observation], np.float32), lengths) for end in (0, 1)
+        )
+        offset, scale = self.each("offset", "scale")
+        return {"offset": offset, "scale": scale, "low": low, "high": high}
+
+    @cached_property
+    def observation_space(self) -> gym.spaces.Box:
+        """Of one learner, with finite bounds."""
+        low, high = self.each("low", "high")
+        return gym.spaces.Box(low, high, dtype=np.float32)
+
+    @cached_property
+    def action_space(self) -> gym.spaces.Discrete | gym.spaces.Box:
+        """Of one learner: `Discrete`, an index into `actions`, or a `Box` of shape (1,)."""
+        if self.bounds is None:
+            return gym.spaces.Discrete(len(self.actions))
+        return gym.spaces.Box(*self.bounds, (1,), np.float32)
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that a policy's network answers: a logit per discrete action, or one value."""
+        return len(self.actions) or 1
+
+    @property
+    def contract(self) -> Contract:
+        """What a policy is trained for, as an artifact holds it."""
+        normalisation = Normalisation(**self.normalisation)
+        return Contract(self.canonical, self.digest, normalisation, self.actions, self.bounds)
+
+    def values(self, params: Mapping[str, float]) -> dict[str, float]:
+        """Every parameter of the document, as `params` or by default."""
+        return {**self.params, **params}
+
+    def constant(self, action: float) -> float:
+        """What a scenario's `policy: {constant: ...}` holds for `action`: its index, or itself where it is continuous.
+
+        Raises ConfigError if there is no such action.
+        """
+        return action_of({"name": self.name, "actions": self.actions, "bounds": self.bounds}, action)
+
+    def check(self, other: Mapping[str, Any]) -> None:
+        """Raises ScenarioError if the learner of a scenario, whose spec is `other`, is another scheme's."""
+        if other["digest"] != self.digest:
+            raise ScenarioError(
+                f"the scenario's learner is {other['name']} ({other['digest']}), the environment's {self.name} "
+                f"({self.digest}): expected the same document; give it as spec="
+            )
+
+    def column(self, name: str, key: str) -> int:
+        """Where in a report the column `name` is; ConfigError, naming the configuration's `key`, if it is not."""
+        if name not in self.report:
+            raise ConfigError(
+                f'{key}: {self.name} reports no "{name}"{did_you_mean(name, self.report)}; columns are in `report` of '
+                "its document"
+            )
+        return self.report.index(name)
+
+    def intervals_s(self, reports: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Lengths `[N]` of the intervals reported, s."""
+        return reports[:, self.report.index("interval_ms")] * np.float32(1e-3)
+
+    def given(self, actions: Any, learners: tuple[int, ...]) -> NDArray[np.float32]:
+        """`actions`, of shape `learners` and the action space's, as float32 of shape `learners`.
+
+        Raises:
+            ActionError: it has another shape, or is not made of numbers.
+        """
+        shape = learners if self.actions else (*learners, 1)
+        return as_actions(actions, shape, "integers" if self.actions else "numbers").reshape(learners)
+
+
+def spec_of(record: TrainConfig) -> Spec:
+    """The interface of the learned scheme of `record`. Raises ConfigError or ScenarioError for its document."""
+    return Spec.of(_core.learned(document_of(record)))

@@ -1,0 +1,1 @@
+"""Run folders: their files and locks, here or on an object store."""

@@ -1,0 +1,154 @@
+"""A training run's folder and the shipped policies: names of files, and where they are."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ccarena.core.files import write_atomically
+from ccarena.errors import ConfigError
+from ccarena.runs.remote_folder import shown
+
+__all__ = [
+    "BEST",
+    "COMMANDS",
+    "CONFIG",
+    "EVALUATION",
+    "LAST",
+    "LOCK",
+    "PAGE",
+    "POLICY",
+    "PROGRESS",
+    "RESULTS",
+    "ROWS",
+    "RUNS",
+    "SHIPPED",
+    "SUMMARY",
+    "VALIDATION",
+    "free_folder",
+    "is_in_use",
+    "newest_run",
+    "policy_in",
+    "read_commands",
+    "read_progress",
+    "resume_command",
+    "shipped",
+    "write_commands",
+]
+
+CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
+"""What a training writes: its effective configuration, the policy, and a line of figures every few updates."""
+VALIDATION, BEST, LAST = "validation.jsonl", "policy.best.safetensors", "policy.last.safetensors"
+"""What its validations write: a line each, the best policy of all, and the last one; `POLICY` is one of the two."""
+RESULTS, EVALUATION, PAGE = "results.json", "evaluation.json", "report.html"
+"""What an evaluation writes: every row and series; the verdict and the means; the page for people."""
+ROWS, SUMMARY = "rows.csv", "summary.csv"
+"""And its tables: a row per run; means with intervals."""
+
+COMMANDS = "commands.json"
+"""The shell lines that made a folder's results: those that started a training and went on with it, oldest first."""
+
+RUNS = Path("runs")
+"""Where runs go that are not told another folder."""
+LOCK = ".lock"
+"""Held by the training that is in the folder, as long as its process lives (flock(2))."""
+
+
+SHIPPED = Path(__file__).parents[1] / "policies" / "shipped"
+"""Where the policies are that come with ccarena."""
+
+
+def shipped() -> dict[str, Path]:
+    """The policies that come with ccarena, by name; beside each, NAME.md says what it is."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
+
+
+def policy_in(path: Path) -> Path | None:
+    """The policy file that `path` means: itself, or that of the run in this folder, which may not be there yet.
+
+    None if there is neither a file nor a run.
+    """
+    # os.path answers False for what no file can be called, where pathlib raises.
+    if os.path.isdir(path):
+        return path / POLICY if any((path / name).is_file() for name in (POLICY, CONFIG)) else None
+    return path if os.path.isfile(path) else None
+
+
+def resume_command(run: Path) -> str:
+    """What goes on with the training in the folder `run`, whenever and however it ended, as a line for a shell."""
+    return shlex.join(["ccarena", "train", "--out", shown(run), "--resume"])
+
+
+def write_commands(folder: Path, lines: Sequence[str]) -> None:
+    """Stores the shell lines that made the results in `folder`; the same one twice in a row is one."""
+    kept = [line for at, line in enumerate(lines) if not at or line != lines[at - 1]]
+    write_atomically(folder / COMMANDS, json.dumps(kept, indent=1) + "\n")
+
+
+def read_commands(folder: Path) -> list[str]:
+    """Returns the shell lines that made the results in `folder`; none if no command did."""
+    file = folder / COMMANDS
+    try:
+        return [str(line) for line in json.loads(file.read_text("utf-8"))] if file.is_file() else []
+    except ValueError as error:
+        raise ConfigError(f"{file}: not a list of commands: {error}; delete the file") from error
+
+
+def read_progress(path: Path) -> list[dict[str, Any]]:
+    """The lines of a `progress.jsonl`, oldest first; a last line cut short by a kill is left out. Empty if no file."""
+    if not path.is_file():
+        return []
+    lines = path.read_text("utf-8").splitlines()
+    out = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            out.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                break
+            raise ConfigError(f"{path}:{number}: not a line of JSON: {error}; delete the line") from error
+    return out
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether a training of this machine is in the folder."""
+    try:
+        with open(folder / LOCK, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def newest_run(name: str) -> Path:
+    """The folder of the newest run called `name`: the last of `runs/NAME`, `runs/NAME-2`, ..."""
+    folder, number = RUNS / name, 2
+    while (RUNS / f"{name}-{number}").exists():
+        folder, number = RUNS / f"{name}-{number}", number + 1
+    return folder
+
+
+def free_folder(name: str, out: str | None) -> Path:
+    """Where a new run of the configuration `name` goes. No run is ever overwritten.
+
+    Raises ConfigError if `out` was given and holds a run already.
+    """
+    if out:
+        folder = Path(out)
+        if (folder / CONFIG).exists():
+            raise ConfigError(
+                f"out = {folder}: holds a run already; go on with it ({resume_command(folder)}), or name another folder"
+            )
+        return folder
+    folder = newest_run(name)
+    if not (folder / CONFIG).exists():
+        return folder
+    stem, _, number = folder.name.rpartition("-")
+    return RUNS / (f"{name}-{int(number) + 1}" if stem == name and number.isdigit() else f"{name}-2")

@@ -1,0 +1,133 @@
+"""What runs of scenarios measured: tables, a plot, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ccarena.core.columns import Columns, as_csv, as_pandas, as_polars
+from ccarena.core.files import write_atomically
+from ccarena.errors import ConfigError, did_you_mean
+from ccarena.pages import Page, Section, images, write
+from ccarena.runs.run_folder import PAGE
+from ccarena.scenarios import tables
+from ccarena.scenarios.one_run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["Results"]
+
+FILES = ("flows", "links", "flow_series", "link_series", "summary")
+"""Tables that `Results.write` writes; packets are too many."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The runs of `ccarena.run`, scenario by scenario and seed by seed, and tables of them.
+
+    Tables are pandas data frames; `polars` gives the same ones for Polars, and `columns` as NumPy arrays, which need no
+    library. Rates are in Mbit/s (10^6 bit/s), times in the unit that ends a column's name, shares in [0, 1];
+    `ccarena.eval.measure.metrics.FIGURES` has every figure's definition. What is not known is NaN.
+
+    A run on the kernel whose emulator was late has `valid` False in its rows, and `summary` leaves it out.
+    """
+
+    runs: tuple[Run, ...]
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    def __getitem__(self, index: int) -> Run:
+        return self.runs[index]
+
+    def flows(self) -> pd.DataFrame:
+        """A row per run and flow: its figures on the first link of its path, and its counters."""
+        return as_pandas(self.columns("flows"))
+
+    def links(self) -> pd.DataFrame:
+        """A row per run and link: capacity, what left it, what it dropped, and its queueing delay."""
+        return as_pandas(self.columns("links"))
+
+    def series(self, of: Literal["flows", "links"] = "flows") -> pd.DataFrame:
+        """Figures over time, a row per run, flow or link, and bin; `time_s` is when the bin begins.
+
+        Of flows, what the receiver got: `throughput_mbps` of IP bytes and `goodput_mbps` of new payload. Of links
+        `capacity_mbps`, `throughput_mbps`, the mean `queueing_delay_ms` of what left, and `dropped_packets`. Bins are
+        those of the scenario's `record.bin_ms`.
+        """
+        if of not in ("flows", "links"):
+            raise ConfigError(f'series of "{of}"; expected "flows" or "links"')
+        return as_pandas(self.columns("flow_series" if of == "flows" else "link_series"))
+
+    def packets(self) -> pd.DataFrame:
+        """A row per packet that left a link, in that order: times in ns, IP bytes, and queueing delay.
+
+        Raises ConfigError if no packets were recorded.
+        """
+        return as_pandas(self.columns("packets"))
+
+    def summary(self) -> pd.DataFrame:
+        """Means over seeds: a row per scenario, flow and figure, with Student's 95 % interval from `low` to `high`.
+
+        `n` counts the runs with a value. With one of them, or runs that do not differ, the interval is NaN or empty:
+        most schemes draw no random numbers, so that only links that do (loss, jitter, random capacity) differ by seed.
+        """
+        return as_pandas(self.columns("summary"))
+
+    def polars(self, table: str) -> pl.DataFrame:
+        """One of the tables of `columns` as a Polars data frame."""
+        return as_polars(self.columns(table))
+
+    def columns(self, table: str) -> Columns:
+        """A table as NumPy arrays by column: `flows`, `links`, `flow_series`, `link_series`, `packets` or `summary`.
+
+        Raises ConfigError for another name, or for packets that were not recorded.
+        """
+        if table not in tables.TABLES:
+            raise ConfigError(f'no table "{table}"{did_you_mean(table, tables.TABLES)}')
+        return tables.TABLES[table](self.runs)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, run: int = 0) -> Page:
+        """Rates beside capacity, and queueing delay, over time, of run number `run`; written to `path` if given.
+
+        A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
+        Raises ConfigError for another one, MissingDependencyError without a browser.
+        """
+        from ccarena.scenarios.page import figure
+
+        if not -len(self.runs) <= run < len(self.runs):
+            raise ConfigError(f"run = {run}: expected 0 to {len(self.runs) - 1}; there are {len(self.runs)} runs")
+        drawn = figure(self.runs[run])
+        page = Page(self.runs[run].scenario, "scenario", "", sections=[Section("Over time", "", [drawn])])
+        if path is not None:
+            images.save(Path(path), page, [drawn])
+        return page
+
+    def write(self, folder: str | os.PathLike[str], title: str = "Scenarios", repeat: Sequence[str] = ()) -> list[Path]:
+        """Write the tables but that of packets as CSV files and a page, `report.html`, and return their paths.
+
+        `title` stands on the page, and `repeat`, the commands that make it again. Raises ConfigError if the folder
+        cannot be written.
+        """
+        from ccarena.scenarios.page import results_page
+
+        written = []
+        for table in FILES:
+            path = Path(folder, f"{table}.csv")
+            write_atomically(path, as_csv(self.columns(table)))
+            written.append(path)
+        page = Path(folder, PAGE)
+        write(page, results_page(self.runs, title, repeat))
+        return [*written, page]
+
+    def __repr__(self) -> str:
+        scenarios = len({run.scenario for run in self.runs})
+        return f"Results of {len(self.runs)} runs of {scenarios} scenarios: .flows(), .links(), .series(), .summary()"

@@ -1,0 +1,229 @@
+"""`ccarena.run`: scenarios over seeds, on a backend, in parallel."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ccarena import _core
+from ccarena.core.files import check_writable
+from ccarena.core.terminal import Progress, progress_bar
+from ccarena.errors import CcarenaError, ConfigError, ScenarioError
+from ccarena.executors import Executor, Threads
+from ccarena.policies.artifact import Artifact
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import REAL_TIME, SIM
+from ccarena.scenarios.entrants import PolicyLike, find_policy
+from ccarena.scenarios.flows import enter
+from ccarena.scenarios.one_run import Run
+from ccarena.scenarios.results import Results
+from ccarena.scenarios.scenario import give_policy, read_scenario, resolve, scenario_json
+from ccarena.scenarios.types import Scenario
+from ccarena.traces.recorded import started
+
+__all__ = ["ScenarioLike", "run"]
+
+ScenarioLike: TypeAlias = Scenario | Mapping[str, Any] | str | os.PathLike[str]
+"""A scenario: a document, typed (`ccarena.Scenario`) or not, or the path of its YAML or JSON file."""
+
+MOST_RUNS = 1_000_000
+
+
+def run(
+    scenario: ScenarioLike | Sequence[ScenarioLike],
+    *,
+    backend: str = SIM,
+    seeds: int | Iterable[int] | None = None,
+    policies: PolicyLike | Sequence[PolicyLike] | None = None,
+    duration_s: float | None = None,
+    packets: bool = True,
+    names: Sequence[str] | None = None,
+    threads: int | None = None,
+    progress: bool | Progress | None = None,
+    out: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
+) -> Results:
+    """Run one scenario or a list of them, each with every seed, and return their results.
+
+    Everything is checked before the first run starts. The same scenarios, seeds and version give the same results, on
+    any number of threads.
+
+    Arguments:
+        scenario: a document (docs/scenario.md) as dictionary, the path of its file, or a list of those.
+        backend: `sim`, the simulator; over emulated links, in real time and as root, `kernel` (Linux TCP) and `quic`.
+        seeds: None runs each scenario with its own seed, 1 unless it says otherwise; a number n with its own seed and
+            the n - 1 after it; a list with those.
+        policies: entrants that are trained policies (docs/entrants.md). Each decides for the flows of its scheme that
+            have no `policy`, in every scenario that has such flows, and there must be one.
+        duration_s: of every run, s, in place of the documents' own.
+        packets: record every packet at every link, about 30 bytes each. Without, the figures of
+            `ccarena.eval.measure.metrics.NEED_PACKETS` are NaN, unless the document asks for its packets itself.
+        names: what tables call the scenarios; files by their name and documents by their number if None.
+        threads: runs at once: as many as there are processor cores, and in real time 1, if None.
+        progress: whether to show a progress bar on stderr (None: on a terminal, for more than one run), or a function
+            that is called with the number of runs done and their total.
+        out: folder to write to, as `Results.write` does. It is tried before the first run starts.
+        executor: who runs them, such as `ccarena.executors.ray.OnRay()`; `threads` threads of this process if None.
+
+    Raises ConfigError for arguments; ScenarioError, TraceError or PolicyError for what cannot be run, naming scenario
+    and key; in real time MachineError or RunnerError.
+    """
+    backends.about(backend)
+    documents = _documents(scenario, names, duration_s)
+    if threads is not None and threads < 1:
+        raise ConfigError(f"threads = {threads}: expected at least 1")
+    with ExitStack() as stack:
+        _give_policies(documents, _files(policies, stack))
+        planned = []
+        for name, document in documents.items():
+            checked = _checked(name, _recorded(_entered(name, document), packets))
+            planned += [(name, _of_seed(checked, document, seed)) for seed in _seeds(seeds, int(checked["seed"]))]
+            if len(planned) > MOST_RUNS:
+                raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
+        if out is not None:
+            check_writable(Path(out))
+        at_once = threads or (1 if backend in REAL_TIME else _cores())
+        report = _progress(progress, len(planned), stack)
+        runs: dict[int, Run] = {}
+        work = functools.partial(_run, backend=backend)
+        for done in stack.enter_context(closing((executor or Threads(at_once)).run(work, planned))):
+            runs[done.index] = done.result()
+            report(len(runs), len(planned))
+    results = Results(tuple(runs[index] for index in range(len(planned))))
+    if out is not None:
+        results.write(out)
+    return results
+
+
+def _run(planned: tuple[str, dict[str, Any]], backend: str) -> Run:
+    name, document = planned
+    try:
+        result = backends.execute(document, backend)
+    except CcarenaError as error:
+        raise type(error)(f"{name}, seed {document['seed']}: {error}") from error
+    return Run(name, int(document["seed"]), backend, document, result)
+
+
+def _documents(
+    scenario: ScenarioLike | Sequence[ScenarioLike], names: Sequence[str] | None, duration_s: float | None
+) -> dict[str, dict[str, Any]]:
+    """Copies of the documents by name, unchecked."""
+    one = isinstance(scenario, (str, os.PathLike, Mapping))
+    given: list[Any] = [scenario] if one else list(scenario)  # type: ignore[arg-type]
+    if not given:
+        raise ConfigError("no scenario was given; expected a document, a file, or a list of those with one at least")
+    if names is not None and (len(names) != len(given) or len(set(names)) != len(names)):
+        raise ConfigError(f"names = {list(names)}: expected {len(given)} different names, one for each scenario")
+    if duration_s is not None and not 0 < duration_s < math.inf:
+        raise ConfigError(f"duration_s = {duration_s}: expected a time above 0, in seconds")
+    found: dict[str, dict[str, Any]] = {}
+    for index, each in enumerate(given):
+        if isinstance(each, (str, os.PathLike)):
+            own, document = Path(each).name, read_scenario(Path(each))
+            own = own if own not in found else str(each)
+        elif isinstance(each, Mapping):
+            own, document = "scenario" if one else f"scenario {index}", resolve(_copied(each))
+        else:
+            expected = "expected a document (a mapping) or the path of its file"
+            raise ScenarioError(f"scenario {index}: found {type(each).__name__}; {expected}")
+        name = names[index] if names is not None else own
+        if name in found:
+            raise ConfigError(f'"{name}" is given twice; run it once, with more seeds')
+        found[name] = document if duration_s is None else {**document, "duration_s": duration_s}
+    return found
+
+
+def _copied(node: Any) -> Any:
+    """A copy whose mappings and lists are its own; several times as fast as `copy.deepcopy`."""
+    if isinstance(node, Mapping):
+        return {key: _copied(value) for key, value in node.items()}
+    return [_copied(value) for value in node] if isinstance(node, (list, tuple)) else node
+
+
+def _checked(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with every default filled in. Raises ScenarioError, which begins with the scenario's name."""
+    try:
+        checked: dict[str, Any] = json.loads(_core.validate_scenario(scenario_json(document)))
+    except ScenarioError as error:
+        raise ScenarioError(f"{name}: {error}") from error
+    return checked
+
+
+def _entered(name: str, document: dict[str, Any]) -> dict[str, Any]:
+    """The document with its entrants. Raises ScenarioError, which begins with the scenario's name, or PolicyError."""
+    try:
+        return enter(document)
+    except ScenarioError as error:
+        raise ScenarioError(f"{name}: {error}") from error
+
+
+def _of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Returns the document for one seed: recorded traces that name no offset start elsewhere for seeds but its own."""
+    start = 0 if seed == int(checked["seed"]) else seed + 1
+    services = [started(link["service"], float(checked["duration_s"]), start) for link in given["links"]]
+    links = [
+        {**link, "service": {**link["service"], **service}}
+        for link, service in zip(checked["links"], services, strict=True)
+    ]
+    return {**checked, "seed": seed, "links": links}
+
+
+def _recorded(document: Mapping[str, Any], packets: bool) -> dict[str, Any]:
+    """The document with its series recorded, and its packets if `packets` says so or it does itself."""
+    record = document.get("record") or {}
+    if not isinstance(record, Mapping):  # for the validation to refuse by its path
+        return dict(document)
+    return {**document, "record": {**record, "series": True, "packets": packets or record.get("packets", False)}}
+
+
+def _seeds(seeds: int | Iterable[int] | None, own: int) -> list[int]:
+    if seeds is None:
+        return [own]
+    if isinstance(seeds, int):
+        if not 1 <= seeds <= MOST_RUNS:
+            raise ConfigError(f"seeds = {seeds}: expected the number of seeds, at least 1, or a list of seeds")
+        return [own + k for k in range(seeds)]
+    listed = list(seeds)
+    if not listed or len(set(listed)) < len(listed) or not all(isinstance(s, int) and s >= 0 for s in listed):
+        raise ConfigError(f"seeds = {listed}: expected different whole numbers from 0, one at least")
+    return listed
+
+
+def _files(policies: PolicyLike | Sequence[PolicyLike] | None, stack: ExitStack) -> list[Path]:
+    """The policies' files; those of artifacts in memory are written for as long as `stack` lasts."""
+    if policies is None:
+        return []
+    given = [policies] if isinstance(policies, (str, os.PathLike, Artifact)) else list(policies)
+    return [find_policy(policy, stack) for policy in given]
+
+
+def _give_policies(documents: dict[str, dict[str, Any]], policies: Sequence[Path]) -> None:
+    """Puts each policy into the documents that have flows for it. Raises ScenarioError if none has."""
+    for policy in policies:
+        reasons = []
+        for name, document in documents.items():
+            try:
+                give_policy(document, policy)
+            except ScenarioError as error:
+                reasons.append(f"{name}: {error}")
+        if len(reasons) == len(documents):
+            raise ScenarioError(reasons[0])
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _progress(progress: bool | Progress | None, runs: int, stack: ExitStack) -> Progress:
+    if callable(progress):
+        return progress
+    if progress or (progress is None and runs > 1 and sys.stderr.isatty()):
+        return stack.enter_context(progress_bar("running", "runs"))
+    return lambda done, total: None

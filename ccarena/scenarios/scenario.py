@@ -1,0 +1,105 @@
+"""Scenario documents: read from a file, given a policy, and written as the JSON that the native code takes.
+
+The native code validates what a document says (docs/scenario.md); this module sees to the file and its form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from ccarena import traces
+from ccarena.configs.spec_files import digest_of, is_file, read_document
+from ccarena.core.reader import read_data
+from ccarena.errors import ConfigError, ScenarioError
+
+__all__ = ["flows_of", "give_policy", "read_scenario", "resolve", "scenario_json"]
+
+
+def read_scenario(path: Path) -> dict[str, Any]:
+    """A scenario document from a YAML (or JSON) file. Raises ScenarioError, naming file and line of a syntax error.
+
+    Traces and documents of learned schemes may be given as `resolve` says, relative to this file.
+    """
+    try:
+        document = read_data(path)
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot read the scenario: {error.strerror}") from error
+    except ConfigError as error:
+        raise ScenarioError(str(error)) from error
+    if not isinstance(document, dict):
+        found = "nothing" if document is None else type(document).__name__
+        raise ScenarioError(f"{path}: a scenario is a mapping with `links` and `flows`, found {found}")
+    return resolve(document, path.parent)
+
+
+def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
+    """The scenario with files in the place of names: changed in place, and returned.
+
+    Traces are files relative to `folder`, or looked up as `ccarena.traces.find` does. A flow's scheme may be the file
+    of a learned scheme's document, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
+    """
+    links = document.get("links")
+    for link in links if isinstance(links, list) else []:
+        service = link.get("service") if isinstance(link, dict) else None
+        if isinstance(service, dict) and service.get("type") == "trace" and isinstance(service.get("file"), str):
+            beside = folder / service["file"]
+            service["file"] = str(beside if beside.is_file() else traces.find(service["file"]))
+    for flow in flows_of(document):
+        if isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
+            flow["scheme"] = read_document(folder / scheme)
+    return document
+
+
+def flows_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The flows that have the form of one; the native code refuses the others."""
+    flows = document.get("flows")
+    return [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
+
+
+def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:
+    """The scenario with `policy`, if there is one, deciding for the flows of its scheme that have none.
+
+    Raises PolicyError if it cannot be used, ScenarioError if there is no such flow.
+    """
+    if policy is None:
+        return document
+    from ccarena.policies import artifact
+
+    contract = artifact.load(policy).contract
+    own = [
+        flow
+        for flow in flows_of(document)
+        if flow.get("policy") is None and digest_of(flow.get("scheme")) == contract.digest
+    ]
+    if not own:
+        name = json.loads(contract.document).get("name")
+        raise ScenarioError(
+            f"no flow is for the policy {policy}: expected one of scheme {name} ({contract.digest}) without a `policy`"
+        )
+    for flow in own:
+        flow["policy"] = str(policy)
+    return document
+
+
+def scenario_json(document: Mapping[str, Any]) -> str:
+    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON has no word for."""
+    try:
+        return json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError):
+        path, value = next(_unspeakable(document, ""), ("scenario", document))
+        raise ScenarioError(f"{path}: got {value!r}; expected a finite number, text, a list or a mapping") from None
+
+
+def _unspeakable(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from _unspeakable(child, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, child in enumerate(value):
+            yield from _unspeakable(child, f"{path}[{index}]")
+    elif not isinstance(value, (str, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
+        yield path, value

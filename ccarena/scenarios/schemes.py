@@ -1,0 +1,46 @@
+"""The registry of schemes as Python reads it, and words for its entries."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ccarena import _core
+
+__all__ = ["heuristics", "kind_of", "limit_of", "registered"]
+
+
+@functools.cache
+def heuristics() -> tuple[str, ...]:
+    """Names of the congestion controls that need no policy."""
+    return tuple(name for name, scheme in registered().items() if not scheme["learned"])
+
+
+@functools.cache
+def registered() -> Mapping[str, Mapping[str, Any]]:
+    """Returns the entries of `_core.schemes`, by name."""
+    return {scheme["name"]: scheme for scheme in _core.schemes()}
+
+
+def kind_of(scheme: dict[str, Any]) -> list[str]:
+    """In words, how a scheme differs from a plain heuristic; empty if it does not."""
+    words = []
+    if scheme["learned"]:
+        words.append("learned")
+    above = scheme.get("weight_above")
+    if above is not None:
+        words.append(f"weight > {above:g}")
+    if scheme.get("requirement"):
+        words.append("requirement")
+    return words
+
+
+def limit_of(queue: dict[str, Any]) -> str:
+    """How much a queue discipline holds, in words."""
+    limit = queue.get("limit")
+    if limit is None:
+        return "none"
+    if isinstance(limit, dict):
+        return ", ".join(f"{name} = {amount:g}" for name, amount in limit.items())
+    return f"packets, bytes or bdp ({limit})"

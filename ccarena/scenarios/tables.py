@@ -1,0 +1,278 @@
+"""The tables of `Results`, as columns."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ccarena.core.columns import Columns, join, of_rows
+from ccarena.errors import ConfigError
+from ccarena.eval.measure import metrics
+from ccarena.eval.measure.figure_text import heading, show
+from ccarena.eval.measure.outside import OUTSIDE, outside_notes
+from ccarena.eval.theory import fairness
+from ccarena.scenarios import backends
+from ccarena.scenarios.one_run import Run
+
+__all__ = [
+    "ACROSS",
+    "MOST_SHOWN",
+    "REPEATS",
+    "TABLES",
+    "flow_rows",
+    "flow_series",
+    "known",
+    "link_series",
+    "notes",
+    "repeats",
+    "shortened",
+    "table_of",
+    "with_interval",
+]
+
+COUNTERS = (
+    *("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "delivered_bytes", "rtt_min_ms"),
+    *("rtt_mean_ms", "decisions", OUTSIDE),
+)
+SHOWN = (
+    *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
+    *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction"),
+)
+"""Figures that readers are shown of each flow."""
+MOST_SHOWN = 100
+"""Flows of a scenario that readers are shown; the CSV files have all."""
+REPEATS = "Seeds change nothing here: every one gave the same figures, so there are no intervals."
+ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
+"""Figures of all flows of a run together."""
+
+
+def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """Returns a row per run and flow, with the figures of the schemes that take part."""
+    rows = [row for run in runs for row in run.once("flow_rows", _flow_rows)]
+    alien = metrics.FIGURES.keys() - metrics.figures_for(row["scheme"] for row in rows)
+    return [{name: value for name, value in row.items() if name not in alien} for row in rows]
+
+
+def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
+    """(headings, rows) for readers: the first `MOST_SHOWN` flows of one scenario.
+
+    Figures are means over its valid runs, ± half of the interval.
+    """
+    grouped: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for row in flow_rows(run for run in runs if run.valid):
+        grouped.setdefault((row["flow"], row["scheme"], row["link"]), []).append(row)
+    flows = dict(itertools.islice(grouped.items(), MOST_SHOWN))
+    shown = [name for name in SHOWN if any(known(mine, name) for mine in flows.values())]
+    cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
+    return ["flow", "scheme", "link", *(heading(name) for name in shown)], cells
+
+
+def shortened(runs: Sequence[Run]) -> str:
+    """Returns a sentence on what `table_of` leaves out; empty if it is nothing."""
+    count = max(len(run.result["flows"]) for run in runs)
+    return f"Shown are the first {MOST_SHOWN} of {count:,} flows; flows.csv has all." if count > MOST_SHOWN else ""
+
+
+def repeats(runs: Sequence[Run]) -> bool:
+    """Returns whether several seeds gave the same figures, which therefore have no intervals."""
+    found = {
+        tuple((flow["delivered_bytes"], flow["sent_packets"], flow["rtt_mean_ms"]) for flow in run.result["flows"])
+        for run in runs
+    }
+    return len(runs) > 1 and len(found) == 1
+
+
+def notes(runs: Sequence[Run]) -> list[str]:
+    """Returns warnings that readers need to judge the figures of one scenario's valid runs."""
+    flows = [flow for run in runs if run.valid for flow in run.result["flows"]]
+    return outside_notes((f"{flow['name']} ({flow['scheme']})", flow.get(OUTSIDE)) for flow in flows)
+
+
+def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
+    """Whether any row has the figure."""
+    return metrics.confidence_interval([row[figure] for row in rows]).n > 0
+
+
+def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The mean of a figure over rows, and behind ± half of its interval if there are several."""
+    interval = metrics.confidence_interval([row[figure] for row in rows])
+    text = show(figure, interval.mean)
+    half = interval.high - interval.mean
+    return f"{text} ± {show(figure, half)}" if math.isfinite(half) else text
+
+
+def _flow_rows(run: Run) -> list[dict[str, Any]]:
+    result, document = run.result, run.document
+    names = {link["name"]: index for index, link in enumerate(result["links"])}
+    packets = metrics.link_packets(result)
+    # A flow stands in the document once, and in the result as often as its `count` says.
+    given = [flow for flow in document["flows"] for _ in range(flow["count"])]
+    about = {**_about(run), **backends.validity(result)}
+    rows = []
+    for index, (flow, said) in enumerate(zip(result["flows"], given, strict=True)):
+        path = [names[name] for name in said["path"]]
+        link = path[0]
+        delay_ms = float(document["links"][link]["delay_ms"])
+        pauses_after_ms = math.inf if said["app"]["type"] == "bulk" else float(said["base_rtt_ms"])
+        figures = metrics.summarise(
+            result,
+            flow=index,
+            link=link,
+            delay_ms=delay_ms,
+            packets=packets,
+            path=path,
+            pauses_after_ms=pauses_after_ms,
+        )
+        row = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": said["path"][0], **figures}
+        requirement = said["requirement"]
+        least_mbps = float(requirement["min_mbps"]) if requirement else math.nan
+        row["satisfaction"] = metrics.satisfaction(figures["goodput_mbps"], least_mbps)
+        done = flow.get("completion_s")
+        row |= {"transfers": len(done or ()), "completion_mean_s": float(np.mean(done)) if done else math.nan}
+        row |= {name: flow.get(name) for name in COUNTERS}
+        rows.append(row)
+    across = dict.fromkeys(ACROSS, math.nan)
+    if len(rows) > 1:
+        rates = [row["throughput_mbps"] for row in rows]
+        across["jain_index"] = metrics.jain_index([row["goodput_mbps"] for row in rows])
+        if all(math.isfinite(rate) for rate in rates):
+            across |= _distances(result, given, rates)
+    return [{**row, **across} for row in rows]
+
+
+def _distances(
+    result: Mapping[str, Any], flows: Sequence[Mapping[str, Any]], rates_mbps: Sequence[float]
+) -> dict[str, float]:
+    """How far the flows' rates are from the fair ones on the links' mean capacities, applications' rates as demands."""
+    capacity = {link["name"]: float(np.mean(link["capacity_mbps"])) for link in result["links"]}
+    if not all(mbps > 0 for mbps in capacity.values()):
+        return {}
+    paths = [flow["path"] for flow in flows]
+    demands = [flow["app"].get("rate_mbps") for flow in flows]
+    distances = {"max_min_distance": fairness.max_min_distance(rates_mbps, capacity, demands, paths)}
+    given = [flow["requirement"] for flow in flows]
+    if any(given):
+        requirements = [(r["min_mbps"], r["max_mbps"]) if r else None for r in given]
+        distances["hrf_distance"] = fairness.hrf_distance(rates_mbps, capacity, requirements, paths, demands=demands)
+    return distances
+
+
+def _link_rows(run: Run) -> list[dict[str, Any]]:
+    rows = []
+    for link in run.result["links"]:
+        delays = np.empty(0)
+        if "log" in link:
+            delays = metrics.queueing_delay_ms(metrics.PacketLog.from_arrays(link["log"]))
+        packets = [link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
+        losses = metrics.loss_shares(*(math.nan if count is None else count for count in packets))
+        row = {
+            **_about(run),
+            "link": link["name"],
+            "capacity_mbps": float(np.mean(link["capacity_mbps"])),
+            "throughput_mbps": float(link["delivered_bytes"]) * 8e-6 / float(run.result["duration_s"]),
+            "utilisation": metrics.utilisation(float(link["delivered_bytes"]), float(link["capacity_bytes"])),
+            "queueing_delay_mean_ms": float(delays.mean()) if delays.size else math.nan,
+            "queueing_delay_p95_ms": metrics.percentile(delays, 0.95),
+            **losses,
+            **{f"{what}_packets": link.get(f"{what}_packets") for what in ("arrived", "delivered", "dropped", "lost")},
+        }
+        rows.append(row | backends.validity(run.result))
+    return rows
+
+
+def flow_series(run: Run, most: int | None = None) -> list[Columns]:
+    """Returns what each flow, or each of the first `most`, got over time."""
+    bin_s = _bin_s(run)
+    tables = []
+    for flow in run.result["flows"][:most]:
+        series = flow.get("series")
+        if series is not None:
+            received, new = (np.asarray(series[name], dtype=np.float64) for name in ("wire_bytes", "payload_bytes"))
+            head = _head(run, received.size, flow=flow["name"], scheme=flow["scheme"])
+            rates = {"throughput_mbps": received * 8e-6 / bin_s, "goodput_mbps": new * 8e-6 / bin_s}
+            tables.append({**head, "time_s": np.arange(received.size) * bin_s, **rates})
+    return tables
+
+
+def link_series(run: Run) -> list[Columns]:
+    """Returns each link's capacity, traffic and queue over time."""
+    bin_s = _bin_s(run)
+    tables = []
+    for link in run.result["links"]:
+        series = link.get("series")
+        if series is not None:
+            delivered = np.asarray(series["delivered_bytes"], dtype=np.float64)
+            capacity = np.asarray(link["capacity_mbps"], dtype=np.float64)[: delivered.size]
+            tables.append(
+                {
+                    **_head(run, delivered.size, link=link["name"]),
+                    "time_s": np.arange(delivered.size) * bin_s,
+                    "capacity_mbps": np.pad(capacity, (0, delivered.size - capacity.size), constant_values=math.nan),
+                    "throughput_mbps": delivered * 8e-6 / bin_s,
+                    "queueing_delay_ms": np.asarray(series["queueing_ms"], dtype=np.float64),
+                    "dropped_packets": np.asarray(series["dropped_packets"]),
+                }
+            )
+    return tables
+
+
+def _packets(runs: Iterable[Run]) -> Columns:
+    tables = []
+    for run in runs:
+        names = np.asarray([flow["name"] for flow in run.result["flows"]])
+        for link in run.result["links"]:
+            if "log" not in link:
+                raise ConfigError(
+                    f"{run.scenario}: no packets were recorded; run it with packets=True, or with "
+                    "`record: {packets: true}` in the scenario"
+                )
+            log = metrics.PacketLog.from_arrays(link["log"])
+            times = {"arrival_ns": log.arrival_ns, "departure_ns": log.departure_ns}
+            rest = {"serialisation_ns": log.serialisation_ns, "bytes": log.bytes}
+            head = {**_head(run, len(log), link=link["name"]), "flow": names[log.flow]}
+            tables.append({**head, **times, **rest, "queueing_delay_ms": metrics.queueing_delay_ms(log)})
+    return join(tables)
+
+
+def _summary(runs: Sequence[Run]) -> Columns:
+    known = [row for row in flow_rows(runs) if row.get("valid", True)]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in known:
+        groups.setdefault(tuple(row[key] for key in ("scenario", "backend", "flow", "scheme", "link")), []).append(row)
+    rows = []
+    for (scenario, backend, flow, scheme, link), mine in groups.items():
+        for figure, about in metrics.FIGURES.items():
+            interval = metrics.confidence_interval([row.get(figure, math.nan) for row in mine])
+            if interval.n:
+                head = {"scenario": scenario, "backend": backend, "flow": flow, "scheme": scheme, "link": link}
+                values = {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
+                rows.append({**head, "figure": figure, "unit": about.unit, **values})
+    return of_rows(rows)
+
+
+def _about(run: Run) -> dict[str, Any]:
+    return {"scenario": run.scenario, "seed": run.seed, "backend": run.backend}
+
+
+def _head(run: Run, rows: int, **names: str) -> Columns:
+    head = {"scenario": run.scenario, "seed": run.seed, **names}
+    return {name: np.full(rows, value) for name, value in head.items()}
+
+
+def _bin_s(run: Run) -> float:
+    return float(run.document["record"]["bin_ms"]) * 1e-3
+
+
+TABLES: dict[str, Callable[[Sequence[Run]], Columns]] = {
+    "flows": lambda runs: of_rows(flow_rows(runs)),
+    "links": lambda runs: of_rows([row for run in runs for row in _link_rows(run)]),
+    "flow_series": lambda runs: join(table for run in runs for table in flow_series(run)),
+    "link_series": lambda runs: join(table for run in runs for table in link_series(run)),
+    "packets": _packets,
+    "summary": _summary,
+}
+"""Each table's name and what makes it of runs."""

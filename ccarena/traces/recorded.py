@@ -1,0 +1,85 @@
+"""Recorded traces on which schemes are measured: where one is, where in it a run starts, who has trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ccarena import traces
+from ccarena.core.files import digest
+from ccarena.errors import TraceError
+from ccarena.traces.held_out import derives_from
+
+__all__ = [
+    "HELD_OUT_SEED",
+    "TRAINED_ON_TESTED",
+    "find_trace",
+    "seen_in_training",
+    "started",
+    "trace_service",
+    "trace_start_ms",
+]
+
+TRAINED_ON_TESTED = "(trained on tested links)"
+"""Follows the name of a policy in every table over recordings that it was trained on."""
+
+HELD_OUT_SEED = 0x5EED_0000
+"""Added to the seeds of synthetic capacity and of drawn rates, far above those of training's worlds."""
+
+
+def find_trace(name: str) -> Path | None:
+    """The file of the recorded trace `name` in the trace folders, None if it is in none of them."""
+    try:
+        return traces.find(name)
+    except TraceError:
+        return None
+
+
+def trace_service(file: Path) -> dict[str, Any]:
+    """Returns the scenario's `service` over a trace."""
+    return {"type": "trace", "file": str(file)}
+
+
+def started(service: Mapping[str, Any], duration_s: float, seed: int, index: int = 0) -> dict[str, Any]:
+    """Returns a scenario's `service` with the start of a recorded trace for a seed (`trace_start_ms`).
+
+    A service that names its `offset_ms`, or that is no recorded trace, stays as it is.
+    """
+    if service["type"] != "trace" or "offset_ms" in service:
+        return dict(service)
+    return {**service, "offset_ms": trace_start_ms(Path(service["file"]), duration_s, seed, index)}
+
+
+def trace_start_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
+    """Returns where in the trace a run starts: at its beginning for seed 0, anywhere in it for another seed.
+
+    A trace repeats, so that a run may go over its end. Stretches with less than a quarter of the trace's mean capacity
+    are drawn again: a link that is dead for the whole run compares nobody. `index` tells traces apart that are drawn
+    separately.
+    """
+    if seed == 0:
+        return 0
+    stamps = traces.load(path)
+    period_ms = int(stamps[-1])
+    length_ms = min(round(duration_s * 1e3), period_ms)
+    twice = np.concatenate((stamps, stamps.astype(np.int64) + period_ms))
+    rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 3, seed, index]))
+    for _ in range(100):
+        offset = int(rng.integers(0, period_ms))
+        inside = np.searchsorted(twice, offset + length_ms) - np.searchsorted(twice, offset)
+        if inside * period_ms >= 0.25 * len(stamps) * length_ms:
+            return offset
+    return 0
+
+
+def seen_in_training(trained_on: Sequence[Mapping[str, str]], services: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Recordings among the `services` of tested links that a policy was trained on, or on what was fitted to them."""
+    files = {Path(service["file"]) for service in services if service["type"] == "trace"}
+    digests = {digest(file.read_bytes()): file.name for file in files}
+    names = {file.name for file in files}
+    seen = {digests[each["digest"]] for each in trained_on if each.get("digest") in digests}
+    seen |= {origin for each in trained_on if (origin := derives_from(each.get("name", ""))) in names}
+    return sorted(seen)

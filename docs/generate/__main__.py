@@ -1,0 +1,16 @@
+"""Rewrites the generated parts of the documentation (`make docs`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from docs.generate import configuration, learned, schemes, suites
+
+PAGES = {"configuration": configuration, "learned": learned, "schemes": schemes, "suites": suites}
+"""Each page's generator: `GENERATED` is the mark after which `markdown()` follows."""
+
+if __name__ == "__main__":
+    for name, generator in PAGES.items():
+        page = Path("docs", f"{name}.md")
+        written = page.read_text("utf-8").partition(generator.GENERATED)[0]
+        page.write_text(written + generator.markdown(), "utf-8")

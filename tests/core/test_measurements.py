@@ -1,0 +1,104 @@
+"""docs/measurements.json is the only place of measured figures: it merges, and pages are what it renders to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench import growth, page, simulator
+from bench.sheet import Sheet
+from ccarena.core.measurements import FILE, Entry, Ratio, Source, Target, load, machine, merge
+from ccarena.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+SOURCE = Source("make bench", "0.1.0", "2026-01-02", {"cpu": "A CPU", "cores": 2, "kernel": "6.18"})
+
+
+def entry(name: str, value: float = 1.0, **more: object) -> Entry:
+    return Entry(name, "simulator", f"what {name} is", value, SOURCE, **more)  # type: ignore[arg-type]
+
+
+def test_the_page_is_what_the_file_says() -> None:
+    assert (ROOT / page.PAGE).read_text("utf-8") == page.page(load(ROOT / FILE)), "run `make measurements`"
+
+
+def test_the_figures_in_the_readme_are_the_files() -> None:
+    text = (ROOT / page.README).read_text("utf-8")
+    assert text == page.filled(text, load(ROOT / FILE)), "run `make measurements`"
+    assert 1 <= len({match[0] for match in page.MARK.findall(text)}) <= 10
+
+
+def test_merging_replaces_by_name_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "measurements.json"
+    ratio = Ratio(1.5, "another", Target(at_least=1))
+    merge(path, [entry("a", target=Target(at_most=2.0)), entry("b", ratio=ratio), entry("c", table="T", case="one")])
+    before = load(path)
+    assert before[1].ratio == ratio and before[0].target == Target(at_most=2.0)
+    merge(path, [entry("d"), entry("b", 3.0)])
+    assert [(one.name, one.value) for one in load(path)] == [("a", 1.0), ("b", 3.0), ("c", 1.0), ("d", 1.0)]
+    merge(path, load(path))
+    assert load(path)[0] == before[0] and len(path.read_text("utf-8").splitlines()) == 9
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"sources": [], "entries": [{}]}', '{"sources": [], "entries": [{"group": "other"}]}']
+)
+def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "measurements.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"measurements.json: not a file of measurements: .* restore it from git"):
+        merge(path, [entry("a")])
+    assert path.read_text() == text
+
+
+def test_the_page_shows_targets_ratios_and_cases() -> None:
+    cases = [entry("t/1", 0.5, table="T", case="one"), entry("t/2", "text", table="T", case="two")]
+    cases = [Entry(**{**vars(one), "what": "both"}) for one in cases]
+    text = page.page([entry("a", 9.0, unit="s", target=Target(at_most=8)), entry("b", ratio=Ratio(2, "c")), *cases])
+    assert "| what a is | **9 s** | ≤ 8 s |  | [1] |" in text
+    assert "| what b is | 1 |  | 2 × c | [1] |" in text
+    assert "|  | one | two |\n|---|---|---|\n| both | 0.5 | text |" in text
+    assert "1. `make bench`; version 0.1.0, 2026-01-02; A CPU, 2 cores, Linux 6.18\n" in text
+
+
+def test_marks_are_filled_and_unknown_ones_refused() -> None:
+    entries = [entry("a/b", 12345.0, unit="x/s", ratio=Ratio(0.881, "c"))]
+    text = "<!-- measured:a/b -->?<!-- /measured --> and <!-- measured:a/b:ratio --><!-- /measured -->"
+    assert re.sub("<.*?>", "", page.filled(text, entries)) == "12,300 x/s and 0.881 ×"
+    with pytest.raises(ConfigError, match=r"no measurement 'a/c'; did you mean"):
+        page.filled("<!-- measured:a/c --><!-- /measured -->", entries)
+
+
+def test_the_simulators_lines_become_entries() -> None:
+    sheet = Sheet(SOURCE)
+    lines = [
+        '{"name":"cubic","what":"1 cubic","value":19.8,"unit":"M packets/s","at_least":10.0,'
+        '"ratio":{"value":1.4,"of":"a loop","at_least":0.9}}',
+        '{"name":"scheme-bbr","scheme":"bbr","what":"1 bbr","value":9.0,"unit":"M packets/s"}',
+        '{"name":"growth/flows/10","growth":true,"what":"flows: 10","value":70.0,"unit":"ns"}',
+        '{"name":"growth/flows/2","growth":true,"what":"flows: 2","value":60.0,"unit":"ns"}',
+    ]
+    simulator.add(sheet, lines)
+    first, second, *growing = sheet.entries
+    assert first.name == "simulator/cubic" and first.ratio == Ratio(1.4, "a loop", Target(0.9))
+    assert first.target == Target(10.0) and second.what == "`bbr`" and second.table == simulator.SCHEMES
+    assert growth.curve(growing, "flows") == [(2, 60.0), (10, 70.0)]
+    assert f"![{simulator.GROWTH}](images/{growth.IMAGE.name})" in page.page(growing)
+
+
+def test_only_one_build_of_the_simulator_is_judged() -> None:
+    sheet = Sheet(SOURCE)
+    line = '{"name":"a","what":"a","value":2.0,"unit":"","at_least":3.0,"ratio":{"value":1.0,"of":"b","at_least":2.0}}'
+    simulator.add(sheet, [line], judged=False)
+    simulator.add(sheet, [line], prefix="guided/", table=simulator.GUIDED)
+    ordinary, judged = sheet.entries
+    assert (ordinary.name, ordinary.target, ordinary.ratio) == ("simulator/a", None, Ratio(1.0, "b"))
+    assert (judged.name, judged.target, judged.table) == ("simulator/guided/a", Target(3.0), simulator.GUIDED)
+    assert judged.ratio == Ratio(1.0, "b", Target(2.0))
+
+
+def test_a_machine_is_described() -> None:
+    about = machine()
+    assert about["cpu"] and about["cores"] >= 1 and about["kernel"]

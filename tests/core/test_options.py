@@ -1,0 +1,632 @@
+"""Every option of every command does something that can be seen, or is refused with the reason.
+
+The table is held against the parsers: an option without an entry fails, and so does an entry without an option. Where a
+command hands over to what takes long, or needs root or the network, what it hands over is what is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import json
+import re
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from ccarena import cli
+from ccarena.configs.unused import RULES
+from ccarena.core.arguments import parsers
+from ccarena.errors import ConfigError
+from ccarena.eval.leaderboard.run import Board
+from ccarena.eval.leaderboard.run import run as run_board
+from ccarena.eval.leaderboard.submitting import links_of
+from ccarena.eval.leaderboard.submitting import submit as submit_policy
+from tests.policies.made import continuous
+
+EVAL = "eval --link-sets slides --schemes reno --duration-s 1 --seeds 1"
+COMPETE = "compete reno cubic --duration-s 1 --seeds 1 --stagger-s 0.1"
+SUBMIT = "leaderboard submit policy.safetensors"
+VERIFIED = "leaderboard verify mine.json --sample 1"
+RANKED = "leaderboard rank --store results.db"
+EXPORTED = "leaderboard export --store results.db"
+CONVERT = "traces convert table.csv --out x.trace"
+
+
+class Case(NamedTuple):
+    """`with_it` is seen to differ from `without`."""
+
+    without: str
+    with_it: str
+    whole: bool = False
+    """Nothing stands in: the command runs to its end."""
+
+
+def more(without: str, extra: str, whole: bool = False) -> Case:
+    return Case(without, f"{without} {extra}", whole)
+
+
+EFFECTS: dict[str, dict[str, Case]] = {
+    "train": {
+        "--help": Case("train --print-config", "train --help"),
+        "--config": more("train --print-config", "--config hyvar"),
+        "--leave-out": more("train --print-config", "--leave-out att"),
+        "--resume": Case("train --print-config", "train --print-config --resume"),
+        "--ray-address": more("train --print-config --executor ray", "--ray-address head:6379"),
+        "--print-config": Case("train --resume", "train --resume --out run --print-config"),
+    },
+    "status": {
+        "run": more("status", "run"),
+        "--ray-address": more("status run", "--ray-address http://127.0.0.1:1"),
+        "--lines": more("status job --ray-address http://127.0.0.1:1", "--lines 1"),
+        "--json": more("status run", "--json", whole=True),
+    },
+    "tune": {
+        "--config": more("tune --space space.yaml", "--config hyvar"),
+        "--space": more("tune", "--space space.yaml"),
+        "--samples": more("tune --space space.yaml", "--samples 2"),
+        "--seeds": more("tune --space space.yaml", "--seeds 2"),
+        "--search": more("tune --space space.yaml", "--search optuna"),
+        "--scheduler": more("tune --space space.yaml", "--scheduler none"),
+        "--validations": more("tune --space space.yaml", "--validations 2"),
+        "--out": more("tune --space space.yaml", "--out elsewhere"),
+        "--resume": more("tune --out elsewhere", "--resume"),
+        "--ray-address": more("tune --space space.yaml", "--ray-address head:6379"),
+    },
+    "eval": {
+        "entries": more("eval", "policy.safetensors"),
+        "--link-sets": more("eval", "--link-sets slides"),
+        "--traces": more("eval", "--traces up.trace"),
+        "--buffers": more("eval --traces up.trace", "--buffers 7"),
+        "--delays-ms": more("eval --traces up.trace", "--delays-ms 7"),
+        "--pairs": more("eval --traces both.down", "--pairs"),
+        "--scenario": more("eval", "--scenario scenario.yaml"),
+        "--schemes": more("eval", "--schemes vegas"),
+        "--seeds": more("eval", "--seeds 2"),
+        "--duration-s": more("eval", "--duration-s 2"),
+        "--backend": more("eval", "--backend kernel"),
+        "--threads": more("eval", "--threads 1"),
+        "--executor": more("eval", "--executor ray"),
+        "--ray-address": more("eval --executor ray", "--ray-address head:6379"),
+        "--out": more("eval", "--out elsewhere"),
+        "--record": more(
+            "eval policy.safetensors --link-sets slides --seeds 1 --duration-s 1", "--record figures.json", whole=True
+        ),
+        "--json": more(EVAL, "--json", whole=True),
+    },
+    "compete": {
+        "entries": more("compete reno", "cubic"),
+        "--link": more("compete reno cubic", "--link 12mbps"),
+        "--scenario": more("compete reno cubic", "--scenario scenario.yaml"),
+        "--traces": more("compete reno cubic", "--traces up.trace"),
+        "--buffers": more("compete reno cubic --traces up.trace", "--buffers 7"),
+        "--delays-ms": more("compete reno cubic --traces up.trace", "--delays-ms 7"),
+        "--pairs": more("compete reno cubic --traces both.down", "--pairs"),
+        "--group": more("compete reno cubic", "--group reno+reno+cubic"),
+        "--rtt-ms": more("compete reno cubic", "--rtt-ms 20,80"),
+        "--stagger-s": more("compete reno cubic", "--stagger-s 3"),
+        "--duration-s": more("compete reno cubic", "--duration-s 3"),
+        "--seeds": more("compete reno cubic", "--seeds 1"),
+        "--threads": more("compete reno cubic", "--threads 1"),
+        "--out": more("compete reno cubic", "--out elsewhere"),
+        "--plot": more(COMPETE, "--plot picture.html", whole=True),
+        "--json": more(COMPETE, "--json", whole=True),
+    },
+    "leaderboard run": {
+        "--store": more("leaderboard run", "--store other.db"),
+        "--traces": more("leaderboard run", "--traces up.trace"),
+        "--schemes": more("leaderboard run", "--schemes cubic"),
+        "--policies": more("leaderboard run", "--policies policy.safetensors"),
+        "--delays-ms": more("leaderboard run", "--delays-ms 7"),
+        "--buffers": more("leaderboard run", "--buffers 7"),
+        "--duration-s": more("leaderboard run", "--duration-s 7"),
+        "--seeds": more("leaderboard run", "--seeds 7"),
+        "--meeting-seeds": more("leaderboard run", "--meeting-seeds 0"),
+        "--backend": more("leaderboard run", "--backend kernel"),
+        "--threads": more("leaderboard run", "--threads 1"),
+        "--executor": more("leaderboard run", "--executor ray"),
+        "--ray-address": more("leaderboard run --executor ray", "--ray-address head:6379"),
+    },
+    "leaderboard rank": {
+        "--store": more(RANKED, "--store absent.db", whole=True),
+        "--group": more(RANKED, "--group absent", whole=True),
+        "--backend": more(RANKED, "--backend kernel", whole=True),
+        "--json": more(RANKED, "--json", whole=True),
+    },
+    "leaderboard page": {
+        "out": Case("leaderboard page a --store results.db", "leaderboard page b --store results.db"),
+        "--store": Case("leaderboard page a --store results.db", "leaderboard page a --store absent.db"),
+    },
+    "leaderboard serve": {
+        "--port": more("leaderboard serve", "--port 0"),
+        "--store": more("leaderboard serve", "--store other.db"),
+        "--submissions": more("leaderboard serve", "--submissions inbox"),
+    },
+    "leaderboard export": {
+        "out": Case(f"{EXPORTED} a.csv", f"{EXPORTED} b.csv", whole=True),
+        "--means": more(f"{EXPORTED} a.csv", "--means", whole=True),
+        "--store": Case(f"{EXPORTED} a.csv", f"{EXPORTED} a.csv --store absent.db", whole=True),
+    },
+    "leaderboard import": {
+        "file": Case("leaderboard import a.csv", "leaderboard import b.csv"),
+        "--store": more("leaderboard import a.csv", "--store other.db"),
+        "--sample": more("leaderboard import a.csv", "--sample 3"),
+        "--sample-seed": more("leaderboard import a.csv", "--sample-seed 3"),
+        "--policies": more("leaderboard import a.csv", "--policies policy.safetensors"),
+    },
+    "leaderboard submit": {
+        "policy": Case("leaderboard submit absent", SUBMIT),
+        "--out": more(SUBMIT, "--out mine.json"),
+        "--name": more(SUBMIT, "--name mine"),
+        "--author": more(SUBMIT, "--author me"),
+        "--note": more(SUBMIT, "--note new"),
+        "--traces": more(SUBMIT, "--traces lte-bus"),
+        "--delays-ms": more(SUBMIT, "--delays-ms 7"),
+        "--buffers": more(SUBMIT, "--buffers 7"),
+        "--duration-s": more(SUBMIT, "--duration-s 7"),
+        "--seeds": more(SUBMIT, "--seeds 7"),
+        "--threads": more(SUBMIT, "--threads 1"),
+        "--cpu-s": more(SUBMIT, "--cpu-s 7"),
+        "--memory-mb": more(SUBMIT, "--memory-mb 700"),
+    },
+    "leaderboard verify": {
+        "file": Case("leaderboard verify a.json", "leaderboard verify b.json"),
+        "--sample": more("leaderboard verify a.json", "--sample 3"),
+        "--sample-seed": more("leaderboard verify a.json", "--sample-seed 3"),
+        "--keep": more(VERIFIED, "--keep kept", whole=True),
+        "--threads": more("leaderboard verify a.json", "--threads 1"),
+        "--cpu-s": more("leaderboard verify a.json", "--cpu-s 7"),
+        "--memory-mb": more("leaderboard verify a.json", "--memory-mb 700"),
+    },
+    "fidelity": {
+        "cases": more("fidelity", "CASES.json"),
+        "--traces": more("fidelity CASES.json", "--traces absent"),
+        "--json": more("fidelity CASES.json --offsets 1 --jobs 1", "--json out.json", whole=True),
+        "--plot": more("fidelity CASES.json --offsets 1 --jobs 1", "--plot out.html", whole=True),
+        "--record": more("fidelity CASES.json --offsets 1 --jobs 1", "--record out.json", whole=True),
+        "--only": more("fidelity CASES.json", "--only cubic"),
+        "--limit": more("fidelity CASES.json", "--limit 1"),
+        "--offsets": more("fidelity CASES.json", "--offsets 2"),
+        "--jobs": more("fidelity CASES.json", "--jobs 1"),
+        "--backend": more("fidelity CASES.json", "--backend kernel"),
+        "--live": more("fidelity", "--live"),
+        "--repeats": more("fidelity --live", "--repeats 3"),
+        "--wide": more("fidelity --live", "--wide"),
+        "--policy": more("fidelity --live", "--policy absent"),
+        "--duration-s": more("fidelity --live", "--duration-s 3"),
+    },
+    "reproduce": {
+        "suites": more("reproduce", "hercules/penalty-curves"),
+        "--all": more("reproduce", "--all"),
+        "--list": more("reproduce", "--list"),
+        "--backend": more("reproduce hyvar/cellular-1", "--backend kernel"),
+        "--quick": more("reproduce hercules/capacity", "--quick"),
+        "--discriminate": more("reproduce hercules/capacity", "--discriminate"),
+        "--seeds": more("reproduce hercules/capacity", "--seeds 3"),
+        "--out": more("reproduce hercules/capacity", "--out elsewhere"),
+        "--policy": more("reproduce hercules/capacity", "--policy absent"),
+        "--traces": more("reproduce pilot/cellular", "--traces up.trace"),
+        "--jobs": more("reproduce hercules/capacity", "--jobs 1"),
+        "--executor": more("reproduce hercules/capacity", "--executor ray"),
+        "--ray-address": more("reproduce hercules/capacity --executor ray", "--ray-address head:6379"),
+        "--json": more("reproduce --list", "--json"),
+        "--write-docs": more("reproduce", "--write-docs page.md"),
+    },
+    "kernel attach": {
+        "--deadline-ms": more("kernel attach", "--deadline-ms 50"),
+        "--no-wcc": more("kernel attach", "--no-wcc"),
+        "--option": more("kernel attach", "--option"),
+        "--unrestricted": more("kernel attach", "--unrestricted"),
+        "--sockets-per-user": more("kernel attach", "--sockets-per-user 3"),
+        "--changes-per-s": more("kernel attach", "--changes-per-s 3"),
+    },
+    "kernel load": {
+        "policy": Case("kernel load acct", "kernel load policy.safetensors"),
+        "--as": more("kernel load acct", "--as mine"),
+        "--unrestricted": more("kernel load acct", "--unrestricted"),
+        "--option": more("kernel load acct", "--option ."),
+        "--desired-mbps": more("kernel load acct", "--desired-mbps 7"),
+        "--param": more("kernel load acct", "--param budget_ms=7"),
+    },
+    "kernel unload": {"name": more("kernel unload", "mine")},
+    "kernel stats": {"name": more("kernel stats", "mine"), "--json": more("kernel stats", "--json")},
+    "kernel status": {"--json": more("kernel status", "--json")},
+    "kernel weight": {
+        "weight": Case("kernel weight 1", "kernel weight 2"),
+        "--mark": more("kernel weight 2", "--mark 7"),
+        "--cgroup": more("kernel weight 2", "--cgroup ."),
+    },
+    "kernel daemon": {
+        "who": Case("kernel daemon cubic", "kernel daemon policy.safetensors"),
+        "--action": more("kernel daemon acct", "--action 5"),
+        "--param": more("kernel daemon acct", "--param budget_ms=7"),
+        "--weight": more("kernel daemon multcp", "--weight 2"),
+        "--desired-mbps": more("kernel daemon acct", "--desired-mbps 5"),
+    },
+    "quic serve": {
+        "--listen": more("quic serve", "--listen 127.0.0.1:5000"),
+        "--scheme": more("quic serve", "--scheme reno"),
+        "--policy": more("quic serve", "--policy policy.safetensors"),
+        "--fixed": more("quic serve", "--fixed"),
+        "--ack-every": more("quic serve", "--ack-every 10"),
+        "--qlog": more("quic serve", "--qlog elsewhere"),
+        "--param": more("quic serve", "--param hystart=0"),
+        "--requirement": more("quic serve", "--requirement 10:15"),
+        "--weight": more("quic serve", "--weight 2"),
+        "--interval-s": more("quic serve", "--interval-s 1"),
+        "--mtu": more("quic serve", "--mtu 1300"),
+    },
+    "quic get": {
+        "remote": Case("quic get 127.0.0.1:4433", "quic get 127.0.0.1:5000"),
+        "--connections": more("quic get 127.0.0.1:4433", "--connections 2"),
+        "--scheme": more("quic get 127.0.0.1:4433", "--scheme reno"),
+        "--policy": more("quic get 127.0.0.1:4433", "--policy acct"),
+        "--bytes": more("quic get 127.0.0.1:4433", "--bytes 1000"),
+        "--desired-mbps": more("quic get 127.0.0.1:4433", "--desired-mbps 5"),
+        "--change": more("quic get 127.0.0.1:4433", "--change 1:weight=2"),
+        "--duration-s": more("quic get 127.0.0.1:4433", "--duration-s 1"),
+        "--timeout-s": more("quic get 127.0.0.1:4433", "--timeout-s 2"),
+        "--fingerprint": more("quic get 127.0.0.1:4433", "--fingerprint 00"),
+        "--param": more("quic get 127.0.0.1:4433", "--param hystart=0"),
+        "--requirement": more("quic get 127.0.0.1:4433", "--requirement 10:15"),
+        "--weight": more("quic get 127.0.0.1:4433", "--weight 2"),
+        "--interval-s": more("quic get 127.0.0.1:4433", "--interval-s 1"),
+        "--mtu": more("quic get 127.0.0.1:4433", "--mtu 1300"),
+    },
+    "policy show": {
+        "policy": Case("policy show absent", "policy show policy.safetensors"),
+        "--json": more("policy show policy.safetensors", "--json"),
+    },
+    "policy control": {
+        "policy": Case("policy control absent --out a", "policy control ruled.safetensors --out a"),
+        "--out": Case("policy control ruled.safetensors --out a", "policy control ruled.safetensors --out b"),
+    },
+    "export": {
+        "policy": Case("export absent --to onnx", "export policy.safetensors --to onnx"),
+        "--to": Case("export policy.safetensors --to onnx", "export policy.safetensors --to c"),
+        "--out": more("export policy.safetensors --to onnx", "--out elsewhere"),
+        "--name": more("export policy.safetensors --to onnx", "--name mine"),
+        "--json": more("export policy.safetensors --to onnx", "--json"),
+        "--decisions": more("export policy.safetensors --to c", "--decisions 7"),
+        "--duration-s": more("export policy.safetensors --to c", "--duration-s 7"),
+    },
+    "parity": {
+        "policy": Case("parity absent", "parity policy.safetensors"),
+        "--decisions": more("parity policy.safetensors", "--decisions 7"),
+        "--seed": more("parity policy.safetensors", "--seed 7"),
+        "--link-sets": more("parity policy.safetensors", "--link-sets"),
+        "--duration-s": more("parity policy.safetensors", "--duration-s 7"),
+        "--json": more("parity policy.safetensors --decisions 8 --link-sets", "--json out.json", whole=True),
+    },
+    "schemes": {
+        "name": more("schemes", "cubic"),
+        "--queues": more("schemes", "--queues"),
+        "--json": more("schemes", "--json"),
+    },
+    "traces list": {"--json": more("traces list", "--json")},
+    "traces stats": {
+        "traces": more("traces stats", "up.trace"),
+        "--duration-s": more("traces stats lte-bus", "--duration-s 3"),
+        "--seed": more("traces stats lte-bus", "--seed 3"),
+        "--mean-mbps": more("traces stats lte-bus", "--mean-mbps 3"),
+        "--json": more("traces stats up.trace", "--json"),
+    },
+    "traces validate": {
+        "traces": Case("traces validate up.trace", "traces validate both.down"),
+        "--json": more("traces validate up.trace", "--json"),
+    },
+    "traces plot": {
+        "traces": Case("traces plot lte-bus", "traces plot up.trace"),
+        "--duration-s": more("traces plot lte-bus", "--duration-s 3"),
+        "--seed": more("traces plot lte-bus", "--seed 3"),
+        "--mean-mbps": more("traces plot lte-bus", "--mean-mbps 3"),
+        "--out": more("traces plot up.trace", "--out picture.html"),
+        "--window-ms": more("traces plot up.trace", "--window-ms 50"),
+        "--json": more("traces plot up.trace", "--json"),
+    },
+    "traces generate": {
+        "preset": Case("traces generate lte-bus --out x", "traces generate lte-walking --out x"),
+        "--duration-s": more("traces generate lte-bus", "--duration-s 3"),
+        "--seed": more("traces generate lte-bus", "--seed 3"),
+        "--mean-mbps": more("traces generate lte-bus", "--mean-mbps 3"),
+        "--out": more("traces generate lte-bus", "--out x"),
+        "--json": more("traces generate lte-bus", "--json"),
+    },
+    "traces convert": {
+        "table": Case(CONVERT, "traces convert absent.csv --out x.trace"),
+        "--out": Case(CONVERT, "traces convert table.csv"),
+        "--format": more(CONVERT, "--format fcc"),
+        "--from": more(CONVERT, "--from 1"),
+        "--until": more(CONVERT, "--until 1"),
+        "--max-mbps": more(CONVERT, "--max-mbps 20"),
+        "--rate": more(CONVERT, "--rate length"),
+        "--unit": more(CONVERT, "--unit kbps"),
+        "--interval": more(CONVERT, "--interval length"),
+        "--time": more(CONVERT, "--time start"),
+        "--time-unit": more(f"{CONVERT} --interval length", "--time-unit ms"),
+        "--time-format": more(f"{CONVERT} --time start", "--time-format %M"),
+        "--gaps": more(f"{CONVERT} --time start --max-gap 1", "--gaps cut"),
+        "--max-gap": more(f"{CONVERT} --time start", "--max-gap 1"),
+        "--interval-s": more(CONVERT, "--interval-s 2"),
+        "--delimiter": more(CONVERT, "--delimiter tab"),
+        "--no-header": more(CONVERT, "--no-header"),
+        "--keep": more(CONVERT, "--keep rate_mbps=12"),
+        "--drop": more(CONVERT, "--drop rate_mbps=12"),
+        "--burstiness": more(CONVERT, "--burstiness 0.5"),
+        "--seed": more(f"{CONVERT} --burstiness 0.5", "--seed 3"),
+        "--json": more(CONVERT, "--json"),
+    },
+    "traces fetch": {
+        "set": more("traces fetch", "nyc-lte"),
+        "--from": more("traces fetch", "--from ."),
+        "--to": more("traces fetch", "--to elsewhere"),
+        "--json": more("traces fetch", "--json"),
+    },
+    "completion": {"shell": Case("completion bash", "completion fish")},
+    "doctor": {"--link-speed": more("doctor", "--link-speed"), "--json": more("doctor", "--json", whole=True)},
+}
+
+REFUSED: dict[str, str] = {
+    "train --help --resume": "--resume has no effect beside --help",
+    "train --config acct --out run --resume": "--config has no effect beside --resume and --out",
+    "eval --buffers 7": "--buffers has no effect without --traces",
+    "status run --lines 3": "--lines has no effect without a job and its --ray-address",
+    "tune --resume --out elsewhere --seeds 3": "--seeds has no effect beside --resume",
+    "eval --ray-address head:6379": "--ray-address has no effect without --executor ray",
+    "eval --executor ray --threads 2": "--threads has no effect beside --executor ray",
+    "reproduce hercules/capacity --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
+    "eval --scenario scenario.yaml --link-sets slides": "--link-sets has no effect beside --scenario",
+    "eval --scenario scenario.yaml --schemes reno": "--schemes has no effect beside --scenario",
+    "leaderboard run --ray-address head:6379": "--ray-address has no effect without --executor ray",
+    "leaderboard run --executor ray --threads 2": "--threads has no effect beside --executor ray",
+    "compete reno cubic --pairs": "--pairs has no effect without --traces",
+    "fidelity CASES.json --repeats 3": "--repeats has no effect without --live",
+    "fidelity CASES.json --policy policy.safetensors": "--policy has no effect without --live",
+    "fidelity CASES.json --wide": "--wide has no effect without --live",
+    "fidelity --live scenario.yaml --duration-s 3": "--duration-s has no effect on scenarios of your own",
+    "fidelity --live --traces .": "--traces has no effect beside --live",
+    "fidelity --live --backend kernel": "--backend has no effect beside --live",
+    "reproduce --list --quick": "--quick has no effect beside --list",
+    "reproduce hercules --list": "SUITE has no effect beside --list",
+    "reproduce --write-docs page.md --seeds 3": "--seeds has no effect beside --write-docs alone",
+    "reproduce hercules/penalty-curves --seeds 3": "--seeds has no effect on suites that are computed",
+    "reproduce hercules/capacity --policy policy.safetensors": "--policy has no effect with policy.safetensors",
+    "kernel daemon cubic --action 5": "--action has no effect with cubic, which is not learned",
+    "kernel daemon cubic --desired-mbps 5": "--desired-mbps has no effect with cubic, which is not learned",
+    "kernel daemon cubic --weight 2": "--weight has no effect with cubic, which has no weight",
+    "kernel daemon policy.safetensors --action 1": "--action has no effect beside the policy",
+    "export policy.safetensors --to onnx --decisions 7": "--decisions has no effect with --to onnx",
+    "traces stats up.trace --seed 3": "--seed has no effect on recorded traces",
+    "traces plot up.trace --mean-mbps 3": "--mean-mbps has no effect on recorded traces",
+    f"{CONVERT} --seed 3": "--seed has no effect without --burstiness",
+    "traces convert table.csv --out x.json --burstiness 0.5": "--burstiness has no effect on rates (--out NAME.json)",
+    f"{CONVERT} --time start --gaps hold --max-gap 3": "--max-gap has no effect with --gaps hold",
+    f"{CONVERT} --gaps cut": "--gaps has no effect without --time",
+    f"{CONVERT} --format iperf3 --keep x=1": "--keep has no effect on a file of the format iperf3",
+    f"{CONVERT} --time-unit ms": "--time-unit has no effect without --interval or --time",
+    f"{CONVERT} --interval length --interval-s 2": "--interval-s has no effect beside the column length",
+}
+
+STANDING_IN = (
+    "ccarena.commands.doctor.link_speed",
+    "ccarena.commands.status._jobs",
+    "ccarena.commands.tune.sweep",
+    "ccarena.eval.heldout.outcome.evaluate",
+    "ccarena.commands.eval_scenarios.show_scenario",
+    "ccarena.commands.compete.compete",
+    "ccarena.commands.leaderboard.run_board",
+    "ccarena.eval.leaderboard.exchange.take",
+    "ccarena.eval.leaderboard.submitting.submit",
+    "ccarena.eval.leaderboard.submitting.verify",
+    "ccarena.commands.leaderboard.serve",
+    "ccarena.commands.leaderboard.write_site",
+    "ccarena.commands.fidelity.fidelity",
+    "ccarena.eval.fidelity.live.live",
+    "ccarena.eval.reproduce.runner.execute",
+    "ccarena.eval.reproduce.kernel.program",
+    "ccarena.eval.reproduce.pages.write",
+    "ccarena.cc_kernel_bridge.bridge.attach",
+    "ccarena.cc_kernel_bridge.bridge.set_weight",
+    "ccarena.cc_kernel_bridge.policies.load",
+    "ccarena.cc_kernel_bridge.policies.unload",
+    "ccarena.commands.kernel.os.execv",
+    "ccarena.traces.fetch.fetch",
+    "ccarena.commands.parity.parity",
+)
+"""Where commands hand over."""
+
+
+@functools.cache
+def results() -> bytes:
+    """A leaderboard's store of one run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "results.db")
+        run_board(Board(("lte-bus",), ("reno",), (), buffers_packets=(100,), duration_s=1.0, seeds=1), str(path))
+        return path.read_bytes()
+
+
+@functools.cache
+def submission(policy: bytes) -> bytes:
+    """A policy with one claim, which is true."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, out = Path(folder, "policy.safetensors"), Path(folder, "mine.json")
+        file.write_bytes(policy)
+        submit_policy(file, out, "mine", links_of([20.0], [100], 1.0, 1, ["lte-bus"]))
+        return out.read_bytes()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes a new working directory with what the table names, the same every time."""
+    made = iter(range(10**6))
+    policy = continuous("aurora", 0.1).encode()
+    rule = {"kind": "constant", "label": "aurora 0.1 always", "policy": {"constant": 0.1}, "params": {}, "score": 1.0}
+    ruled = continuous("aurora", 0.1, rules=[rule]).encode()
+    monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
+    monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name=None: print(f"stats of {name}") or [])
+    monkeypatch.setattr("ccarena.commands.kernel.find", lambda name: Path(name))
+    monkeypatch.setattr("ccarena.commands.quic.find", lambda name: Path(name))
+
+    def change() -> None:
+        folder = tmp_path / str(next(made))
+        (folder / "run").mkdir(parents=True)
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("CCARENA_TRACE_DIR", str(folder))
+        Path("policy.safetensors").write_bytes(policy)
+        Path("ruled.safetensors").write_bytes(ruled)
+        Path("results.db").write_bytes(results())
+        Path("mine.json").write_bytes(submission(policy))
+        Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))
+        Path("both.down").write_text("1\n2\n")
+        Path("both.up").write_text("1\n3\n")
+        Path("table.csv").write_text("rate_mbps,length,start\n12,1,1\n24,2,3\n12,1,4\n")
+        Path("space.yaml").write_text("env.worlds: [16, 32]\n")
+        Path("run", "config.yaml").write_text("document: acct\nname: other\n")
+        scenario = {
+            "version": 1,
+            "duration_s": 1,
+            "links": [{"name": "b", "service": {"type": "constant", "rate_mbps": 10}, "delay_ms": 5}],
+            "flows": [{"name": "f", "scheme": "reno"}],
+        }
+        Path("scenario.yaml").write_text(yaml.safe_dump(scenario))
+        case = {"up": "up.trace", "down": "up.trace", "owd_ms": 10, "queue": "droptail", "queue_args": "packets=20"}
+        case["result"] = {"first_data_ms": 100, "throughput_mbps": 11.9, "qdelay_ms": {"mean": 9.0, "p95": 19}}
+        Path("CASES.json").write_text(json.dumps([{**case, "cc": cc, "seconds": 1} for cc in ("reno", "cubic")]))
+
+    return change
+
+
+def standing_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in STANDING_IN:
+
+        def stand_in(*args: Any, name: str = name, **kwargs: Any) -> list[Any]:
+            print(name, args, sorted(kwargs.items()))
+            if name.endswith("fetch.fetch"):
+                return []  # that nothing was fetched is printed, too
+            raise ConfigError("this is as far as the test goes")
+
+        monkeypatch.setattr(name, stand_in)
+
+
+def seen(command: str, place: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> tuple[Any, ...]:
+    """Everything that `command` does that can be seen: exit code, both outputs, and the files it leaves."""
+    place()
+    capsys.readouterr()
+    try:
+        code: Any = cli.main(shlex.split(command))
+    except SystemExit as left:
+        code = left.code
+    captured = capsys.readouterr()
+    plain = re.compile(rf" at 0x[0-9a-f]+|{re.escape(str(Path.cwd()))}/?")
+    files = {str(path): path.stat().st_size for path in sorted(Path().rglob("*")) if path.is_file()}
+    return code, plain.sub("", captured.out), plain.sub("", captured.err), files
+
+
+def each_option() -> Iterator[tuple[str, str]]:
+    for command in cli.COMMANDS:
+        if command in cli.SHELLS:  # their program reads its own options
+            continue
+        for parser in parsers(cli.build_parser(command)):
+            where = parser.prog.removeprefix("ccarena ")
+            if where.split()[0] != command:
+                continue
+            for action in parser._actions:
+                if not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction)):
+                    yield where, action.option_strings[-1] if action.option_strings else action.dest
+
+
+def test_the_table_has_every_option_and_no_other() -> None:
+    there = {(where, option) for where, options in EFFECTS.items() for option in options}
+    found = set(each_option())
+    assert found - there == set(), "these options have no entry in EFFECTS that shows what they do"
+    assert there - found == set(), "these entries are of no option"
+
+
+@pytest.mark.parametrize(
+    ("where", "option"), [(where, option) for where, options in EFFECTS.items() for option in options]
+)
+def test_every_option_has_an_effect(
+    where: str, option: str, place: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    case = EFFECTS[where][option]
+    if not case.whole:
+        standing_in(monkeypatch)
+    without, with_it = (seen(command, place, capsys) for command in case[:2])
+    assert "internal error" not in with_it[2] and "unexpected" not in with_it[2]
+    assert with_it != without
+    if not case.whole:
+        assert seen(case.with_it, place, capsys) == with_it, "what differs has to be the option, not chance"
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_an_option_in_vain_is_refused(command: str, place: Callable[[], None], capsys) -> None:
+    code, out, err, _ = seen(command, place, capsys)
+    assert (code, out) == (2, "")
+    assert REFUSED[command] in err
+
+
+def test_every_rule_is_tried() -> None:
+    """Whatever a command's UNUSED says is in REFUSED."""
+    tried = list(REFUSED.values())
+    for command, (module, _) in cli.COMMANDS.items():
+        for rule in getattr(importlib.import_module(module), "UNUSED", ()):
+            because = rule.because.split(",")[0]
+            assert any(f"has no effect {because}" in text for text in tried), (command, rule.options, rule.because)
+
+
+@functools.cache
+def key_cases() -> list[tuple[str, str]]:
+    """For each key of the configuration that may be in vain, what makes it so."""
+    makes = {
+        "env.link.rate_mbps": "--env.link.kinds.constant 0 --env.link.kinds.random_steps 0",
+        "env.link.step_s": "--env.link.kinds.random_steps 0",
+        "env.link.presets": "--env.link.kinds.cellular 0",
+        "env.link.traces": "--env.link.kinds.trace 0",
+        "env.link.buffer_bdp": "--env.link.buffer_packets 100",
+        "env.link.lossy": "--env.link.loss 0",
+        "env.link.agent_headroom": "--env.link.signal 0",
+        "env.link.agent": "--env.link.signal 0",
+        "env.cross_traffic.schemes": "--env.cross_traffic.probability 0",
+        "env.cross_traffic.flows": "--env.cross_traffic.probability 0",
+        "algorithm.reward_below": "--algorithm.reward_floor null",
+        "algorithm.discount_unit_s": "--algorithm PPO --algorithm.discount step",
+        "eval.duration_s": "--eval.link_sets []",
+        "eval.seeds": "--eval.link_sets []",
+        "eval.recordings": "--eval.link_sets []",
+        "rules.links": "--eval.link_sets []",
+        "rules.law": "--rules.links 0",
+        "rules.law_action": "--rules.links 0",
+        "rules.law_candidates": "--rules.links 0",
+        "ray.address": "--executor local",
+        "ray.workers": "--executor local",
+        "ray.exchange": "--executor local",
+        "ray.max_staleness": "--executor local",
+        "ray.deaths": "--executor local",
+        "ray.patience_s": "--executor local",
+    }
+    keys = [key for keys, _, _ in RULES for key in keys]
+    return [(key, makes.get(key, "--validation.kinds []")) for key in keys]
+
+
+@pytest.mark.parametrize(("key", "makes"), key_cases())
+def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) -> None:
+    values = {
+        "schemes": "[reno]",
+        "presets": "[lte-bus]",
+        "traces": "[]",
+        "policy": "best",
+        "recordings": "[]",
+        "exchange": "rollouts",
+        "reward_below": "flat",
+        "agent": "'{bits: 3}'",
+    }
+    value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")
+    given = f"train {makes} --{key} {value}"
+    assert cli.main([*shlex.split(given), "--print-config"]) == 2
+    assert f"{key} has no effect, because" in capsys.readouterr().err

@@ -1,0 +1,149 @@
+"""What the pages in docs/ show, runs: Python, scenarios, commands; and their tables and links are right."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ccarena import cli
+from ccarena.commands import doctor
+from ccarena.configs import load_config
+from ccarena.core.reader import parse_yaml
+from ccarena.policies.graph import OPERATIONS
+
+_core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: examples of docs/ not run (run make)")
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The page's code blocks in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), flags=re.S | re.M)
+
+
+def each(language: str) -> list[object]:
+    """Every block of one language in the pages, named by its page and number."""
+    return [
+        pytest.param(text, id=f"{page.stem}-{number}")
+        for page in [ROOT / "README.md", *PAGES]
+        for number, text in enumerate(blocks(page, language), start=1)
+    ]
+
+
+@pytest.mark.parametrize("code", each("python"))
+def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package, words in (
+        ("matplotlib", "render_mode"),
+        ("pandas", ".summary()"),
+        ("torch", "networks"),
+        ("stable_baselines3", "sb3"),
+        ("pettingzoo", "ParallelEnv"),
+    ):
+        if words in code:
+            pytest.importorskip(package, reason=f"{package.upper()} IS NOT INSTALLED: an example of docs/ was not run")
+    if "cc_kernel_bridge" in code or "Kernel-v0" in code:
+        bridge = doctor.kernel_bridge()
+        if bridge.state != "ok":
+            pytest.skip(f"NO KERNEL BRIDGE ({bridge.found}): an example of docs/ was not run")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    exec(compile(code, "docs", "exec"), {"__name__": "docs"})
+
+
+EXAMPLES = [pytest.param(path.read_text("utf-8"), id=path.stem) for path in (ROOT / "examples").glob("*.yaml")]
+
+
+@pytest.mark.parametrize("document", each("yaml") + EXAMPLES)
+def test_scenarios_are_valid_and_run(document: str) -> None:
+    scenario = parse_yaml(document, "docs")
+    if "learned" in scenario:
+        assert _core.learned(json.dumps(scenario))["digest"]
+        return
+    if "document" in scenario:
+        assert load_config(scenario).document == scenario["document"]
+        return
+    _core.validate_scenario(json.dumps(scenario))
+    result = _core.simulate(json.dumps(scenario))
+    assert all(flow["delivered_bytes"] > 0 for flow in result["flows"])
+
+
+def test_the_commands_of_the_traces_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CCARENA_TRACE_DIR", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "drive.trace").write_text("".join(f"{ms}\n" for ms in range(1, 3000)))
+    (tmp_path / "rates.csv").write_text("1.5\n2.5\n")
+    (text,) = blocks(ROOT / "docs" / "traces.md", "sh")
+    lines = [shlex.split(line, comments=True) for line in text.splitlines()]
+    assert len(lines) >= 6
+    for words in lines:
+        assert words[:2] == ["ccarena", "traces"]
+        # The only one that needs a network; its own tests serve the files.
+        if words[2] != "fetch":
+            assert cli.main(words[1:]) == 0, words
+
+
+def test_the_results_page_names_every_key() -> None:
+    text = (ROOT / "docs" / "results.md").read_text("utf-8")
+    link = {"service": {"type": "constant", "rate_mbps": 9}}
+    flow = {"scheme": "acct", "policy": {"constant": 1}}
+    record = {"packets": True, "reports": True}
+    result = _core.simulate(json.dumps({"duration_s": 1, "links": [link], "flows": [flow], "record": record}))
+    flow_page, link_page = text[text.index("### `flows[i]`") :].split("### `links[i]`")
+    for page, keys in ((flow_page, result["flows"][0]), (link_page, result["links"][0])):
+        named = set(re.findall(r"`([a-z_]+)`", page))
+        assert set(keys) <= named, set(keys) - named
+        assert set(keys.get("log", ())) | set(keys.get("drops", ())) <= named
+
+
+def test_the_scenario_page_names_every_key() -> None:
+    text = (ROOT / "docs" / "scenario.md").read_text("utf-8")
+    document = json.loads(
+        _core.validate_scenario(
+            json.dumps({"links": [{"service": {"type": "constant", "rate_mbps": 9}}], "flows": [{"scheme": "reno"}]})
+        )
+    )
+    for part in (document, document["links"][0], document["flows"][0]):
+        assert all(f"`{key}`" in text or f"`record.{key}`" in text or key == "record" for key in part), part
+
+
+def test_the_scenario_page_has_every_queue_discipline_with_its_defaults() -> None:
+    text = (ROOT / "docs" / "scenario.md").read_text("utf-8")
+    for discipline in _core.queue_disciplines():
+        (row,) = re.findall(rf"^\| `{discipline['name']}` \|.*$", text, flags=re.M)
+        for param in discipline["params"]:
+            option = (param["min"], param["max"]) == (0, 1) and param["default"] in (0, 1)
+            default = str(bool(param["default"])).lower() if option else f"{param['default']:g}"
+            assert f"`{param['name']}` ({default})" in row, param
+
+
+def test_the_scenario_page_has_every_router_with_its_defaults() -> None:
+    text = (ROOT / "docs" / "scenario.md").read_text("utf-8").split("### Routers")[1]
+    for router in _core.routers():
+        (row,) = re.findall(rf"^\| `{router['name']}` \|.*$", text, flags=re.M)
+        for param in router["params"]:
+            assert f"`{param['name']}` ({param['default']:g})" in row, param
+
+
+def test_the_artifact_page_names_operations_and_limits() -> None:
+    text = (ROOT / "docs" / "artifact.md").read_text("utf-8")
+    assert all(f"| `{name}` |" in text for name in OPERATIONS)
+    source = (ROOT / "crates" / "ccarena-cc" / "src" / "policy" / "graph.rs").read_text("utf-8")
+    limits = dict(re.findall(r"MAX_(\w+): usize = (?:1 << )?(\d+);", source))
+    assert f"{int(limits['NODES']):,} nodes" in text and f"2^{limits['VALUES']} numbers" in text
+    assert f"2^{limits['PRODUCTS']} multiplications" in text
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#([^)]*))?\)", page.read_text("utf-8")):
+        other = page.parent / target if target else page
+        assert other.exists(), f"{page.name}: {target}"
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", other.read_text("utf-8"), flags=re.M)
+            assert anchor in [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads]
