@@ -21,8 +21,9 @@ import numpy as np
 import yaml
 
 import ccarena
-from ccarena import cli, programs
-from ccarena.arguments import parsers
+from ccarena import cli
+from ccarena.core import programs
+from ccarena.core.arguments import parsers
 from tests.locks.scenarios import SCENARIOS
 
 COUNTERS = (
