@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import yaml
 
 import ccarena
-from ccarena import cli
+from ccarena import _core, cli
 from ccarena.core import programs
 from ccarena.core.arguments import parsers
 from tests.locks.scenarios import SCENARIOS
@@ -63,6 +64,15 @@ TRAININGS: dict[str, dict[str, Any]] = {
     },
 }
 """Configurations, with what makes them short."""
+SHORT: dict[str, Any] = {
+    "threads": 1,
+    "env.link.kinds": {"constant": 1, "random_steps": 1, "cellular": 1},  # recorded traces are not everywhere
+    "eval.link_sets": [],
+    "checkpoint_every_s": 1000.0,
+}
+
+ENVIRONMENTS = ("Acct", "Aurora", "Hyvar", "Orca", "Pilot")
+STEPS = 200
 
 SUITES = (
     *("hercules/objectives", "hercules/penalty-curves", "wcc/fluid", "wcc/stability"),
@@ -130,8 +140,7 @@ def _tensors() -> dict[str, np.ndarray]:
     found = {}
     for name, changes in TRAININGS.items():
         with tempfile.TemporaryDirectory() as folder, _silence():
-            short = {**changes, "threads": 1, "eval.link_sets": [], "checkpoint_every_s": 1000.0}
-            policy = ccarena.train(name, short, out=Path(folder, "run")).policy()
+            policy = ccarena.train(name, {**SHORT, **changes}, out=Path(folder, "run")).policy()
             found |= {f"{name} {tensor}": values for tensor, values in policy.tensors.items()}
     return found
 
@@ -144,6 +153,31 @@ def tensors() -> Values:
 def tensor_sums() -> Values:
     """Returns the sum of the absolute values of each of these tensors."""
     return {name: f"{np.abs(values).sum(dtype=np.float64):.9g}" for name, values in _tensors().items()}
+
+
+def environments() -> Values:
+    """Returns a digest of what each environment observes and rewards under the same random actions."""
+    found = {}
+    for name in ENVIRONMENTS:
+        env = gymnasium.make(f"ccarena/{name}-v0")
+        env.action_space.seed(1)
+        seen: list[Any] = [env.reset(seed=1)[0]]
+        for _ in range(STEPS):
+            observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            seen += [observation, float(reward), terminated, truncated]
+            if terminated or truncated:
+                seen.append(env.reset()[0])
+        found[name] = digest(iter(seen))
+    return found
+
+
+def parameters() -> Values:
+    """Returns default, least and greatest value of each parameter of the schemes and the queue disciplines."""
+    return {
+        f"{entry['name']} {each['name']}": f"{each['default']:g} {each['min']:g} {each['max']:g}"
+        for entry in (*_core.schemes(), *_core.queue_disciplines())
+        for each in entry["params"]
+    }
 
 
 def options() -> Values:
@@ -216,7 +250,8 @@ def _inside(folder: str) -> Iterator[None]:
 
 
 SECTIONS: dict[str, Callable[[], Values]] = {
-    each.__name__: each for each in (scenarios, figures, tensors, tensor_sums, options, tables, claims)
+    each.__name__: each
+    for each in (scenarios, figures, environments, tensors, tensor_sums, parameters, options, tables, claims)
 }
 
 

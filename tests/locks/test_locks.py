@@ -1,4 +1,4 @@
-"""Locks: results, trainings, options, tables and claims are what `locks.json` says, which one command writes.
+"""Locks: results, environments, trainings, parameters, options, tables and claims are as `locks.json` says.
 
 Something new needs no entry, and nothing that is locked may change or go unnoticed. A new name for the same thing is
 listed in `RENAMED` until `locks.json` is written again.
