@@ -104,8 +104,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--write-docs",
         type=kept,
         metavar="FILE.md",
-        help="then write the summary of all results there, a page per suite into the folder FILE, and the figures into "
-        "measurements.json beside it; without a suite: from the results that are there; the rest stays as in FILE.json",
+        help="then write a summary of all results to FILE.md, the results to FILE.json, and figures to "
+        "measurements.json beside them. Without a suite: from the results in --out. Suites not run again keep theirs",
     )
 
 
@@ -275,14 +275,11 @@ def _write_docs(path: Path, out: Path) -> None:
     names = suite.shipped()
     again = pages.read(out, names)
     digests = pages.with_kept(path, again, names)
-    written = pages.write(path, digests, names)
+    pages.write(path, digests, names)
     if not any(digest["quick"] for digest in digests):
         source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
         measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, again, source))
-    print(
-        f"wrote {path} and {len(written) - 1} pages in {path.with_suffix('')}; now run `make measurements`",
-        file=sys.stderr,
-    )
+    print(f"wrote {path} and {path.with_suffix(pages.KEPT)}; now run `make measurements`", file=sys.stderr)
 
 
 def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:

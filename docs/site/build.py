@@ -1,8 +1,8 @@
 """Makes the documentation site: `python docs/site/build.py OUT`. A warning is an error.
 
-The pages are those of docs/ and of the repository's root. docs/index.md lists every page under headings; that is also
-the site's navigation, so that a page is listed in one place. Links between pages are those of the repository; what
-leads to a file that is no page leads to the repository instead.
+The pages are those of docs/ and of the repository's root, and one per suite from docs/reproduction.json. docs/index.md
+lists every page under headings, which are also the site's navigation. A link to another page stays a link; a link to
+any other file leads to the repository.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 
 from sphinx.cmd.build import build_main
 
+from ccarena.eval.reproduce import pages, suite
+
 SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
 REPOSITORY = "https://github.com/ccarena/ccarena/blob/main/"
@@ -27,20 +29,21 @@ _LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
 def stage(folder: Path) -> None:
     """Writes to `folder` what Sphinx reads."""
     docs = ROOT / "docs"
-    for page in [*docs.glob("*.md"), *docs.glob("reproduction/*.md")]:
-        target = folder / page.relative_to(docs)
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(linked(page.read_text("utf-8"), page.parent, page.parent), "utf-8")
+    for page in docs.glob("*.md"):
+        (folder / page.name).write_text(linked(page.read_text("utf-8"), docs), "utf-8")
+    (folder / "reproduction").mkdir()
+    for name, text in pages.site(docs / "reproduction.md", suite.shipped()).items():
+        (folder / name).write_text(text, "utf-8")
     for source, name in AT_THE_ROOT.items():
-        (folder / name).write_text(linked((ROOT / source).read_text("utf-8"), ROOT, docs), "utf-8")
+        (folder / name).write_text(linked((ROOT / source).read_text("utf-8"), ROOT), "utf-8")
     index = folder / "index.md"
     index.write_text(index.read_text("utf-8") + navigation(index.read_text("utf-8"), folder), "utf-8")
     shutil.copytree(docs / "images", folder / "images")
     shutil.copy(SITE / "conf.py", folder)
 
 
-def linked(text: str, here: Path, page_folder: Path) -> str:
-    """`text`, a page whose links are relative to `here`, with links as they are for a page in `page_folder`."""
+def linked(text: str, here: Path) -> str:
+    """Returns `text`, a page whose links are relative to `here`, with links relative to `docs`."""
 
     def moved(match: re.Match[str]) -> str:
         target, anchor = match["target"], match["anchor"] or ""
@@ -52,14 +55,13 @@ def linked(text: str, here: Path, page_folder: Path) -> str:
             path = ROOT / "docs" / AT_THE_ROOT[inside.as_posix()]
         elif inside.parts[0] != "docs" or path.suffix not in (".md", ".png", ".svg"):
             return f"]({REPOSITORY}{inside.as_posix()}{anchor})"
-        up = "../" * len(page_folder.relative_to(ROOT / "docs").parts)
-        return f"]({up}{path.relative_to(ROOT / 'docs').as_posix()}{anchor})"
+        return f"]({path.relative_to(ROOT / 'docs').as_posix()}{anchor})"
 
     return _LINK.sub(moved, text)
 
 
 def navigation(index: str, folder: Path) -> str:
-    """A hidden table of contents for each heading of the index, of the pages that its tables link first."""
+    """Returns a hidden table of contents per heading of the index: the pages that its tables link first."""
     parts = []
     for section in re.split(r"^## ", index, flags=re.M)[1:]:
         title, _, body = section.partition("\n")
@@ -79,7 +81,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path, help="folder of the site; what is in it is replaced")
     out = parser.parse_args().out.resolve()
-    sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory(prefix="ccarena-site-") as scratch:
         source = Path(scratch, "source")
         source.mkdir()
@@ -91,7 +92,7 @@ def main() -> int:
 
 
 def fetched(out: Path) -> int:
-    """Whether a page of the site in `out` would fetch something from elsewhere: then 1, and it is said what."""
+    """Returns 1 and names the page if one in `out` would fetch something from elsewhere; else 0."""
     found = 0
     for page in sorted(out.rglob("*.html")):
         tags = re.findall(r"<(?:link|script|img|iframe|source)\b[^>]*>", page.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""docs/suites.md: its generated part is the code's, and its example is a suite."""
+"""docs/suites.md and docs/reproduction.md: generated parts are the code's, and the example is a suite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ccarena.eval.reproduce import runs, suite
+from ccarena.eval.reproduce import pages, runs, suite
 from ccarena.scenarios.backends import KERNEL, SIM
 from docs.generate import suites as docs
 
@@ -26,3 +26,10 @@ def test_the_example_is_a_suite() -> None:
     for backend in (SIM, KERNEL):
         for run in runs.expand(suite.parse(text.encode(), "own/example", "docs/suites.md", backend)):
             core.validate_scenario(json.dumps(run.spec["document"]))
+
+
+def test_the_summary_is_written_from_the_results_in_git() -> None:
+    path, names = ROOT / "docs" / "reproduction.md", suite.shipped()
+    assert path.read_text("utf-8") == pages.summary(pages.with_kept(path, [], names), names), (
+        "run `ccarena reproduce --write-docs docs/reproduction.md`"
+    )

@@ -150,8 +150,8 @@ def test_a_late_run_is_repeated_and_counts_nowhere(on_kernel: Path, monkeypatch:
 
 def written(out: Path, folder: Path) -> list[str]:
     """The summary and the page of the suite `own/mine`, from the results in `out`."""
-    digests = pages.read(out, ["own/mine"])
-    return [path.read_text("utf-8") for path in pages.write(folder / "all.md", digests, ["own/mine"])]
+    pages.write(folder / "all.md", pages.read(out, ["own/mine"]), ["own/mine"])
+    return list(pages.site(folder / "all.md", ["own/mine"]).values())
 
 
 def test_results_stand_beside_those_of_the_simulator(

@@ -63,10 +63,13 @@ def test_the_page_holds_every_claim(write: Write, tmp_path: Path) -> None:
     shown = (out / "own" / "mine" / "page.html").read_text("utf-8")
     assert "The link is busy at 8 Mbit/s" in shown and "Slow start fills it late." in shown
     names = ["own/mine", "own/other"]
-    written = pages.write(tmp_path / "docs" / "all.md", pages.read(out, names), names)
-    assert written == [tmp_path / "docs" / "all.md", tmp_path / "docs" / "all" / "own-mine.md"]
-    summary, page = (path.read_text("utf-8") for path in written)
-    assert "| [own/mine](all/own-mine.md) | Two schemes | none | 0 | 2 | 0 |" in summary
+    path = tmp_path / "docs" / "all.md"
+    pages.write(path, pages.read(out, names), names)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["all.json", "all.md"]
+    summary = path.read_text("utf-8")
+    assert "| own/mine | Two schemes | none | 0 | 2 | 0 |" in summary
+    linked, page = pages.site(path, names).values()
+    assert linked == summary.replace("| own/mine |", "| [own/mine](all/own-mine.md) |")
     assert "Not run: own/other." in summary and str(tmp_path) not in summary + page
     assert page.startswith("# own/mine: Two schemes\n") and "[All suites](../all.md)" in page
     assert "| The link is busy at 8 Mbit/s | 1 | cubic: " in page and "**differs** |" in page
@@ -116,8 +119,8 @@ def test_the_summary_counts_what_the_states_do_not_say() -> None:
         {**claim, "state": "differs", "under": "holds with x 1 in the place of 2: 3", "aside": True},
     ]
     about = {"title": "T", "paper": "P", "quick": False, "software": "1"}
-    text = pages.summary([{"suite": "own/mine", "claims": claims, **about}], [], "reproduction")
-    assert "can tell, 1 hold or differ whichever seeds" in text and "that differ, 1 do not hold as they stand" in text
+    text = pages.summary([{"suite": "own/mine", "claims": claims, **about}], [])
+    assert "For 1 of the papers' undecided claims" in text and "that differ, 1 do not hold under the" in text
     assert "(holds with x 1 in the place of 2: 3)" in tables.beside_state(claims[2])
 
 
