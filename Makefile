@@ -66,12 +66,14 @@ test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that
 	  $$(grep -oE '(stable-baselines3|gymnasium)>=[0-9.]+' pyproject.toml)
 	PYTHONPATH=build/oldest OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/agents/test_sb3.py tests/envs/test_sb3.py $(ARGS)
 
-check: setup  ## Check format, lints and types
+check: setup  ## Check format, lints, types and documentation
 	cargo fmt --all --check
 	cargo clippy $(CRATES) --all-targets --profile checked -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc $(CRATES) --no-deps --document-private-items --profile checked --quiet
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest --quiet tests/docs/test_pages.py
 	@if [ -n '$(LACKING)' ]; then echo 'NOT CHECKED: the crate ccarena-kernel; it needs: $(LACKING) (make prerequisites)'; fi
 
 bench: setup  ## Measure the simulator, environments, training and, as root, the emulator and the kernel bridge
@@ -83,7 +85,7 @@ soak: setup  ## As root: attach, send, kill -9 at random and detach the kernel b
 	$(BIN)/python -m bench.soak --rounds $(ROUNDS)
 	$(BIN)/python -m bench.soak --churn 20000
 
-measurements: setup  ## Rewrite docs/measurements.md and the figures in README from docs/measurements.json
+measurements: setup  ## Rewrite docs/measurements.md and the figures in other pages from docs/measurements.json
 	$(BIN)/python -m bench.page
 
 format: setup  ## Format the code

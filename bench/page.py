@@ -1,4 +1,4 @@
-"""`python -m bench.page`: writes docs/measurements.md, its plot and README's figures from docs/measurements.json."""
+"""`python -m bench.page`: writes docs/measurements.md and the marked figures of pages from docs/measurements.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ccarena.core.files import write_atomically
 from ccarena.core.measurements import FILE, GROUPS, Entry, Source, Target, load
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
-PAGE, README = Path("docs", "measurements.md"), Path("README.md")
+PAGE = Path("docs", "measurements.md")
 HEAD = """# Measurements
 
 <!-- Generated from docs/measurements.json by `make measurements`; do not edit. -->
@@ -31,11 +31,12 @@ MARK = re.compile(r"<!-- measured:(\S+?)(:ratio)? -->.*?<!-- /measured -->", fla
 
 
 def main() -> int:
-    """Rewrites both files, from the repository's root. Returns the exit code."""
+    """Rewrites the pages, from the repository's root. Returns the exit code."""
     try:
         entries = load(FILE)
         write_atomically(PAGE, page(entries))
-        write_atomically(README, filled(README.read_text("utf-8"), entries))
+        for path in marked(Path()):
+            write_atomically(path, filled(path.read_text("utf-8"), entries, str(path)))
         growth.draw(entries)
     except MissingDependencyError as error:
         print(f"{growth.IMAGE} is NOT DRAWN anew: {error}", file=sys.stderr)
@@ -64,10 +65,16 @@ def page(entries: Sequence[Entry]) -> str:
     return "\n".join(parts)
 
 
-def filled(text: str, entries: Sequence[Entry]) -> str:
-    """`text` with every `<!-- measured:NAME -->...<!-- /measured -->` holding that entry's figure.
+def marked(root: Path) -> list[Path]:
+    """Returns the pages of the repository at `root` with figures between marks, in order."""
+    pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    return [page for page in pages if MARK.search(page.read_text("utf-8"))]
 
-    `NAME:ratio` holds its ratio. Raises ConfigError for a name that is not measured.
+
+def filled(text: str, entries: Sequence[Entry], where: str) -> str:
+    """Returns `text`, the page `where`, with the entry's figure in each `<!-- measured:NAME -->...<!-- /measured -->`.
+
+    `NAME:ratio` stands for its ratio. Raises ConfigError for a name that is not measured.
     """
     known = {entry.name: entry for entry in entries}
 
@@ -75,9 +82,9 @@ def filled(text: str, entries: Sequence[Entry]) -> str:
         name, ratio = match.group(1), match.group(2)
         entry = known.get(name)
         if entry is None:
-            raise ConfigError(f"{README}: no measurement {name!r}{did_you_mean(name, known)}")
+            raise ConfigError(f"{where}: no measurement {name!r}{did_you_mean(name, known)}")
         if ratio and entry.ratio is None:
-            raise ConfigError(f"{README}: the measurement {name!r} has no ratio")
+            raise ConfigError(f"{where}: the measurement {name!r} has no ratio")
         shown = f"{number_text(entry.ratio.value)} ×" if ratio and entry.ratio else value_text(entry)
         return f"<!-- measured:{name}{ratio or ''} -->{shown}<!-- /measured -->"
 

@@ -1,8 +1,8 @@
 """The project's measured figures: one committed file, docs/measurements.json, that measuring commands merge into.
 
 `make bench`, `ccarena fidelity --record`, `ccarena eval --record` and `ccarena reproduce --write-docs` write them;
-`make measurements` (`bench.page`) renders `docs/measurements.md` and the few figures in README from them. Prose holds
-no measured figure, so that two pages cannot disagree.
+`make measurements` (`bench.page`) renders `docs/measurements.md` and the marked figures of other pages from them.
+Prose holds no measured figure, so that two pages cannot disagree.
 """
 
 from __future__ import annotations

@@ -24,10 +24,12 @@ def test_the_page_is_what_the_file_says() -> None:
     assert (ROOT / page.PAGE).read_text("utf-8") == page.page(load(ROOT / FILE)), "run `make measurements`"
 
 
-def test_the_figures_in_the_readme_are_the_files() -> None:
-    text = (ROOT / page.README).read_text("utf-8")
-    assert text == page.filled(text, load(ROOT / FILE)), "run `make measurements`"
-    assert 1 <= len({match[0] for match in page.MARK.findall(text)}) <= 10
+def test_the_figures_between_marks_are_the_files() -> None:
+    pages = page.marked(ROOT)
+    assert ROOT / "README.md" in pages
+    for path in pages:
+        text = path.read_text("utf-8")
+        assert text == page.filled(text, load(ROOT / FILE), path.name), "run `make measurements`"
 
 
 def test_merging_replaces_by_name_and_keeps_the_rest(tmp_path: Path) -> None:
@@ -66,9 +68,9 @@ def test_the_page_shows_targets_ratios_and_cases() -> None:
 def test_marks_are_filled_and_unknown_ones_refused() -> None:
     entries = [entry("a/b", 12345.0, unit="x/s", ratio=Ratio(0.881, "c"))]
     text = "<!-- measured:a/b -->?<!-- /measured --> and <!-- measured:a/b:ratio --><!-- /measured -->"
-    assert re.sub("<.*?>", "", page.filled(text, entries)) == "12,300 x/s and 0.881 ×"
-    with pytest.raises(ConfigError, match=r"no measurement 'a/c'; did you mean"):
-        page.filled("<!-- measured:a/c --><!-- /measured -->", entries)
+    assert re.sub("<.*?>", "", page.filled(text, entries, "a.md")) == "12,300 x/s and 0.881 ×"
+    with pytest.raises(ConfigError, match=r"a.md: no measurement 'a/c'; did you mean"):
+        page.filled("<!-- measured:a/c --><!-- /measured -->", entries, "a.md")
 
 
 def test_the_simulators_lines_become_entries() -> None:

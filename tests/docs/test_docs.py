@@ -1,4 +1,4 @@
-"""What the pages in docs/ show, runs: Python, scenarios, commands; and their tables and links are right."""
+"""Examples of the pages in docs/ run: Python, scenarios, commands. Their tables are complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 
 from ccarena import cli
 from ccarena.commands import doctor
+from ccarena.commands.emulator import SHELLS
 from ccarena.configs import load_config
+from ccarena.core.arguments import parse
 from ccarena.core.reader import parse_yaml
 from ccarena.policies.graph import OPERATIONS
 
@@ -139,11 +141,23 @@ def test_the_artifact_page_names_operations_and_limits() -> None:
     assert f"2^{limits['PRODUCTS']} multiplications" in text
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target, _, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(#([^)]*))?\)", page.read_text("utf-8")):
-        other = page.parent / target if target else page
-        assert other.exists(), f"{page.name}: {target}"
-        if anchor:
-            heads = re.findall(r"^#+ (.*)$", other.read_text("utf-8"), flags=re.M)
-            assert anchor in [re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads]
+def commands() -> list[object]:
+    """Each command of `ccarena` in the pages."""
+    return [
+        pytest.param(line, id=f"{page.stem}: {line.partition('#')[0].strip()}")
+        for page in [ROOT / "README.md", *PAGES]
+        for block in blocks(page, "sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if re.match(r"(?:sudo \S+ )?(?:\S*/)?ccarena ", line)
+    ]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_are_spelled_as_the_program_has_them(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    words = words[next(i for i, word in enumerate(words) if word.endswith("ccarena")) + 1 :]
+    if "|" in words:
+        words = words[: words.index("|")]
+    if words[0] not in SHELLS:
+        args, rest = parse(lambda: cli.build_parser(words[0]), words)
+        assert hasattr(args, "overrides") or not rest, rest

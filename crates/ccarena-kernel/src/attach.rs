@@ -123,7 +123,7 @@ pub fn status() -> Result<Option<Status>, KernelError> {
     Ok(Some(status))
 }
 
-/// Takes everything back, [policies](crate::policies) included: programs and maps, and where `net.ipv4.tcp_congestion_control` names one of the congestion
+/// Takes everything back, [`crate::policies`] included: programs and maps, and where `net.ipv4.tcp_congestion_control` names one of the congestion
 /// controls, in this network namespace or another, what it was before. Sockets that use one keep it until they close.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! The controller holds the truth. The datapath reports the sums of a decision interval, [`Feed`] makes the controller's
 //! calls of them, and what the controller then says is the answer; until the next one the datapath extrapolates as the
-//! controller's [`Extrapolation`] tells it.
+//! controller's [`Extrapolation`](ccarena_cc::Extrapolation) tells it.
 
 mod feed;
 mod socket;

@@ -54,7 +54,7 @@ impl IntegerPolicy {
         Ok(out)
     }
 
-    /// act(observations: float32[n, len], state: int32[n, state] | None) -> (best: int64[n], outputs: int32[n, outputs]);
+    /// `act(observations: float32[n, len], state: int32[n, state] | None) -> (best: int64[n], outputs: int32[n, outputs])`;
     /// `state` goes to the next one; without it every row starts from zeros.
     #[pyo3(signature = (observations, state=None))]
     #[expect(clippy::type_complexity, reason = "a pair of arrays")]

@@ -47,8 +47,8 @@ impl Policy {
         self.0.with_weights(&weights).map(|p| Self(Arc::new(p))).map_err(errors::policy)
     }
 
-    /// act(observations: float32[n, len], state: float32[n, state_len] | None) -> (actions: int64[n], logits:
-    /// float32[n, actions]); where actions are continuous, (zeros, actions: float32[n, 1]). `state` goes to the next one;
+    /// `act(observations: float32[n, len], state: float32[n, state_len] | None) -> (actions: int64[n], logits:
+    /// float32[n, actions])`; where actions are continuous, `(zeros, actions: float32[n, 1])`. `state` goes to the next one;
     /// without it every row starts from zeros.
     #[pyo3(signature = (observations, state=None))]
     #[expect(clippy::type_complexity, reason = "a pair of arrays")]

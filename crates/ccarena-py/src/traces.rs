@@ -10,14 +10,14 @@ use pyo3::prelude::*;
 use crate::errors;
 use crate::simulate::to_python;
 
-/// read_trace(path) -> uint32[n]: the delivery opportunities in ms.
+/// `read_trace(path) -> uint32[n]`: the delivery opportunities in ms.
 #[pyfunction]
 fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyArray1<u32>>> {
     let trace = py.detach(|| trace::load(&path)).map_err(errors::trace)?;
     Ok(PyArray1::from_slice(py, trace.opportunities_ms()))
 }
 
-/// write_trace(path, opportunities_ms: uint32[n])
+/// `write_trace(path, opportunities_ms: uint32[n])`
 #[pyfunction]
 fn write_trace(path: PathBuf, opportunities_ms: PyReadonlyArray1<'_, u32>) -> PyResult<()> {
     let name = path.display().to_string();
@@ -25,7 +25,7 @@ fn write_trace(path: PathBuf, opportunities_ms: PyReadonlyArray1<'_, u32>) -> Py
     Ok(std::fs::write(path, trace.write())?)
 }
 
-/// generate_cellular(preset, duration_s, seed, mean_mbps=None) -> uint32[n]: a synthetic cellular trace in ms.
+/// `generate_cellular(preset, duration_s, seed, mean_mbps=None) -> uint32[n]`: a synthetic cellular trace in ms.
 #[pyfunction]
 #[pyo3(signature = (preset, duration_s, seed, mean_mbps=None))]
 fn generate_cellular<'py>(

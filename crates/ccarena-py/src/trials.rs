@@ -49,9 +49,9 @@ impl Trials {
         FIGURES.to_vec()
     }
 
-    /// run(candidates: [(policy | action | (column, actions) | None, params)], seed, count, first=0) -> list of dicts, one per
-    /// candidate: `figures` float64[rows, FIGURES], `params` [rows], `reports` float32[n, report], `truth` float32[n,
-    /// columns] and `intervals` uint64[rows], how many of them each row has. The GIL is released meanwhile.
+    /// `run(candidates: [(policy | action | (column, actions) | None, params)], seed, count, first=0)` -> list of dicts, one per
+    /// candidate: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `truth: float32[n,
+    /// columns]` and `intervals: uint64[rows]`, how many of them each row has. The GIL is released meanwhile.
     #[pyo3(signature = (candidates, seed, count, first=0))]
     fn run<'py>(
         &self,

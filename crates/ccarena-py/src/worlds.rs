@@ -80,7 +80,7 @@ impl VecWorlds {
         self.0.limit_episodes(decisions);
     }
 
-    /// step(actions: float32[n], observations, reports, truncated, final_observations, truth=None, held=None): to the next
+    /// `step(actions: float32[n], observations, reports, truncated, final_observations, truth=None, held=None)`: to the next
     /// decision of every learner that is not held; fills the arrays. The GIL is released meanwhile.
     #[pyo3(signature = (actions, observations, reports, truncated, final_observations, truth=None, held=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
@@ -167,7 +167,7 @@ impl VecWorlds {
         py.detach(|| self.0.restore(state, out)).map_err(|e| errors::world(&e))
     }
 
-    /// data_packets() -> uint64[n]: packets delivered in each world's current episode.
+    /// `data_packets() -> uint64[n]`: packets delivered in each world's current episode.
     fn data_packets<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
         PyArray1::from_vec(py, self.0.data_packets())
     }
@@ -218,7 +218,7 @@ impl SharedWorld {
         self.0.reset(episode).map_err(|e| errors::world(&e))
     }
 
-    /// observe(learner) -> float32[len]
+    /// `observe(learner) -> float32[len]`
     fn observe<'py>(&mut self, py: Python<'py>, learner: usize) -> PyResult<Bound<'py, PyArray1<f32>>> {
         if learner >= self.0.learners().len() {
             return Err(errors::action(format!("learner {learner} of {}", self.0.learners().len())));
@@ -228,8 +228,8 @@ impl SharedWorld {
         Ok(PyArray1::from_vec(py, out))
     }
 
-    /// step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], truth: float32[learners,
-    /// columns], over: bool)
+    /// `step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], truth: float32[learners,
+    /// columns], over: bool)`
     #[expect(clippy::type_complexity, reason = "three things of one step")]
     fn step<'py>(
         &mut self,

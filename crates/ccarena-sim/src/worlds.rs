@@ -260,7 +260,7 @@ impl World {
         Before::of(&self.sim)
     }
 
-    /// Writes what only the simulator knows of the time since `before`, [`TRUTH`](crate::truth::TRUTH) for learner number
+    /// Writes what only the simulator knows of the time since `before`, [`TRUTH`] for learner number
     /// `learner`.
     pub fn write_truth(&self, before: &Before, learner: usize, out: &mut [f32]) {
         before.write(&self.sim, self.learners[learner], &self.learners, out);

@@ -1,7 +1,7 @@
 //! A policy for a program in the kernel: its document and its integer form as one block of numbers, the *image*.
 //!
 //! `kernel/ccarena_image.h` says where each number lies. The program knows the clocks, signals, actuators and bases of
-//! this file alone; a document that names another one is refused, naming it, and runs over the bridge. [`write`] makes an
+//! this file alone; a document that names another one is refused, naming it, and runs over the bridge. [`write()`] makes an
 //! image; [`check`] says whether some bytes are one, undamaged and of this version.
 
 use std::collections::BTreeMap;

@@ -62,7 +62,7 @@ const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 /// Farthest from K that the curve is evaluated, in 1/1024 s: the largest power of two whose scaled cube fits 64 bits.
 const FARTHEST: u64 = 1 << 18;
 
-/// The controller, on its own or beneath a learner ([`hybrid`](super::hybrid)).
+/// The controller, on its own or beneath a learner ([`crate::learned::bases`]).
 pub(crate) struct Cubic {
     cwnd: Cwnd,
     curve: Curve,

@@ -17,7 +17,7 @@ pub enum Lever {
     Goal,
 }
 
-/// What moves window and rate between decisions; its methods are those of a [`Controller`], and the levers.
+/// What moves window and rate between decisions; its methods are those of a [`Controller`](crate::Controller), and the levers.
 pub trait Base: Send + Sync {
     /// An acknowledgement has been booked.
     fn on_ack(&mut self, ack: &AckInfo);
@@ -31,15 +31,15 @@ pub trait Base: Send + Sync {
     /// A segment leaves.
     fn on_sent(&mut self, _sent: &SentInfo) {}
 
-    /// See [`Controller::hears_every_segment`](crate::controller::Controller::hears_every_segment).
+    /// See [`Controller::hears_every_segment`](crate::Controller::hears_every_segment)(crate::controller::Controller::hears_every_segment).
     fn hears_every_segment(&self) -> bool {
         false
     }
 
-    /// See [`Controller::on_spurious_loss`].
+    /// See [`Controller::on_spurious_loss`](crate::Controller::on_spurious_loss).
     fn on_spurious_loss(&mut self, _now: Time) {}
 
-    /// See [`Controller::on_idle_restart`].
+    /// See [`Controller::on_idle_restart`](crate::Controller::on_idle_restart).
     fn on_idle_restart(&mut self, _now: Time, _idle: Dur, _rto: Dur) {}
 
     /// A decision period has ended at `now`; `target` is the window in segments that fills the smallest RTT at the
@@ -52,7 +52,7 @@ pub trait Base: Send + Sync {
     /// The same in segments, as it is reckoned.
     fn segments(&self) -> f64;
 
-    /// See [`Controller::pacing_rate`].
+    /// See [`Controller::pacing_rate`](crate::Controller::pacing_rate).
     fn pacing_rate(&self) -> Option<Rate>;
 
     /// Each acknowledgement changes the pacing rate.
@@ -63,17 +63,17 @@ pub trait Base: Send + Sync {
     /// The rate in bit/s: that of pacing, or the window per smoothed RTT; zero before there is one.
     fn rate_bps(&self) -> f64;
 
-    /// See [`Controller::min_burst_segments`].
+    /// See [`Controller::min_burst_segments`](crate::Controller::min_burst_segments).
     fn min_burst_segments(&self) -> u32 {
         2
     }
 
-    /// See [`Controller::slow_start_threshold`].
+    /// See [`Controller::slow_start_threshold`](crate::Controller::slow_start_threshold).
     fn slow_start_threshold(&self) -> Option<Bytes> {
         None
     }
 
-    /// See [`Controller::owns_recovery`].
+    /// See [`Controller::owns_recovery`](crate::Controller::owns_recovery).
     fn owns_recovery(&self) -> bool {
         false
     }
@@ -83,7 +83,7 @@ pub trait Base: Send + Sync {
         Extrapolation::HOLD
     }
 
-    /// See [`Controller::adopt_window`].
+    /// See [`Controller::adopt_window`](crate::Controller::adopt_window).
     fn adopt_window(&mut self, _window: Bytes) {}
 
     /// [`Lever::Window`]: multiplies the window, but lifts it to no more than `most` segments.

@@ -1,0 +1,116 @@
+"""The pages of the repository: links lead somewhere, paths exist, figures that were measured are not typed by hand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS = [path for folder in ("ccarena", "crates", "fuzz") for path in sorted((ROOT / folder).rglob("*.md"))]
+MOST = 45
+HISTORY = "CHANGELOG.md"
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+CODE = re.compile(r"^```.*?^```$|`(?:[^`\n]|\n(?!\n))*`", flags=re.S | re.M)
+GENERATED = re.compile(r"<!-- Generated .*|<!-- measured:.*?<!-- /measured -->", flags=re.S)
+IN_THE_REPOSITORY = re.compile(r"`((?:ccarena|crates|docs|tests|examples|bench|fuzz)/[\w./-]*)`")
+ENVIRONMENT = re.compile(r"ccarena/\w+-v\d+")
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b(?!\.md)|/\*")
+
+MEASURED = {
+    r"\[[−+-]?\d[\d.]*, [−+-]?\d[\d.]*\]": "a confidence interval",
+    r"[+−]\d[\d.]* ?%|\d ?% (?:more|less|better|worse|faster|slower)": "a difference",
+    r"\d\.\d+ ?×|\d[\d.]* times (?:as|the)\b": "a factor",
+    r"\d ?[kM]? ?(?:packets|steps|decisions|runs)(?:/s| per second)": "a speed",
+    r"(?:(?<![\d.])\d+\.\d\d+(?![\d.]).*){3}": "a row of results",
+}
+"""Forms that a measured figure takes, and only a measured figure, outside code and generated parts."""
+TYPED = {
+    ("docs/fairness.md", "a row of results"): "computed by ccarena.eval.theory, whose tests hold the values",
+    ("docs/pilot.md", "a row of results"): "of trainings that the project no longer has",
+    ("docs/pilot.md", "a difference"): "of trainings that the project no longer has",
+}
+"""Pages with a form of `MEASURED` whose figures nobody measured, and why."""
+
+
+def prose(text: str) -> str:
+    """Returns a page without code, comments and generated parts; line numbers stay."""
+
+    def blank(match: re.Match[str]) -> str:
+        return "``" + "\n" * match[0].count("\n")
+
+    return GENERATED.sub(blank, CODE.sub(blank, LINK.sub("]()", text)))
+
+
+def measured(text: str) -> list[tuple[int, str, str]]:
+    """Returns line, form and words of every figure in a page that looks measured."""
+    return [
+        (number, form, match[0])
+        for number, line in enumerate(prose(text).splitlines(), start=1)
+        for pattern, form in MEASURED.items()
+        for match in re.finditer(pattern, line)
+    ]
+
+
+def anchors(text: str) -> set[str]:
+    """Returns the anchors of a page's headings, as GitHub and the site make them."""
+    heads = re.findall(r"^#+ (.*)$", CODE.sub(lambda code: code[0].replace("\n#", "\n"), text), flags=re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def named(pages: list[Path]) -> list[object]:
+    """Each page as a parameter with its path as name."""
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages]
+
+
+@pytest.mark.parametrize("page", named([*DOCS, *OTHERS]))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
+        other = page.parent / target if target else page
+        assert other.exists(), f"no file {target}"
+        assert not anchor or anchor in anchors(other.read_text("utf-8")), f"no heading {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", named([page for page in DOCS if page.name != HISTORY]))
+def test_paths_exist(page: Path) -> None:
+    paths = set(IN_THE_REPOSITORY.findall(page.read_text("utf-8")))
+    paths -= {path for path in paths if PLACEHOLDER.search(path) or ENVIRONMENT.fullmatch(path)}
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+def test_the_index_lists_every_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    listed = {(index.parent / target).resolve() for target, _ in LINK.findall(index.read_text("utf-8"))}
+    assert listed == set(DOCS) - {index}
+
+
+def test_there_are_few_pages() -> None:
+    assert len(DOCS) <= MOST, "merge two pages, or build what repeats a results file with the site"
+
+
+@pytest.mark.parametrize("page", named([page for page in DOCS if page.name != HISTORY]))
+def test_no_measured_figure_is_typed_by_hand(page: Path) -> None:
+    name = str(page.relative_to(ROOT))
+    found = [
+        f"{name}:{line}: {words!r} looks like {form}"
+        for line, form, words in measured(page.read_text("utf-8"))
+        if (name, form) not in TYPED
+    ]
+    assert not found, (
+        "\n".join(found)
+        + "\nlink to docs/measurements.md, or put <!-- measured:NAME --><!-- /measured --> and run `make measurements`"
+    )
+
+
+def test_measured_figures_are_recognised() -> None:
+    typed = (
+        "gains 3 % [1.2, 4.0]; +0.7 %; 2 % less; 1.3 × CUBIC's; 2 times as fast; 34 M packets/s; 0.97 | 0.037 | 1.00"
+    )
+    assert {form for _, form, _ in measured(typed)} == set(MEASURED.values())
+    defined = (
+        "at most 1 % of 5 ms, `[1, 2]`, Python 3.10\n```\n2 times as fast\n```\n<!-- Generated -->\n2 times as fast"
+    )
+    assert measured(defined) == []
