@@ -114,3 +114,18 @@ def test_measured_figures_are_recognised() -> None:
         "at most 1 % of 5 ms, `[1, 2]`, Python 3.10\n```\n2 times as fast\n```\n<!-- Generated -->\n2 times as fast"
     )
     assert measured(defined) == []
+
+
+NAMES = (
+    "configuration, spec, link distribution, result, router, learner, daemon, runtime, baseline rule, oracle, verdict, "
+    "decision, state of a claim, entrant, figure, plot, page, report"
+).split(", ")
+"""Words that have had more than one meaning, or whose thing had more than one word."""
+
+
+def test_the_glossary_defines_each_word_once_in_a_sentence() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    terms = re.findall(r"^\| \*\*(.+?)\*\*(?: \([^)]*\))? \| (.+) \|$", text, flags=re.M)
+    words = [term for term, _ in terms]
+    assert set(NAMES) <= set(words) and len(set(words)) == len(words)
+    assert [term for term, meaning in terms if not re.fullmatch(r"[A-Z][^.]*(?:\.\w[^.]*)*\.", meaning)] == []
