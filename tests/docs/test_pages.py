@@ -30,8 +30,6 @@ MEASURED = {
 """Forms that a measured figure takes, and only a measured figure, outside code and generated parts."""
 TYPED = {
     ("docs/fairness.md", "a row of results"): "computed by ccarena.eval.theory, whose tests hold the values",
-    ("docs/pilot.md", "a row of results"): "of trainings that the project no longer has",
-    ("docs/pilot.md", "a difference"): "of trainings that the project no longer has",
 }
 """Pages with a form of `MEASURED` whose figures nobody measured, and why."""
 
