@@ -57,7 +57,7 @@ fuzz_target!(|input: Input| {
         (unit, amount) if unit % 3 == 1 => Some(Limit::Bytes(amount.into())),
         (_, amount) => Some(Limit::Bdp(f64::from(amount) / 1e3)),
     };
-    let value = |p: &ccarena_cc::registry::Param, share: u16| p.min + f64::from(share) / 65_535.0 * (p.max - p.min);
+    let value = |p: &ccarena_cc::Param, share: u16| p.min + f64::from(share) / 65_535.0 * (p.max - p.min);
     let params: BTreeMap<&str, f64> =
         discipline.params.iter().zip(&input.params).map(|(p, &share)| (p.name, value(p, share))).collect();
     let Ok(spec) = QueueSpec::new(kind, limit, &params, input.mahimahi && discipline.mahimahi) else { return };

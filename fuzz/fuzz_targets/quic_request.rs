@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
                 let _ = offer.driver(&request, LARGEST_MTU, 1);
             }
             if let Ok(change) = Change::parse(&line) {
-                assert!(change.wants().len() <= 3);
+                assert!(change.settings().len() <= 3);
             }
         }
     }

@@ -1,11 +1,7 @@
 //! Any scheme, whatever events it is told and in whatever order: no panic, at least a segment of window, no pace of zero.
 #![no_main]
 
-use ccarena_cc::controller::RecoveryState;
-use ccarena_cc::{
-    AckInfo, Action, Bytes, Config, Dur, LossInfo, Rate, RateSample, Requirement, SentInfo, Signal, Time, all_schemes,
-    build,
-};
+use ccarena_cc::{AckInfo, Action, Bytes, Config, Dur, LossInfo, Rate, RateSample, RecoveryState, Requirement, SentInfo, Signal, Time, all_schemes, build};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
@@ -112,8 +108,16 @@ fuzz_target!(|input: Input| {
                     ..AckInfo::default()
                 });
             }
-            Event::PacketAcked(number) => controller.on_packet_acked(number),
-            Event::PacketLost(number) => controller.on_packet_lost(number),
+            Event::PacketAcked(number) => {
+                if let Some(packets) = controller.packet_tracker() {
+                    packets.on_packet_acked(number);
+                }
+            }
+            Event::PacketLost(number) => {
+                if let Some(packets) = controller.packet_tracker() {
+                    packets.on_packet_lost(number);
+                }
+            }
             Event::Loss { packets, new_episode, ecn } => {
                 controller.on_loss(&loss(if ecn { 0 } else { packets.into() }, new_episode, ecn));
             }

@@ -1,6 +1,6 @@
 //! Why a scheme cannot be built.
 
-use crate::learned::Unmeasured;
+use crate::backends::Unmeasured;
 use crate::types::Rate;
 
 /// A scheme that cannot be built as asked.

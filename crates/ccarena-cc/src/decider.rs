@@ -9,10 +9,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::action::{Action, ActionError};
+use crate::backends::Backend;
 use crate::bounded::{self, LARGEST_POLICY_BYTES};
 use crate::build_error::BuildError;
-use crate::controller::{Action, ActionError, Controller, LearnedController};
-use crate::learned::{Backend, Document, LearnedSpec, shipped};
+use crate::controller::Controller;
+use crate::learned::LearnedController;
+use crate::learned::{Document, LearnedSpec, shipped};
 use crate::policy::integer::{Memory, Program};
 use crate::policy::{Policy, PolicyError, Scratch};
 use crate::registry;

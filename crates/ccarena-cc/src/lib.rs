@@ -6,11 +6,14 @@
 //! ([`learned`]).
 
 pub mod action;
+pub mod backends;
 pub mod bounded;
 pub mod build_error;
 pub mod controller;
 pub mod decider;
+pub mod events;
 pub mod learned;
+pub mod param;
 pub mod policy;
 pub mod reader;
 pub mod registry;
@@ -20,12 +23,16 @@ pub mod signal;
 pub mod steady_state;
 pub mod types;
 
+pub use action::{Action, ActionError};
+pub use backends::Backend;
 pub use controller::{
-    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, RateSample, RecoveryState,
-    SentInfo, Signal,
+    Adjustable, Controller, Extrapolated, Extrapolation, PacketTracker, RouterAssisted, Setting, TransportNeeds,
 };
 pub use decider::{BindError, Decider, FlowError, Outside, Policies, PolicySpec};
-pub use learned::{Backend, Document, LearnedSpec};
+pub use events::{AckInfo, LossInfo, RateSample, RecoveryState, SentInfo};
+pub use learned::{Document, LearnedController, LearnedSpec};
+pub use param::Param;
 pub use registry::{BuildError, build, find, schemes as all_schemes};
-pub use scheme::{Config, Param, Scheme};
+pub use scheme::{Config, Scheme};
+pub use signal::Signal;
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

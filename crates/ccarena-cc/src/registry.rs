@@ -7,8 +7,7 @@ use std::sync::LazyLock;
 pub use crate::build_error::{BuildError, nearest};
 use crate::controller::Controller;
 use crate::learned::shipped;
-use crate::scheme::check_requirement;
-pub use crate::scheme::{Config, Param, Scheme, check_params, check_weight, complete_params};
+use crate::scheme::{Config, Scheme, check_requirement, check_weight, complete_params};
 use crate::schemes;
 
 const HAND_WRITTEN: &[Scheme] = &[

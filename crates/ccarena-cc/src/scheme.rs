@@ -4,22 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::build_error::{BuildError, nearest};
 use crate::controller::Controller;
+use crate::param::Param;
 use crate::types::{Rate, Requirement};
-
-/// A parameter of a scheme.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// Its name in a scenario.
-    pub name: &'static str,
-    /// Its value if none is given.
-    pub default: f64,
-    /// Smallest allowed value.
-    pub min: f64,
-    /// Largest allowed value.
-    pub max: f64,
-    /// What it is, with unit and source.
-    pub doc: &'static str,
-}
 
 /// A registered scheme.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 /// Any parameters within their bounds, as fractions of them.
 fn config(scheme: &Scheme, fractions: &[f64], slow_start: bool, initial_window: u32) -> Config {
-    let value = |(p, f): (&ccarena_cc::registry::Param, &f64)| (p.name.to_string(), p.min + f * (p.max - p.min));
+    let value = |(p, f): (&ccarena_cc::Param, &f64)| (p.name.to_string(), p.min + f * (p.max - p.min));
     let params = scheme.params.iter().zip(fractions.iter().cycle()).map(value).collect();
     let weight = 0.501 + 20.0 * fractions[0];
     let min = Rate::from_mbps(100.0 * fractions[1]);

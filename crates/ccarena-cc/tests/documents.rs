@@ -7,7 +7,7 @@ use ccarena_cc::learned::actuators::{ACTUATORS, ActuatorEntry};
 use ccarena_cc::learned::bases::BASES;
 use ccarena_cc::learned::clocks::CLOCKS;
 use ccarena_cc::learned::{Document, shipped, signals};
-use ccarena_cc::{Config, Param, Rate};
+use ccarena_cc::{Config, Param, Rate, Setting};
 use common::{Flow, operation};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -381,7 +381,7 @@ proptest! {
         for (k, operation) in operations.iter().enumerate() {
             if k % 40 == 39 {
                 for flow in [&mut flow, &mut twin] {
-                    flow.controller.set_desired_rate(Rate(k as u64 * 1_000_000));
+                    Setting::DesiredRate(Rate(k as u64 * 1_000_000)).apply(flow.controller.as_mut());
                     let now = flow.now;
                     flow.controller.learned().unwrap().end_interval(now);
                 }

@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ccarena_cc::{Action, Config, Rate, Signal, build};
+use ccarena_cc::{Action, Config, Extrapolation, Rate, Setting, Signal, build};
 use common::{Flow, Operation};
 use serde_json::{Value, json};
 
@@ -113,10 +113,11 @@ fn run(scheme: &str, params: &[(&str, f64)], calm: bool) -> Value {
     flow.apply(&Operation::Send { app_limited: false, idle: false });
     for step in 0..OPERATIONS {
         if step % 50 == 49 && numbers.chance(20) {
-            flow.controller.set_desired_rate(ccarena_cc::Rate(numbers.below(200_000_000)));
+            let rate = ccarena_cc::Rate(numbers.below(200_000_000));
+            Setting::DesiredRate(rate).apply(flow.controller.as_mut());
         }
         if calm && step == OPERATIONS * 3 / 4 {
-            flow.controller.adopt_window(ccarena_cc::Bytes(40 * common::MSS));
+            flow.controller.extrapolated().unwrap().adopt_window(ccarena_cc::Bytes(40 * common::MSS));
         }
         flow.apply(&numbers.operation(calm));
         let (window, pacing, threshold, timer, desired) = flow.check().unwrap();
@@ -125,13 +126,13 @@ fn run(scheme: &str, params: &[(&str, f64)], calm: bool) -> Value {
         digest.take(threshold.map_or(0, |b| b.0));
         digest.take(timer.0);
         digest.take(desired.map_or(0, |r| r.0));
-        let steps = flow.controller.extrapolation(flow.now);
+        let steps = Extrapolation::of(flow.controller.as_mut(), flow.now);
         digest.take(steps.increase.to_bits());
         digest.take(steps.decrease.to_bits());
         digest.take(u64::from(steps.per_window));
         digest.take(steps.cubic.map_or(u64::MAX, |d| d.0));
         digest.take(u64::from(flow.controller.min_burst_segments()));
-        digest.take(u64::from(flow.controller.owns_recovery()));
+        digest.take(u64::from(flow.controller.transport().owns_recovery));
         let now = flow.now;
         let due = flow.controller.learned().unwrap().take_decision();
         digest.take(u64::from(due));

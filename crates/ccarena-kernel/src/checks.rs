@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::KernelError;
-use crate::objects::TcpOption;
+use crate::tcp_option::TcpOption;
 
 /// One precondition.
 #[derive(Debug)]

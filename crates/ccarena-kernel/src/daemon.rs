@@ -11,8 +11,7 @@ pub(crate) mod testing;
 
 use std::collections::{HashMap, HashSet};
 
-use ccarena_cc::{ActionError, Controller, Decider, Time};
-use ccarena_net::scenario::Want;
+use ccarena_cc::{ActionError, Controller, Decider, Setting, Time};
 
 pub use self::feed::Feed;
 pub use self::socket::{Socket, Totals};
@@ -42,8 +41,8 @@ pub struct Driver {
     pub mss: u32,
     /// Who decides, if the controller is learned.
     pub decider: Option<Decider>,
-    /// All changes of what the application wants, the next one last.
-    pub wants: Vec<(Time, Want)>,
+    /// All changes of the flow's settings, the next one last.
+    pub settings: Vec<(Time, Setting)>,
     /// Rows of reports are kept.
     pub keeps_reports: bool,
 }

@@ -17,7 +17,7 @@ use crate::maps::{Maps, locked, map_error, remove};
 use crate::objects::{self, Names};
 
 pub use crate::maps::Key;
-pub use crate::objects::{Options, TcpOption};
+use crate::objects::Options;
 
 /// The loaded programs. Dropping it, or the death of the process in whatever way, unloads them; sockets that use them
 /// then keep them until they close.

@@ -17,9 +17,12 @@ pub mod policies;
 pub mod run;
 pub mod sampled;
 pub mod serve;
+pub mod tcp_option;
 pub mod traffic;
 pub mod wire;
 
-pub use datapath::{Datapath, Key, Options, TcpOption};
+pub use datapath::{Datapath, Key};
 pub use error::KernelError;
 pub use intf::{Answer, Event};
+pub use objects::Options;
+pub use tcp_option::TcpOption;

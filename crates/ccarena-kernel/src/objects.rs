@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use crate::checks;
 use crate::error::KernelError;
 use crate::intf::{ABI, Config, Plain};
 use crate::maps::{Maps, WccMaps, locked, map_error};
+use crate::tcp_option::TcpOption;
 
 /// What to load.
 #[derive(Clone, Debug)]
@@ -36,19 +36,6 @@ pub struct Options {
     /// Every user may choose the congestion controls, not only those with CAP_NET_ADMIN: in the kernel's words,
     /// `TCP_CONG_NON_RESTRICTED`.
     pub unrestricted: bool,
-}
-
-/// Where ACCT's TCP option is written, parsed and echoed. It answers whatever peer sends one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum TcpOption {
-    /// Nowhere.
-    #[default]
-    Off,
-    /// On sockets of this process's cgroup in the namespaces given to
-    /// [`Datapath::add_namespace`](crate::Datapath::add_namespace).
-    Namespaces,
-    /// On sockets of the cgroup in this folder, which has to be of version 2, and of those below it.
-    Cgroup(PathBuf),
 }
 
 impl Default for Options {

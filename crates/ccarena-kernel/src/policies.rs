@@ -24,8 +24,9 @@ use crate::checks;
 use crate::error::KernelError;
 use crate::intf::ABI;
 use crate::maps::{Maps, map_error};
-use crate::objects::{TcpOption, is_name};
+use crate::objects::is_name;
 use crate::pins::{changing, file, is_mounted, mount, unmount};
+use crate::tcp_option::TcpOption;
 
 /// Where the pins are.
 pub const PINS: &str = "/run/ccarena/policies";

@@ -8,12 +8,11 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
-use ccarena_cc::{Backend, Dur, Policies, Time};
+use ccarena_cc::{Backend, Dur, Policies, Setting, Time};
 use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
-use ccarena_net::scenario::Want;
 use ccarena_net::{Scenario, trace};
 
 pub use self::error::RunError;
@@ -21,10 +20,12 @@ use self::plan::Homes;
 pub use self::plan::{Home, Plan};
 
 use crate::daemon::{Daemon, Driver, Reply};
-use crate::datapath::{Datapath, Key, Options, TcpOption};
+use crate::datapath::{Datapath, Key};
 use crate::intf::{EVENT_CLOSED, Event};
+use crate::objects::Options;
 use crate::policies::Private;
 use crate::sampled::Sampled;
+use crate::tcp_option::TcpOption;
 use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
 use crate::wire::Request;
 
@@ -256,9 +257,9 @@ impl<'a> Control<'a> {
         for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
             if plan.home == Home::Weighted {
                 control.weigh(index, flow.weight)?;
-                control.weights.extend(flow.wants().into_iter().filter_map(|(at, want)| match want {
-                    Want::Weight(weight) => Some((at, index, weight)),
-                    Want::Rate(_) | Want::Requirement(_) => None,
+                control.weights.extend(flow.settings().into_iter().filter_map(|(at, setting)| match setting {
+                    Setting::Weight(weight) => Some((at, index, weight)),
+                    Setting::DesiredRate(_) | Setting::Requirement(_) => None,
                 }));
             }
         }
@@ -422,7 +423,7 @@ fn driver(request: &Request, plans: &[Plan], policies: &Policies, flow: usize) -
         controller,
         mss: plan.config.mss,
         decider,
-        wants: spec.wants(),
+        settings: spec.settings(),
         keeps_reports: scenario.record.reports,
     })
 }

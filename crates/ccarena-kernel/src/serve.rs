@@ -79,7 +79,7 @@ impl Service {
             Config { mss: event.mss.max(1), initial_window: event.window_packets.max(1), ..self.config.clone() };
         let (controller, decider) =
             policies.build(&self.scheme, self.document.as_deref(), &config, self.policy.as_ref(), false)?;
-        Ok(Driver { flow: 0, controller, mss: config.mss, decider, wants: Vec::new(), keeps_reports: false })
+        Ok(Driver { flow: 0, controller, mss: config.mss, decider, settings: Vec::new(), keeps_reports: false })
     }
 
     /// Serves until one of `stop` polls readable. Sockets are then the kernel's CUBIC's, as without a daemon, and the next

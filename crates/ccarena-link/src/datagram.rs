@@ -7,7 +7,7 @@ use ccarena_cc::Signal;
 use ccarena_cc::types::{Rate, Time};
 use ccarena_net::{Carried, Item, rate_datagram, rng, tcp_option};
 
-use crate::offload::{Unsummed, updated};
+use crate::checksum::{Unsummed, updated};
 use crate::tun::MTU;
 
 /// Buffers that a thread keeps for later; a burst needs no more.

@@ -2,6 +2,7 @@
 //!
 //! Queues and services are `ccarena-net`'s, the same code as the simulator's, run by the clock ([`emulator`]).
 
+mod checksum;
 pub mod clock;
 pub mod datagram;
 pub mod emulator;

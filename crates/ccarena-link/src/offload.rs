@@ -9,6 +9,7 @@ use std::io::IoSlice;
 use std::num::NonZeroU16;
 use std::ops::Range;
 
+use crate::checksum::{Unsummed, folded, resummed, updated};
 use crate::datagram::Datagram;
 use crate::tun::MTU;
 
@@ -66,6 +67,12 @@ impl Header {
         bytes
     }
 
+    /// The checksum of `packet` that the header leaves to be completed.
+    fn unsummed(self, packet: &[u8]) -> Option<Unsummed> {
+        let found = Unsummed { from: NonZeroU16::new(self.sum_from)?, at: self.sum_at };
+        (self.flags & NEEDS_CHECKSUM != 0 && found.field().end <= packet.len()).then_some(found)
+    }
+
     fn of_one(unsummed: Option<Unsummed>) -> Self {
         unsummed.map_or_else(Self::default, |u| Self {
             flags: NEEDS_CHECKSUM,
@@ -73,27 +80,6 @@ impl Header {
             sum_at: u.at,
             ..Self::default()
         })
-    }
-}
-
-/// A checksum of which only the pseudo-header's sum is written yet: whoever needs the rest sums from here to the packet's
-/// end. The payload may change without it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unsummed {
-    from: NonZeroU16,
-    at: u16,
-}
-
-impl Unsummed {
-    fn of(header: Header, packet: &[u8]) -> Option<Self> {
-        let found = Self { from: NonZeroU16::new(header.sum_from)?, at: header.sum_at };
-        (header.flags & NEEDS_CHECKSUM != 0 && found.field().end <= packet.len()).then_some(found)
-    }
-
-    /// Where the checksum is in the packet.
-    pub fn field(self) -> Range<usize> {
-        let at = usize::from(self.from.get()) + usize::from(self.at);
-        at..at + 2
     }
 }
 
@@ -132,7 +118,7 @@ impl<'a> Segments<'a> {
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let (header, packet) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let header = Header::read(*header);
-        let mut segments = Self { packet, unsummed: Unsummed::of(header, packet), cut: None, next: 0, count: 1 };
+        let mut segments = Self { packet, unsummed: header.unsummed(packet), cut: None, next: 0, count: 1 };
         if header.kind == ALONE {
             return Some(segments).filter(|s| (1..=MTU).contains(&s.packet.len()));
         }
@@ -347,23 +333,6 @@ fn joinable(packet: &Datagram) -> Option<Shape> {
 /// Nothing may follow `packet` in a run: cutting keeps these flags for the last.
 fn ends(packet: &Datagram, shape: Shape) -> bool {
     packet.packet()[shape.tcp + FLAGS] & (FIN | PSH) != 0
-}
-
-/// An internet checksum after one 16-bit word has changed (RFC 1624, equation 3).
-pub(crate) fn updated(checksum: u16, before: u16, after: u16) -> u16 {
-    !folded(u32::from(!checksum) + u32::from(!before) + u32::from(after))
-}
-
-/// A pseudo-header's sum after the length of its segment has changed.
-fn resummed(sum: u16, before: usize, after: usize) -> u16 {
-    folded(u32::from(sum) + u32::from(!(before as u16)) + after as u32)
-}
-
-fn folded(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 fn word(bytes: &[u8], at: usize) -> u16 {

@@ -6,7 +6,7 @@ mod timetable;
 use std::collections::VecDeque;
 use std::path::Path;
 
-use ccarena_cc::controller::Signal;
+use ccarena_cc::Signal;
 use ccarena_cc::types::{Dur, Time};
 
 use crate::queues::{self, AnyQueue, Item, Queue, Setting};

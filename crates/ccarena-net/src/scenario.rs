@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ccarena_cc::reader;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Config, Controller, Document, PolicySpec};
+use ccarena_cc::{Config, Document, PolicySpec, Setting};
 use serde_json::Value;
 
 use crate::queues::QueueSpec;
@@ -171,28 +171,6 @@ pub struct Change {
     pub requirement: Option<Requirement>,
 }
 
-/// What an application wants from some time on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Want {
-    /// A rate to ask routers for.
-    Rate(Rate),
-    /// A weight among other flows.
-    Weight(f64),
-    /// Rates to reach.
-    Requirement(Requirement),
-}
-
-impl Want {
-    /// Tells the controller.
-    pub fn tell(self, controller: &mut dyn Controller) {
-        match self {
-            Self::Rate(rate) => controller.set_desired_rate(rate),
-            Self::Weight(weight) => controller.set_weight(weight),
-            Self::Requirement(requirement) => controller.set_requirement(Some(requirement)),
-        }
-    }
-}
-
 /// What a flow sends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum App {
@@ -315,17 +293,17 @@ impl Default for Record {
 }
 
 impl Flow {
-    /// All changes of what the application wants, the next one last.
+    /// All changes of the flow's settings, the next one last.
     #[must_use]
-    pub fn wants(&self) -> Vec<(Time, Want)> {
-        let mut wants: Vec<(Time, Want)> =
-            self.desired.iter().skip(1).map(|&(at, rate)| (at, Want::Rate(rate))).collect();
+    pub fn settings(&self) -> Vec<(Time, Setting)> {
+        let mut settings: Vec<(Time, Setting)> =
+            self.desired.iter().skip(1).map(|&(at, rate)| (at, Setting::DesiredRate(rate))).collect();
         for &(at, change) in &self.changes {
-            wants.extend(change.weight.map(|weight| (at, Want::Weight(weight))));
-            wants.extend(change.requirement.map(|requirement| (at, Want::Requirement(requirement))));
+            settings.extend(change.weight.map(|weight| (at, Setting::Weight(weight))));
+            settings.extend(change.requirement.map(|requirement| (at, Setting::Requirement(Some(requirement)))));
         }
-        wants.sort_by_key(|w| std::cmp::Reverse(w.0));
-        wants
+        settings.sort_by_key(|s| std::cmp::Reverse(s.0));
+        settings
     }
 }
 

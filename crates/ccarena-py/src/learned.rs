@@ -1,11 +1,12 @@
 //! Learned schemes as documents, and the registries that they name parts of.
 
 use ccarena_cc::Document;
+use ccarena_cc::backends::Backend;
 use ccarena_cc::learned::actuators::ACTUATORS;
 use ccarena_cc::learned::bases::{BASES, Lever};
 use ccarena_cc::learned::clocks::CLOCKS;
-use ccarena_cc::learned::{Backend, LearnedSpec, ParamSpec, shipped, signals};
-use ccarena_cc::scheme::Param;
+use ccarena_cc::learned::{LearnedSpec, ParamSpec, shipped, signals};
+use ccarena_cc::param::Param;
 use ccarena_sim::TRUTH;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

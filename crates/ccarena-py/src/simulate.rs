@@ -93,7 +93,7 @@ fn estimate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, Py
 }
 
 /// Parameters as their documentation lists them.
-pub fn params(params: &[registry::Param]) -> Value {
+pub fn params(params: &[ccarena_cc::Param]) -> Value {
     params
         .iter()
         .map(|p| json!({"name": p.name, "default": p.default, "min": p.min, "max": p.max, "doc": p.doc}))

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use ccarena_cc::controller::{Action, ActionError, LearnedController};
+use ccarena_cc::{Action, ActionError, LearnedController};
 use ccarena_cc::{BindError, Config, FlowError, LearnedSpec, Policies, PolicySpec, Time};
 use ccarena_link::clock;
 use serde_json::{Value, json};

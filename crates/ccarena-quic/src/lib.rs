@@ -9,6 +9,7 @@ pub mod clock;
 pub mod decide;
 pub mod get;
 pub mod host;
+pub mod metrics;
 pub mod offer;
 pub mod pacer;
 pub mod packets;

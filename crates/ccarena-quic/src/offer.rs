@@ -90,6 +90,6 @@ impl Offer {
             }
         };
         let (controller, decider) = self.policies.build(&scheme, document.as_deref(), &config, spec.as_ref(), false)?;
-        Ok((scheme, Driver { controller, decider, wants: Vec::new(), keeps_reports: false }))
+        Ok((scheme, Driver { controller, decider, settings: Vec::new(), keeps_reports: false }))
     }
 }

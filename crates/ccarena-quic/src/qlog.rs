@@ -9,12 +9,12 @@ use std::io::{self, Write};
 use ccarena_cc::{Dur, Time};
 use serde_json::{Value, json};
 
-use crate::steering::Standing;
+use crate::metrics::Metrics;
 
 /// Where the log goes.
 pub struct Qlog {
     out: Box<dyn Write + Send>,
-    last: Option<Standing>,
+    last: Option<Metrics>,
     failed: bool,
 }
 
@@ -67,10 +67,10 @@ impl Qlog {
     }
 
     /// The connection stands so; what has not changed is left out.
-    pub fn metrics(&mut self, now: Time, standing: &Standing) {
+    pub fn metrics(&mut self, now: Time, metrics: &Metrics) {
         let ms = |d: Dur| json!(d.as_millis_f64());
-        let (last, s) = (self.last.replace(*standing), standing);
-        let all = |s: &Standing| {
+        let (last, s) = (self.last.replace(*metrics), metrics);
+        let all = |s: &Metrics| {
             [
                 ("congestion_window", json!(s.window)),
                 ("bytes_in_flight", json!(s.in_flight)),
@@ -216,8 +216,8 @@ mod tests {
         let mut qlog = Qlog::new(Box::new(out.clone()), "test", "server", 7).unwrap();
         qlog.sent(Time(1_500_000), 3, 1200);
         qlog.heard(Time(2_000_000), &[3, 5, 4, 9], &[6]);
-        qlog.metrics(Time(2_000_000), &Standing { window: 14_720, ..Standing::default() });
-        qlog.metrics(Time(3_000_000), &Standing { window: 16_192, ..Standing::default() });
+        qlog.metrics(Time(2_000_000), &Metrics { window: 14_720, ..Metrics::default() });
+        qlog.metrics(Time(3_000_000), &Metrics { window: 16_192, ..Metrics::default() });
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         let records: Vec<Value> = text
             .split('\u{1e}')

@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::{Rate, Requirement};
-use ccarena_net::scenario::Want;
+use ccarena_cc::{Rate, Requirement, Setting};
 use serde::{Deserialize, Serialize};
 
 /// No line is longer.
@@ -121,12 +120,12 @@ impl Change {
 
     /// What a controller is told.
     #[must_use]
-    pub fn wants(&self) -> Vec<Want> {
-        let mut wants = Vec::new();
-        wants.extend(self.requirement.map(|range| Want::Requirement(requirement(range))));
-        wants.extend(self.weight.map(Want::Weight));
-        wants.extend(self.desired_mbps.map(|mbps| Want::Rate(Rate::from_mbps(mbps))));
-        wants
+    pub fn settings(&self) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        settings.extend(self.requirement.map(|range| Setting::Requirement(Some(requirement(range)))));
+        settings.extend(self.weight.map(Setting::Weight));
+        settings.extend(self.desired_mbps.map(|mbps| Setting::DesiredRate(Rate::from_mbps(mbps))));
+        settings
     }
 }
 
@@ -180,7 +179,7 @@ mod tests {
         assert!(error(r#"{"requirement": [0, 1e300]}"#).starts_with("requirement"));
         assert!(error(r#"{"weight": -1}"#).starts_with("weight: got -1"));
         assert!(error("[").contains("expected one JSON object"));
-        assert_eq!(Change::parse(br#"{"weight": 2}"#).unwrap().wants(), [Want::Weight(2.0)]);
+        assert_eq!(Change::parse(br#"{"weight": 2}"#).unwrap().settings(), [Setting::Weight(2.0)]);
     }
 
     proptest! {

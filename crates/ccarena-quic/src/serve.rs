@@ -124,7 +124,7 @@ impl Serving {
         let text = |e: RequestError| e.to_string();
         if self.scheme.is_some() {
             let change = Change::parse(line).map_err(text)?;
-            change.wants().into_iter().for_each(|want| link.steering.tell(want));
+            change.settings().into_iter().for_each(|setting| link.steering.set(setting));
             return Ok(());
         }
         let request = Request::parse(line).map_err(text)?;
@@ -138,7 +138,7 @@ impl Serving {
 
     /// A line about what the connection has done since the last one.
     fn report(&mut self, link: &Link<'_>, out: &mut dyn Write) -> io::Result<()> {
-        let (totals, standing) = (link.steering.totals(), link.steering.standing());
+        let (totals, metrics) = (link.steering.totals(), link.steering.metrics());
         let (then, before) = std::mem::replace(&mut self.last, (link.now, totals.clone()));
         let seconds = link.now.since(then).as_secs_f64().max(1e-9);
         let line = json!({
@@ -148,11 +148,11 @@ impl Serving {
             "scheme": self.scheme,
             "delivered_bytes": totals.delivered_bytes,
             "throughput_mbps": (totals.delivered_bytes - before.delivered_bytes) as f64 * 8.0 / seconds / 1e6,
-            "rtt_ms": standing.rtt_latest.as_millis_f64(),
-            "min_rtt_ms": standing.rtt_min.as_millis_f64(),
-            "window_bytes": standing.window,
-            "in_flight_bytes": standing.in_flight,
-            "pacing_mbps": standing.pacing.map(ccarena_cc::Rate::as_mbps),
+            "rtt_ms": metrics.rtt_latest.as_millis_f64(),
+            "min_rtt_ms": metrics.rtt_min.as_millis_f64(),
+            "window_bytes": metrics.window,
+            "in_flight_bytes": metrics.in_flight,
+            "pacing_mbps": metrics.pacing.map(ccarena_cc::Rate::as_mbps),
             "sent_packets": totals.sent_packets - before.sent_packets,
             "lost_packets": totals.lost_packets - before.lost_packets,
             "decisions": totals.decisions - before.decisions,

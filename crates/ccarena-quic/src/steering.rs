@@ -20,17 +20,16 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use ccarena_cc::controller::RecoveryState;
 use ccarena_cc::{
-    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Outside, Rate, SentInfo, Signal, Time,
-    registry,
+    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Outside, Rate, RecoveryState, SentInfo,
+    Setting, Signal, Time, registry,
 };
-use ccarena_net::scenario::Want;
 use ccarena_net::tcp_option;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller as StackController, ControllerFactory, ControllerMetrics};
 
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::pacer::Pacer;
 use crate::packets::{Packet, Packets};
 use crate::qlog::Qlog;
@@ -49,8 +48,8 @@ pub struct Driver {
     pub controller: Box<dyn Controller>,
     /// Who decides for it, if it is learned.
     pub decider: Option<Decider>,
-    /// What the application wants when, the next change last.
-    pub wants: Vec<(Time, Want)>,
+    /// Changes of the flow's settings, the next one last.
+    pub settings: Vec<(Time, Setting)>,
     /// Keep the learned scheme's reports.
     pub keeps_reports: bool,
 }
@@ -80,25 +79,6 @@ pub struct Totals {
     pub reports: Vec<f32>,
     /// Bytes delivered, in QUIC packets.
     pub delivered_bytes: u64,
-}
-
-/// How a connection stands at this moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Standing {
-    /// The controller's window.
-    pub window: u64,
-    /// Its pacing rate.
-    pub pacing: Option<Rate>,
-    /// Slow-start threshold.
-    pub threshold: Option<u64>,
-    /// On their way.
-    pub in_flight: u64,
-    /// Smoothed RTT, smallest and latest.
-    pub srtt: Dur,
-    /// See `srtt`.
-    pub rtt_min: Dur,
-    /// See `srtt`.
-    pub rtt_latest: Dur,
 }
 
 /// The steering of one connection, shared by the stack and the host. Clones steer the same connection.
@@ -138,7 +118,7 @@ struct State {
     /// The handshake is over; before, packets are not the controller's.
     began: bool,
     tracks: bool,
-    hears_every: bool,
+    every_segment: bool,
     packets: Packets,
     news: News,
     /// When the recovery period began, and what it is.
@@ -175,7 +155,7 @@ impl Steering {
             now: Time::ZERO,
             began: false,
             tracks: false,
-            hears_every: false,
+            every_segment: false,
             packets: Packets::default(),
             news: News::default(),
             recovery: None,
@@ -207,7 +187,12 @@ impl Steering {
     pub fn of_receiver(clock: Clock, mtu: u16, qlog: Option<Qlog>) -> Result<Self, BuildError> {
         let config = Config { mss: u32::from(mtu), ..Config::default() };
         let controller = registry::build("reno", &config)?;
-        Ok(Self::new(Driver { controller, decider: None, wants: Vec::new(), keeps_reports: false }, clock, mtu, qlog))
+        Ok(Self::new(
+            Driver { controller, decider: None, settings: Vec::new(), keeps_reports: false },
+            clock,
+            mtu,
+            qlog,
+        ))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -253,7 +238,7 @@ impl Steering {
     #[must_use]
     pub fn advertise(&self, now: Time) -> Option<u32> {
         let mut state = self.state();
-        let kbps = tcp_option::kbps(state.driver.controller.desired_rate()?);
+        let kbps = tcp_option::kbps(state.driver.controller.router_assisted()?.request().rate()?);
         let pause = (state.srtt / ADVERTISEMENTS).max(SHORTEST_PAUSE);
         if !state.began || state.advertised.is_some_and(|before| now < before.at + pause) {
             return None;
@@ -286,15 +271,15 @@ impl Steering {
     #[must_use]
     pub fn next(&self) -> Time {
         let state = self.state();
-        let want = state.driver.wants.last().map_or(Time::NEVER, |w| w.0);
+        let setting_at = state.driver.settings.last().map_or(Time::NEVER, |w| w.0);
         let paced = if state.waits { state.pacer.due() } else { Time::NEVER };
-        state.driver.controller.next_timer().min(want).min(paced)
+        state.driver.controller.next_timer().min(setting_at).min(paced)
     }
 
-    /// The application wants something else from now on.
-    pub fn tell(&self, want: Want) {
+    /// Puts a setting of the application in force.
+    pub fn set(&self, setting: Setting) {
         let mut state = self.state();
-        want.tell(state.driver.controller.as_mut());
+        setting.apply(state.driver.controller.as_mut());
         state.read_controller();
     }
 
@@ -305,11 +290,11 @@ impl Steering {
         Totals { delivered_bytes: state.packets.delivered, ..state.totals.clone() }
     }
 
-    /// The same without the reports, and how it stands now.
+    /// The connection's metrics.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn metrics(&self) -> Metrics {
         let state = self.state();
-        Standing {
+        Metrics {
             window: state.window,
             pacing: state.pacing,
             threshold: state.driver.controller.slow_start_threshold().map(|b| b.0),
@@ -328,8 +313,8 @@ impl Steering {
 
 impl State {
     fn take_over(&mut self) {
-        self.tracks = self.driver.controller.tracks_packets();
-        self.hears_every = self.driver.controller.hears_every_segment() || self.tracks;
+        self.tracks = self.driver.controller.packet_tracker().is_some();
+        self.every_segment = self.driver.controller.transport().every_segment || self.tracks;
         if let Some(learned) = self.driver.controller.learned() {
             self.observation = vec![0.0; learned.spec().observation_len];
             self.report = vec![0.0; learned.spec().report.len()];
@@ -352,9 +337,9 @@ impl State {
     fn advance(&mut self, now: Time) {
         self.now = now;
         let mut told = false;
-        while self.driver.wants.last().is_some_and(|want| want.0 <= now) {
-            if let Some((_, want)) = self.driver.wants.pop() {
-                want.tell(self.driver.controller.as_mut());
+        while self.driver.settings.last().is_some_and(|change| change.0 <= now) {
+            if let Some((_, setting)) = self.driver.settings.pop() {
+                setting.apply(self.driver.controller.as_mut());
                 told = true;
             }
         }
@@ -399,7 +384,7 @@ impl State {
             if let Some(qlog) = &mut self.qlog {
                 qlog.heard(now, &news.numbers, &news.lost_numbers);
             }
-            self.log_standing(now);
+            self.log_metrics(now);
         }
         // Keeps the vectors' memory.
         news.numbers.clear();
@@ -407,12 +392,12 @@ impl State {
         self.news = News { numbers: news.numbers, lost_numbers: news.lost_numbers, ..News::default() };
     }
 
-    fn log_standing(&mut self, now: Time) {
+    fn log_metrics(&mut self, now: Time) {
         let (threshold, rtt_min) = (self.driver.controller.slow_start_threshold(), self.rtt_min);
         if let Some(qlog) = &mut self.qlog {
             qlog.metrics(
                 now,
-                &Standing {
+                &Metrics {
                     window: self.window,
                     pacing: self.pacing,
                     threshold: threshold.map(|b| b.0),
@@ -430,9 +415,9 @@ impl State {
         if news.spurious {
             self.driver.controller.on_spurious_loss(now);
         }
-        if self.tracks {
-            news.numbers.iter().for_each(|&n| self.driver.controller.on_packet_acked(n));
-            news.lost_numbers.iter().for_each(|&n| self.driver.controller.on_packet_lost(n));
+        if let Some(packets) = self.driver.controller.packet_tracker() {
+            news.numbers.iter().for_each(|&n| packets.on_packet_acked(n));
+            news.lost_numbers.iter().for_each(|&n| packets.on_packet_lost(n));
         }
         let rtt = self.rtt(news, now, before);
         if let Some(largest) = self.largest_acked {
@@ -565,7 +550,7 @@ impl State {
             let rto = self.srtt * 2 + Dur::from_millis(25);
             self.driver.controller.on_idle_restart(now, now.since(self.last_sent), rto);
         }
-        if self.hears_every || prior == 0 {
+        if self.every_segment || prior == 0 {
             self.driver.controller.on_sent(&SentInfo {
                 now,
                 bytes: Bytes(bytes),
@@ -602,7 +587,7 @@ struct Hook(Steering);
 
 impl std::fmt::Debug for Hook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Hook({:?})", self.0.standing())
+        write!(f, "Hook({:?})", self.0.metrics())
     }
 }
 
@@ -692,7 +677,7 @@ mod tests {
         let config = Config { mss: u32::from(MTU), requirement, ..Config::default() };
         let controller = registry::build(scheme, &config).unwrap();
         let decider = None;
-        let driver = Driver { controller, decider, wants: Vec::new(), keeps_reports: true };
+        let driver = Driver { controller, decider, settings: Vec::new(), keeps_reports: true };
         Steering::new(driver, Clock::starting(), MTU, None)
     }
 
@@ -729,9 +714,9 @@ mod tests {
                             steering.settle(now, Some(Dur(long)));
                         }
                     }
-                    let (standing, totals) = (steering.standing(), steering.totals());
-                    prop_assert!(standing.window >= u64::from(MTU), "{}: {standing:?}", scheme.name);
-                    prop_assert!(standing.pacing.is_none_or(|rate| rate.0 > 0), "{}", scheme.name);
+                    let (metrics, totals) = (steering.metrics(), steering.totals());
+                    prop_assert!(metrics.window >= u64::from(MTU), "{}: {metrics:?}", scheme.name);
+                    prop_assert!(metrics.pacing.is_none_or(|rate| rate.0 > 0), "{}", scheme.name);
                     prop_assert!(totals.rtt_sum.0 <= now.0 * totals.rtt_count.max(1), "an RTT is no longer than the run");
                 }
             }
@@ -744,7 +729,7 @@ mod tests {
         let hook = Hook(steering.clone());
         let free = hook.window();
         steering.limit(free / 2);
-        assert_eq!((hook.window(), steering.standing().window), (free / 2, free));
+        assert_eq!((hook.window(), steering.metrics().window), (free / 2, free));
         steering.limit(u64::MAX);
         assert_eq!(hook.window(), free);
     }
@@ -754,7 +739,7 @@ mod tests {
         let steering = steering("reno");
         steering.begin(Time(1));
         (0..10).for_each(|n| steering.on_sent(Time(1), u64::from(MTU), n));
-        let before = steering.standing().window;
+        let before = steering.metrics().window;
         for lost in [0, 2, 4] {
             let now = Time(50_000_000 + lost);
             steering.state().on_lost(lost);
@@ -762,7 +747,7 @@ mod tests {
             steering.on_acked(now, lost + 1);
             steering.settle(now, Some(Dur::from_millis(50)));
         }
-        assert_eq!(steering.standing().window, before / 2);
+        assert_eq!(steering.metrics().window, before / 2);
         assert_eq!(steering.totals().lost_packets, 3);
     }
 
@@ -778,7 +763,7 @@ mod tests {
         // 30 ms later, of which the peer waited for 8: the stack smooths 22.
         steering.on_acked(ms(40), 1);
         steering.settle(ms(40), Some(Dur((7 * 20_000_000 + 22_000_000) / 8)));
-        let latest = steering.standing().rtt_latest;
+        let latest = steering.metrics().rtt_latest;
         assert!(latest.0.abs_diff(22_000_000) <= 8, "{latest}");
     }
 }

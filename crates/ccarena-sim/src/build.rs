@@ -110,7 +110,7 @@ fn build_flow(
     flow.far_end.ack_bytes = spec.ack_bytes;
     flow.start = spec.start;
     flow.stop = spec.stop.unwrap_or(Time::NEVER);
-    flow.wants = spec.wants();
+    flow.settings = spec.settings();
     flow.far_end.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;

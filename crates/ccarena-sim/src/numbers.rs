@@ -43,9 +43,10 @@ impl Numbers {
     /// Tells the controller what has newly arrived, in the order of sending, and forgets segments before `una`.
     pub fn tell_acked(&mut self, controller: &mut dyn Controller, una: u32) {
         self.acked.sort_unstable();
-        for number in self.acked.drain(..) {
-            controller.on_packet_acked(number);
+        if let Some(packets) = controller.packet_tracker() {
+            self.acked.iter().for_each(|&number| packets.on_packet_acked(number));
         }
+        self.acked.clear();
         let done = una.wrapping_sub(self.first) as usize;
         self.last.drain(..done.min(self.last.len()));
         self.first = una;
@@ -53,8 +54,8 @@ impl Numbers {
 
     /// Tells the controller that the last transmission of `seq` counts as lost.
     pub fn tell_lost(&self, controller: &mut dyn Controller, seq: u32) {
-        if let Some(number) = self.get(seq) {
-            controller.on_packet_lost(number);
+        if let (Some(number), Some(packets)) = (self.get(seq), controller.packet_tracker()) {
+            packets.on_packet_lost(number);
         }
     }
 }

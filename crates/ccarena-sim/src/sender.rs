@@ -8,8 +8,9 @@
 mod sending;
 mod timers;
 
-use ccarena_cc::controller::RecoveryState;
-use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, Signal, Time};
+use ccarena_cc::{
+    AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, RecoveryState, Signal, Time, TransportNeeds,
+};
 
 pub use self::sending::Leaving;
 use crate::app::AppState;
@@ -106,10 +107,10 @@ pub struct Sender {
     options: SenderOptions,
     rtt: RttEstimator,
     owns_recovery: bool,
-    /// It asks routers something, and what.
+    /// Whether the controller asks routers for something, and its last request.
     signals: bool,
     request: Signal,
-    hears_every_segment: bool,
+    every_segment: bool,
     /// For controllers that track packets: which transmission is which.
     numbers: Option<Numbers>,
 
@@ -167,13 +168,13 @@ pub struct Sender {
 impl Sender {
     /// A sender whose application `app` is driven by [`on_app`](Self::on_app).
     #[must_use]
-    pub fn new(controller: Box<dyn Controller>, app: AppState, options: SenderOptions) -> Self {
-        let owns_recovery = controller.owns_recovery();
-        let signals = controller.request() != Signal::None;
-        let hears_every_segment = controller.hears_every_segment();
-        let numbers = controller.tracks_packets().then(Numbers::default);
+    pub fn new(mut controller: Box<dyn Controller>, app: AppState, options: SenderOptions) -> Self {
+        let TransportNeeds { every_segment, rate_samples, owns_recovery } = controller.transport();
+        let signals = controller.router_assisted().is_some();
+        let numbers = controller.packet_tracker().map(|_| Numbers::default());
+        let every_segment = every_segment || numbers.is_some();
         let mut sender = Self {
-            board: Scoreboard::new(numbers.is_some(), controller.takes_rate_samples()),
+            board: Scoreboard::new(numbers.is_some(), rate_samples),
             controller,
             app,
             options,
@@ -181,7 +182,7 @@ impl Sender {
             owns_recovery,
             signals,
             request: Signal::None,
-            hears_every_segment,
+            every_segment,
             numbers,
             recovery: RecoveryState::Open,
             high: 0,

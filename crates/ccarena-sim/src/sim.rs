@@ -11,8 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Outside, Signal, Time};
-use ccarena_net::scenario::Want;
+use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Outside, Setting, Signal, Time};
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
@@ -43,8 +42,8 @@ pub struct Flow {
     pub(crate) start: Time,
     pub(crate) stop: Time,
     started: bool,
-    /// Changes of what the application wants, the next one last.
-    pub(crate) wants: Vec<(Time, Want)>,
+    /// Changes of the flow's settings, the next one last.
+    pub(crate) settings: Vec<(Time, Setting)>,
 
     pub(crate) decider: Option<Decider>,
     /// Decisions made so far.
@@ -66,7 +65,7 @@ impl Flow {
             start: Time::ZERO,
             stop: Time::NEVER,
             started: false,
-            wants: Vec::new(),
+            settings: Vec::new(),
             decider: None,
             decisions: 0,
             outside: Outside::default(),
@@ -150,7 +149,7 @@ impl Flow {
     fn next_time(&self) -> Time {
         let own = if self.started { self.sender.next_timer() } else { self.start };
         let mut next = own.min(self.far_end.next_answer());
-        if let Some(change) = self.wants.last() {
+        if let Some(change) = self.settings.last() {
             next = next.min(change.0);
         }
         next
@@ -425,9 +424,9 @@ impl Sim {
             self.start(index);
         }
         let flow = &mut self.flows[index];
-        while flow.wants.last().is_some_and(|w| w.0 <= now) {
-            if let Some((_, want)) = flow.wants.pop() {
-                want.tell(flow.sender.controller());
+        while flow.settings.last().is_some_and(|w| w.0 <= now) {
+            if let Some((_, setting)) = flow.settings.pop() {
+                setting.apply(flow.sender.controller());
             }
         }
         flow.far_end.acknowledge_late(index as u32, now, &mut self.arrivals);

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use super::bases::base::{Base, initial_rtt};
-use super::clocks::{Length, Verdict};
+use super::clocks::{DatapathClock, Decision, Length};
 use super::monitor::{Measured, Monitor};
 use super::plan::{Column, Plan};
 use super::signals::View;
 use super::spec::LearnedSpec;
-use crate::controller::{
-    AckInfo, Action, ActionError, Controller, Extrapolation, LearnedController, LossInfo, SentInfo,
-};
-use crate::types::{Bytes, Dur, Rate, Requirement, Time};
+use crate::action::{Action, ActionError};
+use crate::controller::{Adjustable, Controller, Extrapolated, Extrapolation, RouterAssisted, Setting, TransportNeeds};
+use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::learned::LearnedController;
+use crate::signal::Signal;
+use crate::types::{Bytes, Dur, Rate, Time};
 
 /// When the present period ends.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +29,7 @@ enum Alarm {
     /// When this byte is acknowledged; none is marked yet if it is zero.
     Window { mark: u64 },
     /// A datapath judges periods: with the next acknowledgement, if it has.
-    Judged(Option<Verdict>),
+    Judged(Option<Decision>),
 }
 
 impl Alarm {
@@ -49,7 +51,7 @@ impl Alarm {
             Self::Acked(end) => ack.now >= end,
             Self::Window { mark } => ack.snd_una >= mark,
             Self::RoundTrips { start, count } => ack.now >= start + round_trips(ack.srtt, count),
-            Self::Judged(verdict) => verdict.is_some(),
+            Self::Judged(decision) => decision.is_some(),
             Self::Waiting(_) | Self::Timed(_) => false,
         }
     }
@@ -177,14 +179,14 @@ impl<B: Base + 'static> Composed<B> {
         let ended = self.monitor.end_period(now, chosen(self.length));
         self.now = now;
         self.remember(&ended);
-        let verdict = match self.alarm {
-            Alarm::Judged(Some(verdict)) => verdict,
+        let decision = match self.alarm {
+            Alarm::Judged(Some(decision)) => decision,
             _ => self.plan.clock.judge(&ended),
         };
-        self.case = verdict.case;
-        self.length = verdict.next;
-        self.alarm = self.alarm.begin(verdict.next, next);
-        if verdict.ask {
+        self.case = decision.case;
+        self.length = decision.next;
+        self.alarm = self.alarm.begin(decision.next, next);
+        if decision.ask {
             self.write_report(&ended);
             self.action_before = self.action;
             self.decision_due = true;
@@ -239,13 +241,14 @@ impl<B: Base + 'static> Controller for Composed<B> {
         self.base.on_sent(sent);
     }
 
-    fn takes_rate_samples(&self) -> bool {
-        self.monitor.keeps_rate()
-    }
-
     /// The first period begins with the first segment, which leaves after silence.
-    fn hears_every_segment(&self) -> bool {
-        self.monitor.counts_sent || self.base.hears_every_segment()
+    fn transport(&self) -> TransportNeeds {
+        let base = self.base.transport();
+        TransportNeeds {
+            every_segment: self.monitor.counts_sent || base.every_segment,
+            rate_samples: self.monitor.keeps_rate(),
+            owns_recovery: base.owns_recovery,
+        }
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
@@ -288,45 +291,50 @@ impl<B: Base + 'static> Controller for Composed<B> {
         self.base.slow_start_threshold()
     }
 
-    fn owns_recovery(&self) -> bool {
-        self.base.owns_recovery()
+    fn router_assisted(&self) -> Option<&dyn RouterAssisted> {
+        if self.plan.takes_rate { Some(self) } else { None }
     }
 
-    fn extrapolation(&self, now: Time) -> Extrapolation {
-        let per_window = matches!(self.alarm, Alarm::Window { .. });
-        let steps = self.base.extrapolation(self.alarm.left(self.length, now, self.monitor.srtt), per_window);
-        // A timer's decision is to rest on what has just been measured.
-        let timed = matches!(self.alarm, Alarm::Timed(_));
-        let alone = steps.cubic.is_some() && !self.base.paces();
-        Extrapolation {
-            reasoner: if alone { self.plan.clock.reasoning() } else { None },
-            report: timed.then(|| chosen(self.length) / 4),
-            ..steps
-        }
+    fn adjustable(&mut self) -> Option<&mut dyn Adjustable> {
+        Some(self)
     }
 
-    fn adopt_window(&mut self, window: Bytes) {
-        self.base.adopt_window(window);
-    }
-
-    fn desired_rate(&self) -> Option<Rate> {
-        self.plan.takes_rate.then_some(self.monitor.desired)
-    }
-
-    fn set_desired_rate(&mut self, rate: Rate) {
-        self.monitor.set_desired(rate);
-    }
-
-    fn set_weight(&mut self, weight: f64) {
-        self.plan.weight = weight;
-    }
-
-    fn set_requirement(&mut self, requirement: Option<Requirement>) {
-        self.plan.requirement = requirement;
+    fn extrapolated(&mut self) -> Option<&mut dyn Extrapolated> {
+        Some(self)
     }
 
     fn learned(&mut self) -> Option<&mut dyn LearnedController> {
         Some(self)
+    }
+}
+
+impl<B: Base> RouterAssisted for Composed<B> {
+    fn request(&self) -> Signal {
+        Signal::Rate(self.monitor.desired)
+    }
+}
+
+impl<B: Base> Adjustable for Composed<B> {
+    fn set(&mut self, setting: Setting) {
+        match setting {
+            Setting::DesiredRate(rate) => self.monitor.set_desired(rate),
+            Setting::Weight(weight) => self.plan.weight = weight,
+            Setting::Requirement(requirement) => self.plan.requirement = requirement,
+        }
+    }
+}
+
+impl<B: Base> Extrapolated for Composed<B> {
+    fn extrapolation(&self, now: Time) -> Extrapolation {
+        let per_window = matches!(self.alarm, Alarm::Window { .. });
+        let steps = self.base.extrapolation(self.alarm.left(self.length, now, self.monitor.srtt), per_window);
+        // A timer's decision needs a fresh measurement.
+        let timed = matches!(self.alarm, Alarm::Timed(_));
+        Extrapolation { report: timed.then(|| chosen(self.length) / 4), ..steps }
+    }
+
+    fn adopt_window(&mut self, window: Bytes) {
+        self.base.adopt_window(window);
     }
 }
 
@@ -339,10 +347,14 @@ impl<B: Base + 'static> LearnedController for Composed<B> {
         std::mem::take(&mut self.decision_due)
     }
 
-    fn adopt_verdict(&mut self, verdict: Option<Verdict>) {
+    fn datapath_clock(&self) -> Option<DatapathClock> {
+        if self.base.paces() { None } else { self.plan.clock.in_datapath() }
+    }
+
+    fn adopt_decision(&mut self, decision: Option<Decision>) {
         // Nothing is measured before the first packet.
         if !matches!(self.alarm, Alarm::Waiting(_)) {
-            self.alarm = Alarm::Judged(verdict);
+            self.alarm = Alarm::Judged(decision);
         }
     }
 

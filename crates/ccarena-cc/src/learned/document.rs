@@ -1,5 +1,6 @@
 //! The document of a learned scheme: read, checked once, and built into controllers.
 
+mod measured;
 mod write;
 
 use std::collections::HashSet;
@@ -19,8 +20,9 @@ use super::signals::{self, Range, Signal};
 use super::spec::{Entry, LearnedSpec, ParamSpec};
 use crate::build_error::BuildError;
 use crate::controller::Controller;
+use crate::param::Param;
 use crate::reader::{self, At, DocumentError, Object, Problem, Result, unknown};
-use crate::scheme::{Config, Param, check_params, check_requirement};
+use crate::scheme::{Config, check_params, check_requirement};
 use crate::types::Dur;
 
 /// No document names more parameters, signals, columns, levels or operations.

@@ -6,10 +6,10 @@
 //! document leaves out. The shipped learned schemes are documents themselves ([`shipped`]).
 
 pub mod actuators;
-pub mod backends;
 pub mod bases;
 pub mod clocks;
 pub mod composed;
+pub mod controller;
 pub mod document;
 pub mod monitor;
 pub mod number;
@@ -21,7 +21,7 @@ pub mod spec;
 #[cfg(test)]
 mod tests;
 
-pub use backends::{Backend, Unmeasured};
+pub use controller::LearnedController;
 pub use document::Document;
 pub use number::Number;
 pub use spec::{Entry, LearnedSpec, ParamSpec};

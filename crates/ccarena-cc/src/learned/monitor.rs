@@ -11,7 +11,7 @@ mod samples;
 use self::line::Line;
 pub use self::recent::{Horizon, Recent, Totals, times};
 pub use self::samples::{Gaps, Samples};
-use crate::controller::{AckInfo, LossInfo, RateSample, SentInfo};
+use crate::events::{AckInfo, LossInfo, RateSample, SentInfo};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// What is measured beyond sums.
@@ -344,8 +344,8 @@ impl Monitor {
     /// A segment leaves, or is the last of several.
     #[inline]
     pub fn on_sent(&mut self, sent: &SentInfo) {
-        self.period.sent += sent.bytes + sent.untold;
-        self.period.sent_packets = self.period.sent_packets.saturating_add(1).saturating_add(sent.untold_packets);
+        self.period.sent += sent.bytes + sent.unreported;
+        self.period.sent_packets = self.period.sent_packets.saturating_add(1).saturating_add(sent.unreported_packets);
         if let Some(rest) = &mut self.rest {
             rest.on_sent(sent, self.srtt);
         }
@@ -511,7 +511,7 @@ impl Rest {
 
     fn on_sent(&mut self, sent: &SentInfo, srtt: Dur) {
         if self.parts.has(Parts::RECENT) {
-            let (bytes, packets) = (sent.bytes + sent.untold, 1 + u64::from(sent.untold_packets));
+            let (bytes, packets) = (sent.bytes + sent.unreported, 1 + u64::from(sent.unreported_packets));
             self.recent.add(sent.now, srtt, Totals { sent: bytes.0, sent_packets: packets, ..Totals::default() });
         }
         self.newest.in_flight = sent.prior_in_flight + sent.bytes;

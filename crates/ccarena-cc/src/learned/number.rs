@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::spec::ParamSpec;
+use crate::param::Param;
 use crate::reader::{At, Result, unknown};
-use crate::scheme::Param;
 
 /// A number that may be left to a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]

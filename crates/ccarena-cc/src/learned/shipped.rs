@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use super::Document;
-use crate::scheme::{Param, Scheme};
+use crate::param::Param;
+use crate::scheme::Scheme;
 
 /// A document of `documents/`, by name, and as a scheme.
 macro_rules! shipped {

@@ -3,7 +3,7 @@
 mod aurora;
 mod hybrid;
 
-use crate::controller::Action;
+use crate::action::Action;
 use crate::schemes::testing::Flow;
 
 fn due(flow: &mut Flow) -> bool {

@@ -14,7 +14,7 @@ mod ranges;
 mod tables;
 
 use super::error::PolicyError;
-use crate::controller::Action;
+use crate::action::Action;
 
 /// The same inference in C, for native and BPF programs.
 pub const HEADER: &str = include_str!("integer/ccarena_policy.h");

@@ -12,9 +12,9 @@ use sha2::{Digest, Sha256};
 use super::Policy;
 use super::error::PolicyError;
 use super::integer::Program;
+use crate::backends::{Backend, Unmeasured};
 use crate::build_error::BuildError;
 use crate::learned::resolved::{Piece, Resolved, Series};
-use crate::learned::{Backend, Unmeasured};
 use crate::types::Rate;
 
 /// The layout of an image, in C.

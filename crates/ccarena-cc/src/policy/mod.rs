@@ -22,7 +22,7 @@ pub use self::error::PolicyError;
 pub use self::graph::Graph;
 pub use self::observed::Observed;
 use self::plan::Plan;
-use crate::controller::Action;
+use crate::action::Action;
 use crate::learned::Document;
 
 /// A trained policy: what it is for, a fixed normalisation and a network.

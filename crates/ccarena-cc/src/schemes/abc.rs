@@ -16,7 +16,8 @@
 use std::collections::BTreeMap;
 
 use super::cubic::Cubic;
-use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
+use crate::controller::{Controller, RouterAssisted, TransportNeeds};
+use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::scheme::{Config, Scheme};
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Time};
@@ -93,12 +94,8 @@ impl Controller for Abc {
         self.cubic.on_sent(sent);
     }
 
-    fn hears_every_segment(&self) -> bool {
-        self.cubic.hears_every_segment()
-    }
-
-    fn takes_rate_samples(&self) -> bool {
-        false
+    fn transport(&self) -> TransportNeeds {
+        self.cubic.transport()
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
@@ -119,6 +116,12 @@ impl Controller for Abc {
         self.cubic.slow_start_threshold()
     }
 
+    fn router_assisted(&self) -> Option<&dyn RouterAssisted> {
+        Some(self)
+    }
+}
+
+impl RouterAssisted for Abc {
     /// Every packet leaves with "accelerate", which routers may turn into "brake" and none turns back (section 3.1.2).
     fn request(&self) -> Signal {
         Signal::Marks { accelerate: 1, brake: 0 }

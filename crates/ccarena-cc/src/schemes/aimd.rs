@@ -5,7 +5,8 @@
 //! All arithmetic is in whole thousandths of a weight, so that the kernel can do the same without floating point.
 
 use super::cwnd::Cwnd;
-use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo};
+use crate::controller::{Adjustable, Controller, Extrapolated, Extrapolation, Setting};
+use crate::events::{AckInfo, LossInfo};
 use crate::scheme::Config;
 use crate::types::Time;
 
@@ -74,23 +75,38 @@ impl Controller for Aimd {
         self.cwnd.collapse(loss, threshold);
     }
 
-    fn set_weight(&mut self, weight: f64) {
-        self.weigh(weight);
+    fn adjustable(&mut self) -> Option<&mut dyn Adjustable> {
+        Some(self)
     }
 
+    fn extrapolated(&mut self) -> Option<&mut dyn Extrapolated> {
+        Some(self)
+    }
+
+    linux_window!();
+}
+
+impl Adjustable for Aimd {
+    fn set(&mut self, setting: Setting) {
+        if let Setting::Weight(weight) = setting {
+            self.weigh(weight);
+        }
+    }
+}
+
+impl Extrapolated for Aimd {
     fn extrapolation(&self, _now: Time) -> Extrapolation {
         let one = ONE as f64;
         let increase =
             if self.cwnd.in_slow_start() { f64::from(self.cwnd.segments()) } else { self.increase as f64 / one };
         Extrapolation { increase, decrease: 1.0 - one / (2.0 * self.divisor as f64), ..Extrapolation::HOLD }
     }
-
-    linux_window!();
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Flow, MSS};
+    use crate::controller::Setting;
     use crate::registry::build;
     use crate::scheme::Config;
     use crate::types::{Bytes, Dur, Time};
@@ -143,10 +159,10 @@ mod tests {
         for (scheme, weight, increase, decrease) in
             [("reno", 1.0, 1.0, 0.5), ("wcc-ai", 2.0, 2.0, 0.5), ("ewtcp", 2.0, 4.0, 0.5), ("wcc-md", 2.0, 1.0, 0.75)]
         {
-            let steps = avoiding(scheme, weight, 100).controller.extrapolation(Time::ZERO);
+            let steps = avoiding(scheme, weight, 100).extrapolation();
             assert!((steps.increase - increase).abs() < 1e-9 && (steps.decrease - decrease).abs() < 1e-9, "{steps:?}");
-            let starting = Flow::new(scheme, &Config { weight, initial_window: 16, ..Config::default() });
-            assert!((starting.controller.extrapolation(Time::ZERO).increase - 16.0).abs() < 1e-9, "slow start doubles");
+            let mut starting = Flow::new(scheme, &Config { weight, initial_window: 16, ..Config::default() });
+            assert!((starting.extrapolation().increase - 16.0).abs() < 1e-9, "slow start doubles");
         }
     }
 
@@ -154,7 +170,7 @@ mod tests {
     fn a_weight_may_change() {
         for scheme in ["wcc-ai", "wcc-md", "multcp", "ewtcp"] {
             let mut flow = avoiding(scheme, 1.0, 1200);
-            flow.controller.set_weight(3.0);
+            Setting::Weight(3.0).apply(flow.controller.as_mut());
             let mut expected = avoiding(scheme, 3.0, 1200);
             for flow in [&mut flow, &mut expected] {
                 flow.ack(100, RTT, RTT);

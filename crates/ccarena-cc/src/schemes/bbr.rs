@@ -29,8 +29,10 @@ use self::probe_bw::Cycle;
 use self::probe_rtt::MinRtt;
 use self::startup::FullPipe;
 use self::window::Window;
-use crate::controller::{AckInfo, Controller, LossInfo, RateSample, SentInfo};
-use crate::scheme::{Config, Param, Scheme};
+use crate::controller::{Controller, TransportNeeds};
+use crate::events::{AckInfo, LossInfo, RateSample, SentInfo};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.
@@ -336,8 +338,8 @@ impl Controller for Bbr {
         Some(self.pacing.rate)
     }
 
-    fn owns_recovery(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { owns_recovery: true, ..TransportNeeds::default() }
     }
 }
 

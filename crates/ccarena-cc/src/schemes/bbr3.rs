@@ -47,7 +47,8 @@ use self::probe_bw::Probe;
 use self::probe_rtt::MinRtt;
 use self::sample::{Packets, Sample};
 use self::startup::{FullBw, StartupLoss};
-use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
+use crate::controller::{Controller, PacketTracker, TransportNeeds};
+use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -256,18 +257,6 @@ impl Controller for Bbr3 {
         self.packets.on_sent(sent);
     }
 
-    fn tracks_packets(&self) -> bool {
-        true
-    }
-
-    fn on_packet_acked(&mut self, number: u64) {
-        self.packets.on_acked(number);
-    }
-
-    fn on_packet_lost(&mut self, number: u64) {
-        self.packets.on_lost(number);
-    }
-
     /// `HandleSpuriousLossDetection` (§5.5.11.2).
     fn on_spurious_loss(&mut self, now: Time) {
         self.now = now;
@@ -290,8 +279,22 @@ impl Controller for Bbr3 {
         Some(self.control.pacing_rate)
     }
 
-    fn owns_recovery(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { owns_recovery: true, ..TransportNeeds::default() }
+    }
+
+    fn packet_tracker(&mut self) -> Option<&mut dyn PacketTracker> {
+        Some(self)
+    }
+}
+
+impl PacketTracker for Bbr3 {
+    fn on_packet_acked(&mut self, number: u64) {
+        self.packets.on_acked(number);
+    }
+
+    fn on_packet_lost(&mut self, number: u64) {
+        self.packets.on_lost(number);
     }
 }
 

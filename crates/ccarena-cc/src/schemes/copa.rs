@@ -21,8 +21,10 @@ mod extremum;
 use std::cmp::Ordering;
 
 use self::extremum::Extremum;
-use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::scheme::{Config, Param, Scheme};
+use crate::controller::{Controller, TransportNeeds};
+use crate::events::{AckInfo, LossInfo};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.
@@ -261,8 +263,8 @@ impl Controller for Copa {
     }
 
     /// Losses do not move the window.
-    fn owns_recovery(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { owns_recovery: true, ..TransportNeeds::default() }
     }
 }
 

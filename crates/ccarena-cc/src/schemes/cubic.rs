@@ -15,8 +15,10 @@ mod hystart;
 
 use self::hystart::HyStart;
 use super::cwnd::Cwnd;
-use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
-use crate::scheme::{Config, Param, Scheme};
+use crate::controller::{Controller, TransportNeeds};
+use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Time};
 
 /// Registry entry.
@@ -187,12 +189,8 @@ impl Controller for Cubic {
         self.last_sent = sent.now;
     }
 
-    fn hears_every_segment(&self) -> bool {
-        false
-    }
-
-    fn takes_rate_samples(&self) -> bool {
-        false
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds::WINDOW
     }
 
     fn on_spurious_loss(&mut self, _now: Time) {

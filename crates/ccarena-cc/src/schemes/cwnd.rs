@@ -10,7 +10,7 @@
 //!   flight before the acknowledgement, which is what the controller sees.
 //! - A window left partly unused by the application for long does not decay (RFC 2861, `tcp_cwnd_application_limited`).
 
-use crate::controller::{AckInfo, LossInfo};
+use crate::events::{AckInfo, LossInfo};
 use crate::scheme::Config;
 use crate::types::{Bytes, Dur};
 

@@ -1,7 +1,9 @@
 //! `fixed`: a constant window. The probe of the link model's golden test.
 
-use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::scheme::{Config, Param, Scheme};
+use crate::controller::{Controller, TransportNeeds};
+use crate::events::{AckInfo, LossInfo};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::Bytes;
 
 /// Registry entry.
@@ -34,7 +36,7 @@ impl Controller for Fixed {
         self.window
     }
 
-    fn owns_recovery(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { owns_recovery: true, ..TransportNeeds::default() }
     }
 }

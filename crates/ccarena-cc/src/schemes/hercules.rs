@@ -12,7 +12,8 @@
 //! `loss_scaled_by_h: 1, phi: 7.5e-4, asymmetric_rtt_penalty: 0, span_cap: 1e6, h_rate: 1`.
 
 use super::pcc::{Gate, HERCULES, Limits, Pcc, RequirementPenalty, Settings, Terms, Variant};
-use crate::scheme::{Config, Param, Scheme};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::Requirement;
 
 /// Registry entry.

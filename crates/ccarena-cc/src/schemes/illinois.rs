@@ -14,8 +14,10 @@
 //! - Windows and thresholds: see `cwnd`.
 
 use super::cwnd::Cwnd;
-use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::scheme::{Config, Param, Scheme};
+use crate::controller::Controller;
+use crate::events::{AckInfo, LossInfo};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::Dur;
 
 /// Registry entry.
@@ -242,7 +244,7 @@ impl Controller for Illinois {
 mod tests {
     use super::super::testing::Flow;
     use super::*;
-    use crate::controller::RecoveryState;
+    use crate::events::RecoveryState;
 
     const RTT: Dur = Dur::from_millis(50);
 

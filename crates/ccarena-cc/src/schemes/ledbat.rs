@@ -11,8 +11,10 @@
 //! - The congestion timeout (CTO) is the transport's retransmission timeout.
 //! - While a reduction is under way the window stays; the transport's recovery steers the flight there.
 
-use crate::controller::{AckInfo, Controller, LossInfo};
-use crate::scheme::{Config, Param, Scheme};
+use crate::controller::Controller;
+use crate::events::{AckInfo, LossInfo};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Time};
 
 /// Registry entry.
@@ -161,7 +163,7 @@ impl Controller for Ledbat {
 mod tests {
     use super::super::testing::{Flow, MSS, Path};
     use super::*;
-    use crate::controller::RecoveryState;
+    use crate::events::RecoveryState;
 
     const RTT: Dur = Dur::from_millis(50);
 

@@ -3,12 +3,8 @@
 /// What a scheme whose window is a [`cwnd::Cwnd`] does as Linux's TCP does it for all of them.
 macro_rules! linux_window {
     () => {
-        fn hears_every_segment(&self) -> bool {
-            false
-        }
-
-        fn takes_rate_samples(&self) -> bool {
-            false
+        fn transport(&self) -> $crate::controller::TransportNeeds {
+            $crate::controller::TransportNeeds::WINDOW
         }
 
         fn on_spurious_loss(&mut self, _now: $crate::types::Time) {

@@ -34,9 +34,10 @@ use self::utility::Utility;
 pub(crate) use self::utility::{Gate, Terms};
 use self::variant::WindowRtt;
 pub(crate) use self::variant::{HERCULES, USPACE, Variant};
-use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
+use crate::controller::{Adjustable, Controller, PacketTracker, Setting, TransportNeeds};
+use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::scheme::Config;
-use crate::types::{Bytes, Dur, Rate, Requirement, Time};
+use crate::types::{Bytes, Dur, Rate, Time};
 
 /// RTT before there is a sample.
 const INITIAL_RTT: Dur = Dur::from_millis(100);
@@ -224,27 +225,6 @@ impl Controller for Pcc {
         self.monitor.on_sent(sent.number, sent.now);
     }
 
-    fn tracks_packets(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn on_packet_acked(&mut self, number: u64) {
-        self.monitor.on_packet_acked(number);
-    }
-
-    fn on_packet_lost(&mut self, number: u64) {
-        self.monitor.on_packet_lost(number);
-    }
-
-    fn set_requirement(&mut self, requirement: Option<Requirement>) {
-        self.config.requirement = requirement;
-        let Settings { limits, terms, interval_factor, .. } = (self.settings)(&self.config);
-        self.control.set_limits(limits);
-        self.utility.set_terms(terms);
-        self.interval_factor = interval_factor;
-    }
-
     fn window(&self) -> Bytes {
         self.window
     }
@@ -257,8 +237,38 @@ impl Controller for Pcc {
         if self.rate > PAIRED_ABOVE_BPS { 2 } else { 1 }
     }
 
-    fn owns_recovery(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { owns_recovery: true, ..TransportNeeds::default() }
+    }
+
+    fn packet_tracker(&mut self) -> Option<&mut dyn PacketTracker> {
+        Some(self)
+    }
+
+    fn adjustable(&mut self) -> Option<&mut dyn Adjustable> {
+        Some(self)
+    }
+}
+
+impl PacketTracker for Pcc {
+    #[inline]
+    fn on_packet_acked(&mut self, number: u64) {
+        self.monitor.on_packet_acked(number);
+    }
+
+    fn on_packet_lost(&mut self, number: u64) {
+        self.monitor.on_packet_lost(number);
+    }
+}
+
+impl Adjustable for Pcc {
+    fn set(&mut self, setting: Setting) {
+        let Setting::Requirement(requirement) = setting else { return };
+        self.config.requirement = requirement;
+        let Settings { limits, terms, interval_factor, .. } = (self.settings)(&self.config);
+        self.control.set_limits(limits);
+        self.utility.set_terms(terms);
+        self.interval_factor = interval_factor;
     }
 }
 

@@ -20,7 +20,7 @@ pub const SCHEME: Scheme = Scheme {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Flow, MSS};
-    use crate::controller::RecoveryState;
+    use crate::events::RecoveryState;
     use crate::scheme::Config;
     use crate::types::{Bytes, Dur, Time};
 

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::controller::{AckInfo, Controller, LossInfo, RecoveryState, SentInfo};
+use crate::controller::{Controller, Extrapolation};
+use crate::events::{AckInfo, LossInfo, RecoveryState, SentInfo};
 use crate::registry::build;
 use crate::scheme::Config;
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -36,6 +37,10 @@ impl Flow {
     pub(crate) fn window(&self) -> u64 {
         assert_eq!(self.controller.window().0 % MSS, 0);
         self.controller.window().0 / MSS
+    }
+
+    pub(crate) fn extrapolation(&mut self) -> Extrapolation {
+        Extrapolation::of(self.controller.as_mut(), self.now)
     }
 
     pub(crate) fn threshold(&self) -> u64 {

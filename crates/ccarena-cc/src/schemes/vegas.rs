@@ -13,8 +13,10 @@
 //! - Windows and thresholds: see `cwnd`.
 
 use super::cwnd::Cwnd;
-use crate::controller::{AckInfo, Controller, LossInfo, RecoveryState, SentInfo};
-use crate::scheme::{Config, Param, Scheme};
+use crate::controller::Controller;
+use crate::events::{AckInfo, LossInfo, RecoveryState, SentInfo};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur};
 
 /// Registry entry.

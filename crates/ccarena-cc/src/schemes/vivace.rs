@@ -4,7 +4,8 @@
 //! error of their regression or RTTs trend upwards across monitor intervals; falling RTTs earn nothing.
 
 use super::pcc::{Gate, Limits, Pcc, Settings, Terms, USPACE};
-use crate::scheme::{Config, Param, Scheme};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

@@ -5,7 +5,8 @@
 
 use super::hercules::{INITIAL_RATE_MBPS, interval_factor};
 use super::pcc::{Gate, HERCULES, Limits, Pcc, Settings, Terms};
-use crate::scheme::{Config, Param, Scheme};
+use crate::param::Param;
+use crate::scheme::{Config, Scheme};
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {

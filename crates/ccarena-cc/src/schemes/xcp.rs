@@ -12,7 +12,8 @@
 //!   (section 6.1).
 //! - Windows are rounded down to whole segments when the transport reads them, not before.
 
-use crate::controller::{AckInfo, Controller, LossInfo};
+use crate::controller::{Adjustable, Controller, RouterAssisted, Setting, TransportNeeds};
+use crate::events::{AckInfo, LossInfo};
 use crate::scheme::{Config, Scheme};
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -98,12 +99,8 @@ impl Controller for Xcp {
         self.window = self.mss;
     }
 
-    fn hears_every_segment(&self) -> bool {
-        false
-    }
-
-    fn takes_rate_samples(&self) -> bool {
-        false
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds::WINDOW
     }
 
     /// RFC 5681 section 4.1: feedback from before a silence says nothing about now.
@@ -116,10 +113,24 @@ impl Controller for Xcp {
         Bytes(segments.max(1) * self.mss as u64)
     }
 
-    fn set_desired_rate(&mut self, rate: Rate) {
-        self.desired = rate;
+    fn router_assisted(&self) -> Option<&dyn RouterAssisted> {
+        Some(self)
     }
 
+    fn adjustable(&mut self) -> Option<&mut dyn Adjustable> {
+        Some(self)
+    }
+}
+
+impl Adjustable for Xcp {
+    fn set(&mut self, setting: Setting) {
+        if let Setting::DesiredRate(rate) = setting {
+            self.desired = rate;
+        }
+    }
+}
+
+impl RouterAssisted for Xcp {
     fn request(&self) -> Signal {
         let rtt_us = u32::try_from(self.srtt.as_micros()).unwrap_or(u32::MAX);
         Signal::Window { window_bytes: self.window as f32, rtt_us, feedback_bytes: f32::INFINITY }
@@ -176,7 +187,7 @@ mod tests {
         let mut xcp = build("xcp", &config).unwrap();
         // 8 Mbit/s over 100 ms are 100,000 bytes.
         assert_eq!(ack(xcp.as_mut(), feedback(1e6)), 100_000 / MSS);
-        xcp.set_desired_rate(Rate::from_mbps(4.0));
+        Setting::DesiredRate(Rate::from_mbps(4.0)).apply(&mut xcp);
         assert_eq!(ack(xcp.as_mut(), feedback(1e6)), 50_000 / MSS);
         assert!(matches!(xcp.request(), Signal::Window { rtt_us: 100_000, .. }));
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use ccarena_cc::{
     AckInfo, Action, Bytes, Controller, Dur, Extrapolation, LossInfo, Rate, RateSample, RecoveryState, Requirement,
-    SentInfo, Signal, Time,
+    RouterAssisted, SentInfo, Setting, Signal, Time,
 };
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ pub enum Operation {
     SpuriousLoss,
     RecoveryEnd,
     Decide { action: u32 },
-    Want { weight: f64, min_mbps: Option<f64> },
+    Set { weight: f64, min_mbps: Option<f64> },
     Wait { us: u64 },
 }
 
@@ -77,7 +77,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         2 => Just(Operation::RecoveryEnd),
         2 => (0_u32..15).prop_map(|action| Operation::Decide { action }),
         1 => (0.501..50.0_f64, prop::option::of(0.0..1000.0_f64))
-            .prop_map(|(weight, min_mbps)| Operation::Want { weight, min_mbps }),
+            .prop_map(|(weight, min_mbps)| Operation::Set { weight, min_mbps }),
         10 => prop_oneof![9 => 0_u64..50_000, 1 => 0_u64..100_000_000].prop_map(|us| Operation::Wait { us }),
     ]
 }
@@ -121,7 +121,7 @@ impl Flow {
                 let prior_in_flight = self.in_flight;
                 for _ in 0..packets {
                     if let Some(number) = self.outstanding.pop_front() {
-                        self.controller.on_packet_acked(number);
+                        self.packet_acked(number);
                     }
                 }
                 self.in_flight -= acked;
@@ -171,7 +171,9 @@ impl Flow {
             Operation::Send { app_limited, idle } => {
                 if idle {
                     self.in_flight = Bytes(0);
-                    self.outstanding.drain(..).for_each(|number| self.controller.on_packet_acked(number));
+                    for number in std::mem::take(&mut self.outstanding) {
+                        self.packet_acked(number);
+                    }
                 }
                 self.controller.on_sent(&SentInfo {
                     now: self.now,
@@ -207,16 +209,21 @@ impl Flow {
                     learned.act(action, self.now).unwrap();
                 }
             }
-            Operation::Want { weight, min_mbps } => {
-                self.controller.set_weight(weight);
-                self.controller.set_requirement(
-                    min_mbps
-                        .map(|min| Requirement { min: Rate::from_mbps(min), max: Rate::from_mbps(1.5 * min + 1.0) }),
-                );
+            Operation::Set { weight, min_mbps } => {
+                Setting::Weight(weight).apply(self.controller.as_mut());
+                let requirement = min_mbps
+                    .map(|min| Requirement { min: Rate::from_mbps(min), max: Rate::from_mbps(1.5 * min + 1.0) });
+                Setting::Requirement(requirement).apply(self.controller.as_mut());
             }
             Operation::Wait { us } => self.now = self.now + Dur::from_micros(us),
         }
         self.run_timers();
+    }
+
+    fn packet_acked(&mut self, number: u64) {
+        if let Some(packets) = self.controller.packet_tracker() {
+            packets.on_packet_acked(number);
+        }
     }
 
     fn loss(&mut self, packets: u64, new_episode: bool) -> LossInfo {
@@ -224,7 +231,9 @@ impl Flow {
         self.in_flight -= lost;
         for _ in 0..lost.0 / MSS {
             if let Some(number) = self.outstanding.pop_front() {
-                self.controller.on_packet_lost(number);
+                if let Some(packets) = self.controller.packet_tracker() {
+                    packets.on_packet_lost(number);
+                }
             }
         }
         LossInfo {
@@ -249,7 +258,7 @@ impl Flow {
         panic!("next_timer() stays at {} although it is {}", self.controller.next_timer(), self.now);
     }
 
-    pub fn check(&self) -> Result<Outcome, TestCaseError> {
+    pub fn check(&mut self) -> Result<Outcome, TestCaseError> {
         let window = self.controller.window();
         prop_assert!(window >= Bytes(MSS), "window {window:?}");
         prop_assert!(window <= LARGEST_WINDOW, "window {window:?}");
@@ -257,15 +266,15 @@ impl Flow {
         prop_assert!(pacing_rate != Some(Rate(0)));
         let threshold = self.controller.slow_start_threshold();
         prop_assert!(threshold.is_none_or(|t| t >= Bytes(MSS)), "threshold {threshold:?}");
-        let steps = self.controller.extrapolation(self.now);
+        let steps = Extrapolation::of(self.controller.as_mut(), self.now);
         prop_assert!(steps.increase >= 0.0 && steps.increase.is_finite(), "{steps:?}");
         prop_assert!(steps.decrease >= 0.0 && steps.decrease <= 1.0, "{steps:?}");
         prop_assert!(steps.cubic.is_none_or(|period| period <= Extrapolation::LONGEST), "{steps:?}");
-        let desired = self.controller.desired_rate();
-        if let Signal::Window { window_bytes, .. } = self.controller.request() {
+        let request = self.controller.router_assisted().map_or(Signal::None, RouterAssisted::request);
+        if let Signal::Window { window_bytes, .. } = request {
             prop_assert!(window_bytes.is_finite() && window_bytes >= MSS as f32, "{window_bytes}");
         }
-        Ok((window, pacing_rate, threshold, self.controller.next_timer(), desired))
+        Ok((window, pacing_rate, threshold, self.controller.next_timer(), request.rate()))
     }
 
     /// Observation and report, if the scheme is learned.

@@ -6,13 +6,13 @@
 //! - A period that the datapath has judged ends with the last of them.
 //! - Packets sent in the interval count as sent before what arrived in it, at the rate that the controller now wants,
 //!   though the first of them left at the rate before. Controllers that do not track packets get one call with the last
-//!   packet, which counts the others ([`SentInfo::untold`]): one that follows the pacer would else drift from it.
+//!   packet, which counts the others ([`SentInfo::unreported`]): one that follows the pacer would else drift from it.
 //! - Of packets under way, those acknowledged or lost are the oldest.
 //! - Growth by what was acknowledged in the interval before a loss is left out, as in recovery.
 
 use std::collections::VecDeque;
 
-use ccarena_cc::learned::clocks::{Length, Verdict};
+use ccarena_cc::learned::clocks::{Decision, Length};
 use ccarena_cc::{AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, RecoveryState, SentInfo, Signal, Time};
 
 use crate::intf::{
@@ -53,7 +53,7 @@ pub struct Feed {
 impl Feed {
     /// A feed for `controller`, built for segments of `mss` bytes, whose time zero is `zero_ns`.
     #[must_use]
-    pub fn new(controller: &dyn Controller, mss: u32, zero_ns: u64) -> Self {
+    pub fn new(controller: &mut dyn Controller, mss: u32, zero_ns: u64) -> Self {
         Self {
             mss: u64::from(mss.max(1)),
             zero_ns,
@@ -63,7 +63,7 @@ impl Feed {
             in_flight: Bytes(0),
             sent: 0,
             sent_bytes: 0,
-            outstanding: controller.tracks_packets().then(VecDeque::new),
+            outstanding: controller.packet_tracker().map(|_| VecDeque::new()),
             sent_at: Time::ZERO,
         }
     }
@@ -114,7 +114,7 @@ impl Feed {
         self.tell_sent(event, now, controller);
         if flagged(FLAG_QUIET | FLAG_PERIOD) {
             if let Some(learned) = controller.learned() {
-                learned.adopt_verdict(None);
+                learned.adopt_decision(None);
             }
         }
         if flagged(FLAG_SPURIOUS) {
@@ -146,7 +146,7 @@ impl Feed {
             let slack = spacing * SLACK;
             let earliest = Time(self.at.0.saturating_sub(slack.0));
             self.sent_at = (self.sent_at + spacing).clamp(earliest, now + slack);
-            let untold = if k == told_from { k } else { 0 };
+            let unreported = if k == told_from { k } else { 0 };
             controller.on_sent(&SentInfo {
                 now: self.sent_at,
                 bytes: Bytes(left(k) - left(k + 1)),
@@ -155,8 +155,8 @@ impl Feed {
                 app_limited: event.flags & FLAG_APP_LIMITED != 0,
                 last_sent: Time::ZERO,
                 retransmission: false,
-                untold: Bytes(part(bytes, untold, count)),
-                untold_packets: untold as u32,
+                unreported: Bytes(part(bytes, unreported, count)),
+                unreported_packets: unreported as u32,
                 number,
             });
             if let Some(outstanding) = &mut self.outstanding {
@@ -168,9 +168,9 @@ impl Feed {
 
     fn tell_losses(&mut self, event: &Event, now: Time, controller: &mut dyn Controller) {
         for _ in 0..event.lost_packets {
-            match self.outstanding.as_mut().and_then(VecDeque::pop_front) {
-                Some(number) => controller.on_packet_lost(number),
-                None => break,
+            let Some(number) = self.outstanding.as_mut().and_then(VecDeque::pop_front) else { break };
+            if let Some(packets) = controller.packet_tracker() {
+                packets.on_packet_lost(number);
             }
         }
         let flagged = |flag: u32| event.flags & flag != 0;
@@ -202,15 +202,13 @@ impl Feed {
         after: &mut impl FnMut(&mut dyn Controller, Time),
     ) {
         for _ in 0..event.acked_packets {
-            match self.outstanding.as_mut().and_then(VecDeque::pop_front) {
-                Some(number) => controller.on_packet_acked(number),
-                None => break,
-            }
+            let Some(number) = self.outstanding.as_mut().and_then(VecDeque::pop_front) else { break };
+            packet_acked(controller, number);
         }
         // Short segments and retransmissions make the counts drift: what is not in flight has arrived.
         while let Some(outstanding) = self.outstanding.as_mut().filter(|o| o.len() > event.in_flight_packets as usize) {
             let Some(number) = outstanding.pop_front() else { break };
-            controller.on_packet_acked(number);
+            packet_acked(controller, number);
         }
         if event.acked_packets == 0 && event.rtt_count == 0 {
             return;
@@ -234,7 +232,7 @@ impl Feed {
             let last = k == count;
             if last && event.flags & FLAG_PERIOD != 0 {
                 if let Some(learned) = controller.learned() {
-                    learned.adopt_verdict(Some(verdict(event)));
+                    learned.adopt_decision(Some(decision(event)));
                 }
             }
             controller.on_ack(&AckInfo {
@@ -267,9 +265,15 @@ fn part(total: u64, k: u64, count: u64) -> u64 {
     (u128::from(total) * u128::from(k) / u128::from(count.max(1))) as u64
 }
 
+fn packet_acked(controller: &mut dyn Controller, number: u64) {
+    if let Some(packets) = controller.packet_tracker() {
+        packets.on_packet_acked(number);
+    }
+}
+
 /// What the program found of the period that ends with `event`.
-fn verdict(event: &Event) -> Verdict {
-    Verdict {
+fn decision(event: &Event) -> Decision {
+    Decision {
         case: u8::try_from(event.situation).unwrap_or(u8::MAX),
         ask: event.flags & FLAG_ASKED != 0,
         next: Length::Acked(Dur(event.period_ns)),
@@ -368,8 +372,8 @@ mod tests {
             feed.tell(&short, &mut recorder, |_, _| ());
             feed.tell(&short, &mut recorder, |_, _| ());
             let sent = &recorder.sent;
-            let packets: u64 = sent.iter().map(|s| 1 + u64::from(s.untold_packets)).sum();
-            let bytes: u64 = sent.iter().map(|s| (s.bytes + s.untold).0).sum();
+            let packets: u64 = sent.iter().map(|s| 1 + u64::from(s.unreported_packets)).sum();
+            let bytes: u64 = sent.iter().map(|s| (s.bytes + s.unreported).0).sum();
             assert_eq!((sent.len(), packets, bytes), (calls, 30, 25_000), "tracks: {tracks}");
         }
     }

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use ccarena_cc::learned::clocks::{DatapathClock, ReasonerOptions};
 use ccarena_cc::policy::kernel::raw;
-use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Outside, Rate, Time};
+use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Extrapolation, Outside, Rate, Time};
 
 use super::feed::Feed;
 use super::{Decision, Driver};
@@ -108,7 +109,7 @@ impl Socket {
     /// A socket that `driver` takes over; its policy or constant makes the first decision.
     #[must_use]
     pub fn new(mut driver: Driver, zero_ns: u64) -> Self {
-        let feed = Feed::new(driver.controller.as_ref(), driver.mss, zero_ns);
+        let feed = Feed::new(driver.controller.as_mut(), driver.mss, zero_ns);
         let (mut observation, mut report) = (Vec::new(), Vec::new());
         if let Some(learned) = driver.controller.learned() {
             observation = vec![0.0; learned.spec().observation_len];
@@ -152,7 +153,7 @@ impl Socket {
 
     /// Tells the controller of an event, and asks for decisions where they are due.
     pub fn on_event(&mut self, event: &Event, totals: &mut Totals, hear: &mut dyn FnMut(Decision<'_>)) {
-        if self.driver.controller.extrapolation(self.feed.at()).cubic.is_some() {
+        if Extrapolation::of(self.driver.controller.as_mut(), self.feed.at()).cubic.is_some() {
             self.adopt(event);
         }
         totals.lost_packets += u64::from(event.lost_packets);
@@ -175,7 +176,9 @@ impl Socket {
         let reduces = matches!(event.ca_state, CA_CWR | CA_RECOVERY);
         let segments = if reduces { event.ssthresh_packets } else { event.window_packets };
         self.known = Bytes(u64::from(segments.max(1)) * u64::from(self.driver.mss));
-        self.driver.controller.adopt_window(self.known);
+        if let Some(extrapolated) = self.driver.controller.extrapolated() {
+            extrapolated.adopt_window(self.known);
+        }
     }
 
     /// How long after its report the answer came into force that `event` is the first to tell of.
@@ -189,17 +192,17 @@ impl Socket {
     /// When [`on_timers`](Self::on_timers) is due.
     #[must_use]
     pub fn next_timer(&self) -> Time {
-        let want = self.driver.wants.last().map_or(Time::NEVER, |w| w.0);
-        self.driver.controller.next_timer().min(want)
+        let setting_at = self.driver.settings.last().map_or(Time::NEVER, |w| w.0);
+        self.driver.controller.next_timer().min(setting_at)
     }
 
     /// Runs what is due at `now`, a decision of a controller with a timer of its own included.
     pub fn on_timers(&mut self, now: Time, totals: &mut Totals, hear: &mut dyn FnMut(Decision<'_>)) {
         let Self { driver, observation, report, .. } = self;
-        let Driver { controller, wants, decider, flow, keeps_reports, .. } = driver;
-        while wants.last().is_some_and(|want| want.0 <= now) {
-            if let Some((_, want)) = wants.pop() {
-                want.tell(controller.as_mut());
+        let Driver { controller, settings, decider, flow, keeps_reports, .. } = driver;
+        while settings.last().is_some_and(|change| change.0 <= now) {
+            if let Some((_, setting)) = settings.pop() {
+                setting.apply(controller.as_mut());
             }
         }
         if controller.next_timer() <= now {
@@ -227,11 +230,12 @@ impl Socket {
             self.answered.pop_front();
         }
         self.answered.push_back((self.sequence, now_ns));
-        let controller = self.driver.controller.as_ref();
+        let controller = self.driver.controller.as_mut();
         let mss = u64::from(self.driver.mss.max(1));
         let segments = |bytes: u64| u32::try_from(bytes / mss).unwrap_or(u32::MAX).max(1);
         let thousandths = |x: f64| (x * 1000.0).round() as u32;
-        let steps = controller.extrapolation(self.feed.at());
+        let steps = Extrapolation::of(controller, self.feed.at());
+        let clock = controller.learned().filter(|_| steps.cubic.is_some()).and_then(|learned| learned.datapath_clock());
         let window = segments(controller.window().0);
         let interval_us = if let Some(left) = steps.cubic {
             interval(left)
@@ -253,7 +257,7 @@ impl Socket {
             report: self.heard,
             pacing_bytes_per_s: controller.pacing_rate().map_or(0, |rate| (rate.0 / 8).max(1)),
             answered_ns: now_ns,
-            reasoner: steps.reasoner.map_or([0; REASONER_OPTIONS], |options| options.map(raw)),
+            reasoner: clock.map_or([0; REASONER_OPTIONS], |DatapathClock::Reasoner(options)| reasoner(&options)),
             window_packets: window,
             ssthresh_packets: if cubic {
                 0
@@ -264,12 +268,46 @@ impl Socket {
             beta: thousandths(steps.decrease),
             multiplier: thousandths(multiplier),
             base: if cubic { BASE_CUBIC } else { BASE_HOLD },
-            flags: if controller.owns_recovery() { ANSWER_OWNS_RECOVERY } else { 0 },
+            flags: if controller.transport().owns_recovery { ANSWER_OWNS_RECOVERY } else { 0 },
             interval_us,
-            desired_kbps: controller.desired_rate().map_or(0, kbps),
+            desired_kbps: controller.router_assisted().and_then(|routers| routers.request().rate()).map_or(0, kbps),
             min_burst: controller.min_burst_segments(),
         }
     }
+}
+
+/// The options of clock `reasoner` in the order of [`Answer::reasoner`].
+fn reasoner(options: &ReasonerOptions) -> [i64; REASONER_OPTIONS] {
+    let ReasonerOptions {
+        alpha,
+        delta,
+        period_ms,
+        min_ms,
+        max_ms,
+        steepness,
+        as_printed,
+        asks,
+        min_rtts,
+        least_packets,
+    } = *options;
+    let flag = |set: bool| f64::from(u8::from(set));
+    let [falling, rising, lossy, queued] = asks.map(flag);
+    [
+        alpha,
+        delta,
+        period_ms,
+        min_ms,
+        max_ms,
+        steepness,
+        flag(as_printed),
+        falling,
+        rising,
+        lossy,
+        queued,
+        min_rtts,
+        least_packets,
+    ]
+    .map(raw)
 }
 
 /// In µs; 0 and the largest numbers have meanings of their own.

@@ -1,6 +1,6 @@
-//! For tests: a controller that records what it is told.
+//! For tests: a controller that records its calls.
 
-use ccarena_cc::{AckInfo, Bytes, Controller, LossInfo, SentInfo};
+use ccarena_cc::{AckInfo, Bytes, Controller, LossInfo, PacketTracker, SentInfo};
 
 #[derive(Default)]
 pub(crate) struct Recorder {
@@ -30,19 +30,21 @@ impl Controller for Recorder {
         self.sent.push(*sent);
     }
 
-    fn tracks_packets(&self) -> bool {
-        self.tracks
+    fn packet_tracker(&mut self) -> Option<&mut dyn PacketTracker> {
+        if self.tracks { Some(self) } else { None }
     }
 
+    fn window(&self) -> Bytes {
+        Bytes(10_000)
+    }
+}
+
+impl PacketTracker for Recorder {
     fn on_packet_acked(&mut self, number: u64) {
         self.acked_numbers.push(number);
     }
 
     fn on_packet_lost(&mut self, number: u64) {
         self.lost_numbers.push(number);
-    }
-
-    fn window(&self) -> Bytes {
-        Bytes(10_000)
     }
 }

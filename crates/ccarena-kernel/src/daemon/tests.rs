@@ -14,7 +14,7 @@ const MSS: u32 = 1448;
 fn driver(scheme: &'static str, flow: usize) -> Driver {
     let mut controller = build(scheme, &Config::default()).unwrap();
     let decider = controller.learned().map(|_| Decider::Outside);
-    Driver { flow, controller, mss: MSS, decider, wants: Vec::new(), keeps_reports: true }
+    Driver { flow, controller, mss: MSS, decider, settings: Vec::new(), keeps_reports: true }
 }
 
 prop_compose! {
@@ -280,8 +280,8 @@ fn another_cubic_than_the_kernels_stays_in_user_space() {
 #[test]
 fn what_an_application_wants_is_told_in_time() {
     let mut daemon = Daemon::new(1000, 1, Box::new(|_| None));
-    let wants = vec![(Time(50), Want::Weight(3.0))];
-    daemon.take_over(7, Driver { wants, ..driver("wcc-ai", 0) }, 1000);
+    let settings = vec![(Time(50), Setting::Weight(3.0))];
+    daemon.take_over(7, Driver { settings, ..driver("wcc-ai", 0) }, 1000);
     assert_eq!(daemon.next_timer(), Time(50));
     assert!(daemon.on_timers(Time(49), &mut |_| ()).is_empty());
     assert_eq!(daemon.on_timers(Time(50), &mut |_| ()).len(), 1);

@@ -10,7 +10,8 @@ use super::program::Program;
 use super::{Stats, stats_of};
 use crate::error::KernelError;
 use crate::maps::{locked, map_error};
-use crate::objects::{TcpOption, handle, is_name};
+use crate::objects::{handle, is_name};
+use crate::tcp_option::TcpOption;
 
 /// A policy in the kernel that goes with its owner: dropping it, or the death of the process in whatever way, takes it back.
 /// Sockets that use it keep it until they close.

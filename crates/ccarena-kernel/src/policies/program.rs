@@ -9,7 +9,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object};
 use crate::error::KernelError;
 use crate::intf::{ABI, Config, Plain};
 use crate::maps::map_error;
-use crate::objects::{self, TcpOption, attach_option, attach_struct_ops, handle, named, set_initial, terminated};
+use crate::objects::{self, attach_option, attach_struct_ops, handle, named, set_initial, terminated};
+use crate::tcp_option::TcpOption;
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/policy.bpf.o"));
 const NAME: &str = "policy";

@@ -6,7 +6,8 @@ use super::program::Program;
 use crate::checks;
 use crate::error::KernelError;
 use crate::maps::map_error;
-use crate::objects::{TcpOption, handle};
+use crate::objects::handle;
+use crate::tcp_option::TcpOption;
 use ccarena_cc::policy::kernel::{self, ACTIONS, About, OBSERVATION, STATE};
 
 /// Rows that go at a time: `TRIAL_ROWS` of `bpf/policy.h`, whose `struct trial` these numbers lay out.

@@ -169,12 +169,13 @@ fn plan_flow(scenario: &Scenario, index: usize, homes: Homes, available: &[&str]
     };
     let mut controller = built.map_err(|source| RunError::Scheme { flow: index, source })?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
-    plan.signals = controller.desired_rate().is_some();
+    let request = controller.router_assisted().map_or(Signal::None, |routers| routers.request());
+    plan.signals = request.rate().is_some();
     let has_policy = matches!(flow.policy, Some(PolicySpec::Artifact(_) | PolicySpec::Integer(_)));
     if in_kernel && has_policy && plan.learned.is_some() {
         plan.home = Home::Policy;
     }
-    if !matches!(controller.request(), Signal::None | Signal::Rate(_)) {
+    if !matches!(request, Signal::None | Signal::Rate(_)) {
         let problem = format!(
             "got {:?}; expected another: what its routers say has no place in packets of real TCP. The simulator has them",
             flow.scheme

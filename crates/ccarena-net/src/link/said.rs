@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::controller::Signal;
+use ccarena_cc::Signal;
 
 use crate::routers::{AnyRouter, Header, Router, Sight};
 

@@ -1,6 +1,6 @@
 //! How much a queue holds.
 
-use ccarena_cc::registry::Param;
+use ccarena_cc::Param;
 
 /// IP bytes of a full-size Ethernet packet: no queue whose limit is in BDP is smaller.
 pub(super) const FULL_PACKET_BYTES: u64 = 1500;

@@ -27,7 +27,7 @@ mod stamped;
 #[cfg(test)]
 mod testing;
 
-pub use ccarena_cc::registry::Param;
+pub use ccarena_cc::Param;
 use ccarena_cc::types::Time;
 
 pub use limit::{LIMITS, Limit, LimitRule, Room};

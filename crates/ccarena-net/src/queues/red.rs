@@ -145,19 +145,19 @@ impl<T: Item + Send + Sync> Queue<T> for Red<T> {
         self.update_average(now);
         let fits = self.room.fits(self.fifo.len_packets(), self.fifo.len_bytes(), item.bytes());
         let accepted = match self.curve.at(self.average) {
-            Verdict::Pass => {
+            Fate::Pass => {
                 self.count = None;
                 true
             }
-            Verdict::Random(p) if self.chosen(p) => {
+            Fate::Random(p) if self.chosen(p) => {
                 let marks = self.ecn && item.ecn_capable() && fits;
                 if marks {
                     item.mark();
                 }
                 marks
             }
-            Verdict::Random(_) => true,
-            Verdict::Drop => {
+            Fate::Random(_) => true,
+            Fate::Drop => {
                 self.count = None;
                 false
             }
@@ -191,7 +191,7 @@ struct Curve {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Verdict {
+enum Fate {
     Pass,
     Random(f64),
     Drop,
@@ -199,15 +199,15 @@ enum Verdict {
 
 impl Curve {
     #[inline]
-    fn at(&self, average: f64) -> Verdict {
+    fn at(&self, average: f64) -> Fate {
         if average < self.min {
-            Verdict::Pass
+            Fate::Pass
         } else if average < self.max {
-            Verdict::Random(self.max_p * (average - self.min) / (self.max - self.min))
+            Fate::Random(self.max_p * (average - self.min) / (self.max - self.min))
         } else if self.gentle && average < 2.0 * self.max {
-            Verdict::Random(self.max_p + (1.0 - self.max_p) * (average - self.max) / self.max)
+            Fate::Random(self.max_p + (1.0 - self.max_p) * (average - self.max) / self.max)
         } else {
-            Verdict::Drop
+            Fate::Drop
         }
     }
 }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn the_curve_is_the_papers_and_gentle_goes_on() {
         let close = |average, expected: f64| match curve(true).at(average) {
-            Verdict::Random(p) => assert!((p - expected).abs() < 1e-12, "{p} at {average}"),
+            Fate::Random(p) => assert!((p - expected).abs() < 1e-12, "{p} at {average}"),
             other => panic!("{other:?} at {average}"),
         };
         close(1e6, 0.0);
@@ -243,10 +243,10 @@ mod tests {
         close(5e6, 0.1);
         close(7.5e6, 0.55);
         close(9.999_999_999_999e6, 1.0 - 1.8e-13);
-        assert_eq!(curve(true).at(999_999.0), Verdict::Pass);
-        assert_eq!(curve(true).at(1e7), Verdict::Drop);
-        assert_eq!(curve(false).at(4e6), Verdict::Random(0.075));
-        assert_eq!(curve(false).at(5e6), Verdict::Drop);
+        assert_eq!(curve(true).at(999_999.0), Fate::Pass);
+        assert_eq!(curve(true).at(1e7), Fate::Drop);
+        assert_eq!(curve(false).at(4e6), Fate::Random(0.075));
+        assert_eq!(curve(false).at(5e6), Fate::Drop);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::registry::Param;
+use ccarena_cc::Param;
 use ccarena_cc::types::{Dur, Rate};
 
 use super::{Kind, Limit, LimitRule};

@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::controller::Signal;
+use ccarena_cc::Signal;
 use ccarena_cc::types::{Dur, Rate, Time};
 
 use super::{Description, Header, Param, Params, Router, Sight};

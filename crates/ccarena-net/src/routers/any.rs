@@ -4,7 +4,7 @@
 //! Schemes of different routers on one link divide it among themselves as they will; none of the papers says how they
 //! should.
 
-use ccarena_cc::controller::Signal;
+use ccarena_cc::Signal;
 use ccarena_cc::types::Time;
 
 use super::{Description, Header, FeedbackRouter, Kind, Marker, NetworkAgent, Params, Router, RouterSpec, Sight};

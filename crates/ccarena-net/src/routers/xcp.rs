@@ -19,7 +19,7 @@
 //!   to give and take, by the draft's counters of residual feedback.
 //! - Packets of other schemes count in y and get nothing.
 
-use ccarena_cc::controller::Signal;
+use ccarena_cc::Signal;
 use ccarena_cc::types::{Dur, Time};
 
 use super::{Description, Header, Param, Params, Router, Sight};

@@ -68,7 +68,7 @@ impl Plan {
         keeps_reports: bool,
     ) -> Result<Driver, RunError> {
         let (controller, decider) = self.build(index, flow, policies)?;
-        Ok(Driver { controller, decider, wants: flow.wants(), keeps_reports })
+        Ok(Driver { controller, decider, settings: flow.settings(), keeps_reports })
     }
 
     fn build(
@@ -110,7 +110,7 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
     plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
     let agents = flow.path.iter().filter_map(|&link| scenario.links[link].agent.as_ref());
     let speechless = agents.into_iter().any(|agent| !agent.kind.description().on_the_wire);
-    let request = controller.request();
+    let request = controller.router_assisted().map_or(Signal::None, |routers| routers.request());
     if request != Signal::None && (speechless || !matches!(request, Signal::Rate(_))) {
         let problem = format!(
             "got {:?}, which routers help; expected another scheme: QUIC encrypts what they would have to read, and has a \

@@ -1,7 +1,6 @@
 //! What a sender sends, and when.
 
-use ccarena_cc::controller::RecoveryState;
-use ccarena_cc::{Bytes, Dur, Rate, SentInfo, Time};
+use ccarena_cc::{Bytes, Dur, Rate, RecoveryState, SentInfo, Time};
 
 use super::{Emission, Sender, Timer};
 use crate::pacer::Pacer;
@@ -106,7 +105,8 @@ impl Sender {
 
     /// What is asked of routers now. Mostly the same as before: it is not written anew then.
     fn read_request(&mut self) {
-        let request = self.controller.request();
+        let Some(routers) = self.controller.router_assisted() else { return };
+        let request = routers.request();
         if request != self.request {
             self.request = request;
         }
@@ -217,7 +217,7 @@ impl Sender {
 
     #[inline]
     fn tell_controller(&mut self, seq: u32, now: Time, retransmission: bool) {
-        if self.hears_every_segment || self.board.in_flight() == 0 {
+        if self.every_segment || self.board.in_flight() == 0 {
             self.tell_sent(seq, now, retransmission);
         }
     }

@@ -1,8 +1,7 @@
 //! The sender's one timer (`tcp_timer.c`, `tcp_schedule_loss_probe`, `tcp_rearm_rto`): retransmission timeout, tail-loss
 //! probe or RACK's reordering timeout, whichever was set last.
 
-use ccarena_cc::controller::RecoveryState;
-use ccarena_cc::{Dur, Time};
+use ccarena_cc::{Dur, RecoveryState, Time};
 
 use super::{Leaving, Sender, Timer};
 use crate::packet::Ack;

@@ -3,7 +3,7 @@
 use super::{Actuator, ActuatorEntry};
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
-use crate::scheme::Param;
+use crate::param::Param;
 
 /// Registry entry.
 pub const ALPHA: ActuatorEntry = ActuatorEntry {

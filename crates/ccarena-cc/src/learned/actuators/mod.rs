@@ -9,7 +9,7 @@ mod window_ops;
 pub use self::window_ops::Op;
 use super::bases::base::{Base, Lever};
 use super::monitor::Monitor;
-use crate::scheme::Param;
+use crate::param::Param;
 
 /// Turns an action's value into a change of the base.
 pub trait Actuator: Send + Sync {

@@ -18,9 +18,10 @@
 //! - the window grows only while it is what limits sending, as in Linux (`tcp_is_cwnd_limited`).
 
 use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
-use crate::controller::{AckInfo, Extrapolation, LossInfo, RecoveryState};
+use crate::controller::Extrapolation;
+use crate::events::{AckInfo, LossInfo, RecoveryState};
 use crate::learned::monitor::Measured;
-use crate::scheme::Param;
+use crate::param::Param;
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.

@@ -1,6 +1,7 @@
 //! What every base does.
 
-use crate::controller::{AckInfo, Extrapolation, LossInfo, SentInfo};
+use crate::controller::{Extrapolation, TransportNeeds};
+use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::learned::monitor::Measured;
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -31,9 +32,9 @@ pub trait Base: Send + Sync {
     /// A segment leaves.
     fn on_sent(&mut self, _sent: &SentInfo) {}
 
-    /// See [`Controller::hears_every_segment`](crate::Controller::hears_every_segment)(crate::controller::Controller::hears_every_segment).
-    fn hears_every_segment(&self) -> bool {
-        false
+    /// See [`Controller::transport`](crate::controller::Controller::transport); the monitor decides on rate samples.
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds::WINDOW
     }
 
     /// See [`Controller::on_spurious_loss`](crate::Controller::on_spurious_loss).
@@ -73,17 +74,12 @@ pub trait Base: Send + Sync {
         None
     }
 
-    /// See [`Controller::owns_recovery`](crate::Controller::owns_recovery).
-    fn owns_recovery(&self) -> bool {
-        false
-    }
-
     /// How a datapath moves the window for `left`, the rest of the period; `per_window` if a window of data ends it.
     fn extrapolation(&self, _left: Dur, _per_window: bool) -> Extrapolation {
         Extrapolation::HOLD
     }
 
-    /// See [`Controller::adopt_window`](crate::Controller::adopt_window).
+    /// See [`Extrapolated::adopt_window`](crate::controller::Extrapolated::adopt_window).
     fn adopt_window(&mut self, _window: Bytes) {}
 
     /// [`Lever::Window`]: multiplies the window, but lifts it to no more than `most` segments.

@@ -6,8 +6,9 @@
 //!   controller hears of it once per period (`adopt_window`).
 
 use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
-use crate::controller::{AckInfo, Controller, Extrapolation, LossInfo, SentInfo};
-use crate::scheme::Param;
+use crate::controller::{Controller, Extrapolation};
+use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::param::Param;
 use crate::schemes::cubic::{self, Cubic};
 use crate::types::{Bytes, Dur, Rate, Time};
 

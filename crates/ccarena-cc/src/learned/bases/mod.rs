@@ -10,7 +10,8 @@ pub use self::base::{Base, Lever, initial_rtt};
 use super::composed::Composed;
 use super::plan::Plan;
 use crate::controller::Controller;
-use crate::scheme::{Config, Param};
+use crate::param::Param;
+use crate::scheme::Config;
 use crate::types::{Dur, Rate};
 
 /// What a base is built from.

@@ -3,8 +3,9 @@
 
 use super::base::INITIAL_RTT;
 use super::{Base, BaseEntry, Lever, initial_rtt, over, paced, per_rtt};
-use crate::controller::AckInfo;
-use crate::scheme::Param;
+use crate::controller::TransportNeeds;
+use crate::events::AckInfo;
+use crate::param::Param;
 use crate::types::{Bytes, Dur, Rate};
 
 /// Registry entry.
@@ -121,8 +122,8 @@ impl Base for ByRate {
         1
     }
 
-    fn owns_recovery(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { owns_recovery: true, ..TransportNeeds::WINDOW }
     }
 
     fn set_rate(&mut self, bps: f64) {
@@ -162,8 +163,8 @@ impl Base for ByWindow {
         self.pacing_rate().map_or_else(|| per_rtt(self.segments, self.mss, self.srtt), |rate| rate.0 as f64)
     }
 
-    fn owns_recovery(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { owns_recovery: true, ..TransportNeeds::WINDOW }
     }
 
     fn scale_window(&mut self, factor: f64, most: u32) {

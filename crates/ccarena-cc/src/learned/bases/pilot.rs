@@ -28,7 +28,8 @@ use self::estimates::Estimates;
 use self::numbers::Numbers;
 use self::sharing::Sharing;
 use super::{Base, BaseEntry, Lever, over, per_rtt};
-use crate::controller::{AckInfo, LossInfo, RecoveryState, SentInfo};
+use crate::controller::TransportNeeds;
+use crate::events::{AckInfo, LossInfo, RecoveryState, SentInfo};
 use crate::learned::monitor::Measured;
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -190,8 +191,8 @@ impl Base for Pilot {
         self.seen.on_sent(sent);
     }
 
-    fn hears_every_segment(&self) -> bool {
-        true
+    fn transport(&self) -> TransportNeeds {
+        TransportNeeds { every_segment: true, owns_recovery: true, ..TransportNeeds::WINDOW }
     }
 
     fn on_period(&mut self, now: Time, ended: &Measured, _target: f64) {
@@ -232,10 +233,6 @@ impl Base for Pilot {
 
     fn rate_bps(&self) -> f64 {
         per_rtt(self.window, self.mss as f64, self.seen.srtt)
-    }
-
-    fn owns_recovery(&self) -> bool {
-        true
     }
 
     fn set_goal_factor(&mut self, factor: f64) {

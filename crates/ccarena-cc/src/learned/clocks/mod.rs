@@ -5,9 +5,9 @@ mod reasoner;
 mod round_trip;
 mod window;
 
-pub use self::reasoner::Reasoning;
+pub use self::reasoner::ReasonerOptions;
 use super::monitor::Measured;
-use crate::scheme::Param;
+use crate::param::Param;
 use crate::types::Dur;
 
 /// How long a period lasts.
@@ -23,9 +23,9 @@ pub enum Length {
     Window,
 }
 
-/// What follows from a period that has ended.
+/// A clock's decision on a period that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Verdict {
+pub struct Decision {
     /// What kind of period it was, for clocks that tell kinds; 0 otherwise.
     pub case: u8,
     /// The decider is asked.
@@ -40,14 +40,21 @@ pub trait Clock: Send + Sync {
     fn first(&self) -> Length;
 
     /// Judges the period that has just ended.
-    fn judge(&mut self, _ended: &Measured) -> Verdict {
-        Verdict { case: 0, ask: true, next: self.first() }
+    fn judge(&mut self, _ended: &Measured) -> Decision {
+        Decision { case: 0, ask: true, next: self.first() }
     }
 
-    /// The options of a clock that a datapath can be in the place of.
-    fn reasoning(&self) -> Option<Reasoning> {
+    /// The clock as a datapath can run it.
+    fn in_datapath(&self) -> Option<DatapathClock> {
         None
     }
+}
+
+/// A clock that a datapath can run in the controller's place, with its options.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DatapathClock {
+    /// Clock `reasoner`.
+    Reasoner(ReasonerOptions),
 }
 
 /// A registered clock.

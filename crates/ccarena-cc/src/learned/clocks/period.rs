@@ -1,7 +1,7 @@
 //! Periods of one length.
 
 use super::{Clock, ClockEntry, Length};
-use crate::scheme::Param;
+use crate::param::Param;
 use crate::types::Dur;
 
 const PERIOD: Param =

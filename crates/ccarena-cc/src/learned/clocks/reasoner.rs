@@ -20,9 +20,9 @@
 //! flight has waited for as long as the silence lasts at least: R̂ is not below that over RTT_min. So the decider is asked in
 //! an outage. It is asked, too, while the application sends nothing.
 
-use super::{Clock, ClockEntry, Length, Verdict};
+use super::{Clock, ClockEntry, DatapathClock, Decision, Length};
 use crate::learned::monitor::Measured;
-use crate::scheme::Param;
+use crate::param::Param;
 use crate::types::Dur;
 
 const fn flag(name: &'static str, default: f64, doc: &'static str) -> Param {
@@ -81,20 +81,58 @@ const RISING: u8 = 2;
 const LOSSY: u8 = 3;
 const QUEUED: u8 = 4;
 
-/// Values of the options in their order, but for `timed`.
-pub type Reasoning = [f64; 13];
+/// The options of a reasoner whose periods end with acknowledgements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReasonerOptions {
+    /// α, the largest R̂ of cases 1 to 3.
+    pub alpha: f64,
+    /// δ, the lost share of bytes from which it is case 3.
+    pub delta: f64,
+    /// The first period in ms.
+    pub period_ms: f64,
+    /// Shortest period in ms.
+    pub min_ms: f64,
+    /// Longest period in ms; the shortest if that is longer.
+    pub max_ms: f64,
+    /// k of S(x) = 1/(1 + e^(-kx)) in case 1.
+    pub steepness: f64,
+    /// Case 3 as the slides print it.
+    pub as_printed: bool,
+    /// The decider is asked in case 1, 2, 3, 4.
+    pub asks: [bool; 4],
+    /// Shortest period in smoothed RTTs.
+    pub min_rtts: f64,
+    /// Packets in the queue below which R̂ counts as α at most.
+    pub least_packets: f64,
+}
+
+impl ReasonerOptions {
+    /// The options among `value`, which gives each by its name in the registry.
+    fn new(value: impl Fn(&str) -> f64) -> Self {
+        let flag = |name: &str| value(name) >= 0.5;
+        Self {
+            alpha: value("alpha"),
+            delta: value("delta"),
+            period_ms: value("period_ms"),
+            min_ms: value("min_ms"),
+            max_ms: value("max_ms"),
+            steepness: value("steepness"),
+            as_printed: flag("as_printed"),
+            asks: ["ask_1", "ask_2", "ask_3", "ask_4"].map(flag),
+            min_rtts: value("min_rtts"),
+            least_packets: value("least_packets"),
+        }
+    }
+
+    /// The decider is asked in `case`; never in the case that is none.
+    fn asks(&self, case: u8) -> bool {
+        usize::from(case).checked_sub(1).and_then(|k| self.asks.get(k)).copied().unwrap_or(false)
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Reasoner {
-    options: Reasoning,
-    alpha: f64,
-    delta: f64,
-    steepness: f64,
-    as_printed: bool,
-    /// By case, of which the first is none.
-    asks: [bool; 5],
-    least_rtts: f64,
-    least_packets: f64,
+    options: ReasonerOptions,
     timed: bool,
     /// Time without an acknowledgement, of whole periods.
     silence: Dur,
@@ -105,33 +143,30 @@ struct Reasoner {
 }
 
 impl Reasoner {
-    fn new(options: &[f64]) -> Self {
-        let yes = |k: usize| options[k] >= 0.5;
-        let least_s = options[3] / 1e3;
-        let most_s = (options[4] / 1e3).max(least_s);
+    /// A reasoner with values of the registry's options, in their order.
+    fn new(values: &[f64]) -> Self {
+        let value = |name: &str| {
+            REASONER.options.iter().zip(values).find(|(option, _)| option.name == name).map_or(0.0, |(_, value)| *value)
+        };
+        let options = ReasonerOptions::new(value);
+        let least_s = options.min_ms / 1e3;
+        let most_s = (options.max_ms / 1e3).max(least_s);
         Self {
-            options: std::array::from_fn(|k| options[k]),
-            alpha: options[0],
-            delta: options[1],
-            steepness: options[5],
-            as_printed: yes(6),
-            asks: [false, yes(7), yes(8), yes(9), yes(10)],
-            least_rtts: options[11],
-            least_packets: options[12],
-            timed: yes(13),
+            options,
+            timed: value("timed") >= 0.5,
             silence: Dur::ZERO,
             least_s,
             most_s,
-            period_s: (options[2] / 1e3).clamp(least_s, most_s),
+            period_s: (options.period_ms / 1e3).clamp(least_s, most_s),
             rtt_ratio: None,
         }
     }
 
     fn case(&self, rtt_ratio: f64, loss_ratio: f64, gradient: f64) -> u8 {
-        if rtt_ratio > self.alpha {
+        if rtt_ratio > self.options.alpha {
             QUEUED
-        } else if loss_ratio >= self.delta {
-            if self.as_printed { NONE } else { LOSSY }
+        } else if loss_ratio >= self.options.delta {
+            if self.options.as_printed { NONE } else { LOSSY }
         } else if gradient < 0.0 {
             FALLING
         } else {
@@ -141,28 +176,28 @@ impl Reasoner {
 
     /// R̂, which is α at most while fewer packets than `least_packets` are queued.
     fn counted(&self, rtt_ratio: f64, ended: &Measured) -> f64 {
-        if ended.queued_packets() < self.least_packets { rtt_ratio.min(self.alpha) } else { rtt_ratio }
+        if ended.queued_packets() < self.options.least_packets { rtt_ratio.min(self.options.alpha) } else { rtt_ratio }
     }
 
     /// By what the period grows.
     fn factor(&self, case: u8, rtt_ratio: f64, gradient: f64) -> f64 {
         match case {
-            FALLING => (1.0 / (1.0 + (self.steepness * gradient).exp())).exp2(),
-            RISING => (-gradient / self.alpha).exp(),
-            QUEUED => (-rtt_ratio / self.alpha).exp(),
+            FALLING => (1.0 / (1.0 + (self.options.steepness * gradient).exp())).exp2(),
+            RISING => (-gradient / self.options.alpha).exp(),
+            QUEUED => (-rtt_ratio / self.options.alpha).exp(),
             _ => 1.0,
         }
     }
 
-    fn judge_ratios(&mut self, rtt_ratio: f64, loss_ratio: f64, srtt: Dur) -> Verdict {
+    fn judge_ratios(&mut self, rtt_ratio: f64, loss_ratio: f64, srtt: Dur) -> Decision {
         let gradient = self.rtt_ratio.replace(rtt_ratio).map_or(0.0, |before| rtt_ratio - before);
         let case = self.case(rtt_ratio, loss_ratio, gradient);
-        let least_s = (self.least_rtts * srtt.as_secs_f64()).clamp(self.least_s, self.most_s);
+        let least_s = (self.options.min_rtts * srtt.as_secs_f64()).clamp(self.least_s, self.most_s);
         self.period_s = (self.period_s * self.factor(case, rtt_ratio, gradient)).clamp(least_s, self.most_s);
         // As printed, case 3 covers cases 1 and 2, which then set the period, and the decider acts in both.
-        let printed = self.as_printed && self.asks[usize::from(LOSSY)] && matches!(case, FALLING | RISING);
-        let ask = printed || self.asks[usize::from(case)];
-        Verdict { case, ask, next: self.first() }
+        let printed = self.options.as_printed && self.options.asks(LOSSY) && matches!(case, FALLING | RISING);
+        let ask = printed || self.options.asks(case);
+        Decision { case, ask, next: self.first() }
     }
 }
 
@@ -172,7 +207,7 @@ impl Clock for Reasoner {
         if self.timed { Length::Timed(period) } else { Length::Acked(period) }
     }
 
-    fn judge(&mut self, ended: &Measured) -> Verdict {
+    fn judge(&mut self, ended: &Measured) -> Decision {
         let mut rtt_ratio = self.counted(ended.srtt_ratio(), ended);
         if self.timed {
             self.silence = if ended.acked_packets > 0 { Dur::ZERO } else { self.silence + ended.interval };
@@ -181,8 +216,8 @@ impl Clock for Reasoner {
         self.judge_ratios(rtt_ratio, ended.loss_ratio(), ended.srtt)
     }
 
-    fn reasoning(&self) -> Option<Reasoning> {
-        (!self.timed).then_some(self.options)
+    fn in_datapath(&self) -> Option<DatapathClock> {
+        (!self.timed).then_some(DatapathClock::Reasoner(self.options))
     }
 }
 
@@ -207,8 +242,8 @@ mod tests {
         let mut reasoner = reasoner(options);
         reasoner.judge_ratios(before, 0.0, Dur::ZERO);
         reasoner.period_s = 0.1;
-        let verdict = reasoner.judge_ratios(after, loss_ratio, Dur::ZERO);
-        (verdict.case, verdict.ask, millis_of(verdict.next))
+        let decision = reasoner.judge_ratios(after, loss_ratio, Dur::ZERO);
+        (decision.case, decision.ask, millis_of(decision.next))
     }
 
     fn assert_judged(found: (u8, bool, f64), expected: (u8, bool, f64)) {
@@ -229,8 +264,8 @@ mod tests {
 
     #[test]
     fn the_first_period_has_no_gradient() {
-        let verdict = reasoner(&[]).judge_ratios(1.2, 0.0, Dur::ZERO);
-        assert_eq!(verdict, Verdict { case: 2, ask: false, next: Length::Acked(Dur::from_millis(20)) });
+        let decision = reasoner(&[]).judge_ratios(1.2, 0.0, Dur::ZERO);
+        assert_eq!(decision, Decision { case: 2, ask: false, next: Length::Acked(Dur::from_millis(20)) });
     }
 
     #[test]
@@ -305,7 +340,7 @@ mod tests {
         assert_eq!(cases, [RISING, RISING, RISING, RISING, QUEUED, FALLING]);
         let mut acked = reasoner(&[]);
         assert!((0..9).all(|_| acked.judge(&period(0)).case == RISING), "without a timer there is no such period");
-        assert_eq!((timed.reasoning(), acked.reasoning().is_some()), (None, true), "who can be in its place");
+        assert_eq!((timed.in_datapath(), acked.in_datapath().is_some()), (None, true), "who can be in its place");
     }
 
     #[test]

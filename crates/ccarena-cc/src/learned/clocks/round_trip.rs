@@ -1,7 +1,7 @@
 //! Periods of some round trips.
 
 use super::{Clock, ClockEntry, Length};
-use crate::scheme::Param;
+use crate::param::Param;
 
 /// Ends with an acknowledgement.
 pub const ROUND_TRIP: ClockEntry = ClockEntry {

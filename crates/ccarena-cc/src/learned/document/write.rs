@@ -7,7 +7,7 @@ use crate::learned::VERSION;
 use crate::learned::number::Number;
 use crate::learned::signals::Range;
 use crate::learned::spec::ParamSpec;
-use crate::scheme::Param;
+use crate::param::Param;
 
 /// What a document is, without what is for readers alone.
 pub(super) fn canonical(d: &Document) -> Value {

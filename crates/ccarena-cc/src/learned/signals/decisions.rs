@@ -1,7 +1,7 @@
 //! Decisions and their periods.
 
 use super::{Arguments, HUGE, LARGEST, Range, Signal, View};
-use crate::learned::backends::Backend;
+use crate::backends::Backend;
 use crate::learned::monitor::{Parts, ratio};
 
 pub const SIGNALS: &[Signal] = &[

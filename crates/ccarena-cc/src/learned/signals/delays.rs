@@ -2,7 +2,7 @@
 
 use super::{Arguments, HUGE, LARGEST, Signal, View};
 use crate::learned::monitor::Parts;
-use crate::scheme::Param;
+use crate::param::Param;
 use crate::types::Dur;
 
 /// Natural scale of delays: 1 is 100 ms.

@@ -11,10 +11,10 @@ mod rates;
 mod surroundings;
 mod windows;
 
-use super::backends::Backend;
 use super::bases::base::Base;
 use super::monitor::{Measured, Monitor, Parts, Totals, times};
-use crate::scheme::Param;
+use crate::backends::Backend;
+use crate::param::Param;
 use crate::types::{Dur, Requirement, Time};
 
 /// What a signal is computed from.
@@ -228,6 +228,11 @@ impl Signal {
 
     const fn channels(self, channels: &'static [&'static str]) -> Self {
         Self { channels, ..self }
+    }
+
+    /// The backends that measure it.
+    pub fn backends(&self) -> impl Iterator<Item = Backend> {
+        Backend::ALL.into_iter().filter(|backend| self.is_measured(*backend))
     }
 
     /// True if `backend` measures it.

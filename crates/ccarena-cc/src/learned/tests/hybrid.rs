@@ -1,7 +1,7 @@
 //! Hyvar and Orca, through their documents.
 
 use super::{act, due, report};
-use crate::controller::AckInfo;
+use crate::events::AckInfo;
 use crate::scheme::Config;
 use crate::schemes::testing::{Flow, MSS};
 use crate::types::{Bytes, Dur, Rate};
@@ -244,9 +244,9 @@ fn a_pacing_gain_spreads_the_window() {
 #[test]
 fn a_window_that_the_datapath_runs_moves_by_actions_alone() {
     let mut flow = started("orca", 10, &[("window_limit", 1000.0)]);
-    let left = |flow: &Flow| flow.controller.extrapolation(flow.now).cubic;
-    assert_eq!(left(&flow), None, "slow start is off, and Linux's is not");
-    flow.controller.adopt_window(Bytes(100 * MSS));
+    let left = |flow: &mut Flow| flow.extrapolation().cubic;
+    assert_eq!(left(&mut flow), None, "slow start is off, and Linux's is not");
+    flow.controller.extrapolated().unwrap().adopt_window(Bytes(100 * MSS));
     run(&mut flow, 10, RTT, RTT);
     flow.lose(true);
     flow.time_out(true);
@@ -260,11 +260,11 @@ fn a_window_that_the_datapath_runs_moves_by_actions_alone() {
 #[test]
 fn the_datapath_is_left_alone_to_the_end_of_the_period() {
     let mut flow = Flow::new("orca", &Config::default());
-    let left = |flow: &Flow| flow.controller.extrapolation(flow.now).cubic;
-    assert_eq!(left(&flow), Some(Dur::from_millis(20)), "before the first packet");
+    let left = |flow: &mut Flow| flow.extrapolation().cubic;
+    assert_eq!(left(&mut flow), Some(Dur::from_millis(20)), "before the first packet");
     flow.send(Bytes(0));
     run(&mut flow, 15, RTT, RTT);
-    assert_eq!(left(&flow), Some(Dur::from_millis(5)));
+    assert_eq!(left(&mut flow), Some(Dur::from_millis(5)));
     for name in ["hystart", "fast_convergence", "reno_friendly"] {
         let params = [(name.to_string(), 0.0)].into();
         assert_eq!(left(&Flow::new("hyvar", &Config { params, ..Config::default() })), None, "not Linux's {name}");

@@ -2,7 +2,7 @@
 //! as much, so that sending does not stall between bunches (`bbr_update_ack_aggregation`).
 
 use super::{BW_SCALE, Bbr, valid_sample};
-use crate::controller::AckInfo;
+use crate::events::AckInfo;
 use crate::types::Time;
 
 /// Rounds in each of the two slots of the maximum filter (`bbr_extra_acked_win_rtts`).

@@ -1,7 +1,7 @@
 //! PROBE_BW: a cycle of pacing gains, each for about a minimum RTT, that probes for bandwidth and drains the probe.
 
 use super::{BANDWIDTH_ROUNDS, BW_SCALE, Bbr, Gain, Mode, UNIT};
-use crate::controller::AckInfo;
+use crate::events::AckInfo;
 use crate::schemes::split_mix::split_mix;
 use crate::types::{Bytes, Time};
 

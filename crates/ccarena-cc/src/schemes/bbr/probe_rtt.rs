@@ -3,7 +3,7 @@
 
 use super::window::MIN_PACKETS;
 use super::{Bbr, Mode};
-use crate::controller::AckInfo;
+use crate::events::AckInfo;
 use crate::types::{Bytes, Dur, Time};
 
 /// `bbr_min_rtt_win_sec`.

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use super::startup::FullPipe;
 use super::*;
-use crate::controller::{RateSample, RecoveryState};
+use crate::events::{RateSample, RecoveryState};
 
 const MSS: u64 = 1448;
 

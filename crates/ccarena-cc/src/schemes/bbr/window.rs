@@ -2,7 +2,7 @@
 //! and back to what it was once recovery or PROBE_RTT is over.
 
 use super::{BW_SCALE, BW_UNIT, Bandwidth, Bbr, GAIN_SCALE, Gain, Mode};
-use crate::controller::{AckInfo, RecoveryState};
+use crate::events::{AckInfo, RecoveryState};
 use crate::scheme::Config;
 use crate::types::{Dur, Rate};
 

@@ -2,7 +2,7 @@
 
 use super::sample::{Packet, Sample};
 use super::{BETA, Bandwidth, Bbr3, INFINITE, LOSS_THRESH, State};
-use crate::controller::AckInfo;
+use crate::events::AckInfo;
 
 /// What a share of marks of 1 takes from `inflight_shortterm` (`bbr_ecn_factor`).
 const ECN_FACTOR: f64 = 1.0 / 3.0;

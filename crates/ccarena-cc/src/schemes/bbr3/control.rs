@@ -2,7 +2,7 @@
 
 use super::sample::Sample;
 use super::{Bandwidth, Bbr3, INFINITE, MIN_PIPE_SEGMENTS, State};
-use crate::controller::LossInfo;
+use crate::events::LossInfo;
 use crate::types::{Dur, Rate};
 
 /// `BBR.PacingMarginPercent`: 1, so that queues shrink.

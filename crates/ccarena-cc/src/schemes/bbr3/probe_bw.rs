@@ -2,7 +2,7 @@
 
 use super::sample::Sample;
 use super::{Bandwidth, Bbr3, HEADROOM, INFINITE, State};
-use crate::controller::AckInfo;
+use crate::events::AckInfo;
 use crate::schemes::split_mix::split_mix;
 use crate::types::{Dur, Time};
 

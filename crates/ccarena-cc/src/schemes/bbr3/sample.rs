@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{Bandwidth, Bbr3};
-use crate::controller::{AckInfo, SentInfo};
+use crate::events::{AckInfo, SentInfo};
 use crate::types::Dur;
 
 /// A packet under way (`P`).

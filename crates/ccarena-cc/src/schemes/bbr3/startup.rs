@@ -2,7 +2,7 @@
 
 use super::sample::Sample;
 use super::{Bandwidth, Bbr3, State};
-use crate::controller::{AckInfo, RecoveryState};
+use crate::events::{AckInfo, RecoveryState};
 
 /// Growth of the delivery rate that says that the pipe is not full yet.
 const GROWTH: f64 = 1.25;

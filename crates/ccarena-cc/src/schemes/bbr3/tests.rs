@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::controller::{RateSample, RecoveryState};
+use crate::events::{RateSample, RecoveryState};
 
 const MSS: u64 = 1448;
 

@@ -5,7 +5,7 @@
 //! that a window fills the path (ACK train); eight samples that all lie an eighth of the minimum RTT above it mean a
 //! queue (delay increase).
 
-use crate::controller::AckInfo;
+use crate::events::AckInfo;
 use crate::schemes::cwnd::Cwnd;
 use crate::types::{Dur, Time};
 

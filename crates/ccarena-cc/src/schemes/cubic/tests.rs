@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::testing::Flow;
 use super::*;
-use crate::controller::RecoveryState;
+use crate::events::RecoveryState;
 
 const RTT: Dur = Dur::from_millis(100);
 

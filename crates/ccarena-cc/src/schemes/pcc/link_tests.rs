@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::controller::{AckInfo, Controller, LossInfo, SentInfo};
+use crate::controller::Controller;
+use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::registry::build;
 use crate::scheme::Config;
 use crate::schemes::split_mix::split_mix;
@@ -96,12 +97,12 @@ impl Flow {
     fn acknowledge(&mut self, now: Time) {
         while let Some(packet) = self.packets.pop_front() {
             if packet.acknowledged.is_none() {
-                self.controller.on_packet_lost(packet.number);
+                self.controller.packet_tracker().unwrap().on_packet_lost(packet.number);
                 self.controller.on_loss(&LossInfo { now, lost: Bytes(MSS), lost_packets: 1, ..LossInfo::default() });
                 continue;
             }
             self.delivered += 1;
-            self.controller.on_packet_acked(packet.number);
+            self.controller.packet_tracker().unwrap().on_packet_acked(packet.number);
             self.controller.on_ack(&AckInfo {
                 now,
                 acked: Bytes(MSS),

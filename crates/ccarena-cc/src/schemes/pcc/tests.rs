@@ -45,7 +45,7 @@ impl Flow {
     }
 
     fn acknowledge(&mut self, number: u64) {
-        self.controller.on_packet_acked(number);
+        self.controller.packet_tracker().unwrap().on_packet_acked(number);
         self.controller.on_ack(&AckInfo {
             now: self.now,
             acked: Bytes(MSS),
@@ -66,7 +66,7 @@ impl Flow {
             if back <= next {
                 let number = self.in_flight.pop_front().unwrap().1;
                 if lose(number) {
-                    self.controller.on_packet_lost(number);
+                    self.controller.packet_tracker().unwrap().on_packet_lost(number);
                 } else {
                     self.acknowledge(number);
                 }
@@ -177,8 +177,8 @@ fn news_of_unknown_packets_is_ignored() {
     flow.run(Dur::from_millis(100), |_| false);
     let rate = flow.pacing_mbps();
     for number in [flow.sent, flow.sent + 1000, u64::MAX] {
-        flow.controller.on_packet_lost(number);
-        flow.controller.on_packet_acked(number);
+        flow.controller.packet_tracker().unwrap().on_packet_lost(number);
+        flow.controller.packet_tracker().unwrap().on_packet_acked(number);
     }
     assert!(near(flow.pacing_mbps(), rate));
     assert!(flow.run(Dur::from_millis(1_000), |_| false).len() > 3);

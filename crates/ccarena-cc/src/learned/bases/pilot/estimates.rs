@@ -1,7 +1,7 @@
 //! What the law knows of the path: rates, delays, losses, and what is in flight.
 
 use super::numbers::Numbers;
-use crate::controller::{AckInfo, LossInfo, SentInfo};
+use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::types::{Dur, Time};
 
 /// Weight of an acknowledgement in the average of packets that one is for, and the most that count: what comes after a gap is

@@ -1,6 +1,6 @@
 //! The law's numbers: each once, with its default, its bounds and what it is.
 
-use crate::scheme::Param;
+use crate::param::Param;
 
 macro_rules! numbers {
     ($($name:ident = $default:literal, $min:literal to $max:literal: $doc:literal;)*) => {

@@ -176,7 +176,7 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controller::AckInfo;
+    use crate::events::AckInfo;
 
     const RTT_MIN_S: f64 = 0.02;
     /// Before the trial: two packets in flight that take half a second.

@@ -1,0 +1,66 @@
+//! The check that a backend measures a document's signals.
+//!
+//! Every signal means the same in each backend that measures it; `tests/privileged/test_signals.py` compares them.
+
+use super::Document;
+use crate::backends::{Backend, Unmeasured};
+use crate::learned::signals::Signal;
+
+impl Document {
+    /// Refuses the document if `backend` does not measure a signal that it observes or reports.
+    ///
+    /// # Errors
+    /// The first such signal.
+    pub fn check_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
+        self.named_signals(true).try_for_each(|(signal, label)| check(signal, label, backend))
+    }
+
+    /// As [`check_signals`](Self::check_signals), of what the decider sees alone.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_observed_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
+        self.named_signals(false).try_for_each(|(signal, label)| check(signal, label, backend))
+    }
+}
+
+fn check(signal: &'static Signal, label: &str, backend: Backend) -> Result<(), Unmeasured> {
+    if signal.is_measured(backend) {
+        return Ok(());
+    }
+    Err(Unmeasured { signal: signal.name, label: label.into(), backend, measured: signal.backends().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(signal: &str) -> Document {
+        let text = format!(
+            r#"{{"learned": 1, "name": "d", "clock": "window", "base": "none", "act": {{"kind": "window", "bounds": [2, 100]}},
+                "observe": {{"signals": [{{"signal": "{signal}", "as": "own"}}]}}, "report": ["rtt_ms"]}}"#
+        );
+        Document::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn a_signal_that_is_not_measured_is_refused_by_name() {
+        let dispersion = document("ack_dispersion");
+        assert_eq!(dispersion.check_signals(Backend::Quic), Ok(()));
+        let error = dispersion.check_signals(Backend::Bridge).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "signal \"ack_dispersion\" (own) is not measured by kernel TCP with the controller in user space (the bridge); \
+             leave it out of the spec, or run the flow on the simulator, or on QUIC"
+        );
+        for backend in Backend::ALL {
+            assert_eq!(document("rtt_ms").check_signals(backend), Ok(()));
+        }
+        assert!(document("latency_gradient").check_observed_signals(Backend::Kernel).is_err());
+    }
+
+    #[test]
+    fn every_signal_is_measured_somewhere() {
+        assert!(crate::learned::signals::all().all(|signal| signal.is_measured(Backend::Simulator)));
+    }
+}

@@ -1,0 +1,16 @@
+//! A parameter of a scheme, a clock, an actuator, a base or a signal.
+
+/// A parameter with its bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Its name in a scenario.
+    pub name: &'static str,
+    /// Its value if none is given.
+    pub default: f64,
+    /// Smallest allowed value.
+    pub min: f64,
+    /// Largest allowed value.
+    pub max: f64,
+    /// What it is, with unit and source.
+    pub doc: &'static str,
+}

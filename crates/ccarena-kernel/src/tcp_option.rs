@@ -1,0 +1,16 @@
+//! The choice of sockets that carry ACCT's TCP option.
+
+use std::path::PathBuf;
+
+/// Where ACCT's TCP option is written, parsed and echoed. It answers whatever peer sends one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum TcpOption {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// On sockets of this process's cgroup in the namespaces given to
+    /// [`Datapath::add_namespace`](crate::Datapath::add_namespace).
+    Namespaces,
+    /// On sockets of the cgroup in this folder, which has to be of version 2, and of those below it.
+    Cgroup(PathBuf),
+}
