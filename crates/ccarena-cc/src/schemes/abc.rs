@@ -192,6 +192,6 @@ mod tests {
         let mut abc = started(100);
         abc.on_loss(&LossInfo { new_episode: true, ..LossInfo::default() });
         assert_eq!(abc.window(), Bytes(70 * MSS), "CUBIC's beta");
-        assert_eq!(abc.request(), Signal::Marks { accelerate: 1, brake: 0 });
+        assert_eq!(abc.router_assisted().unwrap().request(), Signal::Marks { accelerate: 1, brake: 0 });
     }
 }

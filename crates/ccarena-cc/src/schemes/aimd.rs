@@ -109,7 +109,7 @@ mod tests {
     use crate::controller::Setting;
     use crate::registry::build;
     use crate::scheme::Config;
-    use crate::types::{Bytes, Dur, Time};
+    use crate::types::{Bytes, Dur};
 
     const RTT: Dur = Dur::from_millis(50);
 

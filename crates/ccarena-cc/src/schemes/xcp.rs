@@ -187,8 +187,8 @@ mod tests {
         let mut xcp = build("xcp", &config).unwrap();
         // 8 Mbit/s over 100 ms are 100,000 bytes.
         assert_eq!(ack(xcp.as_mut(), feedback(1e6)), 100_000 / MSS);
-        Setting::DesiredRate(Rate::from_mbps(4.0)).apply(&mut xcp);
+        Setting::DesiredRate(Rate::from_mbps(4.0)).apply(xcp.as_mut());
         assert_eq!(ack(xcp.as_mut(), feedback(1e6)), 50_000 / MSS);
-        assert!(matches!(xcp.request(), Signal::Window { rtt_us: 100_000, .. }));
+        assert!(matches!(xcp.router_assisted().unwrap().request(), Signal::Window { rtt_us: 100_000, .. }));
     }
 }

@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn pieces_add_up_and_keep_minimum_and_mean() {
         let mut recorder = Recorder { tracks: true, ..Recorder::default() };
-        let mut feed = Feed::new(&recorder, 1000, 1_000_000_000);
+        let mut feed = Feed::new(&mut recorder, 1000, 1_000_000_000);
         let mut decisions = 0;
         feed.tell(&event(), &mut recorder, |_, _| decisions += 1);
         let acks = &recorder.acks;
@@ -367,7 +367,7 @@ mod tests {
         let short = Event { sent_bytes: 25_000, sent_packets: 30, ..event() };
         for (tracks, calls) in [(true, 30), (false, 2)] {
             let mut recorder = Recorder { tracks, ..Recorder::default() };
-            let mut feed = Feed::new(&recorder, 1000, 0);
+            let mut feed = Feed::new(&mut recorder, 1000, 0);
             feed.tell(&event(), &mut recorder, |_, _| ());
             feed.tell(&short, &mut recorder, |_, _| ());
             feed.tell(&short, &mut recorder, |_, _| ());
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn losses_precede_acknowledgements_and_tell_their_episode_once() {
         let mut recorder = Recorder::default();
-        let mut feed = Feed::new(&recorder, 1000, 0);
+        let mut feed = Feed::new(&mut recorder, 1000, 0);
         let lossy = Event { flags: FLAG_RECOVERY | FLAG_EPISODE, lost_packets: 2, lost_bytes: 2000, ..event() };
         feed.tell(&lossy, &mut recorder, |_, _| ());
         feed.tell(&Event { lost_packets: 1, flags: 0, ..lossy }, &mut recorder, |_, _| ());
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn every_tracked_packet_is_acknowledged_or_lost_once() {
         let mut recorder = Recorder { tracks: true, ..Recorder::default() };
-        let mut feed = Feed::new(&recorder, 1000, 0);
+        let mut feed = Feed::new(&mut recorder, 1000, 0);
         feed.tell(&Event { lost_packets: 3, ..event() }, &mut recorder, |_, _| ());
         assert_eq!(recorder.lost_numbers, [0, 1, 2]);
         assert_eq!(recorder.acked_numbers, (3..13).collect::<Vec<u64>>());

@@ -410,7 +410,7 @@ fn a_socket_whose_opening_was_lost_is_taken_up_by_its_first_report() {
 #[test]
 fn what_was_before_a_daemon_joined_is_not_told_as_one_interval() {
     let mut recorder = crate::daemon::testing::Recorder { tracks: true, ..Default::default() };
-    let mut feed = Feed::new(&recorder, MSS, 0);
+    let mut feed = Feed::new(&mut recorder, MSS, 0);
     let joined = listed(7, 1_000_000_000);
     feed.join(&joined);
     let next = Event {

@@ -267,6 +267,6 @@ fn the_datapath_is_left_alone_to_the_end_of_the_period() {
     assert_eq!(left(&mut flow), Some(Dur::from_millis(5)));
     for name in ["hystart", "fast_convergence", "reno_friendly"] {
         let params = [(name.to_string(), 0.0)].into();
-        assert_eq!(left(&Flow::new("hyvar", &Config { params, ..Config::default() })), None, "not Linux's {name}");
+        assert_eq!(left(&mut Flow::new("hyvar", &Config { params, ..Config::default() })), None, "not Linux's {name}");
     }
 }

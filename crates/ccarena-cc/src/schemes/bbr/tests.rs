@@ -34,7 +34,7 @@ struct Packet {
 impl Path {
     fn new(mbps: f64, rtt_ms: u64, config: &Config) -> Self {
         let mut full = config.clone();
-        full.params = crate::registry::complete_params(&SCHEME, &config.params).unwrap();
+        full.params = crate::scheme::complete_params(&SCHEME, &config.params).unwrap();
         Self {
             bbr: Bbr::new(&full),
             rate: Rate::from_mbps(mbps),
