@@ -9,6 +9,8 @@ import ast
 from collections import Counter
 from pathlib import Path
 
+from tests import rust_modules
+
 ROOT = Path(__file__).parents[1]
 LARGEST_SHARE = 0.25
 """The largest part of the package's lines of Python that one room may hold."""
@@ -107,3 +109,29 @@ def test_no_room_holds_more_than_a_quarter_of_the_code() -> None:
 def test_few_modules_stand_outside_of_rooms() -> None:
     loose = [path.name for path in (ROOT / "ccarena").glob("*.py") if path.name != "__init__.py"]
     assert len(loose) <= MOST_LOOSE, loose
+
+
+def test_no_rust_files_use_each_other_in_a_circle() -> None:
+    crates = {src.parent.name: rust_modules.uses(src) for src in (ROOT / "crates").glob("*/src")}
+    assert sum(map(len, crates.values())) > 200, "the crates were not found"
+    assert {name: circles(uses) for name, uses in crates.items() if circles(uses)} == {}
+
+
+def test_a_circle_of_rust_files_is_found(tmp_path: Path) -> None:
+    texts = {
+        "lib": "pub mod a;\npub mod b;\npub mod far;\npub use a::A;\n#[cfg(test)]\nmod tests;\n",
+        "a": "use crate::b::{Plain, deep::{Deep, Other as Another}};\n",
+        "b/mod": "mod deep;\nmod plain;\npub use self::deep::Deep;\npub use self::plain::Plain;\n",
+        "b/deep": '// use crate::far::Far;\npub struct Deep;\nfn text() -> &\'static str { "crate::far::Far" }\n',
+        "b/plain": "fn f() { crate::far::f() }\n#[cfg(test)]\nmod tests { use crate::a::A; }\n",
+        "far": "use super::A;\n#[cfg(test)]\nuse crate::b::Deep;\n",
+        "tests": "use crate::far;\n",
+    }
+    for name, text in texts.items():
+        path = tmp_path / f"{name}.rs"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    uses = rust_modules.uses(tmp_path)
+    assert uses["a"] == {"b::deep", "b::plain"}, "a name that a parent exports is its child's"
+    assert uses["far"] == {"a"}
+    assert circles(uses) == [["a", "b::plain", "far"]]
