@@ -1,30 +1,29 @@
-"""Claims: what a paper says, what the rows say, and whether they agree.
+"""Claims of a paper, judged against the rows of a suite.
 
 A claim has `claim` (text), `paper` (number, list of numbers, or text), `measured` (a value, see `values`) and `holds`:
 
-| `holds` | what has to be true of every element of `measured` |
+| `holds` | required of every element of `measured` |
 |---|---|
-| `{within: 10 %}` | it differs from the paper's number by at most this share of it |
-| `{within_absolute: 0.5}` | it differs from the paper's number by at most this much, in its unit |
-| `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | it keeps the bound, a value or a number |
-| `{order: increasing, by: 5 %}`, `decreasing` | it is beyond the one before by at least this share of that |
-| `{equal: 5 %}` | it differs from the mean of all elements by at most this share |
-| `{largest: LABEL}`, `{smallest: LABEL}` | the element of that label (of `along`) is the largest or smallest |
-| `{all: [...]}`, `{any: [...]}`, `{not: ...}` | combinations of these |
+| `{within: 10 %}` | differs from the paper's number by at most this share |
+| `{within_absolute: 0.5}` | differs from the paper's number by at most this much, in its unit |
+| `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | keeps the bound, a value or a number |
+| `{order: increasing, by: 5 %}`, `decreasing` | exceeds (or falls below) the previous element by at least this share |
+| `{equal: 5 %}` | differs from the mean of all elements by at most this share |
+| `{largest: LABEL}`, `{smallest: LABEL}` | the element with this label (of `along`) is the largest or smallest |
+| `{all: [...]}`, `{any: [...]}`, `{not: ...}` | combinations |
 
-Instead of `measured` and `holds`, `all_of: [{measured, holds, paper}, ...]` requires several at once.
-`for_each: {AXIS: all}`, or `{AXIS: [LABELS]}`, gives a claim for each combination, with `${AXIS}` in its texts and its
-element of a `paper` list.
-A weaker `direction`, in the forms of `holds`, separates claims whose figure differs from those that do not hold at all.
-`under: {AXIS: {LABEL: OTHER}}` names the experiment that shows why a claim does not hold: where not even its direction
-is the paper's, it is judged again with the cells of OTHER in the place of LABEL's, and differs if it holds there, or
-its direction does. The page says under what.
+Further keys of a claim:
 
-A claim is judged over the seeds that were drawn and over others that chance could have drawn like them (`resamples`):
-it holds if it does in 95 % of those, it does not hold if it does in 5 % at most, and between the two nobody can tell.
+- `all_of: [{measured, holds, paper}, ...]` has several requirements, instead of `measured` and `holds`.
+- `for_each: {AXIS: all}` or `{AXIS: [LABELS]}` gives one claim per combination, with `${AXIS}` in its texts and its
+  element of a `paper` list.
+- `direction` is a weaker requirement in the forms of `holds`. A claim that meets only this one differs.
+- `under: {AXIS: {LABEL: OTHER}}` is another condition. A claim without the paper's direction is judged again with
+  OTHER's cells in place of LABEL's. It differs if it or its direction holds there, and the page names the condition.
+- `aside: true` marks what the paper did not measure; it is counted apart.
 
-`aside: true`, of a claim or of its whole suite, says that the paper measured nothing of the kind: it extends the paper,
-or evaluates a formula of it. Such claims are counted apart.
+Each claim is judged over resamples of the seeds (`resamples`). A claim holds if it does in 95 % of them. It does not
+hold if it does in at most 5 %, and is undecided otherwise.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ __all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "
 
 State = Literal["holds", "differs", "does not hold", "cannot tell", "not tested"]
 STATES: dict[str, str] = {
-    "holds": "the measured value is as the paper says, within the stated tolerance, whichever seeds are drawn",
-    "differs": "the direction is the paper's, the figure is not; or so it is under the other condition named there",
-    "does not hold": "not even the direction is the paper's",
-    "cannot tell": "it depends on the seeds that are drawn; more of them would decide",
+    "holds": "the measured value agrees with the paper within the stated tolerance, whichever seeds are drawn",
+    "differs": "the direction agrees with the paper, the figure does not; or the claim agrees under another, named condition",
+    "does not hold": "the direction disagrees with the paper",
+    "cannot tell": "the outcome depends on the seeds; more seeds would decide",
     "not tested": "runs are missing or failed",
 }
 

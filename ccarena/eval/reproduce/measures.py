@@ -1,4 +1,4 @@
-"""One run's row: named measures of the run and of each flow, from the simulator's record.
+"""One run's row: named measures of the run and of each flow, from the run's result.
 
 Rates come in both normalisations: `throughput_mbps` counts IP bytes that reached the receiver, `goodput_mbps` payload,
 each byte once. A flow's window is the part of the suite's window in which it is active. Windows shorter than the run
@@ -30,23 +30,23 @@ WINDOWED_FLOW = {
     "goodput_mbps": "payload that reached the receiver, each byte once, over the same time",
     "satisfaction": "goodput over the requirement's minimum (Hercules' x/a); null without a requirement",
     "share": "throughput over the sum of all flows' throughputs",
-    "relative": "throughput over that of the first flow: the papers' throughput ratio",
+    "relative": "throughput over the first flow's throughput: the papers' throughput ratio",
 }
 FLOW = {
     **WINDOWED_FLOW,
-    "sent_packets": "data packets sent, whole run",
-    "retransmitted_packets": "of these, the retransmissions",
+    "sent_packets": "data packets sent, retransmissions included",
+    "retransmitted_packets": "retransmissions",
     "lost_packets": "packets that the sender considered lost",
     "timeouts": "retransmission timeouts",
-    "rtt_min_ms": "of the sender's samples",
-    "rtt_mean_ms": "of the sender's samples",
-    "completion_s": "a list: the time of each finished transfer, from its start",
-    "inferences_per_s": "times that a learned scheme's policy was asked, over the flow's time; 0 for other schemes",
+    "rtt_min_ms": "least RTT sample of the sender",
+    "rtt_mean_ms": "mean RTT sample of the sender",
+    "completion_s": "list of the durations of finished transfers",
+    "inferences_per_s": "decisions of a learned scheme per second of the flow's time; 0 for other schemes",
 }
 WINDOWED_RUN = {
     "total_mbps": "sum of the flows' IP bytes over the window",
-    "utilisation": "IP bytes that left the link over those that it could have carried",
-    "utilisation_goodput": "payload that reached receivers over the same capacity in IP bytes",
+    "utilisation": "IP bytes that left the link over its capacity in IP bytes",
+    "utilisation_goodput": "payload that reached receivers over the link's capacity in IP bytes",
     "worst_satisfaction": "the least satisfaction among flows with a requirement",
     "jain": "Jain's index of the flows' throughputs",
     "relative_worst": "the largest relative distance of a flow's `relative` from its weight over the first's weight",
@@ -54,8 +54,8 @@ WINDOWED_RUN = {
 RUN = {
     **WINDOWED_RUN,
     "dropped_packets": "packets dropped by the queue, whole run",
-    "loss_share": "dropped by the queue, or lost at random or in an outage, over the packets that came to the link",
-    "queue_drop_share": "the part of the loss that the queue dropped",
+    "loss_share": "packets lost (queue, random loss, outages) over packets that arrived at the link",
+    "queue_drop_share": "packets dropped by the queue over packets that arrived at the link",
     "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
     "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
     "agent_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
@@ -83,23 +83,22 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
             "tolerance": 0.25,
             "above_is_near": False,
         },
-        "time after `event_s` from which every flow stays for `hold_s` within `tolerance` of its target; null if "
-        "never; target `equal` is in each bin an equal part of what the flows carried in it, `fair` of what they "
-        "carried on average, `settled` each flow's own mean over the last half; with `above_is_near` only a rate that "
-        "is too low is away from its target",
+        "time after `event_s` until every flow stays for `hold_s` within `tolerance` of its target; null if never. "
+        "The target `equal` is an equal share of the flows' total in each bin, `fair` of their mean total, and "
+        "`settled` the flow's own mean over the last half. With `above_is_near` a rate above the target counts as near",
     ),
     "variation": (
         {"from_s": 0.0, "until_s": None, "flows": "all", "bin_s": 1.0},
-        "standard deviation of a flow's rate over its mean, in bins of `bin_s`; of several flows the largest",
+        "standard deviation of a flow's rate over its mean, in bins of `bin_s`; the largest of several flows",
     ),
     "group_ratio": (
         {"of": "", "to": ""},
-        "mean throughput of the flows whose names begin with `of`, over that of those whose names begin with `to`",
+        "mean throughput of flows with the name prefix `of`, over the mean throughput of flows with the prefix `to`",
     ),
     "period_share": (
         {"least_ms": 0.0, "below_ms": None, "from_s": 0.0, "until_s": None, "flow": 0},
-        "share of the time in which a flow's monitoring periods were of at least `least_ms` and below `below_ms` long, "
-        "each counted as the mean of those between two inferences; needs record.reports",
+        "share of the time in which a flow's monitoring periods last at least `least_ms` and less than `below_ms`, as "
+        "the mean of the periods between two inferences; needs record.reports",
     ),
     "share_within_delay": (
         {"budget_ms": 5.0},
@@ -107,17 +106,17 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "share_within_packets": (
         {"packets": 5},
-        "share of the window with at most so many packets queued; needs record.packets",
+        "share of the window with at most `packets` packets queued; needs record.packets",
     ),
     "over_late_knowledge": (
         {},
-        "95th percentile of the signal delay, over that of a sender which knows the capacity exactly, but one round "
-        "trip late (`heldout.oracle.trade_off`), at the same utilisation; null where that reaches no such utilisation; "
-        "needs record.packets, and bins as short as the link's slots",
+        "95th percentile of the signal delay, over the oracle's at the same utilisation. The oracle knows the capacity "
+        "one round trip late (`heldout.oracle.trade_off`); null if it does not reach that utilisation. Needs "
+        "record.packets, and bins as short as the link's slots",
     ),
     "queue_packets": (
         {"quantile": 0.8},
-        "packets queued that are not exceeded for this share of the window; needs record.packets",
+        "queue length in packets that is not exceeded for the share `quantile` of the window; needs record.packets",
     ),
 }
 

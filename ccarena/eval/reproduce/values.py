@@ -1,21 +1,23 @@
 """Values out of rows: `{value: MEASURE, where: ..., along: ..., over: median}` and what can be made of them.
 
-A value is a number or a list of numbers, made from a suite's rows. Its forms:
+A value is a number or a list of numbers, computed from a suite's rows:
 
 | form | result |
 |---|---|
 | a number, or a list of numbers | itself |
-| `{value: MEASURE, where: {AXIS: LABEL}, flow: F, along: AXIS, over: median}` | of the rows that match; see below |
+| `{value: MEASURE, where: {AXIS: LABEL}, flow: F, along: AXIS, over: median}` | the matching rows; see below |
 | `{ratio: [A, B]}`, `{difference: [A, B]}`, `{product: [A, B]}` | element by element |
-| `{min: V}`, `max`, `mean`, `median`, `sum`, `geometric_mean` | of the list V; of several lists: element by element |
+| `{min: V}`, `max`, `mean`, `median`, `sum`, `geometric_mean` | of the list V; of several lists, element by element |
 | `{list: [A, B, ...]}` | all elements one after another |
 | `{abs: V}`, `{percent: V}` | element by element; percent is 100 times |
 
-`where` chooses labels of axes (a list of labels pools them), `along` spreads the result over an axis, several axes or
-`flow`; every axis with more than one label must be in one of them or in `pool: [AXIS]`. `flow` is a flow's name, its
-index, a list of these, or `all`; without it the measure is the run's. `over` aggregates what is left, which is seeds
-and what was pooled: median (default), mean, min, max, sum or a percentile such as `p95` (`metrics.percentile`). A cell
-without rows gives NaN.
+- `where` chooses labels of axes; a list of labels pools them.
+- `along` spreads the result over an axis, several axes or `flow`. Every axis with more than one label has to be in
+  `where`, `along` or `pool: [AXIS]`.
+- `flow` is a flow's name, its index, a list of these, or `all`. Without it, the measure is the run's.
+- `over` aggregates seeds and pooled rows: `median` (default), `mean`, `min`, `max`, `sum` or a percentile (`p95`).
+
+A cell without rows gives NaN.
 """
 
 from __future__ import annotations
