@@ -46,7 +46,7 @@ __all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "
 State = Literal["holds", "differs", "does not hold", "cannot tell", "not tested"]
 STATES: dict[str, str] = {
     "holds": "the measured value agrees with the paper within the stated tolerance, whichever seeds are drawn",
-    "differs": "the direction agrees with the paper, the figure does not; or both agree under another, named condition",
+    "differs": "the direction agrees with the paper but not the figure, or agrees only under another, named condition",
     "does not hold": "the direction disagrees with the paper",
     "cannot tell": "the outcome depends on the seeds; more seeds would decide",
     "not tested": "runs are missing or failed",
