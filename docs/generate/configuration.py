@@ -15,7 +15,7 @@ def markdown() -> str:
         parent, _, name = key.path.rpartition(".")
         if (parent, key.kind) != section:
             section = parent, key.kind
-            title = f"`{TITLES.get(key.kind, parent)}`" if parent else "The record"
+            title = f"`{TITLES.get(key.kind, parent)}`" if parent else "Top level"
             lines += ["", f"### {title}", "", "| key | default | meaning | takes |", "|---|---|---|---|"]
         # A bar would end the cell, even between backticks.
         cells = (f"`{name}`", f"`{plain(key.default)}`", " ".join(key.doc.split()), key.expected.replace("|", "\\|"))
@@ -26,7 +26,12 @@ def markdown() -> str:
 def _reward_tables() -> list[str]:
     lines = []
     for key, module in (("reward", rewards), ("objective", objectives)):
-        lines += ["", f"### `{key}`: built-in ones and their coefficients", "", f"| {key} | coefficient | default |"]
+        lines += [
+            "",
+            f"### `{key}`: built-in functions and their coefficients",
+            "",
+            f"| {key} | coefficient | default |",
+        ]
         lines.append("|---|---|---|")
         for name in sorted(module.BUILT_IN):
             found = module.coefficients(name)

@@ -13,10 +13,12 @@ GENERATED = (
 
 BACKENDS = ("sim", "quic", "bridge", "kernel")
 """The simulator; QUIC; kernel TCP with the controller in user space, and with the policy in the kernel."""
+SPANS = ("over_ms", "over_rtts")
+"""Options that many signals share."""
 
 
 def markdown() -> str:
-    """Clocks, signals, actuators and bases as Markdown tables, after the [`GENERATED`] mark."""
+    """Returns clocks, signals, actuators and bases as Markdown tables, after the [`GENERATED`] mark."""
     lines = [GENERATED, "", "## Clocks", "", *_table(_core.clocks())]
     lines += ["", "## Actuators", "", *_table(_core.actuators(), ("unit", "moves", "bounds"))]
     lines += ["", "## Bases", "", *_table(_core.bases(), ("moves",))]
@@ -25,15 +27,21 @@ def markdown() -> str:
 
 
 def _table(entries: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> list[str]:
-    titles = ["name", *more, "options", "what it is", "source", "runs on"]
+    titles = ["name", "meaning", *more, "options", "source", "runs on"]
     rows = [_row(*titles), "|" + "---|" * len(titles)]
     for entry in entries:
-        cells = [f"`{entry['name']}`", *(_cell(entry, column) for column in more)]
-        options = "; ".join(
-            f"`{o['name']}` = {o['default']:g} ({o['min']:g} to {o['max']:g}): {o['doc']}" for o in entry["options"]
-        )
-        rows.append(_row(*cells, options or "–", entry["doc"], entry["source"], _backends(entry)))
+        cells = [f"`{entry['name']}`", entry["doc"], *(_cell(entry, column) for column in more)]
+        options = "; ".join(map(_option, entry["options"]))
+        rows.append(_row(*cells, options or "–", entry["source"], _backends(entry)))
     return rows
+
+
+def _option(option: Mapping[str, Any]) -> str:
+    """Describes an option; the page itself describes those in `SPANS`."""
+    name = f"`{option['name']}`"
+    if option["name"] in SPANS:
+        return name
+    return f"{name} = {option['default']:g} ({option['min']:g} to {option['max']:g}): {option['doc']}"
 
 
 def _backends(entry: Mapping[str, Any]) -> str:
@@ -45,7 +53,8 @@ def _backends(entry: Mapping[str, Any]) -> str:
 def _cell(entry: Mapping[str, Any], column: str) -> str:
     if column == "normalisation":
         low, high = entry["clip"]
-        return f"(x − {entry['offset']:g}) × {entry['scale']:g} in {low:g} to {high:g}"
+        shifted = f"(x − {entry['offset']:g})" if entry["offset"] else "x"
+        return f"{shifted} × {entry['scale']:g}, {low:g} to {high:g}"
     value = entry[column]
     if column == "bounds":
         return "operations" if value is None else f"{value[0]:g} to {value[1]:g}"

@@ -12,9 +12,9 @@ def markdown() -> str:
     """The schemes and their parameters as Markdown tables, after the [`GENERATED`] mark."""
     schemes = _core.schemes()
     parameters = [(scheme["name"], param) for scheme in schemes for param in scheme["params"]]
-    lines = [GENERATED, "", "### All schemes", "", "| scheme | kind | what it is |", "|---|---|---|"]
+    lines = [GENERATED, "", "## Which schemes are there?", "", "| scheme | kind | summary |", "|---|---|---|"]
     lines += [_row(f"`{s['name']}`", ", ".join(kind_of(s)) or "heuristic", s["summary"]) for s in schemes]
-    lines += ["", "### Parameters", "", "| scheme | parameter | default | range | meaning |", "|---|---|---|---|---|"]
+    lines += ["", "## Parameters", "", "| scheme | parameter | default | range | meaning |", "|---|---|---|---|---|"]
     lines += [
         _row(f"`{name}`", f"`{p['name']}`", f"{p['default']:g}", f"{p['min']:g} to {p['max']:g}", p["doc"])
         for name, p in parameters
