@@ -105,7 +105,7 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
 	done
 	mkdir -p runs/shipped-acct-table
-	$(BIN)/ccarena policy control runs/shipped-acct --out runs/shipped-acct-table/policy.safetensors
+	$(BIN)/ccarena policy rule runs/shipped-acct --out runs/shipped-acct-table/policy.safetensors
 	$(BIN)/ccarena eval runs/shipped-acct-table
 	$(BIN)/python -m docs.generate.policies acct=runs/shipped-acct acct-table=runs/shipped-acct-table \
 	  acct-signals=runs/shipped-acct-signals hyvar=runs/shipped-hyvar \

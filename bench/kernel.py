@@ -20,7 +20,7 @@ from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.core.measurements import Target
 from ccarena.eval.measure import metrics
 from ccarena.policies import artifact
-from ccarena.policies.bpf_home import BpfHome
+from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.policies.integer import IntegerPolicy
 from ccarena.policies.recording import record
 from ccarena.scenarios.entrants import find_policy
@@ -70,12 +70,12 @@ def decisions(sheet: Sheet, name: str, most_ns: float) -> None:
     The machine's host leaves it alone in some of them.
     """
     policy = artifact.load(find_policy(name))
-    home, integer = BpfHome(policy), IntegerPolicy.of(policy)
+    runtime, integer = BpfRuntime(policy), IntegerPolicy.of(policy)
     raw = integer.raw(record(policy, 512).rows)
     spent_ns = []
     for _ in range(80):
-        home(raw, np.zeros((len(raw), integer.state), np.int32))
-        spent_ns.append(home.spent_ns / len(raw))
+        runtime(raw, np.zeros((len(raw), integer.state), np.int32))
+        spent_ns.append(runtime.spent_ns / len(raw))
         time.sleep(0.05)
     what = f"a decision of the shipped policy `{name}` in BPF"
     sheet.add(f"kernel/decision-{name}", what, min(spent_ns) / 1e3, "µs", Target(at_most=most_ns / 1e3))
@@ -183,12 +183,12 @@ def transfer(name: str) -> int:
 def daemon(sheet: Sheet, seconds: float = 4.0, rounds: int = 5) -> None:
     """The bridge daemon's CPU for Hyvar over that for Orca, at an RTT of 20 ms, and how often a question wakes it."""
     orca = {"scheme": "orca", "policy": {"constant": 0}}
-    homes = (("orca", orca, False), ("bridge", flow("hyvar"), False), ("kernel", flow("hyvar"), True))
+    runtimes = (("orca", orca, False), ("bridge", flow("hyvar"), False), ("kernel", flow("hyvar"), True))
     ratios: dict[str, list[float]] = {"bridge": [], "kernel": []}
     wakeups = questions = 0
     for _ in range(rounds):
         spent = {}
-        for key, one, in_kernel in homes:
+        for key, one, in_kernel in runtimes:
             result = run_scenario(scenario(24.0, seconds, one), in_kernel=in_kernel)
             spent[key] = result["machine"]["agent_cpu_s"]
             if key == "bridge":

@@ -111,7 +111,7 @@ def packet_rates(config: TrainConfig, threads: int) -> tuple[float, float]:
     from ccarena.envs import LearnedVectorEnv
 
     # Episodes longer than the steps taken, so that what is replayed is all that was simulated.
-    env = LearnedVectorEnv(config, config={"episode_s": 300}, threads=threads, copy=False)
+    env = LearnedVectorEnv(config, distribution={"episode_s": 300}, threads=threads, copy=False)
     actions = _random_actions(env)
     stepped_s, replayed_s = [], []
     for _ in range(RUNS):

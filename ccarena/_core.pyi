@@ -32,15 +32,15 @@ def validate_scenario(scenario_json: str) -> str:
 def schemes() -> list[dict[str, Any]]:
     """Every congestion control: `name`, `summary`, `learned`, `params`; a learned one's interface as well."""
 
-def learned(document_json: str) -> dict[str, Any]:
+def learned(spec_json: str) -> dict[str, Any]:
     """A learned scheme's document, checked: what `VecWorlds.spec` has, and what is for readers.
 
-    `canonical` is the text that `digest` is of, `document` the whole document with every default; `summary`, `source`
+    `canonical` is the text that `digest` is of, `spec` the whole spec with every default; `summary`, `source`
     and `departures` as it gives them. Raises ScenarioError, which names the path, the value, what was expected and
     the nearest right name.
     """
 
-def shipped_documents() -> dict[str, str]:
+def shipped_specs() -> dict[str, str]:
     """The documents of the shipped learned schemes as JSON, by name, every default filled in."""
 
 def signals() -> list[dict[str, Any]]:
@@ -138,7 +138,11 @@ class IntegerPolicy:
         """
 
 def draw_scenario(
-    domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0, world: int = 0, episode: int = 0
+    distribution_json: str | None = None,
+    scenario_json: str | None = None,
+    seed: int = 0,
+    world: int = 0,
+    episode: int = 0,
 ) -> str:
     """The normalised document that an episode of a world runs, the same as in `VecWorlds` and `SharedWorld`.
 
@@ -154,7 +158,7 @@ class VecWorlds:
 
     def __init__(
         self,
-        domain_json: str | None = None,
+        distribution_json: str | None = None,
         scenario_json: str | None = None,
         worlds: int = 1,
         seed: int = 0,
@@ -237,7 +241,9 @@ class VecWorlds:
 class SharedWorld:
     """One world with any number of learners on one bottleneck. Raises what `VecWorlds` does."""
 
-    def __init__(self, domain_json: str | None = None, scenario_json: str | None = None, seed: int = 0) -> None: ...
+    def __init__(
+        self, distribution_json: str | None = None, scenario_json: str | None = None, seed: int = 0
+    ) -> None: ...
     @property
     def observation(self) -> str:
         """What the learners observe, such as "acct-1"."""
@@ -272,7 +278,9 @@ class Trials:
     figures: list[str]
     """Names of the figures of a learner's run; crates/ccarena-sim/src/trials.rs defines them."""
 
-    def __init__(self, domain_json: str | None = None, scenario_json: str | None = None, threads: int = 1) -> None: ...
+    def __init__(
+        self, distribution_json: str | None = None, scenario_json: str | None = None, threads: int = 1
+    ) -> None: ...
     def run(
         self,
         candidates: list[tuple[Policy | float | tuple[str, list[float]] | None, dict[str, float]]],

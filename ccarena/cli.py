@@ -35,7 +35,7 @@ COMMANDS = {
     "quic": ("ccarena.commands.quic", "send and get data over QUIC under the congestion controls"),
     "policy": ("ccarena.commands.policy", "show what a policy artifact holds, or write the best rule beside it"),
     "export": ("ccarena.commands.export", "write a policy as C or as an ONNX model, and say what it costs"),
-    "parity": ("ccarena.commands.parity", "hold a policy's homes (Rust, NumPy, integers, C) against each other"),
+    "parity": ("ccarena.commands.parity", "hold a policy's runtimes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.commands.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "traces": ("ccarena.commands.traces", "describe, plot, generate, convert and fetch capacity traces"),
     "completion": ("ccarena.commands.completion", "print what bash, zsh or fish need to complete this command line"),

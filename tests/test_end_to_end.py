@@ -76,7 +76,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     assert (run / "config.yaml").is_file() and any((run / "tensorboard").iterdir())
 
     trained = artifact.load(run / "policy.safetensors")
-    observations = np.random.default_rng(1).uniform(0, 3, (512, trained.contract.observation_len)).astype(np.float32)
+    observations = np.random.default_rng(1).uniform(0, 3, (512, trained.interface.observation_len)).astype(np.float32)
     assert trained.evaluation["means"]["constant"]["reno"] and trained.training["total_decisions"] == 4096
     # Workers finish the rollouts that they have begun.
     assert 4096 <= trained.curve["decisions"][-1] < 5000 and len(trained.curve["reward_mean"]) <= POINTS
@@ -87,7 +87,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     clear = best[:, -1] - best[:, -2] > 2e-5  # where two actions are equal to rounding, either may come out on top
     assert np.array_equal(actions[clear], logits.argmax(axis=1)[clear]) and clear.mean() > 0.95
 
-    page = (run / "report.html").read_text("utf-8")
+    page = (run / "page.html").read_text("utf-8")
     body = re.sub(r"<script.*?</script>", "", page, flags=re.S)
     assert "Expectations" in body and 'class="plot"' in body
     assert not re.search(r"""<(script|link|img)[^>]*(src|href)\s*=\s*["']?(https?:)?//""", page)

@@ -41,7 +41,7 @@ def acting(network: ActorCritic, spec: Spec, device: torch.device) -> Act:
             return y
 
         return by_torch
-    known, normalised = graph, spec.contract.normalisation
+    known, normalised = graph, spec.interface.normalisation
     return lambda observations: run(known, normalised(observations))[0]
 
 

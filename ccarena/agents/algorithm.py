@@ -9,7 +9,7 @@ run is resumed, and calls `learn` once. `learn` hands every batch that it has le
 `run.rest()` whenever `state()` is complete, and returns when that is False: then the checkpoint of this very state has
 been written, whether the training is over or was interrupted.
 
-An algorithm that also finds parameters of the document has a method `params() -> dict[str, float]`, whose answer goes
+An algorithm that also finds parameters of the spec has a method `params() -> dict[str, float]`, whose answer goes
 into the artifact with the policy. One whose `policy()` is a translation of the model that it trains has a method
 `model() -> ccarena.policies.agreement.Decide`: what decides by the model itself, which every saved policy has to agree
 with.
@@ -59,7 +59,7 @@ class Context:
     """What an algorithm is built from."""
 
     config: TrainConfig
-    """The whole record; `seed`, `device`, `threads`, `total_decisions` and `env.worlds` are for the algorithm."""
+    """The whole config; `seed`, `device`, `threads`, `total_decisions` and `env.worlds` are for the algorithm."""
     spec: Spec
     """What the scheme sees, reports and takes."""
     make_envs: MakeEnvs
@@ -73,7 +73,7 @@ class Context:
 
     @cached_property
     def portable(self) -> dict[str, Any]:
-        """The record as checkpoints and artifacts have it, as it was when it was first asked for."""
+        """The configuration as checkpoints and artifacts have it, as it was when it was first asked for."""
         from ccarena.configs.own_files import portable
 
         return portable(self.config)

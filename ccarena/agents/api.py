@@ -81,13 +81,13 @@ def train(
     if resume:
         chosen = resumed(chosen, changes)
     # The native extension from here on: `--print-config` does without it.
-    from ccarena.configs.link_distribution import domain_json, heuristics, name_traces
+    from ccarena.configs.link_distribution import distribution_json, heuristics, name_traces
     from ccarena.envs.rewards import Reward
     from ccarena.policies.spec import spec_of
 
     # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
     Reward(chosen.reward, spec_of(chosen))
-    domain_json(chosen)
+    distribution_json(chosen)
     heuristics("baselines", chosen.baselines)
     if not resume:
         folder = free_folder(chosen.name, chosen.out)

@@ -70,7 +70,7 @@ def collector(
     if isinstance(envs, LearnedVectorEnv) and envs.late_rewards:
         graph = live(network.actor, spec.size) if device.type == "cpu" else None
         if graph is not None:
-            policy = _core.Policy.of(Artifact(spec.contract, graph).encode())
+            policy = _core.Policy.of(Artifact(spec.interface, graph).encode())
             return Native(envs, network, policy, dict(graph.tensors), steps, observation)
     return StepByStep(envs, network, spec, acting(network, spec, device), steps, observation)
 

@@ -1,7 +1,7 @@
 """Antithetic evolution strategies: candidates in mirrored pairs, fitness by rank, Adam on the estimated gradient.
 
 Source: Salimans, Ho, Chen, Sidor, Sutskever, "Evolution Strategies as a Scalable Alternative to Reinforcement
-Learning", arXiv:1703.03864. Departure: parameters of the document, which are shares of their ranges, are searched with
+Learning", arXiv:1703.03864. Departure: parameters of the spec, which are shares of their ranges, are searched with
 the same step as weights, and clipped where they leave their range.
 """
 

@@ -1,8 +1,8 @@
 """Evolution: learning from the scores of whole runs alone, by CMA-ES or by antithetic evolution strategies.
 
-A candidate is a vector: weights of the network, and parameters of the document in shares of their range. All candidates
+A candidate is a vector: weights of the network, and parameters of the spec in shares of their range. All candidates
 of a generation run over the same links, natively and in parallel (`ccarena.envs.trials`); what a run is worth is the
-record's `objective`. The policy is the centre of the last generation's distribution: of candidates the best one is
+config's `objective`. The policy is the centre of the last generation's distribution: of candidates the best one is
 rather the luckiest.
 """
 
@@ -92,7 +92,7 @@ class Genome:
         inside = self._ranges.shares(spec.values(context.config.params))
         weights = [p.detach().reshape(-1) for p in self._searched]
         self.start: Vectors = np.concatenate([*(w.numpy().astype(np.float64) for w in weights), inside])
-        """Where the search begins: the network as it is built, and the record's parameters."""
+        """Where the search begins: the network as it is built, and the configuration's parameters."""
         self.weights = self.start.size - len(self._ranges.ranges)
         """How many of the numbers are weights."""
         self._template, self._places = self._export()
@@ -127,7 +127,7 @@ class Genome:
             for name, place, shape in self._places:
                 tensors[name] = x[place].astype(np.float32).reshape(shape)
             graph = replace(self._template, tensors=tensors)
-        return Candidate(Artifact(self._spec.contract, graph).encode(), self.params(x))
+        return Candidate(Artifact(self._spec.interface, graph).encode(), self.params(x))
 
     def _write(self, x: Vectors) -> None:
         at = 0
@@ -210,9 +210,9 @@ class Ranges:
     ranges: dict[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, record: TrainConfig, given: Mapping[str, tuple[float, float] | None], key: str) -> Ranges:
+    def of(cls, config: TrainConfig, given: Mapping[str, tuple[float, float] | None], key: str) -> Ranges:
         """From what the configuration's `key` says. Raises ConfigError for a parameter or a range there is not."""
-        known = param_bounds(record)
+        known = param_bounds(config)
         ranges: dict[str, tuple[float, float]] = {}
         for name, between in given.items():
             low, high = between or known.get(name, (0.0, 0.0))

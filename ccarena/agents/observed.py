@@ -22,12 +22,12 @@ def observed_range(config: TrainConfig, policy: Artifact) -> dict[str, list[floa
     """Runs `policy` on links drawn as in its training and returns the least (`low`) and the greatest (`high`) raw value
     of each entry of its observations. The same policy and configuration give the same range, on any number of threads.
     """
-    record = config.model_copy(update={"params": dict(policy.params)})
-    flows = -(-FLOWS // record.env.learners) * record.env.learners
-    envs = LearnedVectorEnv(record, flows, threads=config.threads, copy=False)
+    played = config.model_copy(update={"params": dict(policy.params)})
+    flows = -(-FLOWS // played.env.learners) * played.env.learners
+    envs = LearnedVectorEnv(played, flows, threads=config.threads, copy=False)
     seed = int(np.random.SeedSequence([_MARK, config.seed]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     observations, _ = envs.reset(seed=seed)
-    seen = _natively if policy.contract.bounds is None and not policy.graph.state_len else _step_by_step
+    seen = _natively if policy.interface.bounds is None and not policy.graph.state_len else _step_by_step
     low, high = seen(envs, policy, observations)
     envs.close()
     return {"low": _shortest(low), "high": _shortest(high)}
@@ -49,7 +49,7 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
     low, high = observations.min(axis=0), observations.max(axis=0)
     for _ in range(DECISIONS):
         actions = policy.act(observations, state)
-        observations, *_ = envs.step(actions if policy.contract.bounds is None else actions[:, None])
+        observations, *_ = envs.step(actions if policy.interface.bounds is None else actions[:, None])
         low, high = np.minimum(low, observations.min(axis=0)), np.maximum(high, observations.max(axis=0))
     return low, high
 

@@ -20,10 +20,10 @@ __all__ = ["RayEvaluator"]
 
 
 @functools.lru_cache(maxsize=1)
-def _evaluator(config: str) -> LocalEvaluator:
+def _evaluator(configuration: str) -> LocalEvaluator:
     """Kept by the process of a worker from one candidate to the next, with the traces that it has read."""
-    record = TrainConfig.model_validate_json(config)
-    return LocalEvaluator(record, spec_of(record), threads=1)
+    config = TrainConfig.model_validate_json(configuration)
+    return LocalEvaluator(config, spec_of(config), threads=1)
 
 
 def _score(candidate: Candidate, config: str, seed: int) -> Scored:

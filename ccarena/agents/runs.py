@@ -71,8 +71,8 @@ def locked(out: Path) -> Iterator[None]:
                 file.close()
 
 
-def resumable(record: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | None:
-    """The last checkpoint in `out`; None if the run ended before it wrote its first. `record` is as `portable` has it.
+def resumable(config: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | None:
+    """The last checkpoint in `out`; None if the run ended before it wrote its first. `config` is as `portable` has it.
 
     Raises CheckpointError if there is no run, or if the configuration is not the run's.
     """
@@ -83,7 +83,7 @@ def resumable(record: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | N
         start, was = None, fixed(portable(load_config(out / CONFIG)))
     else:
         raise CheckpointError(f"{out}: holds no run (no {CONFIG}); leave --resume out")
-    now = fixed(record)
+    now = fixed(config)
     if was != now:
         keys = sorted(_differences(was if isinstance(was, dict) else {}, now))
         raise CheckpointError(
@@ -92,10 +92,10 @@ def resumable(record: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | N
     return start
 
 
-def fixed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a record (`own_files.portable`) that a run and its continuation have in common."""
-    algorithm = {key: value for key, value in record["algorithm"].items() if key != "workers"}
-    return {**{key: value for key, value in record.items() if key not in MAY_CHANGE}, "algorithm": algorithm}
+def fixed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration (`own_files.portable`) that a run and its continuation have in common."""
+    algorithm = {key: value for key, value in config["algorithm"].items() if key != "workers"}
+    return {**{key: value for key, value in config.items() if key not in MAY_CHANGE}, "algorithm": algorithm}
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

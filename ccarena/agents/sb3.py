@@ -233,7 +233,7 @@ def _build(
             policy.setdefault("share_features_extractor", False)
     policy["features_extractor_class"] = NormalisedObservation
     policy["features_extractor_kwargs"] = {
-        "normalisation": context.spec.contract.normalisation,
+        "normalisation": context.spec.interface.normalisation,
         "then": features,
         "then_kwargs": {} if features is None else {"context": context},
     }

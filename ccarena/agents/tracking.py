@@ -62,7 +62,7 @@ def flat(config: TrainConfig) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     def walk(value: Any, path: str) -> None:
-        if isinstance(value, Mapping) and value and path != "document":
+        if isinstance(value, Mapping) and value and path != "spec":
             for name, child in value.items():
                 walk(child, f"{path}.{name}" if path else str(name))
         else:

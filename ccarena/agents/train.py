@@ -122,11 +122,11 @@ def check(context: Context) -> None:
             f"env.cross_traffic.schemes: {OWN} is for evolution (cma_es, es), which runs whole episodes; "
             f"{config.algorithm.name} steps as many learners in every world: take it out, and set env.learners"
         )
-    for control in config.controls:
-        context.spec.constant(control.action)
+    for constant in config.constant_actions:
+        context.spec.constant(constant.action)
     # An operation that an artifact cannot say is found now, not after hours.
     network = context.network(context.spec.outputs)
-    export.check(network, context.spec.contract, state=states_of(network))
+    export.check(network, context.spec.interface, state=states_of(network))
     _check_judging(context)
 
 
@@ -330,7 +330,7 @@ def artifact_of(
     config, spec = context.config, context.spec
     return modules.to_artifact(
         policy,
-        spec.contract,
+        spec.interface,
         state=states_of(policy),
         model=model,
         name=config.algorithm.name,

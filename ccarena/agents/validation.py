@@ -3,7 +3,7 @@
 The links are generated from the ranges of the training's, class by class, with a seed that no training has; of recorded
 traces, those of the validation set alone are among them, if they are asked for. Every validation sees the same links
 from their start, so that two policies differ by what they do alone. What judges is what the evaluation compares by: the
-record's objective, of whole runs, or the reward where that is the objective.
+config's objective, of whole runs, or the reward where that is the objective.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Validated:
 
     classes: dict[str, dict[str, float]]
     """By class of links: `score`, which judges, `reward`, the mean per decision, and the means and shares of the
-    record's `progress`."""
+    config's `progress`."""
     actions: dict[str, NDArray[np.float64]]
     """By class: every action that was taken, its value."""
 
@@ -64,10 +64,10 @@ class Validator:
         config = context.config
         self._spec, self._settings, self._threads = context.spec, config.validation, config.threads
         self._sums = ReportSums(context.spec, config.progress)
-        self._records = {kind: _only(config, kind) for kind in kinds_of(config)}
+        self._configs = {kind: _only(config, kind) for kind in kinds_of(config)}
         self._trials: dict[str, Trials] = {}
         if config.objective.name != "reward":
-            self._trials = {kind: Trials(each, self._spec, self._threads) for kind, each in self._records.items()}
+            self._trials = {kind: Trials(each, self._spec, self._threads) for kind, each in self._configs.items()}
         mixed = np.random.SeedSequence([_MARK, self._settings.seed])
         self._seed = int(mixed.generate_state(1, np.uint64)[0] >> np.uint64(1))
         self._values = np.asarray(context.spec.actions)
@@ -76,32 +76,32 @@ class Validator:
         """What `policy` does there. The same policy does the same, on any number of threads."""
         classes: dict[str, dict[str, float]] = {}
         actions: dict[str, NDArray[np.float64]] = {}
-        for kind, record in self._records.items():
-            figures, actions[kind] = self._run(record, policy)
+        for kind, config in self._configs.items():
+            figures, actions[kind] = self._run(config, policy)
             classes[kind] = {"score": self._score(kind, policy, figures["reward"]), **figures}
         return Validated(classes, actions)
 
     def _score(self, kind: str, policy: Artifact, reward: float) -> float:
         if kind not in self._trials:
             return reward
-        drawn = self._records[kind].env.drawn
+        drawn = self._configs[kind].env.drawn
         params = {name: value for name, value in policy.params.items() if name not in drawn}
         return self._trials[kind].run([Candidate(policy.encode(), params)], self._seed, self._settings.links)[0].score
 
-    def _run(self, record: TrainConfig, policy: Artifact) -> tuple[dict[str, float], NDArray[np.float64]]:
-        # An algorithm may have found parameters of the document, too.
-        record = record.model_copy(update={"params": dict(policy.params)})
-        rows = self._settings.links * record.env.learners
-        long = record.env.model_copy(update={"episode_s": (_EPISODE_S, _EPISODE_S)})
-        envs = LearnedVectorEnv(record.model_copy(update={"env": long}), rows, threads=self._threads, copy=False)
+    def _run(self, config: TrainConfig, policy: Artifact) -> tuple[dict[str, float], NDArray[np.float64]]:
+        # An algorithm may have found parameters of the spec, too.
+        config = config.model_copy(update={"params": dict(policy.params)})
+        rows = self._settings.links * config.env.learners
+        long = config.env.model_copy(update={"episode_s": (_EPISODE_S, _EPISODE_S)})
+        envs = LearnedVectorEnv(config.model_copy(update={"env": long}), rows, threads=self._threads, copy=False)
         observations, _ = envs.reset(seed=self._seed)
-        lived = _natively if policy.contract.bounds is None and not policy.graph.state_len else _step_by_step
+        lived = _natively if policy.interface.bounds is None and not policy.graph.state_len else _step_by_step
         reports, rewards, taken = lived(envs, policy, observations, self._settings.decisions)
         envs.close()
         stats: Stats = {"decisions": float(rewards.size), "reward": float(rewards.sum(dtype=np.float64))}
         row = summarise(stats | self._sums(reports.reshape(-1, reports.shape[-1])))
         figures = {"reward": row.pop("reward_mean"), **row}
-        taken = self._values[taken.astype(int)] if policy.contract.bounds is None else taken
+        taken = self._values[taken.astype(int)] if policy.interface.bounds is None else taken
         return {name: value for name, value in figures.items() if value is not None}, taken.ravel()
 
 
@@ -123,7 +123,7 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
     reports, rewards, taken = [], np.empty((decisions, rows), np.float32), np.empty((decisions, rows))
     for step in range(decisions):
         taken[step] = actions = policy.act(observations, state)
-        given = actions if policy.contract.bounds is None else actions[:, None]
+        given = actions if policy.interface.bounds is None else actions[:, None]
         observations, rewards[step], _, _, infos = envs.step(given)
         reports.append(np.array(infos["reports"]))
     return np.stack(reports), rewards, taken

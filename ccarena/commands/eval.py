@@ -51,7 +51,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "entries",
         nargs="*",
         metavar="ENTRANT",
-        help=f"{HELP}. Policies are judged; schemes that are named replace those of the policies' records",
+        help=f"{HELP}. Policies are judged; schemes that are named replace those of the policies' configurations",
     )
     parser.add_argument(
         "--suite",  # the older spelling
@@ -59,7 +59,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         dest="link_sets",
         nargs="+",
         metavar="LINK_SET",
-        help=f"link sets, of {', '.join(LINK_SETS)} (those of the policies' records, none with --traces)",
+        help=f"link sets, of {', '.join(LINK_SETS)} (those of the policies' configurations, none with --traces)",
     )
     add_options(parser)
     parser.add_argument("--scenario", type=Path, metavar="FILE.yaml", help="run this scenario instead of the link sets")
@@ -67,7 +67,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--schemes",
         nargs="*",
         metavar="ENTRANT",
-        help="beside the policies (those of their records, or cubic bbr reno)",
+        help="beside the policies (those of their configurations, or cubic bbr reno)",
     )
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="repetitions per link (5), or of the scenario, from its own seed on (1)"
@@ -135,9 +135,9 @@ def run(args: argparse.Namespace) -> int:
         print(visible(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line))
     for several in outcome.trainings:
         if several.parts:
-            title = f"{several.record}: over {several.best.label}, by links, {len(several.seeds)} trainings"
+            title = f"{several.config}: over {several.best.label}, by links, {len(several.seeds)} trainings"
             print_table(title, *parts_table(several.parts), left=1)
-        print(visible(f"{several.record}: {several.line}"))
+        print(visible(f"{several.config}: {several.line}"))
     return 0
 
 

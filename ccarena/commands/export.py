@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--decisions {args.decisions}: expected 1 to {MOST_DECISIONS}")
     file = find_policy(args.policy)
     policy = artifact.load(file)
-    name = args.name or c_source.identifier(str(policy.document.get("name", "policy")))
+    name = args.name or c_source.identifier(str(policy.spec.get("name", "policy")))
     folder = args.out or Path("export", name)
     if args.to == "onnx":
         refuse(args, ("decisions", "duration_s"), "with --to onnx, which changes nothing that they measure")
@@ -83,10 +83,10 @@ def _write_image(policy: str, folder: Path, name: str) -> list[Path]:
 
 
 def _tell_costs(args: argparse.Namespace, written: list[Path], figures: dict[str, Any]) -> int:
-    home = next(home for home in figures["homes"] if home["home"] == "rust-integer")
+    runtime = next(runtime for runtime in figures["runtimes"] if runtime["runtime"] == "rust-integer")
     told = {
         "files": _sizes(written),
-        "agreement": home["agreement"],
+        "agreement": runtime["agreement"],
         "decisions": figures["decisions"],
         "scenarios": figures["scenarios"],
         "problems": figures["problems"],
@@ -101,13 +101,13 @@ def _to_quic(file: Path, path: Path, args: argparse.Namespace) -> int:
     from ccarena.errors import MachineError
 
     figures = parity(file, args.decisions, link_sets=[])
-    home = next((home for home in figures["homes"] if home["home"] == "quic"), None)
-    if home is None:
+    runtime = next((runtime for runtime in figures["runtimes"] if runtime["runtime"] == "quic"), None)
+    if runtime is None:
         raise MachineError(figures["missing"]["quic"])
     if not (problems := [problem for problem in figures["problems"] if problem.startswith("quic ")]):
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, path)
-    told = {"files": _sizes([] if problems else [path]), "agreement": home["agreement"]}
+    told = {"files": _sizes([] if problems else [path]), "agreement": runtime["agreement"]}
     return _tell(args.json, {**told, "decisions": figures["decisions"], "problems": problems})
 
 
@@ -130,8 +130,8 @@ def _tell(as_json: bool, told: dict[str, Any]) -> int:
             if runs
             else "return lost: not known, because the reward cannot be computed from what a run reports"
         )
-        for home, reason in told["missing"].items():
-            print(visible(f"not tried here: {home}: {reason}"))
+        for runtime, reason in told["missing"].items():
+            print(visible(f"not tried here: {runtime}: {reason}"))
     for problem in told["problems"]:
         print(visible(f"PROBLEM: {problem}"))
     return 1 if told["problems"] else 0

@@ -278,6 +278,6 @@ def _print(store: Store, found: dict[str, Any] | None, group: str, backend: str)
     for row in found["rows"]:
         entrant = entrants[row["entrant"]]
         interval = f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-        why = f"not ranked: {row['why']}" if row["why"] and entrant["kind"] != "control" else row["why"]
+        why = f"not ranked: {row['why']}" if row["why"] and entrant["kind"] != "baseline" else row["why"]
         cells.append([entrant["label"], str(row["rank"] or "–"), entrant["track"], interval, why])
     print_table(f"{group}, backend {backend}: ranks are within a track", head, cells, left=5)

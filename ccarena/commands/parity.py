@@ -1,4 +1,4 @@
-"""`ccarena parity`: one policy in all of its homes, on the same observations and over whole runs."""
+"""`ccarena parity`: one policy in all of its runtimes, on the same observations and over whole runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ccarena.core.files import check_file, write_atomically
 from ccarena.core.outputs import Output
 from ccarena.core.terminal import heartbeat, print_table, visible
 from ccarena.errors import ConfigError
-from ccarena.eval.parity.homes import AGREEMENT, REFERENCE, TOLERANCE, compare
+from ccarena.eval.parity.runtimes import AGREEMENT, REFERENCE, TOLERANCE, compare
 from ccarena.eval.parity.scenarios import LOST, returns
 from ccarena.policies import artifact
 from ccarena.policies.recording import record
@@ -38,7 +38,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compares, prints and writes. Returns 1 if a home is not the same policy."""
+    """Compares, prints and writes. Returns 1 if a runtime is not the same policy."""
     if args.json is not None:
         check_file(args.json)
     label, file = named_file(args.policy)
@@ -47,22 +47,22 @@ def run(args: argparse.Namespace) -> int:
         write_atomically(args.json, json.dumps(figures, indent=1) + "\n")
     rows = [
         [
-            home["home"],
-            home["what"],
-            f"{100 * home['agreement']:.2f} %",
-            "" if home["same_bits"] is None else "same" if home["same_bits"] else "OTHER",
-            f"{home['ns_per_decision']:,.0f}",
+            runtime["runtime"],
+            runtime["what"],
+            f"{100 * runtime['agreement']:.2f} %",
+            "" if runtime["same_bits"] is None else "same" if runtime["same_bits"] else "OTHER",
+            f"{runtime['ns_per_decision']:,.0f}",
         ]
-        for home in figures["homes"]
+        for runtime in figures["runtimes"]
     ]
     print_table(
         f"{label} ({file}): {figures['decisions']} recorded decisions, held against {REFERENCE}",
-        ["home", "what", "agreement", "bits", "ns per decision"],
+        ["runtime", "what", "agreement", "bits", "ns per decision"],
         rows,
         left=2,
     )
-    for home, reason in figures["missing"].items():
-        print(visible(f"{home}: not here: {reason}"))
+    for runtime, reason in figures["missing"].items():
+        print(visible(f"{runtime}: not here: {reason}"))
     _print_returns(figures["scenarios"])
     for problem in figures["problems"]:
         print(visible(f"PROBLEM: {problem}"))
@@ -93,16 +93,18 @@ def _figures(
 ) -> dict[str, Any]:
     policy = artifact.load(file)
     recording = record(policy, decisions, seed)
-    homes, missing = compare(policy, recording)
+    runtimes, missing = compare(policy, recording)
     problems = [
-        f"{home.home} takes another action than {REFERENCE} in {100 * (1 - home.agreement):.2f} % of the decisions; at "
-        f"most {100 * (1 - AGREEMENT):.2f} % may differ: run it in float32, or train with a penalty on large weights"
-        for home in homes
-        if home.agreement < AGREEMENT
+        f"{each.runtime} takes another action than {REFERENCE} in {100 * (1 - each.agreement):.2f} % of the decisions; "
+        f"at most {100 * (1 - AGREEMENT):.2f} % may differ: run it in float32, or train with a penalty on large weights"
+        for each in runtimes
+        if each.agreement < AGREEMENT
     ]
-    problems += [f"{home.home} gives other bits than numpy-integer: a bug" for home in homes if home.same_bits is False]
+    problems += [
+        f"{each.runtime} gives other bits than numpy-integer: a bug" for each in runtimes if each.same_bits is False
+    ]
     costs = None
-    if link_sets != [] and any(home.same_bits is not None for home in homes):
+    if link_sets != [] and any(runtime.same_bits is not None for runtime in runtimes):
         costs = returns(file, link_sets, duration_s)
     if costs is not None and costs.lost > LOST:
         problems.append(
@@ -111,13 +113,13 @@ def _figures(
         )
     return {
         "policy": str(file),
-        "scheme": policy.document.get("name"),
-        "digest": policy.contract.digest,
+        "scheme": policy.spec.get("name"),
+        "digest": policy.interface.digest,
         "reference": REFERENCE,
         "decisions": len(recording.rows),
         "seed": seed,
-        "tolerance": None if policy.contract.bounds is None else TOLERANCE,
-        "homes": [asdict(home) for home in homes],
+        "tolerance": None if policy.interface.bounds is None else TOLERANCE,
+        "runtimes": [asdict(runtime) for runtime in runtimes],
         "missing": missing,
         "scenarios": None if costs is None else {**asdict(costs), "lost": costs.lost},
         "problems": problems,

@@ -21,12 +21,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     show.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     show.add_argument("--json", action="store_true", help="everything but the weights, as JSON")
     show.set_defaults(act=show_policy)
-    control = actions.add_parser(
-        "control", help="the best rule without learning, as a policy of its own", description=write_control.__doc__
+    rule = actions.add_parser(
+        "rule", help="the best rule without learning, as a policy of its own", description=write_rule.__doc__
     )
-    control.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
-    control.add_argument("--out", required=True, type=Output(), metavar="FILE", help="the policy file to write")
-    control.set_defaults(act=write_control)
+    rule.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
+    rule.add_argument("--out", required=True, type=Output(), metavar="FILE", help="the policy file to write")
+    rule.set_defaults(act=write_rule)
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -42,12 +42,12 @@ def show_policy(args: argparse.Namespace) -> None:
     policy = _load(args.policy)
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
     about = {
-        "document": policy.document,
-        "digest": policy.contract.digest,
+        "spec": policy.spec,
+        "digest": policy.interface.digest,
         "params": policy.params,
-        "observation": policy.contract.observation_len,
-        "actions": list(policy.contract.actions),
-        "bounds": policy.contract.bounds,
+        "observation": policy.interface.observation_len,
+        "actions": list(policy.interface.actions),
+        "bounds": policy.interface.bounds,
         "graph": policy.graph.to_json(),
         "weights": weights,
         "training": policy.training,
@@ -68,14 +68,14 @@ def show_policy(args: argparse.Namespace) -> None:
         print_table("means over held-out links and seeds", head, rows, left=2, most=COLUMNS)
 
 
-def write_control(args: argparse.Namespace) -> None:
+def write_rule(args: argparse.Namespace) -> None:
     """Write the best rule without learning, found when a policy was trained, as a policy of its own: it runs wherever
     that one does, in scenarios, over kernel TCP, over QUIC and exported."""
-    from ccarena.policies.control import best_rule, control
+    from ccarena.policies.baseline_rule import best_rule, rule_policy
 
     policy = _load(args.policy)
     try:
-        rule, label = control(policy), best_rule(policy)["label"]
+        rule, label = rule_policy(policy), best_rule(policy)["label"]
     except PolicyError as error:
         raise PolicyError(f"{args.policy}: {error}") from error
     rule.save(args.out)

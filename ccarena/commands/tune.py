@@ -1,4 +1,4 @@
-"""`ccarena tune`: a sweep over a space of configurations, and its report."""
+"""`ccarena tune`: a sweep over a space of configurations, and its page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ccarena.core.outputs import folder_or_url
 from ccarena.core.terminal import again, command_line, heartbeat, remember
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.runs.remote_folder import check_packages, is_url, opened, shown
-from ccarena.tune import report
+from ccarena.tune import page
 from ccarena.tune.space import Dimension, Space, check, read_space
 from ccarena.tune.sweep import EXPERIMENT, PLAN, SWEEP, Plan, prepare, read_plan, sweep
 from ccarena.tune.trial import Trials
@@ -107,16 +107,16 @@ def _sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> i
         print(f"interrupted, {left} of {len(found)} trials are not over; {again()}", file=sys.stderr)
         return INTERRUPTED
     trials = Trials(shown(out))
-    rows = report.rows_of(trials, found, plan.seeds, plan.validations)
+    rows = page.rows_of(trials, found, plan.seeds, plan.validations)
     facts = {
         "Seeds per trial": str(plan.seeds),
         "Trials": str(len(rows)),
         "Drawn by": plan.search,
         "Ended early by": plan.scheduler,
     }
-    report.write(out, trials, rows, plan.name, plan.command, facts)
-    report.show(rows)
-    print(f"wrote {report.ROWS} and {report.PAGE} to {shown(out)}")
+    page.write(out, trials, rows, plan.name, plan.command, facts)
+    page.show(rows)
+    print(f"wrote {page.ROWS} and {page.PAGE} to {shown(out)}")
     return int(any(row["state"] == "failed" for row in rows))
 
 

@@ -22,13 +22,13 @@ class ProgressConfig(Section):
     """Columns that hold a category 0, 1, ..., with the categories' names: shares of decisions are recorded."""
 
 
-class Control(Section):
+class ConstantAction(Section):
     """The scheme with one action always, which learning has to beat."""
 
     label: Text
     """What tables call it."""
     action: float
-    """The action: one of a discrete document's values, or a number within the bounds."""
+    """The action: one of a discrete spec's values, or a number within the bounds."""
 
 
 class RulesConfig(Section):
@@ -37,7 +37,7 @@ class RulesConfig(Section):
     links: int = Field(32, ge=0, le=100_000)
     """Links of the training distribution that every candidate runs over; 0 leaves the search out."""
     law: dict[str, Annotated[Pair, Range(-1e9, 1e9)] | None] = Field({})
-    """Parameters of the document that are tuned together, as `algorithm.params` of cma_es has them (and those, if none
+    """Parameters of the spec that are tuned together, as `algorithm.params` of cma_es has them (and those, if none
     are given): the tuned law."""
     law_action: float | None = None
     """The action that the tuned law takes always; null is the best of those that were tried, a continuous one being

@@ -12,8 +12,8 @@ from ccarena.configs.sections import Pair, Range, Section, Text
 
 OWN_FILE = ".py:"
 """What marks a name as one in the user's own file, `FILE.py:NAME`."""
-DOCUMENT_FILES = (".yaml", ".yml", ".json")
-"""The suffixes of documents' files."""
+SPEC_FILES = (".yaml", ".yml", ".json")
+"""The suffixes of specs' files."""
 
 
 class Named(Section):
@@ -112,7 +112,7 @@ class EvolutionConfig(Section):
     links: int = Field(24, ge=1, le=100_000)
     """Runs per candidate: links drawn anew for each generation, the same for all of its candidates."""
     params: dict[str, Annotated[Pair, Range(-1e9, 1e9)] | None] = Field({})
-    """Parameters of the document to search, each between `[low, high]`, or its own bounds if null; on a logarithmic
+    """Parameters of the spec to search, each between `[low, high]`, or its own bounds if null; on a logarithmic
     scale where low is above 0. What is found goes into the policy."""
     weights: bool = True
     """Whether the network's weights are searched. If not, there is no network, and `action` is taken always."""

@@ -1,4 +1,4 @@
-"""From the training configuration's `env` section to the document that the simulator draws its episodes from."""
+"""From the training configuration's `env` section to the spec that the simulator draws its episodes from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from ccarena import _core
 from ccarena.configs.schema import EnvConfig, TrainConfig
-from ccarena.configs.spec_files import document_of
+from ccarena.configs.spec_files import spec_json
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError, TraceError, did_you_mean
 from ccarena.traces import available, find
@@ -19,17 +19,17 @@ OWN = "self"
 """Among the schemes of cross traffic: one more flow of the learner's own."""
 
 
-def name_traces(config: EnvConfig) -> EnvConfig:
-    """`config` with `traces: auto` replaced by the names of what is there now, so that a run keeps what it saw."""
-    if config.link.traces != "auto" or config.link.kinds.trace == 0:
-        return config
+def name_traces(env: EnvConfig) -> EnvConfig:
+    """`env` with `traces: auto` replaced by the names of what is there now, so that a run keeps what it saw."""
+    if env.link.traces != "auto" or env.link.kinds.trace == 0:
+        return env
     names = [Path(path).name for path in _traces("auto")]
-    link = config.link.model_copy(update={"traces": names or "auto"})
-    return config.model_copy(update={"link": link})
+    link = env.link.model_copy(update={"traces": names or "auto"})
+    return env.model_copy(update={"link": link})
 
 
-def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
-    """The training distribution of `record` as JSON for `ccarena._core`: presets checked, traces found as files.
+def distribution_json(config: TrainConfig, whole_runs: bool = False) -> str:
+    """The training distribution of `config` as JSON for `ccarena._core`: presets checked, traces found as files.
 
     Cross traffic of the learner's own is for `whole_runs`: worlds that go step by step have as many learners each, and
     none of it.
@@ -38,17 +38,17 @@ def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
         ConfigError: a parameter, preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there
             are none.
     """
-    config, link = record.env, record.env.link
-    check_params(record)
+    env, link = config.env, config.env.link
+    check_params(config)
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
-    schemes = heuristics("env.cross_traffic.schemes", config.cross_traffic.schemes, OWN)
+    schemes = heuristics("env.cross_traffic.schemes", env.cross_traffic.schemes, OWN)
     if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
         raise ConfigError(
             "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
             "fetch nyc-lte`, name a folder in CCARENA_TRACE_DIR, or give another kind some weight"
         )
-    document = {
-        "episode_s": config.episode_s,
+    spec = {
+        "episode_s": env.episode_s,
         "link": {
             "kinds": link.kinds.model_dump(),
             "rate_mbps": link.rate_mbps,
@@ -69,23 +69,23 @@ def domain_json(record: TrainConfig, whole_runs: bool = False) -> str:
             "agent": link.agent.model_dump() if link.agent else None,
         },
         "cross_traffic": {
-            "probability": config.cross_traffic.probability,
+            "probability": env.cross_traffic.probability,
             "schemes": [name for name in schemes if whole_runs or name != OWN],
-            "flows": config.cross_traffic.flows,
+            "flows": env.cross_traffic.flows,
         },
         "learner": {
-            "scheme": _scheme(record),
-            "params": dict(record.params),
-            "drawn": dict(config.drawn),
-            "count": config.learners,
-            "desired_mbps": config.desired_mbps,
+            "scheme": _scheme(config),
+            "params": dict(config.params),
+            "drawn": dict(env.drawn),
+            "count": env.learners,
+            "desired_mbps": env.desired_mbps,
         },
     }
-    return json.dumps(document)
+    return json.dumps(spec)
 
 
-def without_carrier(record: TrainConfig, carrier: str) -> TrainConfig:
-    """`record` trained on every recording and preset but those of `carrier`, and tested on recordings of it alone.
+def without_carrier(config: TrainConfig, carrier: str) -> TrainConfig:
+    """`config` trained on every recording and preset but those of `carrier`, and tested on recordings of it alone.
 
     Recordings of the validation set stay out. Raises ConfigError for an unknown carrier.
     """
@@ -96,22 +96,22 @@ def without_carrier(record: TrainConfig, carrier: str) -> TrainConfig:
         return [name for name in names if carrier_of(name) != carrier and derives_from(name) not in VALIDATION]
 
     presets = others([preset["name"] for preset in _core.cellular_presets()])
-    link = record.env.link.model_copy(update={"traces": others(sorted(available())) or "auto", "presets": presets})
-    return record.model_copy(
+    link = config.env.link.model_copy(update={"traces": others(sorted(available())) or "auto", "presets": presets})
+    return config.model_copy(
         update={
-            "name": f"{record.name}-without-{carrier}",
-            "env": record.env.model_copy(update={"link": link}),
-            "eval": record.eval.model_copy(update={"recordings": tested}),
+            "name": f"{config.name}-without-{carrier}",
+            "env": config.env.model_copy(update={"link": link}),
+            "eval": config.eval.model_copy(update={"recordings": tested}),
         }
     )
 
 
-def trained_on(record: TrainConfig) -> list[dict[str, str]]:
-    """Everything that training on `record` draws capacity from: `kind` (trace, preset or distribution), name, digest.
+def trained_on(config: TrainConfig) -> list[dict[str, str]]:
+    """Everything that training on `config` draws capacity from: `kind` (trace, preset or distribution), name, digest.
 
     The digest of a trace is that of its file; of a preset and of the distribution, that of its parameters.
     """
-    link = record.env.link
+    link = config.env.link
     found = []
     if link.kinds.trace > 0:
         files = [Path(file) for file in _traces(link.traces)]
@@ -122,8 +122,8 @@ def trained_on(record: TrainConfig) -> list[dict[str, str]]:
             {"kind": "preset", "name": name, "digest": digest(json.dumps(presets[name], sort_keys=True).encode())}
             for name in _presets(link.presets)
         ]
-    whole = json.dumps(record.env.model_dump(mode="json"), sort_keys=True)
-    return [*found, {"kind": "distribution", "name": record.name, "digest": digest(whole.encode())}]
+    whole = json.dumps(config.env.model_dump(mode="json"), sort_keys=True)
+    return [*found, {"kind": "distribution", "name": config.name, "digest": digest(whole.encode())}]
 
 
 def _presets(names: str | list[str]) -> list[str]:
@@ -137,24 +137,24 @@ def heuristics(key: str, names: list[str], *more: str) -> list[str]:
     return [_known(key, "scheme", name, known) for name in names]
 
 
-def _scheme(record: TrainConfig) -> Any:
-    """A shipped document by its name, any other as it is."""
-    shipped = isinstance(record.document, str) and record.document in _core.shipped_documents()
-    return record.document if shipped else json.loads(document_of(record))
+def _scheme(config: TrainConfig) -> Any:
+    """A shipped spec by its name, any other as it is."""
+    shipped = isinstance(config.spec, str) and config.spec in _core.shipped_specs()
+    return config.spec if shipped else json.loads(spec_json(config))
 
 
-def check_params(record: TrainConfig) -> None:
-    """Raises ConfigError for a parameter that the document does not have, or a value out of its range."""
-    bounds = param_bounds(record)
-    for name, value in record.params.items():
+def check_params(config: TrainConfig) -> None:
+    """Raises ConfigError for a parameter that the spec does not have, or a value out of its range."""
+    bounds = param_bounds(config)
+    for name, value in config.params.items():
         check_range("params", name, (value, value), bounds)
-    for name, drawn in record.env.drawn.items():
+    for name, drawn in config.env.drawn.items():
         check_range("env.drawn", name, drawn, bounds)
 
 
-def param_bounds(record: TrainConfig) -> dict[str, tuple[float, float]]:
-    """The bounds of every parameter and input of the record's document, by name."""
-    found = _core.learned(document_of(record))
+def param_bounds(config: TrainConfig) -> dict[str, tuple[float, float]]:
+    """The bounds of every parameter and input of the configuration's spec, by name."""
+    found = _core.learned(spec_json(config))
     params = {param["name"]: (param["min"], param["max"]) for param in found["params"]}
     return params | {name: (each["min"], each["max"]) for name, each in found["inputs"].items()}
 

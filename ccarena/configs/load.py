@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from ccarena import __version__
 from ccarena.configs.keys import expected, keys, plain, section_of, variants_of
-from ccarena.configs.learning import DOCUMENT_FILES, OWN_FILE
+from ccarena.configs.learning import OWN_FILE, SPEC_FILES
 from ccarena.configs.schema import TrainConfig
 from ccarena.core.files import write_atomically
 from ccarena.core.reader import COMMAND_LINE, parse, parse_yaml, read_bytes
@@ -31,12 +31,12 @@ NAMED = ("reward", "objective", "network", "algorithm")
 """Keys whose value is a mapping with a `name`, for which the name alone may stand."""
 MOVED = {
     "agent": "the key is now `algorithm`, with its `name`: a3c, or a class of Stable-Baselines3 such as TD3",
-    "env.id": "the scheme is now named by `document`, such as document: acct",
+    "env.id": "the scheme is now named by `spec`, such as spec: acct",
     "eval.schemes": "the heuristics are now `baselines`",
     "eval.suites": "the key is now `link_sets`",
     "network.filters": "give the network's name, too: network: {name: acct_conv, filters: 8, hidden: 128}",
 }
-"""Keys of configurations before a scheme was a document, and what to write in their place."""
+"""Keys of configurations before a scheme was a spec, and what to write in their place."""
 
 
 def load_config(
@@ -200,8 +200,8 @@ def _merge_base(data: dict[str, Any], origin: str, parents: tuple[str, ...]) -> 
         raise ConfigError(f"{origin}: {BASE_KEY} = {_show(base)}: expected the name of a configuration or a file")
     beside = Path(origin).parent / base
     under = _read(str(beside) if base not in shipped() and beside.is_file() else base, parents)
-    # Parameters belong to a document, arguments to what they are arguments of: neither outlives it.
-    if data.get("document", under.get("document")) != under.get("document"):
+    # Parameters belong to a spec, arguments to what they are arguments of: neither outlives it.
+    if data.get("spec", under.get("spec")) != under.get("spec"):
         under.pop("params", None)
     for key in NAMED:
         over = data.get(key)
@@ -225,9 +225,9 @@ def _spelt_out(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         section = out.get(key)
         if isinstance(section, Mapping) and isinstance(name := section.get("name"), str) and OWN_FILE in name:
             out[key] = {**section, "name": _beside(name, folder)}
-    document = out.get("document")
-    if isinstance(document, str) and Path(document).suffix in DOCUMENT_FILES:
-        out["document"] = _beside(document, folder)
+    spec = out.get("spec")
+    if isinstance(spec, str) and Path(spec).suffix in SPEC_FILES:
+        out["spec"] = _beside(spec, folder)
     return out
 
 

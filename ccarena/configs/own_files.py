@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ccarena.configs.learning import DOCUMENT_FILES, OWN_FILE
+from ccarena.configs.learning import OWN_FILE, SPEC_FILES
 from ccarena.configs.load import NAMED
 from ccarena.configs.schema import TrainConfig
 from ccarena.core.files import write_atomically
@@ -123,9 +123,9 @@ def _renamed(config: TrainConfig, rename: Callable[[Path], str]) -> TrainConfig:
         if OWN_FILE in section.name:
             file, _, wanted = section.name.rpartition(":")
             update[key] = section.model_copy(update={"name": f"{rename(Path(file))}:{wanted}"})
-    document = config.document
-    if isinstance(document, str) and Path(document).suffix in DOCUMENT_FILES:
-        update["document"] = rename(Path(document))
+    spec = config.spec
+    if isinstance(spec, str) and Path(spec).suffix in SPEC_FILES:
+        update["spec"] = rename(Path(spec))
     return config.model_copy(update=update)
 
 

@@ -1,4 +1,4 @@
-"""The record of a learned scheme and of one training: every key with its type, unit, default and meaning.
+"""The configuration of a learned scheme and of one training: every key with its type, unit, default and meaning.
 
 A key is defined here, or in the module of its section, and nowhere else. The command line, the checks, the error
 messages and docs/configuration.md all read it. `env` is in `distribution`, `reward`, `network` and `algorithm` are in
@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from ccarena.configs.cluster import RayConfig
 from ccarena.configs.distribution import CrossTraffic, EnvConfig, LinkConfig, LinkKinds
 from ccarena.configs.judging import (
-    Control,
+    ConstantAction,
     EvalConfig,
     ExpectationConfig,
     ProgressConfig,
@@ -41,7 +41,7 @@ __all__ = [
     "A3CConfig",
     "AlgorithmConfig",
     "CmaEsConfig",
-    "Control",
+    "ConstantAction",
     "CrossTraffic",
     "EnvConfig",
     "EsConfig",
@@ -66,18 +66,18 @@ __all__ = [
 
 
 class TrainConfig(Section):
-    """The record of a learned scheme: what it is, how it is trained and what it is held against."""
+    """The configuration of a learned scheme: what it is, how it is trained and what it is held against."""
 
     name: Text = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     """Name of the run, and of its folder: up to 100 letters, digits, `.`, `_`, `-`. Without it, the file's name."""
-    document: Text | dict[str, Any]
-    """The learned scheme: the name of a shipped document, a file, or the document itself (docs/learned.md)."""
+    spec: Text | dict[str, Any]
+    """The learned scheme: the name of a shipped spec, a file, or the spec itself (docs/learned.md)."""
     params: dict[str, float] = Field({})
-    """Parameters of the document that differ from their defaults, such as `budget_ms: 5`."""
+    """Parameters of the spec that differ from their defaults, such as `budget_ms: 5`."""
     reward: RewardConfig = RewardConfig()
     """What is maximised."""
     objective: ObjectiveConfig = ObjectiveConfig()
-    """What a whole run is worth: what evolution maximises, and what a policy and its controls are compared by."""
+    """What a whole run is worth: what evolution maximises, and what a policy and its baselines are compared by."""
     network: NetworkConfig = NetworkConfig()
     """Actor and critic."""
     algorithm: AlgorithmConfig = A3CConfig()
@@ -112,7 +112,7 @@ class TrainConfig(Section):
     """Judging the policy while it learns."""
     baselines: list[str] = Field(["cubic", "bbr", "reno"])
     """Heuristics that the evaluation runs beside the policy."""
-    controls: list[Control] = Field([])
+    constant_actions: list[ConstantAction] = Field([])
     """The scheme with one action always, for the tables of an evaluation."""
     rules: RulesConfig = RulesConfig()
     """What learning has to beat: how the best rules without learning are searched."""

@@ -1,6 +1,6 @@
 """Documents of learned schemes: found by name, read from a file, told apart by their digest.
 
-The native code validates what a document says (docs/learned.md); this module sees to the file and its form.
+The native code validates what a spec says (docs/learned.md); this module sees to the file and its form.
 """
 
 from __future__ import annotations
@@ -11,57 +11,56 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core
-from ccarena.configs.learning import DOCUMENT_FILES
+from ccarena.configs.learning import SPEC_FILES
 from ccarena.configs.schema import TrainConfig
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 
-__all__ = ["action_of", "as_json", "digest_of", "document_of", "is_file", "read_document", "report_of"]
+__all__ = ["action_of", "as_json", "digest_of", "is_file", "read_spec", "report_of", "spec_json"]
 
 
 def is_file(scheme: str) -> bool:
-    """Whether `scheme` is the name of a document's file, and no registered name."""
-    return Path(scheme).suffix in DOCUMENT_FILES
+    """Whether `scheme` is the name of a spec's file, and no registered name."""
+    return Path(scheme).suffix in SPEC_FILES
 
 
-def read_document(path: Path) -> dict[str, Any]:
-    """The document in a YAML or JSON file, unchecked. Raises ConfigError, naming file and line of a syntax error."""
+def read_spec(path: Path) -> dict[str, Any]:
+    """The spec in a YAML or JSON file, unchecked. Raises ConfigError, naming file and line of a syntax error."""
     try:
         data = read_data(path)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a document in YAML or JSON") from error
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a spec in YAML or JSON") from error
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping with `learned`, `clock`, `observe` and `act`")
     return data
 
 
-def as_json(document: Any, origin: str) -> str:
-    """A document as JSON for `ccarena._core`. Raises ConfigError for a value that JSON has no word for."""
+def as_json(spec: Any, origin: str) -> str:
+    """A spec as JSON for `ccarena._core`. Raises ConfigError for a value that JSON has no word for."""
     try:
-        return json.dumps(document, allow_nan=False)
+        return json.dumps(spec, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{origin}: not a document: {error}; expected text, numbers, lists and mappings") from error
+        raise ConfigError(f"{origin}: not a spec: {error}; expected text, numbers, lists and mappings") from error
 
 
-def document_of(record: TrainConfig) -> str:
-    """The document of `record` as JSON. Raises ConfigError if it names none, ScenarioError for a value out of place."""
-    if not isinstance(record.document, str):
-        return as_json(record.document, "document")
-    known = _core.shipped_documents()
-    if record.document in known:
-        return str(known[record.document])
-    if not is_file(record.document):
+def spec_json(config: TrainConfig) -> str:
+    """The spec of `config` as JSON. Raises ConfigError if it names none, ScenarioError for a value out of place."""
+    if not isinstance(config.spec, str):
+        return as_json(config.spec, "spec")
+    known = _core.shipped_specs()
+    if config.spec in known:
+        return str(known[config.spec])
+    if not is_file(config.spec):
         raise ConfigError(
-            f"document = {record.document}: neither a YAML file nor a shipped document"
-            f"{did_you_mean(record.document, known)}"
+            f"spec = {config.spec}: neither a YAML file nor a shipped spec{did_you_mean(config.spec, known)}"
         )
-    return as_json(read_document(Path(record.document)), record.document)
+    return as_json(read_spec(Path(config.spec)), config.spec)
 
 
 def digest_of(scheme: Any) -> str | None:
-    """The digest of the document that `scheme`, a name or a document, means; None if it means none."""
+    """The digest of the spec that `scheme`, a name or a spec, means; None if it means none."""
     if isinstance(scheme, str):
-        shipped = _core.shipped_documents()
+        shipped = _core.shipped_specs()
         return str(_core.learned(shipped[scheme])["digest"]) if scheme in shipped else None
     if not isinstance(scheme, dict) or "learned" not in scheme:
         return None
@@ -74,7 +73,7 @@ def digest_of(scheme: Any) -> str | None:
 def action_of(about: Mapping[str, Any], action: float) -> float:
     """Returns the constant of a scenario's policy for `action`: its index, or itself where it is continuous.
 
-    `about` is what `_core.learned` says of the document. Raises ConfigError if there is no such action.
+    `about` is what `_core.learned` says of the spec. Raises ConfigError if there is no such action.
     """
     name, values, bounds = about["name"], about["actions"], about["bounds"]
     if not values:
@@ -89,8 +88,8 @@ def action_of(about: Mapping[str, Any], action: float) -> float:
 
 
 def report_of(scheme: Any) -> tuple[str, ...]:
-    """Columns of the reports of the learned scheme that `scheme`, a name or a document, means; empty for others."""
+    """Columns of the reports of the learned scheme that `scheme`, a name or a spec, means; empty for others."""
     if isinstance(scheme, str):
-        shipped = _core.shipped_documents()
+        shipped = _core.shipped_specs()
         return tuple(_core.learned(shipped[scheme])["report"]) if scheme in shipped else ()
     return tuple(_core.learned(json.dumps(scheme))["report"])

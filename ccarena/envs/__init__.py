@@ -7,8 +7,8 @@ options.
 """
 
 import ccarena.registration  # noqa: F401, in a command, where `import ccarena` has not done it
-from ccarena.configs.link_distribution import domain_json
+from ccarena.configs.link_distribution import distribution_json
 from ccarena.envs.learned import LearnedEnv
 from ccarena.envs.vector import LearnedVectorEnv
 
-__all__ = ["LearnedEnv", "LearnedVectorEnv", "domain_json"]
+__all__ = ["LearnedEnv", "LearnedVectorEnv", "distribution_json"]

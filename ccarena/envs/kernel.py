@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.cc_kernel_bridge.run import Runner, check_traffic
-from ccarena.configs.record import Scheme
+from ccarena.configs.named import Scheme
 from ccarena.envs.learned import Distribution, RewardLike, Setting
 from ccarena.errors import ActionError, ConfigError, ScenarioError
 from ccarena.policies.spec import Spec
@@ -47,7 +47,7 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     action came.
 
     ## Arguments
-    - `spec`, `config`, `scenario`, `reward`: as for `ccarena.envs.LearnedEnv`. Other flows of a scenario may have
+    - `spec`, `distribution`, `scenario`, `reward`: as for `ccarena.envs.LearnedEnv`. Other flows of a scenario may have
       policies; who drives this one is the agent.
     - `traffic`: who sends the other flows' data, `own` or `iperf3`.
 
@@ -58,14 +58,14 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     def __init__(
         self,
         spec: Scheme | None = None,
-        config: Distribution | None = None,
+        distribution: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
         traffic: str = "own",
     ) -> None:
-        EzPickle.__init__(self, spec=spec, config=config, scenario=scenario, reward=reward, traffic=traffic)
+        EzPickle.__init__(self, spec=spec, distribution=distribution, scenario=scenario, reward=reward, traffic=traffic)
         check_traffic(traffic)
-        self._setting = Setting.of(spec, config, scenario, reward, learners=None if scenario is not None else 1)
+        self._setting = Setting.of(spec, distribution, scenario, reward, learners=None if scenario is not None else 1)
         if self._setting.reward.needs_truth:
             raise ConfigError(
                 "reward: it takes `truth`, which only the simulator knows; give reward= with one of reports alone"

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
 from ccarena.configs.load import load_config, merge
-from ccarena.configs.record import Scheme, record_of
+from ccarena.configs.named import Scheme, configuration_of
 from ccarena.configs.schema import EnvConfig, RewardConfig, TrainConfig
 from ccarena.envs.render import FPS, MODES, Scope
 from ccarena.envs.rewards import Reward
@@ -24,7 +24,7 @@ from ccarena.policies.spec import Spec, spec_of
 __all__ = ["Distribution", "LearnedEnv", "RewardLike", "Setting"]
 
 Distribution = EnvConfig | Mapping[str, Any]
-"""A training distribution, or the keys of one that differ from the record's."""
+"""A training distribution, or the keys of one that differ from the configuration's."""
 RewardLike = str | Mapping[str, Any] | RewardConfig | Callable[..., ArrayLike]
 """A reward's name (with its coefficients in a mapping), or a callable (`ccarena.envs.rewards`)."""
 
@@ -33,7 +33,7 @@ RewardLike = str | Mapping[str, Any] | RewardConfig | Callable[..., ArrayLike]
 class Setting:
     """Everything that an environment of a learned scheme is made from."""
 
-    record: TrainConfig
+    config: TrainConfig
     spec: Spec
     reward: Reward
     sources: tuple[str | None, str | None]
@@ -43,7 +43,7 @@ class Setting:
     def of(
         cls,
         scheme: Scheme | None,
-        config: Distribution | None = None,
+        distribution: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
         learners: int | None = None,
@@ -54,57 +54,59 @@ class Setting:
                 "an environment without a learned scheme: give spec=..., the name of a shipped configuration (such as "
                 '"acct"), a YAML file, or a mapping; for example gymnasium.make("ccarena/Learned-v0", spec="acct")'
             )
-        if config is not None and scenario is not None:
-            raise ConfigError("an environment takes a config or a scenario, not both")
-        record = record_of(scheme)
+        if distribution is not None and scenario is not None:
+            raise ConfigError("an environment takes a distribution or a scenario, not both")
+        config = configuration_of(scheme)
         changes: dict[str, Any] = {}
-        if isinstance(config, EnvConfig):
-            changes["env"] = config.model_dump(mode="json")
-        elif config is not None:
-            changes["env"] = merge(record.env.model_dump(mode="json"), config)
+        if isinstance(distribution, EnvConfig):
+            changes["env"] = distribution.model_dump(mode="json")
+        elif distribution is not None:
+            changes["env"] = merge(config.env.model_dump(mode="json"), distribution)
         if learners is not None:
-            changes["env"] = {**changes.get("env", record.env.model_dump(mode="json")), "learners": learners}
+            changes["env"] = {**changes.get("env", config.env.model_dump(mode="json")), "learners": learners}
         if isinstance(reward, RewardConfig):
             changes["reward"] = reward.model_dump(mode="json")
         elif isinstance(reward, (str, Mapping)):
             changes["reward"] = reward
         if changes:
-            # Checked in a record of their own: an environment does not depend on how A3C divides worlds among workers.
-            checked = load_config({"document": record.document, "algorithm": "PPO", **changes})
-            record = record.model_copy(update={key: getattr(checked, key) for key in changes})
-        spec = spec_of(record)
-        given = reward if callable(reward) else record.reward
-        return cls(record, spec, Reward(given, spec), sources(record, scenario))
+            # Checked in a configuration of their own: an environment does not depend on how A3C divides worlds among
+            # workers.
+            checked = load_config({"spec": config.spec, "algorithm": "PPO", **changes})
+            config = config.model_copy(update={key: getattr(checked, key) for key in changes})
+        spec = spec_of(config)
+        given = reward if callable(reward) else config.reward
+        return cls(config, spec, Reward(given, spec), sources(config, scenario))
 
 
 class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
-    """One learned flow on one simulated path, of any scheme that is a document.
+    """One learned flow on one simulated path, of any scheme that is a spec.
 
     ## Action Space
-    The document's: `Discrete`, an index into its actions, or `Box` of shape (1,) between its bounds. What is given is
+    The spec's: `Discrete`, an index into its actions, or `Box` of shape (1,) between its bounds. What is given is
     in force until the next decision.
 
     ## Observation Space
-    `Box`, float32, with the finite bounds of the document's signals; `ccarena.policies.spec.spec_of` names its entries.
+    `Box`, float32, with the finite bounds of the spec's signals; `ccarena.policies.spec.spec_of` names its entries.
 
     ## Rewards
-    The record's reward (docs/environment.md), unscaled.
+    The configuration's reward (docs/environment.md), unscaled.
 
     ## Starting State
     A flow that has sent nothing.
 
     ## Episode End
-    Truncated at the first decision after the episode's simulated time (`config.episode_s`, or the scenario's duration),
-    and at most 1 s later. Never terminated: congestion control has no goal state.
+    Truncated at the first decision after the episode's simulated time (`distribution.episode_s`, or the scenario's
+    duration), and at most 1 s later. Never terminated: congestion control has no goal state.
 
     ## Info
     The report by name, and `interval_s`, how long the interval was.
 
     ## Arguments
-    - `spec`: the scheme: the name of a shipped record, a YAML file (a record, or a document alone), or a mapping.
-    - `config`: keys of the training distribution that differ from the record's, or another `EnvConfig`.
+    - `spec`: the scheme: the name of a shipped configuration, a YAML file (a configuration, or a spec alone), or a
+      mapping.
+    - `distribution`: keys of the training distribution that differ from the configuration's, or another `EnvConfig`.
     - `scenario`: a scenario document instead, with one flow of this scheme that has no policy.
-    - `reward`: another reward than the record's: a name, a mapping with coefficients, or a callable.
+    - `reward`: another reward than the configuration's: a name, a mapping with coefficients, or a callable.
     - `render_mode`: `rgb_array` has `render()` return a picture of the episode so far, rate and capacity and queueing
       delay over time; `human` shows it in a window at every step. Both need matplotlib (extra `render`).
 
@@ -119,13 +121,15 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     def __init__(
         self,
         spec: Scheme | None = None,
-        config: Distribution | None = None,
+        distribution: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
         render_mode: str | None = None,
     ) -> None:
-        EzPickle.__init__(self, spec=spec, config=config, scenario=scenario, reward=reward, render_mode=render_mode)
-        self._setting = Setting.of(spec, config, scenario, reward, learners=None if scenario is not None else 1)
+        EzPickle.__init__(
+            self, spec=spec, distribution=distribution, scenario=scenario, reward=reward, render_mode=render_mode
+        )
+        self._setting = Setting.of(spec, distribution, scenario, reward, learners=None if scenario is not None else 1)
         # Gymnasium types spaces by one type of action and observation, for boxes and discrete ones alike.
         self.observation_space = self._setting.spec.observation_space  # type: ignore[assignment]
         self.action_space = self._setting.spec.action_space

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 
 from ccarena import _core
-from ccarena.configs.record import Scheme
+from ccarena.configs.named import Scheme
 from ccarena.envs.learned import Distribution, RewardLike, Setting
 from ccarena.errors import ActionError, ConfigError
 
@@ -26,25 +26,28 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
     the simulator knows, for rewards that take it, is measured over the whole step, the same for each of its intervals.
 
     Arguments:
-        spec: the scheme: the name of a shipped record, a YAML file (a record, or a document alone), or a mapping.
-        learners: number of them, if the links are drawn; the record's `env.learners` if None.
-        config: keys of the training distribution that differ from the record's, or another `EnvConfig`.
+        spec: the scheme: the name of a shipped configuration, a YAML file (a configuration, or a spec alone), or a
+            mapping.
+        learners: number of them, if the links are drawn; the configuration's `env.learners` if None.
+        distribution: keys of the training distribution that differ from the configuration's, or another `EnvConfig`.
         scenario: a scenario document instead; its learned flows without a policy are the learners.
-        reward: another reward than the record's: a name, a mapping with coefficients, or a callable.
+        reward: another reward than the configuration's: a name, a mapping with coefficients, or a callable.
     """
 
     def __init__(
         self,
         spec: Scheme | None = None,
         learners: int | None = None,
-        config: Distribution | None = None,
+        distribution: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         reward: RewardLike | None = None,
     ) -> None:
-        EzPickle.__init__(self, spec=spec, learners=learners, config=config, scenario=scenario, reward=reward)
+        EzPickle.__init__(
+            self, spec=spec, learners=learners, distribution=distribution, scenario=scenario, reward=reward
+        )
         if learners is not None and learners < 1:
             raise ConfigError(f"learners = {learners}: expected at least 1")
-        self._setting = Setting.of(spec, config, scenario, reward, learners=learners)
+        self._setting = Setting.of(spec, distribution, scenario, reward, learners=learners)
         self.metadata = {"render_modes": [], "name": f"ccarena_{self._setting.spec.name}_parallel_v0"}
         self._world = _core.SharedWorld(*self._setting.sources, seed=0)
         self._setting.spec.check(self._world.spec)

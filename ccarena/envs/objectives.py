@@ -1,16 +1,16 @@
 """Objectives: what a whole run is worth, by name or as any callable of the user's own file.
 
-Evolution maximises the mean objective over links, and a policy is compared with its controls by it. An objective is a
+Evolution maximises the mean objective over links, and a policy is compared with its constants by it. An objective is a
 function of `run`, the columns of N learners' runs, `float64[N]` each:
 
     the figures of `ccarena._core.Trials.figures`, such as `run.throughput_mbps` or `run.signal_delay_p95_ms`
-    `run.reward`: the mean of the record's reward over time, each interval's by its length
-    parameters and inputs of the document that the record sets or draws
+    `run.reward`: the mean of the configuration's reward over time, each interval's by its length
+    parameters and inputs of the spec that the configuration sets or draws
 
 It answers `[N]` numbers. Every further parameter is a coefficient: a key of `objective` in the configuration, for which
 the name of a column may stand, so that a run's own preference weighs what it asks for. Differences of objectives are
-compared as shares of the control's, and as relative changes where the objective is a logarithm: built-in ones say so in
-`LOGARITHMIC`, your own by an attribute (`mine.logarithmic = True`).
+compared as shares of the constant's, and as relative changes where the objective is a logarithm: built-in ones say so
+in `LOGARITHMIC`, your own by an attribute (`mine.logarithmic = True`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEAST_MBPS, LEAST_MS = 1e-3, 0.5
 
 
 def reward(run: Columns) -> NDArray[np.float64]:
-    """The record's reward, mean over time."""
+    """The configuration's reward, mean over time."""
     return run.reward
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ccarena.configs.link_distribution import domain_json
+from ccarena.configs.link_distribution import distribution_json
 from ccarena.configs.schema import TrainConfig
 from ccarena.scenarios.scenario import scenario_json
 
 
 def sources(
-    record: TrainConfig, scenario: Mapping[str, Any] | None, whole_runs: bool = False
+    config: TrainConfig, scenario: Mapping[str, Any] | None, whole_runs: bool = False
 ) -> tuple[str | None, str | None]:
     """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
 
-    That is the record's distribution, or the scenario. Raises what `domain_json` raises.
+    That is the configuration's distribution, or the scenario. Raises what `distribution_json` raises.
     """
-    return (domain_json(record, whole_runs), None) if scenario is None else (None, scenario_json(scenario))
+    return (distribution_json(config, whole_runs), None) if scenario is None else (None, scenario_json(scenario))

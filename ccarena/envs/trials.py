@@ -1,4 +1,5 @@
-"""Trials: whole runs of a learned scheme, native from the first packet to the last, scored by the record's objective.
+"""Trials: whole runs of a learned scheme, native from the first packet to the last, scored by the configuration's
+objective.
 
 Trial i of a seed is the same link for every candidate, so that candidates differ by what they do alone.
 """
@@ -35,7 +36,7 @@ class Candidate:
 
     answers: Answers
     params: Mapping[str, float] = field(default_factory=dict)
-    """Parameters of the document that differ from the record's."""
+    """Parameters of the spec that differ from the configuration's."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,18 @@ class Outcome:
 
 
 class Trials:
-    """Runs candidates over the record's links, or over one scenario, whose learners have no policy.
+    """Runs candidates over the configuration's links, or over one scenario, whose learners have no policy.
 
-    Raises what `domain_json`, `Reward` and `Objective` do.
+    Raises what `distribution_json`, `Reward` and `Objective` do.
     """
 
     def __init__(
-        self, record: TrainConfig, spec: Spec, threads: int, scenario: Mapping[str, Any] | None = None
+        self, config: TrainConfig, spec: Spec, threads: int, scenario: Mapping[str, Any] | None = None
     ) -> None:
         self._spec = spec
-        self._reward, self._objective = Reward(record.reward, spec), Objective(record.objective)
-        self._params = spec.values(record.params)
-        self._trials = _core.Trials(*sources(record, scenario, whole_runs=True), threads=threads)
+        self._reward, self._objective = Reward(config.reward, spec), Objective(config.objective)
+        self._params = spec.values(config.params)
+        self._trials = _core.Trials(*sources(config, scenario, whole_runs=True), threads=threads)
 
     def run(self, candidates: Sequence[Candidate], seed: int, count: int, first: int = 0) -> list[Outcome]:
         """Trials `first`, ..., `first + count - 1` of `seed`, of every candidate. Raises TraceError or PolicyError."""

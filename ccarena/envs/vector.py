@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
-from ccarena.configs.record import Scheme
+from ccarena.configs.named import Scheme
 from ccarena.envs.learned import Distribution, RewardLike, Setting
 from ccarena.errors import ActionError, CheckpointError, ConfigError
 from ccarena.policies.spec import Spec
@@ -43,7 +43,8 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
     """Many worlds of a learned scheme; the environment of training.
 
     Spaces, rewards and episodes are those of `ccarena.envs.LearnedEnv`. A world with several learners
-    (`config.learners`) has a row for each: row i is learner i % learners of world i // learners, and all end together.
+    (`distribution.learners`) has a row for each: row i is learner i % learners of world i // learners, and all end
+    together.
 
     By default a world whose episode is over starts the next one within the same step (`AutoresetMode.SAME_STEP`): the
     observation returned is the new episode's first, and `infos["final_obs"]` holds the old one's last in the rows where
@@ -56,13 +57,14 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
     takes it or `privileged` asks for it. Without `copy`, arrays are reused at every step.
 
     Arguments:
-        spec: the scheme: the name of a shipped record, a YAML file (a record, or a document alone), or a mapping.
-        num_envs: number of rows; the record's worlds times learners if None.
-        config: keys of the training distribution that differ from the record's, or another `EnvConfig`.
+        spec: the scheme: the name of a shipped configuration, a YAML file (a configuration, or a spec alone), or a
+            mapping.
+        num_envs: number of rows; the configuration's worlds times learners if None.
+        distribution: keys of the training distribution that differ from the configuration's, or another `EnvConfig`.
         scenario: a scenario document instead, in which exactly one flow has a learned scheme and no policy.
         seed: of the run; episodes follow from seed, world and episode number alone.
         threads: threads that simulate; results do not depend on it.
-        reward: another reward than the record's: a name, a mapping with coefficients, or a callable.
+        reward: another reward than the configuration's: a name, a mapping with coefficients, or a callable.
         copy: return fresh arrays from every step.
         privileged: put the simulator's truth into the infos.
         late_rewards: `step` answers zeros, and `rewards_of` the rewards of many steps at once, which takes less time.
@@ -76,7 +78,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         self,
         spec: Scheme | None = None,
         num_envs: int | None = None,
-        config: Distribution | None = None,
+        distribution: Distribution | None = None,
         scenario: Mapping[str, Any] | None = None,
         seed: int = 0,
         threads: int = 2,
@@ -91,7 +93,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
             self,
             spec=spec,
             num_envs=num_envs,
-            config=config,
+            distribution=distribution,
             scenario=scenario,
             seed=seed,
             threads=threads,
@@ -102,8 +104,8 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
             autoreset_mode=autoreset_mode,
             max_episode_steps=max_episode_steps,
         )
-        setting = Setting.of(spec, config, scenario, reward)
-        env = setting.record.env
+        setting = Setting.of(spec, distribution, scenario, reward)
+        env = setting.config.env
         self.learners = 1 if scenario is not None else env.learners
         self.num_envs = env.worlds * self.learners if num_envs is None else num_envs
         if self.num_envs < 1:
@@ -198,7 +200,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         Raises:
             ActionError: the noise has another shape.
             ConfigError: the environment's `autoreset_mode` is NEXT_STEP, which a rollout has no room for.
-            PolicyError: the policy is of another document, or gives a number that is not finite.
+            PolicyError: the policy is of another spec, or gives a number that is not finite.
         """
         spec, n, learners = self._setting.spec, self.num_envs, self.learners
         steps = len(noise)

@@ -13,9 +13,9 @@ from typing import Any
 from ccarena import _core
 from ccarena.core.terminal import visible
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.control import best_of
-from ccarena.policies.record import control_of
+from ccarena.policies.baseline_rule import best_of
 from ccarena.policies.spec import Spec
+from ccarena.policies.trained_by import rule_of
 
 __all__ = ["COLUMNS", "facts", "page", "results", "verdict_of"]
 
@@ -49,10 +49,10 @@ def page(policy: Artifact) -> str:
 
 def facts(policy: Artifact) -> dict[str, str]:
     """Returns what a reader wants to know of `policy`, the most important first."""
-    spec = Spec.of(_core.learned(policy.contract.document))
-    rule = control_of(policy)
+    spec = Spec.of(_core.learned(policy.interface.spec))
+    rule = rule_of(policy)
     return {
-        "scheme": f"{spec.name}, document {spec.digest}",
+        "scheme": f"{spec.name}, spec {spec.digest}",
         "signals": _signals(spec),
         "action": _action(policy),
         "network": _network(policy),
@@ -68,7 +68,7 @@ def facts(policy: Artifact) -> dict[str, str]:
 
 def results(policy: Artifact) -> tuple[list[str], list[list[str]]]:
     """Returns heading and rows of its means on held-out links; no rows if it was not evaluated."""
-    means, own = policy.evaluation.get("means", {}), str(policy.document.get("name"))
+    means, own = policy.evaluation.get("means", {}), str(policy.spec.get("name"))
     verdict = policy.evaluation.get("verdict")
     beside = str(verdict.get("baseline", "")) if isinstance(verdict, Mapping) else ""
     rows = []
@@ -96,11 +96,11 @@ def _signals(spec: Spec) -> str:
 
 
 def _action(policy: Artifact) -> str:
-    kind = policy.document.get("act", {}).get("kind", "action")
-    if policy.contract.bounds is not None:
-        low, high = policy.contract.bounds
+    kind = policy.spec.get("act", {}).get("kind", "action")
+    if policy.interface.bounds is not None:
+        low, high = policy.interface.bounds
         return f"{kind}, any from {low:g} to {high:g}"
-    values = policy.contract.actions
+    values = policy.interface.actions
     return f"{kind}, one of {len(values)}: {', '.join(f'{value:g}' for value in values)}"
 
 
@@ -118,7 +118,7 @@ def _network(policy: Artifact) -> str:
 
 def _params(policy: Artifact, spec: Spec) -> str:
     others = {name: value for name, value in policy.params.items() if value != spec.params.get(name)}
-    return ", ".join(f"{name} {value:g}" for name, value in others.items()) or "the document's defaults"
+    return ", ".join(f"{name} {value:g}" for name, value in others.items()) or "the spec's defaults"
 
 
 def _trained(policy: Artifact) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import FloatArray
+from ccarena.policies.interface import FloatArray
 from ccarena.policies.recording import record
 
 __all__ = ["DECISIONS", "Decide", "checked"]
@@ -61,8 +61,8 @@ def _compared(
     policy: Artifact, outputs: FloatArray, theirs: NDArray[Any]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """In which decisions the actions differ, and in which no more than by rounding; both `[N]`."""
-    if policy.contract.bounds is not None:
-        low, high = policy.contract.bounds
+    if policy.interface.bounds is not None:
+        low, high = policy.interface.bounds
         theirs = np.clip(theirs, low, high)
         scale = min(high - low, max(1.0, float(np.abs(theirs).max())))
         # Not `>`, which is false of what is not a number.

@@ -1,6 +1,6 @@
 """The policy artifact (format 2): one safetensors file with all that acting on a policy needs, and where it came from.
 
-It holds the learned scheme's document, the network as a graph with its weights, the normalisation, and the provenance;
+It holds the learned scheme's spec, the network as a graph with its weights, the normalisation, and the provenance;
 docs/artifact.md has every entry. Nothing in it is executed or unpickled. Reading and acting need NumPy alone.
 """
 
@@ -22,10 +22,10 @@ from ccarena.core.reader import LARGEST_POLICY_BYTES, read_bytes
 from ccarena.core.terminal import visible
 from ccarena.errors import PolicyError
 from ccarena.policies import provenance, tensorfile
-from ccarena.policies.contract import Contract, FloatArray, Normalisation
 from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
+from ccarena.policies.interface import FloatArray, Interface, Normalisation
 from ccarena.runs.run_folder import SHIPPED
 
 FORMAT = "2"
@@ -38,12 +38,12 @@ MOST_SEED, MOST_TESTS = 2**64 - 1, 10**9
 class Artifact:
     """A policy."""
 
-    contract: Contract
+    interface: Interface
     """What it was trained for."""
     graph: Graph
     """The network, from the normalised observation to its outputs."""
     params: dict[str, float] = field(default_factory=dict)
-    """Values of the document's parameters in training."""
+    """Values of the spec's parameters in training."""
     training: dict[str, Any] = field(default_factory=dict)
     """Effective training configuration."""
     seed: int = 0
@@ -67,7 +67,7 @@ class Artifact:
     def of(
         cls,
         graph: Graph,
-        contract: Contract,
+        interface: Interface,
         params: Mapping[str, float] | None = None,
         training: Mapping[str, Any] | None = None,
         seed: int = 0,
@@ -78,7 +78,7 @@ class Artifact:
     ) -> Artifact:
         """The artifact of a network that was trained with the software that is installed."""
         return cls(
-            contract,
+            interface,
             graph,
             dict(params or {}),
             dict(training or {}),
@@ -91,20 +91,20 @@ class Artifact:
         )
 
     @property
-    def document(self) -> dict[str, Any]:
-        """The learned scheme's document."""
-        document: dict[str, Any] = json.loads(self.contract.document)
-        return document
+    def spec(self) -> dict[str, Any]:
+        """The learned scheme's spec."""
+        spec: dict[str, Any] = json.loads(self.interface.spec)
+        return spec
 
     def __repr__(self) -> str:
         weights = sum(tensor.size for tensor in self.graph.tensors.values())
         trained = f"trained by {visible(str(self.training.get('name', 'no name'))):.40}, seed {self.seed}"
-        return f"Artifact({self.contract}, {weights:,} weights, {trained}): .act(observations), .document, .evaluation"
+        return f"Artifact({self.interface}, {weights:,} weights, {trained}): .act(observations), .spec, .evaluation"
 
     @property
     def tensors(self) -> dict[str, FloatArray]:
         """Every tensor of the file by name."""
-        return {**self.graph.tensors, **self.contract.normalisation.tensors()}
+        return {**self.graph.tensors, **self.interface.normalisation.tensors()}
 
     def outputs(self, observations: FloatArray, state: FloatArray | None = None) -> FloatArray:
         """Logits `[N, actions]`, or the continuous action `[N, 1]` within its bounds, for raw observations.
@@ -112,29 +112,29 @@ class Artifact:
         `observations` is `[N, length]`. `state` `[N, graph.state_len]` is what a recurrent policy remembers of
         each flow; it is replaced in place. Zeros if None.
         """
-        y, after = run(self.graph, self.contract.normalisation(observations), state)
+        y, after = run(self.graph, self.interface.normalisation(observations), state)
         if state is not None:
             state[...] = after
-        if self.contract.bounds is None:
+        if self.interface.bounds is None:
             return y
-        low, high = self.contract.bounds
+        low, high = self.interface.bounds
         return np.clip(y, np.float32(low), np.float32(high))
 
     def act(self, observations: FloatArray, state: FloatArray | None = None) -> NDArray[Any]:
         """Actions `[N]`: indices, or continuous ones. See `outputs`."""
         y = self.outputs(observations, state)
-        return y.argmax(axis=1) if self.contract.bounds is None else y[:, 0]
+        return y.argmax(axis=1) if self.interface.bounds is None else y[:, 0]
 
     def encode(self) -> bytes:
         """The file's bytes, checked. Raises PolicyError: weights that are not finite, a graph that does not fit."""
         metadata = {
             "ccarena_format": FORMAT,
-            "document": self.contract.document,
-            "digest": self.contract.digest,
+            "spec": self.interface.spec,
+            "digest": self.interface.digest,
             "params": _json(self.params),
             "graph": json.dumps(self.graph.to_json(), separators=(",", ":"), allow_nan=False),
-            "actions": _json(self.contract.actions),
-            "bounds": _json(self.contract.bounds or []),
+            "actions": _json(self.interface.actions),
+            "bounds": _json(self.interface.bounds or []),
             "training": _json(self.training),
             "seed": str(self.seed),
             "versions": _json(self.versions),
@@ -204,15 +204,15 @@ def _decode(data: bytes) -> Artifact:
     tensors, metadata = tensorfile.decode(data)
     normalised = {name: tensors.pop(_NORMALISATION + name) for name in ("offset", "scale", "low", "high")}
     bounds = _parse(metadata, "bounds", list)
-    contract = Contract(
-        metadata["document"],
+    interface = Interface(
+        metadata["spec"],
         metadata["digest"],
         Normalisation(**normalised),
         tuple(_parse(metadata, "actions", list)),
         (bounds[0], bounds[1]) if bounds else None,
     )
     return Artifact(
-        contract,
+        interface,
         Graph.of_json(_parse(metadata, "graph", dict), tensors),
         provenance.read(metadata, "params"),
         provenance.read(metadata, "training"),

@@ -53,7 +53,7 @@ def vectors(policy: Artifact) -> NDArray[np.float32]:
 
     Raises PolicyError for a policy without an integer form.
     """
-    integer, normalisation = IntegerPolicy.of(policy), policy.contract.normalisation
+    integer, normalisation = IntegerPolicy.of(policy), policy.interface.normalisation
     recording = record(policy, RECORDED)
 
     def variation(flow: NDArray[np.float32]) -> tuple[int, int]:
@@ -69,7 +69,7 @@ def sources(policy: Artifact, observations: NDArray[np.float32], name: str | Non
     """The files' texts by name. `observations` `[N, length]` become test vectors, of one flow in this order."""
     from ccarena import _core
 
-    name = identifier(str(policy.document.get("name", "policy"))) if name is None else name
+    name = identifier(str(policy.spec.get("name", "policy"))) if name is None else name
     if identifier(name) != name:
         raise ConfigError(f'--name "{name}": expected letters, digits and _, as C names functions, not {HEADER[:-2]}')
     integer = IntegerPolicy.of(policy)
@@ -95,7 +95,7 @@ def _header(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
         else f"The action, in units of 2^-{integer.output_bits}."
     )
     values = f"extern const ccarena_s64 {name}_actions[{upper}_OUTPUTS];\n" if integer.bounds is None else ""
-    return f"""/* A policy of ccarena for the learned scheme {policy.document.get("name", "unnamed")}, document {policy.contract.digest}.
+    return f"""/* A policy of ccarena for the learned scheme {policy.spec.get("name", "unnamed")}, spec {policy.interface.digest}.
  * Observation, entry by entry, oldest first within a signal's history:
 {_entries(policy)}
  */
@@ -130,7 +130,7 @@ def _entries(policy: Artifact) -> str:
     from ccarena import _core
 
     lines, start = [], 0
-    for entry in _core.learned(json.dumps(policy.document))["observation"]:
+    for entry in _core.learned(json.dumps(policy.spec))["observation"]:
         stop = start + entry["length"] - 1
         places = f"{start}" if stop == start else f"{start}-{stop}"
         lines.append(f" *   {places:<7} {entry['name']}{', ' + entry['unit'] if entry['unit'] else ''}")
@@ -181,7 +181,7 @@ ccarena_s32 {name}_decide(const ccarena_s64 *observation, ccarena_s32 *state, cc
 def _actions(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
     if integer.bounds is not None:
         return ""
-    values = integer.raw(np.array(policy.contract.actions))
+    values = integer.raw(np.array(policy.interface.actions))
     return f"\nconst ccarena_s64 {name}_actions[{name.upper()}_OUTPUTS] = {{\n{_rows(values)}\n}};\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ccarena.policies.about import verdict_of
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import COLUMNS, Curve, points_of
-from ccarena.policies.record import control_of
+from ccarena.policies.trained_by import rule_of
 
 __all__ = ["card"]
 
@@ -26,14 +26,14 @@ def card(policy: Artifact, name: str) -> str:
     """The card of a policy in Markdown. Every figure is the artifact's own, of the evaluation that is in it."""
     training, evaluation = policy.training, policy.evaluation
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
-    command, rule = f"`ccarena train --config {training.get('name')}`", control_of(policy)
+    command, rule = f"`ccarena train --config {training.get('name')}`", rule_of(policy)
     learned = [
         ("trained by", f"{command}, algorithm {_algorithm(training)}"),
         ("decisions", _decisions(training)),
         ("seed", str(policy.seed)),
     ]
     about = [
-        ("scheme", f"{policy.document.get('name')}, document {policy.contract.digest}"),
+        ("scheme", f"{policy.spec.get('name')}, spec {policy.interface.digest}"),
         *([("rule", f"{rule}; the best without learning on the training links of {command}")] if rule else learned),
         ("network", f"{weights:,} weights, {policy.graph.state_len} numbers remembered"),
         ("versions", ", ".join(f"{package} {version}" for package, version in policy.versions.items())),
@@ -90,7 +90,7 @@ def _means(policy: Artifact, evaluation: Mapping[str, Any]) -> str:
     for group, schemes in means.items():
         for scheme, figures in schemes.items():
             row = " | ".join(_shown(figures.get(figure)) for figure in _FIGURES)
-            label = f"**{scheme}**" if scheme == policy.document.get("name") else scheme
+            label = f"**{scheme}**" if scheme == policy.spec.get("name") else scheme
             lines.append(f"| {group} | {label} | {row} |")
     return "\n".join(lines)
 
@@ -113,5 +113,5 @@ def _limits(policy: Artifact, evaluation: Mapping[str, Any]) -> list[str]:
     return [
         *failed,
         f"- Judged on the link sets {links}, {meta.get('seeds')} seeds each, in the simulator; nothing else is known.",
-        f"- Decides for flows of document {policy.contract.digest} alone, with the parameters of its training.",
+        f"- Decides for flows of spec {policy.interface.digest} alone, with the parameters of its training.",
     ]

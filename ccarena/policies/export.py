@@ -22,8 +22,8 @@ import numpy as np
 
 from ccarena.errors import MissingDependencyError, PolicyError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract
 from ccarena.policies.graph import OBSERVATION, OPERATIONS, FloatArray, Graph, Node, State, run
+from ccarena.policies.interface import Interface
 
 try:
     import torch
@@ -51,9 +51,9 @@ def to_graph(module: nn.Module, observation_len: int, *, state: Mapping[str, Seq
     return graph
 
 
-def check(module: nn.Module, contract: Contract, *, state: Mapping[str, Sequence[int]] | None = None) -> None:
-    """Raises PolicyError unless `module` can be a policy of what `contract` says; ask before training starts."""
-    Artifact.of(to_graph(module, contract.observation_len, state=state), contract).encode()
+def check(module: nn.Module, interface: Interface, *, state: Mapping[str, Sequence[int]] | None = None) -> None:
+    """Raises PolicyError unless `module` can be a policy of what `interface` says; ask before training starts."""
+    Artifact.of(to_graph(module, interface.observation_len, state=state), interface).encode()
 
 
 def _compare(module: nn.Module, graph: Graph) -> None:

@@ -13,15 +13,15 @@ from torch import nn
 
 from ccarena.policies.agreement import Decide, checked
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract, FloatArray
 from ccarena.policies.export import to_graph
+from ccarena.policies.interface import FloatArray, Interface
 
 __all__ = ["deciding", "to_artifact"]
 
 
 def to_artifact(
     module: nn.Module,
-    contract: Contract,
+    interface: Interface,
     *,
     state: Mapping[str, Sequence[int]] | None = None,
     model: Decide | None = None,
@@ -31,7 +31,7 @@ def to_artifact(
     """Returns the artifact of `module`, which maps normalised observations to logits or to the continuous action.
 
     Arguments:
-        contract: what it was trained for.
+        interface: what it was trained for.
         state: the recurrent states by name with their shapes, as for `export.to_graph`.
         model: what decides in training, if that is more than the module; the module by default.
         name: what messages call the model; the class's name by default.
@@ -39,13 +39,13 @@ def to_artifact(
 
     Raises PolicyError for an operation that a graph does not have, and if artifact and model decide differently.
     """
-    artifact = Artifact.of(to_graph(module, contract.observation_len, state=state), contract, **provenance)
-    artifact.encode()  # what does not fit the contract is said before anything is compared
-    return checked(artifact, model or deciding(module, contract, state), name or type(module).__name__)
+    artifact = Artifact.of(to_graph(module, interface.observation_len, state=state), interface, **provenance)
+    artifact.encode()  # what does not fit the interface is said before anything is compared
+    return checked(artifact, model or deciding(module, interface, state), name or type(module).__name__)
 
 
-def deciding(module: nn.Module, contract: Contract, state: Mapping[str, Sequence[int]] | None = None) -> Decide:
-    """Returns what decides by `module` itself, by PyTorch, on the normalisation of `contract`."""
+def deciding(module: nn.Module, interface: Interface, state: Mapping[str, Sequence[int]] | None = None) -> Decide:
+    """Returns what decides by `module` itself, by PyTorch, on the normalisation of `interface`."""
     network = copy.deepcopy(module).cpu().float().eval()
     shapes = [tuple(shape) for shape in (state or {}).values()]
     memory: list[torch.Tensor] = []
@@ -56,9 +56,9 @@ def deciding(module: nn.Module, contract: Contract, state: Mapping[str, Sequence
         for part in memory:
             part[torch.from_numpy(starts)] = 0
         with torch.no_grad():
-            found = network(torch.from_numpy(contract.normalisation(observations)), *memory)
+            found = network(torch.from_numpy(interface.normalisation(observations)), *memory)
         y, *memory[:] = found if shapes else (found,)
         y = y.reshape(len(observations), -1).numpy()
-        return y.argmax(axis=1) if contract.bounds is None else y[:, 0]
+        return y.argmax(axis=1) if interface.bounds is None else y[:, 0]
 
     return decide

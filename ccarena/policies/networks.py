@@ -152,7 +152,7 @@ def _orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
 
 
 class Normalisation(nn.Module):
-    """x' = clip((x - offset) · scale, low, high), as the document says. Fixed, so that training has no hidden state."""
+    """x' = clip((x - offset) · scale, low, high), as the spec says. Fixed, so that training has no hidden state."""
 
     offset: Tensor
     scale: Tensor

@@ -45,7 +45,7 @@ def to_onnx(artifact: Artifact) -> Any:
     graph = artifact.graph
     writer = _Writer(graph.shapes())
     x = OBSERVATION
-    normalisation = artifact.contract.normalisation
+    normalisation = artifact.interface.normalisation
     for op, constant in (("Sub", normalisation.offset), ("Mul", normalisation.scale)):
         x = writer.add(op, [x, writer.constant(constant)])
     x = writer.add("Max", [x, writer.constant(normalisation.low)])
@@ -60,8 +60,8 @@ def to_onnx(artifact: Artifact) -> Any:
             writer, node, [writer.names[i] for i in node.inputs], node.attributes
         )
     y = writer.names[graph.output]
-    if artifact.contract.bounds is not None:
-        low, high = (writer.constant(np.float32(bound)) for bound in artifact.contract.bounds)
+    if artifact.interface.bounds is not None:
+        low, high = (writer.constant(np.float32(bound)) for bound in artifact.interface.bounds)
         y = writer.add("Clip", [y, low, high])
     writer.add("Identity", [y], output="output")
     for state in graph.state:
@@ -76,14 +76,14 @@ def to_onnx(artifact: Artifact) -> Any:
         "policy",
         [described(OBSERVATION, (graph.input,)), *(described(*state) for state in states)],
         [
-            described("output", (artifact.contract.outputs,)),
+            described("output", (artifact.interface.outputs,)),
             *(described(f"{name}_next", shape) for name, shape in states),
         ],
         writer.initializers,
     )
     model = helper.make_model(proto, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     model.producer_name = "ccarena"
-    for key, value in (("document", artifact.contract.document), ("digest", artifact.contract.digest)):
+    for key, value in (("spec", artifact.interface.spec), ("digest", artifact.interface.digest)):
         model.metadata_props.add(key=key, value=value)
     onnx.checker.check_model(model, full_check=True)
     return model

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import _core
-from ccarena.configs.link_distribution import domain_json
+from ccarena.configs.link_distribution import distribution_json
 from ccarena.configs.schema import TrainConfig
 from ccarena.errors import ConfigError, TraceError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.record import record_of
+from ccarena.policies.trained_by import configuration_of
 
 __all__ = ["Recording", "record"]
 
 FLOWS = 16
-"""Flows that decide at a time, each on a link of its own where the record trains one flow per link."""
+"""Flows that decide at a time, each on a link of its own where the configuration trains one flow per link."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,10 +53,10 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
     Recorded traces that its training had are left out if they are not all here. Raises ConfigError if the other links
     of its training cannot be had.
     """
-    trained = record_of(policy)
+    trained = configuration_of(policy)
     learners = trained.env.learners
     worlds = _core.VecWorlds(_domain(trained), worlds=max(1, FLOWS // learners), seed=seed, learners=learners)
-    flows, length = max(1, FLOWS // learners) * learners, policy.contract.observation_len
+    flows, length = max(1, FLOWS // learners) * learners, policy.interface.observation_len
     native = _core.Policy.of(policy.encode())
     seen, final = np.zeros((flows, length), np.float32), np.zeros((flows, length), np.float32)
     reports = np.zeros((flows, len(worlds.spec["report"])), np.float32)
@@ -69,7 +69,7 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
         begun.append(starts.copy())
         state[starts] = 0
         best, outputs = native.act(seen, state)
-        actions = best.astype(np.float32) if policy.contract.actions else outputs[:, 0]
+        actions = best.astype(np.float32) if policy.interface.actions else outputs[:, 0]
         worlds.step(np.ascontiguousarray(actions), seen, reports, truncated, final)
         starts = truncated.copy()
     return Recording(np.stack(observations), np.stack(begun))
@@ -77,8 +77,8 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
 
 def _domain(trained: TrainConfig) -> str:
     try:
-        return domain_json(trained)
+        return distribution_json(trained)
     except (ConfigError, TraceError):
         kinds = trained.env.link.kinds.model_copy(update={"trace": 0.0})
         link = trained.env.link.model_copy(update={"kinds": kinds})
-        return domain_json(trained.model_copy(update={"env": trained.env.model_copy(update={"link": link})}))
+        return distribution_json(trained.model_copy(update={"env": trained.env.model_copy(update={"link": link})}))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ccarena.errors import MissingDependencyError, PolicyError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract, FloatArray
+from ccarena.policies.interface import FloatArray, Interface
 
 try:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -141,7 +141,7 @@ def predicting(model: BaseAlgorithm) -> Decide:
 
 def to_artifact(
     model: BaseAlgorithm,
-    contract: Contract,
+    interface: Interface,
     params: Mapping[str, float] | None = None,
     training: Mapping[str, Any] | None = None,
     trained_on: Sequence[Mapping[str, str]] = (),
@@ -152,13 +152,13 @@ def to_artifact(
     The artifact normalises observations as the model's environment and extractor do (`normalisation_of`).
     `training` says how it was trained (JSON-serialisable).
 
-    Raises PolicyError if observations or actions are not those of `contract`, if the policy is of no known kind, if a
+    Raises PolicyError if observations or actions are not those of `interface`, if the policy is of no known kind, if a
     wrapper or an operation cannot be part of an artifact, and if the artifact decides otherwise than the model.
     """
-    _check_spaces(model, contract)
+    _check_spaces(model, interface)
     return modules.to_artifact(
         module := actor(model),
-        replace(contract, normalisation=normalisation_of(model, _extractor(_owner(model)))),
+        replace(interface, normalisation=normalisation_of(model, _extractor(_owner(model)))),
         state=getattr(module, "state", None),
         model=predicting(model),
         name=type(model).__name__,
@@ -170,19 +170,19 @@ def to_artifact(
     )
 
 
-def _check_spaces(model: BaseAlgorithm, contract: Contract) -> None:
-    """Raises PolicyError unless the model observes and answers what `contract` says."""
+def _check_spaces(model: BaseAlgorithm, interface: Interface) -> None:
+    """Raises PolicyError unless the model observes and answers what `interface` says."""
     name, space = type(model).__name__, model.observation_space
-    if not isinstance(space, spaces.Box) or space.shape != (contract.observation_len,):
+    if not isinstance(space, spaces.Box) or space.shape != (interface.observation_len,):
         raise PolicyError(
-            f"{name}: it observes {space}; expected a vector of the scheme's {contract.observation_len} numbers"
+            f"{name}: it observes {space}; expected a vector of the scheme's {interface.observation_len} numbers"
         )
     taken = model.action_space
-    if contract.bounds is None:
-        expected = str(spaces.Discrete(len(contract.actions)))
-        fits = taken == spaces.Discrete(len(contract.actions))
+    if interface.bounds is None:
+        expected = str(spaces.Discrete(len(interface.actions)))
+        fits = taken == spaces.Discrete(len(interface.actions))
     else:
-        low, high = contract.bounds
+        low, high = interface.bounds
         expected = f"a Box of shape (1,) from {low:g} to {high:g}"
         fits = _bounds(model) == (float(np.float32(low)), float(np.float32(high)))
     if not fits:

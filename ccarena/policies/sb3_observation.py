@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnvWrapper, VecNo
 from torch import Tensor, nn
 
 from ccarena.errors import PolicyError
-from ccarena.policies.contract import FloatArray, Normalisation
+from ccarena.policies.interface import FloatArray, Normalisation
 
 __all__ = ["NormalisedObservation", "Statistics", "normalisation_of", "statistics_of"]
 

@@ -1,6 +1,6 @@
-"""What a learned scheme sees, reports and takes, as its document says: names, bounds, scales and spaces.
+"""What a learned scheme sees, reports and takes, as its spec says: names, bounds, scales and spaces.
 
-The native extension reads documents and is the authority; here its answer gets types and Gymnasium's spaces.
+The native extension reads specs and is the authority; here its answer gets types and Gymnasium's spaces.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.configs.schema import TrainConfig
-from ccarena.configs.spec_files import action_of, document_of
+from ccarena.configs.spec_files import action_of, spec_json
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.policies.actions import as_actions
-from ccarena.policies.contract import Contract, Normalisation
+from ccarena.policies.interface import Interface, Normalisation
 
 __all__ = ["Entry", "Spec", "spec_of"]
 
@@ -30,7 +30,7 @@ class Entry:
 
     name: str
     signal: str
-    """What it is a channel of, as the document calls it; most signals have one channel."""
+    """What it is a channel of, as the spec calls it; most signals have one channel."""
     length: int
     """Numbers in it: its history, oldest first."""
     low: float
@@ -49,9 +49,9 @@ class Spec:
 
     name: str
     digest: str
-    """Of the document in its canonical form: what a policy is bound by."""
+    """Of the spec in its canonical form: what a policy is bound by."""
     canonical: str
-    """The document in its canonical form, JSON."""
+    """The spec in its canonical form, JSON."""
     observation: tuple[Entry, ...]
     """Pieces of the observation in their order."""
     actions: tuple[float, ...]
@@ -63,7 +63,7 @@ class Spec:
     truth: tuple[str, ...]
     """Columns that only the simulator knows, and no observation may name."""
     params: dict[str, float]
-    """The document's parameters and their defaults."""
+    """The spec's parameters and their defaults."""
 
     def __repr__(self) -> str:
         actions = f"one of {len(self.actions)} actions" if self.actions else f"an action in {self.bounds}"
@@ -140,13 +140,13 @@ class Spec:
         return len(self.actions) or 1
 
     @property
-    def contract(self) -> Contract:
+    def interface(self) -> Interface:
         """What a policy is trained for, as an artifact holds it."""
         normalisation = Normalisation(**self.normalisation)
-        return Contract(self.canonical, self.digest, normalisation, self.actions, self.bounds)
+        return Interface(self.canonical, self.digest, normalisation, self.actions, self.bounds)
 
     def values(self, params: Mapping[str, float]) -> dict[str, float]:
-        """Every parameter of the document, as `params` or by default."""
+        """Every parameter of the spec, as `params` or by default."""
         return {**self.params, **params}
 
     def constant(self, action: float) -> float:
@@ -161,7 +161,7 @@ class Spec:
         if other["digest"] != self.digest:
             raise ScenarioError(
                 f"the scenario's learner is {other['name']} ({other['digest']}), the environment's {self.name} "
-                f"({self.digest}): expected the same document; give it as spec="
+                f"({self.digest}): expected the same spec; give it as spec="
             )
 
     def column(self, name: str, key: str) -> int:
@@ -169,7 +169,7 @@ class Spec:
         if name not in self.report:
             raise ConfigError(
                 f'{key}: {self.name} reports no "{name}"{did_you_mean(name, self.report)}; columns are in `report` of '
-                "its document"
+                "its spec"
             )
         return self.report.index(name)
 
@@ -187,6 +187,6 @@ class Spec:
         return as_actions(actions, shape, "integers" if self.actions else "numbers").reshape(learners)
 
 
-def spec_of(record: TrainConfig) -> Spec:
-    """The interface of the learned scheme of `record`. Raises ConfigError or ScenarioError for its document."""
-    return Spec.of(_core.learned(document_of(record)))
+def spec_of(config: TrainConfig) -> Spec:
+    """The interface of the learned scheme of `config`. Raises ConfigError or ScenarioError for its spec."""
+    return Spec.of(_core.learned(spec_json(config)))

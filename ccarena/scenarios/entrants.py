@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ccarena import _core
-from ccarena.configs.spec_files import action_of, as_json, is_file, read_document
+from ccarena.configs.spec_files import action_of, as_json, is_file, read_spec
 from ccarena.core.arguments import number
 from ccarena.core.files import scratch
 from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError, did_you_mean
 from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.record import scheme_of
+from ccarena.policies.trained_by import scheme_of
 from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command, shipped
 from ccarena.scenarios.schemes import heuristics, registered
 
@@ -157,7 +157,7 @@ def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
             raise PolicyError("a policy in memory has no file; save it, and name the file")
         path = stack.enter_context(scratch()) / POLICY
         given.save(path)
-        return Entrant(str(given.document.get("name", "policy")), _policy_flow(path), str(path))
+        return Entrant(str(given.spec.get("name", "policy")), _policy_flow(path), str(path))
     return of_file(Path(given))
 
 
@@ -221,7 +221,7 @@ def named_file(policy: PolicyLike, stack: ExitStack | None = None) -> tuple[str,
 def load_policy(policy: str | os.PathLike[str]) -> Artifact:
     """Loads the trained policy that an entrant's text or a path names (docs/entrants.md).
 
-    `act(observations)` answers raw observations `[n, length]` with actions `[n]`; `document` is the scheme that it was
+    `act(observations)` answers raw observations `[n, length]` with actions `[n]`; `spec` is the scheme that it was
     trained for; parameters behind an "@" replace those of its training. Raises PolicyError if there is none, or if it
     cannot be used.
     """
@@ -374,9 +374,9 @@ def _shipped(who: str) -> _Found | None:
 
 def _law(who: str) -> _Found | None:
     """A learned scheme with a law of its own, which an action of 0 leaves alone (pilot)."""
-    document = _core.shipped_documents().get(who)
-    about = {} if document is None else _core.learned(document)
-    base = about.get("document", {}).get("base")
+    spec = _core.shipped_specs().get(who)
+    about = {} if spec is None else _core.learned(spec)
+    base = about.get("spec", {}).get("base")
     if not isinstance(base, Mapping) or base.get("kind") != who or about["bounds"] is None:
         return None
     return _Found(f"law:{who}, the scheme without a policy", who, lambda: {"scheme": who, "policy": {"constant": 0}})
@@ -387,7 +387,7 @@ KINDS: dict[str, Kind] = {
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
     "shipped": Kind(_shipped, lambda: shipped()),
-    "law": Kind(_law, lambda: _core.shipped_documents()),
+    "law": Kind(_law, lambda: _core.shipped_specs()),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 
@@ -413,34 +413,34 @@ def _find(written: _Written, where: str) -> tuple[_Found, str]:
 
 
 def _constant(who: str, action: float, where: str) -> _Found:
-    document = _document(who)
-    if document is None:
-        known = _core.shipped_documents()
+    spec = _spec(who)
+    if spec is None:
+        known = _core.shipped_specs()
         hint = '; a path with "=" in it stands in double quotes' if "/" in who else did_you_mean(who, known)
         learned = "is not learned and" if who in heuristics() else "is no learned scheme or spec file and"
         raise ConfigError(f'{where}: "{who}" {learned} takes no action{hint}')
-    about = _core.learned(as_json(document, who))
+    about = _core.learned(as_json(spec, who))
     try:
         index = action_of(about, action)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    scheme = document if is_file(who) else who
+    scheme = spec if is_file(who) else who
     return _Found(who, f"{about['name']}={action:g}", lambda: {"scheme": scheme, "policy": {"constant": index}})
 
 
-def _document(who: str) -> Any:
-    """The document of a learned scheme, by its name or file; None if there is none."""
+def _spec(who: str) -> Any:
+    """The spec of a learned scheme, by its name or file; None if there is none."""
     if is_file(who):
-        return read_document(Path(who))
-    shipped_documents = _core.shipped_documents()
-    return _core.learned(shipped_documents[who])["document"] if who in shipped_documents else None
+        return read_spec(Path(who))
+    shipped_specs = _core.shipped_specs()
+    return _core.learned(shipped_specs[who])["spec"] if who in shipped_specs else None
 
 
 def _unknown(written: _Written, where: str) -> CcarenaError:
     who = written.who
     if not who:
         return ConfigError(f"{where}: names nobody; expected a scheme or a policy")
-    if _document(who) is not None:
+    if _spec(who) is not None:
         return ConfigError(
             f"{where}: {who} is learned, and no policy of that name is here; name its policy (runs/NAME), or an action "
             f"to take always ({who}=0)"
@@ -532,10 +532,10 @@ def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
 
 
 def _about(scheme: Any) -> Mapping[str, Any]:
-    """The registry's entry of a scheme, or what a document says."""
+    """The registry's entry of a scheme, or what a spec says."""
     if isinstance(scheme, str):
         return registered()[scheme]
-    told: Mapping[str, Any] = _core.learned(as_json(scheme, "the policy's document"))
+    told: Mapping[str, Any] = _core.learned(as_json(scheme, "the policy's spec"))
     return told
 
 

@@ -112,7 +112,7 @@ class Results:
         return page
 
     def write(self, folder: str | os.PathLike[str], title: str = "Scenarios", repeat: Sequence[str] = ()) -> list[Path]:
-        """Write the tables but that of packets as CSV files and a page, `report.html`, and return their paths.
+        """Write the tables but that of packets as CSV files and a page, `page.html`, and return their paths.
 
         `title` stands on the page, and `repeat`, the commands that make it again. Raises ConfigError if the folder
         cannot be written.

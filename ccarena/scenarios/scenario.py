@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import traces
-from ccarena.configs.spec_files import digest_of, is_file, read_document
+from ccarena.configs.spec_files import digest_of, is_file, read_spec
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError
 
@@ -50,7 +50,7 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
             service["file"] = str(beside if beside.is_file() else traces.find(service["file"]))
     for flow in flows_of(document):
         if isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
-            flow["scheme"] = read_document(folder / scheme)
+            flow["scheme"] = read_spec(folder / scheme)
     return document
 
 
@@ -69,16 +69,16 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
         return document
     from ccarena.policies import artifact
 
-    contract = artifact.load(policy).contract
+    interface = artifact.load(policy).interface
     own = [
         flow
         for flow in flows_of(document)
-        if flow.get("policy") is None and digest_of(flow.get("scheme")) == contract.digest
+        if flow.get("policy") is None and digest_of(flow.get("scheme")) == interface.digest
     ]
     if not own:
-        name = json.loads(contract.document).get("name")
+        name = json.loads(interface.spec).get("name")
         raise ScenarioError(
-            f"no flow is for the policy {policy}: expected one of scheme {name} ({contract.digest}) without a `policy`"
+            f"no flow is for the policy {policy}: expected one of scheme {name} ({interface.digest}) without a `policy`"
         )
     for flow in own:
         flow["policy"] = str(policy)

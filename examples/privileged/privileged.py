@@ -74,7 +74,7 @@ class Ppo:
     def collect(self):
         """A rollout, in the simulator's own threads."""
         actor, spec = self.network.actor, self.context.spec
-        policy = _core.Policy.of(Artifact(spec.contract, to_graph(actor, spec.size)).encode())
+        policy = _core.Policy.of(Artifact(spec.interface, to_graph(actor, spec.size)).encode())
         noise = self.network.actions.noise(self.rng, (-(-self.rollout // self.hold), self.context.rows))
         noise = np.repeat(noise, self.hold, axis=0)[: self.rollout]
         return self.envs.rollout(policy, np.ascontiguousarray(noise), self.network.actions.spread)

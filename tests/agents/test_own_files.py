@@ -48,7 +48,7 @@ DOCUMENT = {
 }
 SMALL: dict[str, Any] = {
     "name": "mine",
-    "document": "document.json",
+    "spec": "spec.json",
     "reward": {"name": "mine.py:calm", "target_ms": 20},
     "objective": "mine.py:worth",
     "network": "nets/mine.py:Net",
@@ -70,7 +70,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "nets").mkdir(parents=True)
     (folder / "mine.py").write_text(MINE)
     (folder / "nets" / "mine.py").write_text(MINE + "\n# another file\n")
-    (folder / "document.json").write_text(json.dumps(DOCUMENT))
+    (folder / "spec.json").write_text(json.dumps(DOCUMENT))
     (folder / "mine.yaml").write_text(json.dumps(SMALL))
     monkeypatch.chdir(folder)
     return folder
@@ -87,7 +87,7 @@ def test_a_runs_folder_goes_on_where_nothing_else_is(
 ) -> None:
     run = train(home / "run")
     kept = json.loads((run / "own" / "files.json").read_text())
-    assert sorted(kept) == ["document.json", "mine-2.py", "mine.py"]
+    assert sorted(kept) == ["mine-2.py", "mine.py", "spec.json"]
     assert (run / "own" / "mine-2.py").read_bytes() == (home / "nets" / "mine.py").read_bytes()
     assert str(home) not in (run / CONFIG).read_text().replace(f"out: {run}", "")
     moved = tmp_path / "elsewhere" / "moved"
@@ -101,7 +101,7 @@ def test_a_runs_folder_goes_on_where_nothing_else_is(
     assert ccarena.evaluate(moved, "cubic", link_sets=["constant"], seeds=1, duration_s=1).summary() is not None
     again = ccarena.train(moved / CONFIG, {"total_decisions": 64}, out=tmp_path / "again")
     assert sorted(path.name for path in (again.folder / "own").iterdir()) == [
-        *("document.json", "files.json", "mine-2.py", "mine.py"),
+        *("files.json", "mine-2.py", "mine.py", "spec.json"),
     ]
 
 
@@ -147,7 +147,7 @@ def test_the_same_training_gives_the_same_artifact_wherever_it_is(
         assert part.encode() not in first
     training = load(runs[0] / POLICY).training
     assert training["network"]["name"] == "mine-2.py:Net" and sorted(training["own_files"]) == [
-        *("document.json", "mine-2.py", "mine.py"),
+        *("mine-2.py", "mine.py", "spec.json"),
     ]
 
 

@@ -71,7 +71,7 @@ def test_a_run_leaves_its_files(tmp_path: Path) -> None:
     artifact = load(out / "policy.safetensors")
     assert artifact.training["algorithm"]["rollout_length"] == 8
     low, high = (artifact.observed[end] for end in ("low", "high"))
-    assert len(low) == artifact.contract.observation_len and any(a < b for a, b in zip(low, high, strict=True))
+    assert len(low) == artifact.interface.observation_len and any(a < b for a, b in zip(low, high, strict=True))
     assert load_config(out / "config.yaml") == configuration(out)
 
     curve = rows(out)

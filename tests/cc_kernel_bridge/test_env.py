@@ -76,7 +76,7 @@ def test_gymnasium_accepts_it_without_a_warning(program: Program) -> None:
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*is different from the unwrapped version.*")
         # The world is real: the same seed is the same link, not the same packets. (This one is deterministic.)
-        env = gymnasium.make("ccarena/AcctKernel-v0", config=SHORT)
+        env = gymnasium.make("ccarena/AcctKernel-v0", distribution=SHORT)
         check_env(env.unwrapped, skip_render_check=True)
         env.close()
 
@@ -98,7 +98,7 @@ def test_stable_baselines3_accepts_it_and_learns_on_several(program: Program) ->
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_several_side_by_side(program: Program, mode: str) -> None:
     program(PLAYS)
-    envs = gymnasium.make_vec("ccarena/AcctKernel-v0", num_envs=2, vectorization_mode=mode, config=SHORT)
+    envs = gymnasium.make_vec("ccarena/AcctKernel-v0", num_envs=2, vectorization_mode=mode, distribution=SHORT)
     try:
         envs.reset(seed=1)
         observations, rewards, _, truncated, _ = envs.step(np.array([3, 6]))
@@ -111,7 +111,7 @@ def test_several_side_by_side(program: Program, mode: str) -> None:
 def test_an_episode_s_link_is_the_simulated_world_s(program: Program) -> None:
     heard = program(PLAYS)
     env, simulated = AcctKernelEnv(SHORT), AcctEnv(SHORT)
-    domain = ccarena.envs.domain_json(load_config("acct").model_copy(update={"env": SHORT}))
+    domain = ccarena.envs.distribution_json(load_config("acct").model_copy(update={"env": SHORT}))
     for episode, seed in ((0, 7), (1, None), (2, None), (0, 3)):
         first, info = env.reset(seed=seed)
         expected, _ = simulated.reset(seed=seed)

@@ -122,7 +122,7 @@ def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsy
         ("parity acct --decisions 0", 2, "decisions = 0: expected 1 to 1000000"),
         ("parity acct --json .", 2, ".: is a folder; nothing was run"),
         ("export acct --to c --out made --decisions 0", 2, "--decisions 0: expected 1 to 1000000"),
-        ("policy control acct --out a-file/x", 3, "error: a-file/x: cannot write the policy: "),
+        ("policy rule acct --out a-file/x", 3, "error: a-file/x: cannot write the policy: "),
         ("leaderboard rank --store absent.db", 2, "absent.db: no store is here"),
         ("leaderboard submit acct --out .", 2, ".: is a folder; nothing was run"),
         ("kernel load a-file", 3, "a-file: not a policy artifact"),

@@ -54,7 +54,7 @@ def test_the_page_is_one_that_a_person_reads(
     firsts = [line.split()[0] for line in lines if line and line[0] != " "]
     assert firsts[:5] == ["scheme", "signals", "action", "network", "parameters"]
     policy = load_policy(name)
-    assert policy.contract.digest in text and "held-out links opened for it" in text
+    assert policy.interface.digest in text and "held-out links opened for it" in text
     assert json.loads(show(name, capsys, "--json")[1])["evaluation"] == policy.evaluation
 
 
@@ -69,7 +69,7 @@ def strange(file: Path, **entries: Any) -> Path:
 
 RULE = {"kind": "constant", "label": ESCAPE, "policy": {"constant": 0.5}, "params": {}, "score": 9.0, "missing": ""}
 SHOUTING: dict[str, Any] = {
-    "training": {"name": ESCAPE, "algorithm": ESCAPE, "control": ESCAPE, "out": ESCAPE},
+    "training": {"name": ESCAPE, "algorithm": ESCAPE, "rule": ESCAPE, "out": ESCAPE},
     "versions": {ESCAPE: ESCAPE},
     "trained_on": [{"kind": ESCAPE, "name": ESCAPE, "digest": ESCAPE}],
     "rules": [RULE],
@@ -85,7 +85,7 @@ def test_a_strangers_control_characters_are_never_printed(tmp_path: Path, capsys
     for words in (
         ["policy", "show", str(file)],
         ["policy", "show", str(file), "--json"],
-        ["policy", "control", str(file), "--out", str(tmp_path / "rule")],
+        ["policy", "rule", str(file), "--out", str(tmp_path / "rule")],
         ["eval", str(file), "--link-sets", "constant", "--seeds", "1", "--duration-s", "1", "--out", str(tmp_path)],
     ):
         assert cli.main(words) == 0, words
@@ -179,8 +179,8 @@ def test_reprs_are_one_screen(tmp_path: Path) -> None:
     training = Training(tmp_path, load_config("acct"), True)
     shown = {
         "Artifact": policy,
-        "hyvar": policy.contract,
-        "Normalisation": policy.contract.normalisation,
+        "hyvar": policy.interface,
+        "Normalisation": policy.interface.normalisation,
         "Graph": policy.graph,
         "Recording": record(policy, 16),
         "Results": result,

@@ -13,7 +13,7 @@ import pytest
 from ccarena import _core
 from ccarena.configs import load_config, shipped
 from ccarena.configs.schema import EnvConfig
-from ccarena.envs import LearnedVectorEnv, domain_json
+from ccarena.envs import LearnedVectorEnv, distribution_json
 from ccarena.errors import ConfigError, TraceError
 from tests.envs.acct import REPORT, AcctVectorEnv, Zone
 
@@ -132,7 +132,7 @@ def test_recorded_traces_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 )
 def test_unknown_names_get_the_nearest(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        domain_json(load_config("acct", overrides))
+        distribution_json(load_config("acct", overrides))
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -150,7 +150,9 @@ def test_every_preset_can_be_trained_on() -> None:
 def test_agents_lack_what_is_configured() -> None:
     lacking = {"every_ms": [50, 100], "late_ms": 30, "noise": [0.1, 0.2], "bits": [2, 4], "missing": 0.25}
     config = load_config("acct", {"env.link.signal": 1, "env.link.agent": lacking})
-    drawn = [json.loads(_core.draw_scenario(domain_json=domain_json(config), seed=seed)) for seed in range(20)]
+    drawn = [
+        json.loads(_core.draw_scenario(distribution_json=distribution_json(config), seed=seed)) for seed in range(20)
+    ]
     agents = [each["links"][0]["agent"] for each in drawn]
     assert {agent["bits"] for agent in agents} == {2, 3, 4}
     for agent in agents:
@@ -164,7 +166,9 @@ def test_agents_lack_what_is_configured() -> None:
 def test_agents_lack_one_thing_alone_where_it_is_configured() -> None:
     lacking = {"every_ms": 100, "late_ms": 30, "noise": 0.2, "single": 1}
     config = load_config("acct", {"env.link.signal": 1, "env.link.agent": lacking})
-    drawn = [json.loads(_core.draw_scenario(domain_json=domain_json(config), seed=seed)) for seed in range(20)]
+    drawn = [
+        json.loads(_core.draw_scenario(distribution_json=distribution_json(config), seed=seed)) for seed in range(20)
+    ]
     agents = [each["links"][0]["agent"] for each in drawn]
     found = {tuple(key for key in lacking if agent.get(key)) for agent in agents}
     assert found == {("every_ms",), ("late_ms",), ("every_ms", "noise")}
@@ -178,7 +182,7 @@ def test_recordings_are_reshaped_as_configured(tmp_path: Path) -> None:
     augment = {"mean_mbps": [0.2, 2], "stretch": 1.5, "outages": 1, "outage_mbps": [0.01, 0.02]}
     overrides = {"kinds": {"trace": 1}, "traces": [str(trace)], "augment": augment, "uplinks": 1, "delayed_acks": 0}
     config = load_config("acct", {f"env.link.{key}": value for key, value in {**overrides, "unlimited": 1}.items()})
-    drawn = json.loads(_core.draw_scenario(domain_json=domain_json(config), seed=3))
+    drawn = json.loads(_core.draw_scenario(distribution_json=distribution_json(config), seed=3))
     data, uplink = drawn["links"]
     reshape = data["service"]["reshape"]
     assert (

@@ -32,8 +32,8 @@ def test_every_shipped_configuration_loads_and_survives_a_round_trip(name: str, 
 
 def test_a_document_alone_gets_the_defaults_and_the_file_s_name(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("document: acct\n")
-    assert load_config(path) == TrainConfig(name="mine", document="acct")
+    path.write_text("spec: acct\n")
+    assert load_config(path) == TrainConfig(name="mine", spec="acct")
 
 
 def test_overrides_reach_their_keys() -> None:
@@ -125,7 +125,7 @@ def test_a_circle_of_bases_is_refused(tmp_path: Path) -> None:
             ["--executor", "ray", "--algorithm", "PPO", "--ray.workers", "7", "--env.worlds", "64"],
             "env.worlds = 64 is not divisible by ray.workers = 7; try env.worlds = 63",
         ),
-        (["--env.id", "ccarena/Acct-v0"], "env.id = ccarena/Acct-v0: the scheme is now named by `document`"),
+        (["--env.id", "ccarena/Acct-v0"], "env.id = ccarena/Acct-v0: the scheme is now named by `spec`"),
         (["--agent.gamma", "0.9"], "agent = {gamma: 0.9}: the key is now `algorithm`, with its `name`"),
         (["--eval.schemes", "[cubic]"], "eval.schemes = [cubic]: the heuristics are now `baselines`"),
     ],
@@ -139,7 +139,7 @@ def test_a_wrong_override_names_key_value_and_expectation(tokens: list[str], mes
 
 def test_all_problems_are_listed_each_with_its_origin(tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
-    path.write_text("document: acct\nseed: -1\nalgorithm: {name: a3c, gama: 0.9}\n")
+    path.write_text("spec: acct\nseed: -1\nalgorithm: {name: a3c, gama: 0.9}\n")
     lines = refusal("--env.worlds", "x", config=path).splitlines()
     assert lines[0] == "the configuration has 3 problems:"
     assert f"  {path}: seed = -1: expected a whole number, at least 0 and at most 4294967295" in lines
@@ -159,7 +159,7 @@ def test_all_problems_are_listed_each_with_its_origin(tmp_path: Path) -> None:
         (b"- 1\n- 2\n", "expected a mapping from keys to values, got [1, 2]"),
         (b"1: 2\n", "line 1, column 1: not valid YAML: the key 1 is not text"),
         (b"? [a]\n: 1", "the key ['a'] is not text"),
-        (b"document: acct\na: &a [*a]\n", "line 2, column 8: not valid YAML: the alias *a stands within its own value"),
+        (b"spec: acct\na: &a [*a]\n", "line 2, column 8: not valid YAML: the alias *a stands within its own value"),
         (b"[" * 500, "nested too deeply"),
         (b"seed: !!timestamp x", "leave tags (!...) out"),
         (b"!!map [[a, b]]", "leave tags (!...) out"),
@@ -208,15 +208,15 @@ def test_any_override_is_a_configuration_or_a_configuration_error(key: str, text
 
 def test_names_and_files_are_found_from_the_file_that_names_them(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "base.yaml").write_text("document: my.yaml\nreward: {name: 'r.py:f', k: 1}\nparams: {a: 1}\n")
+    (tmp_path / "deep" / "base.yaml").write_text("spec: my.yaml\nreward: {name: 'r.py:f', k: 1}\nparams: {a: 1}\n")
     (tmp_path / "top.yaml").write_text("base: deep/base.yaml\nreward: {k: 2}\n")
     config = load_config(tmp_path / "top.yaml")
-    assert config.document == str(tmp_path / "deep" / "my.yaml")
+    assert config.spec == str(tmp_path / "deep" / "my.yaml")
     assert (config.reward.name, config.reward.arguments) == (str(tmp_path / "deep" / "r.py") + ":f", {"k": 2})
 
 
 def test_another_document_or_name_drops_what_belonged_to_the_base_s(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("base: hyvar\ndocument: orca\nalgorithm: {name: PPO, n_steps: 8}\n")
+    (tmp_path / "mine.yaml").write_text("base: hyvar\nspec: orca\nalgorithm: {name: PPO, n_steps: 8}\n")
     config = load_config(tmp_path / "mine.yaml")
     assert config.params == {}
     assert config.algorithm.arguments == {"n_steps": 8}

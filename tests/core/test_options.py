@@ -283,9 +283,9 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "policy": Case("policy show absent", "policy show policy.safetensors"),
         "--json": more("policy show policy.safetensors", "--json"),
     },
-    "policy control": {
-        "policy": Case("policy control absent --out a", "policy control ruled.safetensors --out a"),
-        "--out": Case("policy control ruled.safetensors --out a", "policy control ruled.safetensors --out b"),
+    "policy rule": {
+        "policy": Case("policy rule absent --out a", "policy rule ruled.safetensors --out a"),
+        "--out": Case("policy rule ruled.safetensors --out a", "policy rule ruled.safetensors --out b"),
     },
     "export": {
         "policy": Case("export absent --to onnx", "export policy.safetensors --to onnx"),
@@ -487,7 +487,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("both.up").write_text("1\n3\n")
         Path("table.csv").write_text("rate_mbps,length,start\n12,1,1\n24,2,3\n12,1,4\n")
         Path("space.yaml").write_text("env.worlds: [16, 32]\n")
-        Path("run", "config.yaml").write_text("document: acct\nname: other\n")
+        Path("run", "config.yaml").write_text("spec: acct\nname: other\n")
         scenario = {
             "version": 1,
             "duration_s": 1,

@@ -80,7 +80,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("traces plot lte-bus --duration-s 5 --out -", "wrote standard output"),
         ("traces generate lte-bus --duration-s 5 --out -", "wrote standard output: "),
         ("traces convert table.csv --interval-s 1 --out -", "wrote standard output: "),
-        ("policy control acct --out -", "standard output: "),
+        ("policy rule acct --out -", "standard output: "),
     ],
 )
 def test_what_is_written_is_all_of_standard_output(
@@ -97,7 +97,7 @@ def test_what_is_written_is_all_of_standard_output(
     if "parity" in words:
         assert json.loads(captured.out)["problems"] == []
     elif "policy" in words:
-        assert artifact.load(written).contract.digest
+        assert artifact.load(written).interface.digest
     elif "plot" in words:
         assert captured.out.startswith(b"<!") and captured.out.rstrip().endswith(b"</html>")
     else:

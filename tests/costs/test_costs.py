@@ -216,7 +216,7 @@ def test_many_flows_are_run_and_shown_in_proportion(zygote: subprocess.Popen[str
     cost, said = cost_of(case, zygote, tmp_path)
     assert (cost["code"], said) == (0, "")
     assert cost["processor_s"] <= MOST_S, cost
-    assert (tmp_path / "out" / "report.html").stat().st_size < 2 * MB
+    assert (tmp_path / "out" / "page.html").stat().st_size < 2 * MB
 
 
 def cost_of(case: Case, zygote: subprocess.Popen[str], tmp_path: Path) -> tuple[dict[str, Any], str]:

@@ -66,8 +66,8 @@ def test_scenarios_are_valid_and_run(document: str) -> None:
     if "learned" in scenario:
         assert _core.learned(json.dumps(scenario))["digest"]
         return
-    if "document" in scenario:
-        assert load_config(scenario).document == scenario["document"]
+    if "spec" in scenario:
+        assert load_config(scenario).spec == scenario["spec"]
         return
     _core.validate_scenario(json.dumps(scenario))
     result = _core.simulate(json.dumps(scenario))

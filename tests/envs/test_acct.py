@@ -45,11 +45,11 @@ def test_stable_baselines3_accepts_it() -> None:
     checker = pytest.importorskip(
         "stable_baselines3.common.env_checker", reason="STABLE-BASELINES3 NOT INSTALLED: its checker was not run"
     )
-    checker.check_env(AcctEnv(config=SHORT), warn=True)
+    checker.check_env(AcctEnv(distribution=SHORT), warn=True)
 
 
 def test_spaces_and_starting_state() -> None:
-    env = AcctEnv(config=SHORT)
+    env = AcctEnv(distribution=SHORT)
     assert env.observation_space.shape == (OBSERVATION_SIZE,) and env.action_space.n == len(ACTIONS)
     observation, info = env.reset(seed=1)
     assert info == {}
@@ -58,14 +58,16 @@ def test_spaces_and_starting_state() -> None:
 
 
 def test_a_reward_may_take_what_only_the_simulator_knows() -> None:
-    env = AcctEnv(config=SHORT, reward=lambda report, truth: report.throughput_mbps / truth.capacity_mbps.clip(0.01))
+    env = AcctEnv(
+        distribution=SHORT, reward=lambda report, truth: report.throughput_mbps / truth.capacity_mbps.clip(0.01)
+    )
     env.reset(seed=1)
     rewards = [env.step(3)[1] for _ in range(10)]
     assert all(0.0 <= reward < 1.5 for reward in rewards) and max(rewards) > 0.1
 
 
 def test_the_report_explains_observation_and_reward() -> None:
-    env = AcctEnv(config=SHORT, reward={"name": "acct", "omega": 3})
+    env = AcctEnv(distribution=SHORT, reward={"name": "acct", "omega": 3})
     env.reset(seed=5)
     for action in (3, 14, 0, 9):
         observation, reward, _, _, info = env.step(action)
@@ -79,7 +81,7 @@ def test_the_report_explains_observation_and_reward() -> None:
 
 
 def test_episodes_follow_from_the_seed() -> None:
-    one, two = AcctEnv(config=SHORT), AcctEnv(config=SHORT)
+    one, two = AcctEnv(distribution=SHORT), AcctEnv(distribution=SHORT)
     first, second = play(one, seed=3), play(one, seed=None)
     assert len(first[0]) != len(second[0]) or not np.array_equal(first[0], second[0])
     again = play(two, seed=3)
@@ -91,7 +93,7 @@ def test_episodes_follow_from_the_seed() -> None:
 
 
 def test_it_is_the_first_world_of_the_vector_environment() -> None:
-    vector, one = AcctVectorEnv(3, SHORT, threads=2), AcctEnv(config=SHORT)
+    vector, one = AcctVectorEnv(3, SHORT, threads=2), AcctEnv(distribution=SHORT)
     observations, rewarded = play(one, seed=11)
     row, _ = vector.reset(seed=11)
     assert np.array_equal(row[0], observations[0])
@@ -104,7 +106,7 @@ def test_it_is_the_first_world_of_the_vector_environment() -> None:
 
 @pytest.mark.parametrize("action", [np.nan, np.inf, -1, len(ACTIONS), 1.5, [1], [1, 2], "two", None])
 def test_an_impossible_action_moves_nothing(action: Any) -> None:
-    env, other = AcctEnv(config=SHORT), AcctEnv(config=SHORT)
+    env, other = AcctEnv(distribution=SHORT), AcctEnv(distribution=SHORT)
     env.reset(seed=2), other.reset(seed=2)
     with pytest.raises(ActionError, match="action"):
         env.step(action)
@@ -155,4 +157,4 @@ def test_a_policy_file_decides_for_a_competitor() -> None:
 def test_a_config_or_a_scenario() -> None:
     for kind in (AcctEnv, AcctVectorEnv):
         with pytest.raises(ConfigError, match="not both"):
-            kind(config=SHORT, scenario=scenario())
+            kind(distribution=SHORT, scenario=scenario())

@@ -45,13 +45,13 @@ def test_stable_baselines3_accepts_it(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*symmetric and normalized.*")
-        checker.check_env(gymnasium.make(f"ccarena/{name}-v0", config=short(name)).unwrapped)
+        checker.check_env(gymnasium.make(f"ccarena/{name}-v0", distribution=short(name)).unwrapped)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_vector_environment_is_many_single_ones(name: str) -> None:
-    envs = gymnasium.make_vec(f"ccarena/{name}-v0", num_envs=3, config=short(name), threads=2)
-    single = gymnasium.make(f"ccarena/{name}-v0", config=short(name))
+    envs = gymnasium.make_vec(f"ccarena/{name}-v0", num_envs=3, distribution=short(name), threads=2)
+    single = gymnasium.make(f"ccarena/{name}-v0", distribution=short(name))
     observations, _ = envs.reset(seed=4)
     observation, _ = single.reset(seed=4)
     assert envs.observation_space.contains(observations) and np.array_equal(observations[0], observation)
@@ -72,7 +72,9 @@ def test_the_vector_environment_is_many_single_ones(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_gives_the_same_bytes_and_a_state_is_restored(name: str) -> None:
-    make = lambda threads: gymnasium.make_vec(f"ccarena/{name}-v0", num_envs=4, config=short(name), threads=threads)  # noqa: E731
+    def make(threads: int) -> gymnasium.vector.VectorEnv:
+        return gymnasium.make_vec(f"ccarena/{name}-v0", num_envs=4, distribution=short(name), threads=threads)
+
     one, two, restored = make(1), make(2), make(1)
     one.reset(seed=9)
     two.reset(seed=9)
@@ -89,7 +91,7 @@ def test_the_same_seed_gives_the_same_bytes_and_a_state_is_restored(name: str) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_actions_outside_the_space_are_refused_and_move_nothing(name: str) -> None:
-    envs = gymnasium.make_vec(f"ccarena/{name}-v0", num_envs=2, config=short(name)).unwrapped
+    envs = gymnasium.make_vec(f"ccarena/{name}-v0", num_envs=2, distribution=short(name)).unwrapped
     envs.reset(seed=1)
     before = envs.get_state()
     high = SPECS[name].bounds[1]
@@ -145,7 +147,7 @@ def test_aurora_steers_the_rate() -> None:
 
 def test_parameters_reach_the_scheme() -> None:
     record = load_config("orca", {"params": {"mtp_ms": 100}})
-    env = gymnasium.make("ccarena/Learned-v0", spec=record, config=short("Orca"))
+    env = gymnasium.make("ccarena/Learned-v0", spec=record, distribution=short("Orca"))
     env.reset(seed=1)
     env.step(np.zeros(1, np.float32))
     assert env.step(np.zeros(1, np.float32))[4]["mtp_ms"] == 100

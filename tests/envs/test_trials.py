@@ -13,7 +13,7 @@ import torch
 from ccarena import _core
 from ccarena.agents.train import train
 from ccarena.configs import load_config
-from ccarena.configs.link_distribution import domain_json
+from ccarena.configs.link_distribution import distribution_json
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.envs.vector import LearnedVectorEnv
@@ -35,7 +35,7 @@ def test_a_trial_is_the_run_of_its_scenario() -> None:
     config, seed, action = record(), 7, 5
     (outcome,) = Trials(config, spec_of(config), threads=2).run([Candidate(float(action))], seed, 4)
     for world in range(4):
-        scenario = json.loads(_core.draw_scenario(domain_json(config), seed=seed, world=world))
+        scenario = json.loads(_core.draw_scenario(distribution_json(config), seed=seed, world=world))
         scenario["flows"][0]["policy"] = {"constant": action}
         scenario["record"] |= {"packets": True, "reports": True}
         found = _core.simulate(json.dumps(scenario))
@@ -99,7 +99,7 @@ def test_a_policy_and_a_table_that_always_say_the_same_are_that_constant() -> No
     torch.nn.init.zeros_(network.weight)
     with torch.no_grad():
         network.bias.copy_(torch.arange(15) == 9)
-    policy = Artifact(spec.contract, export.to_graph(network, spec.size)).encode()
+    policy = Artifact(spec.interface, export.to_graph(network, spec.size)).encode()
     table = ("zone", [9.0] * 4)
     constant, *others = Trials(config, spec, threads=2).run([Candidate(a) for a in (9.0, policy, table)], 2, 3)
     for other in others:

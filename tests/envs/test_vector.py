@@ -40,7 +40,7 @@ def same(one: list[np.ndarray], two: list[np.ndarray]) -> bool:
 
 
 def test_gymnasium_makes_it() -> None:
-    envs = gymnasium.make_vec("ccarena/Acct-v0", num_envs=5, config=SHORT, threads=1)
+    envs = gymnasium.make_vec("ccarena/Acct-v0", num_envs=5, distribution=SHORT, threads=1)
     assert isinstance(envs.unwrapped, LearnedVectorEnv) and envs.num_envs == 5
     assert envs.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
     observations, infos = envs.reset(seed=1)
@@ -67,10 +67,12 @@ def steps_of(envs: gymnasium.vector.VectorEnv, steps: int) -> list[tuple[object,
 @pytest.mark.parametrize("most", [None, 7])
 def test_next_step_autoreset_is_that_of_gymnasiums_own_vector_environments(most: int | None) -> None:
     """With rows, rewards and ends as `SyncVectorEnv` has them, steps of a reset included."""
-    native = gymnasium.make_vec("ccarena/Acct-v0", config=SHORT, autoreset_mode="NEXT_STEP", max_episode_steps=most)
+    native = gymnasium.make_vec(
+        "ccarena/Acct-v0", distribution=SHORT, autoreset_mode="NEXT_STEP", max_episode_steps=most
+    )
     assert native.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
     limited = {} if most is None else {"max_episode_steps": most}
-    own = gymnasium.make_vec("ccarena/Acct-v0", vectorization_mode="sync", config=SHORT, **limited)
+    own = gymnasium.make_vec("ccarena/Acct-v0", vectorization_mode="sync", distribution=SHORT, **limited)
     one, two = steps_of(native, 120), steps_of(own, 120)
     assert one == two and sum(any(row[3]) for row in one[1:]) >= 2  # type: ignore[arg-type]
 

@@ -42,7 +42,7 @@ def test_the_evaluation(browser: Browser, tmp_path: Path, capsys: pytest.Capture
         "--out",
         str(out),
     )
-    assert faults(browser, out / "report.html", charts=2 + 2 + 2) == []
+    assert faults(browser, out / "page.html", charts=2 + 2 + 2) == []
     page = browser.evaluate("document.body.innerText")
     assert "ccarena eval" in page and "CUBIC" in page
 
@@ -73,7 +73,7 @@ def test_a_reproduction(browser: Browser, tmp_path: Path) -> None:
 def test_a_scenario(browser: Browser, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(SCENARIO)
     run("eval", "--scenario", str(tmp_path / "one.yaml"), "--seeds", "2", "--out", str(tmp_path))
-    assert faults(browser, tmp_path / "report.html", charts=2) == []
+    assert faults(browser, tmp_path / "page.html", charts=2) == []
     assert "<b>mine (reno) got " in browser.evaluate("document.querySelector('#findings').textContent")
 
 

@@ -53,11 +53,11 @@ class Kind:
 
 KINDS = {
     "eval": Kind(
-        ("eval cubic --link-sets slides --seeds 1 --duration-s 1 --out 'o ut'",), "o ut/report.html", "o ut/rows.csv"
+        ("eval cubic --link-sets slides --seeds 1 --duration-s 1 --out 'o ut'",), "o ut/page.html", "o ut/rows.csv"
     ),
     "eval --scenario": Kind(
         ("eval --scenario 'my scenario.yaml' --seeds 2",),
-        "runs/scenario/my scenario/report.html",
+        "runs/scenario/my scenario/page.html",
         "runs/scenario/my scenario/flows.csv",
         write_scenario,
     ),
@@ -81,12 +81,12 @@ KINDS = {
     "fidelity": Kind(("fidelity cases.json --offsets 1 --jobs 1 --plot f.html",), "f.html", "f.html", write_cases),
     "train": Kind(
         (f"train --config acct --validation.kinds [] {JUDGED} {SMALL} --out run",),
-        "run/report.html",
+        "run/page.html",
         "run/results.json",
     ),
     "tune": Kind(
         (f"tune --space space.yaml --samples 1 --seeds 1 --validations 1 --scheduler none --out out {SMALL}",),
-        "out/report.html",
+        "out/page.html",
         "out/trials.csv",
         write_space,
     ),

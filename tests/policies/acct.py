@@ -26,4 +26,4 @@ def to_artifact(
 ) -> Artifact:
     """The artifact of the actor."""
     graph = to_graph(actor_critic.policy(), SPEC.size)
-    return Artifact.of(graph, SPEC.contract, {}, training, seed, evaluation=evaluation)
+    return Artifact.of(graph, SPEC.interface, {}, training, seed, evaluation=evaluation)

@@ -10,8 +10,8 @@ import numpy as np
 from ccarena import _core as core
 from ccarena.configs import load_config
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract
 from ccarena.policies.graph import OBSERVATION, Graph, Node
+from ccarena.policies.interface import Interface
 from ccarena.policies.spec import spec_of
 
 DOCUMENT: dict[str, Any] = {
@@ -32,11 +32,11 @@ def document() -> tuple[str, str]:
 
 def continuous(scheme: str, spread: float, bias: float = 0.0, **provenance: Any) -> Artifact:
     """A policy of the shipped `scheme`, with normal weights of deviation `spread` and a bias of its output."""
-    contract, rng = spec_of(load_config(scheme)).contract, np.random.default_rng(1)
-    low, high = contract.bounds or (0.0, 0.0)
+    interface, rng = spec_of(load_config(scheme)).interface, np.random.default_rng(1)
+    low, high = interface.bounds or (0.0, 0.0)
     tensors = {
         name: rng.normal(0, spread, shape).astype(np.float32)
-        for name, shape in {"hidden.weight": (4, contract.observation_len), "out.weight": (1, 4)}.items()
+        for name, shape in {"hidden.weight": (4, interface.observation_len), "out.weight": (1, 4)}.items()
     }
     tensors |= {"hidden.bias": np.zeros(4, np.float32), "out.bias": np.full(1, bias, np.float32)}
     nodes = (
@@ -46,14 +46,14 @@ def continuous(scheme: str, spread: float, bias: float = 0.0, **provenance: Any)
         Node("tanh", "tanh", ("out",)),
         Node("action", "affine", ("tanh",), {"scale": (high - low) / 2, "shift": (high + low) / 2}),
     )
-    return Artifact.of(Graph(contract.observation_len, nodes, "action", tensors), contract, **provenance)
+    return Artifact.of(Graph(interface.observation_len, nodes, "action", tensors), interface, **provenance)
 
 
-def constant(contract: Contract, action: float) -> Graph:
+def constant(interface: Interface, action: float) -> Graph:
     """A network that answers `action`, whatever it observes."""
     tensors = {
-        "weight": np.zeros((1, contract.observation_len), np.float32),
+        "weight": np.zeros((1, interface.observation_len), np.float32),
         "bias": np.full(1, action, np.float32),
     }
     node = Node("action", "linear", (OBSERVATION,), {"weight": "weight", "bias": "bias"})
-    return Graph(contract.observation_len, (node,), "action", tensors)
+    return Graph(interface.observation_len, (node,), "action", tensors)

@@ -50,7 +50,7 @@ def test_round_trip(artifact: Artifact, saved: Path) -> None:
     back = load(saved)
     assert (back.training, back.seed, back.evaluation) == ({"gamma": 0.99}, 7, {"reward": 90.5})
     assert (back.params, back.trained_on, back.curve) == (artifact.params, artifact.trained_on, artifact.curve)
-    assert back.versions["torch"] and back.contract.digest == SPEC.digest
+    assert back.versions["torch"] and back.interface.digest == SPEC.digest
     raw = torch.rand(16, SPEC.size).numpy()
     assert np.array_equal(artifact.outputs(raw), back.outputs(raw))
 
@@ -113,7 +113,7 @@ CORRUPTIONS = {
     "directory": (lambda path: (path.unlink(), path.mkdir()), "it is a folder; expected a file"),
     "other safetensors": (lambda path: tensorfile.write(path, {"a": np.zeros(3)}, {}), "`ccarena_format` is missing"),
     "format 1": (corrupt(lambda t, m: m.update(ccarena_format="1")), 'expected "2": train the policy again'),
-    "document": (corrupt(lambda t, m: m.update(document="[]")), "document"),
+    "spec": (corrupt(lambda t, m: m.update(spec="[]")), "spec"),
     "digest": (corrupt(lambda t, m: m.pop("digest")), "digest"),
     "params": (corrupt(lambda t, m: m.update(params='{"a":"b"}')), "params"),
     "actions": (corrupt(lambda t, m: m.update(actions="[1, 2]")), r"\[15\]; expected \[2\]"),
@@ -234,7 +234,7 @@ def test_a_header_as_long_as_a_pickle_s_first_byte_is_no_pickle(tmp_path: Path) 
 def test_a_policy_decides_for_flows_of_its_document_alone(tmp_path: Path) -> None:
     path = tmp_path / "policy.safetensors"
     spec = spec_of(load_config("hyvar"))
-    trained_for = spec.contract
+    trained_for = spec.interface
     torch.manual_seed(5)
     layers = torch.nn.Sequential(torch.nn.Linear(70, 12), torch.nn.ReLU(), torch.nn.Linear(12, 1), torch.nn.Tanh())
     Artifact.of(to_graph(layers, trained_for.observation_len), trained_for).save(path)

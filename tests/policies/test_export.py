@@ -15,7 +15,7 @@ from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.export import check, to_graph
 from ccarena.policies.graph import run
-from tests.policies.test_graph import contract
+from tests.policies.test_graph import interface
 
 
 def network(function, **layers: nn.Module):  # type: ignore[no-untyped-def]
@@ -62,9 +62,9 @@ def test_what_a_graph_cannot_say_is_refused(name: str) -> None:
 
 
 def test_what_a_policy_cannot_be_is_refused_before_training() -> None:
-    check(nn.Linear(6, 3), contract(6, 3))
+    check(nn.Linear(6, 3), interface(6, 3))
     with pytest.raises(PolicyError, match=r'output "linear" of shape \[4\]; expected \[3\]'):
-        check(network(lambda m, x: m.linear(x), linear=nn.Linear(6, 4)), contract(6, 3))
+        check(network(lambda m, x: m.linear(x), linear=nn.Linear(6, 4)), interface(6, 3))
     with pytest.raises(PolicyError, match="linear of shapes"):
         to_graph(network(lambda m, x: m.linear(x), linear=nn.Linear(6, 12)), 5)
 
@@ -98,7 +98,7 @@ def test_usual_ways_to_write_it(function) -> None:  # type: ignore[no-untyped-de
     x = np.random.default_rng(2).normal(0, 1, (50, 6)).astype(np.float32)
     expected = module(torch.from_numpy(x)).detach().numpy()
     np.testing.assert_allclose(run(graph, x)[0], expected.reshape(50, -1), atol=1e-5)
-    Artifact.of(graph, contract(6, int(expected.size / 50))).encode()
+    Artifact.of(graph, interface(6, int(expected.size / 50))).encode()
 
 
 def test_training_alone_uses_it() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import Graph, run
+from ccarena.policies.interface import Interface, Normalisation
 from tests.policies.made import document
 from tests.policies.random_graphs import KINDS, OBSERVATION, Block, Network, Stateful, networks
 
@@ -25,17 +25,17 @@ sum of n terms by up to n times that of its largest partial sum; a layer normali
 equal divides by a small deviation and multiplies what came before by up to ten or so."""
 
 
-def contract(observation_len: int, outputs: int) -> Contract:
+def interface(observation_len: int, outputs: int) -> Interface:
     """One that normalises nothing; one output is a continuous action."""
     zeros, ones = np.zeros(observation_len, np.float32), np.ones(observation_len, np.float32)
     normalisation = Normalisation(zeros, ones, -1e9 * ones, 1e9 * ones)
     actions = tuple(float(k) for k in range(outputs)) if outputs > 1 else ()
-    return Contract(*document(), normalisation, actions, None if actions else (-1e9, 1e9))
+    return Interface(*document(), normalisation, actions, None if actions else (-1e9, 1e9))
 
 
 def rollout(graph: Graph, observations: np.ndarray, outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Outputs `[steps, N, outputs]` by NumPy and by Rust, and the state after it by Rust."""
-    artifact = Artifact.of(graph, contract(observations.shape[2], outputs))
+    artifact = Artifact.of(graph, interface(observations.shape[2], outputs))
     policy = core.Policy.of(artifact.encode())
     n = observations.shape[1]
     ours, native = (np.zeros((n, graph.state_len), np.float32) for _ in range(2))
@@ -85,7 +85,7 @@ def test_a_state_outlives_a_decision_and_starts_at_zero() -> None:
     first, state = run(graph, x)
     second, _ = run(graph, x, state)
     assert graph.state_len == state.shape[1] == 12 and not np.allclose(first, second)
-    policy = core.Policy.of(Artifact.of(graph, contract(OBSERVATION, 3)).encode())
+    policy = core.Policy.of(Artifact.of(graph, interface(OBSERVATION, 3)).encode())
     memory = np.zeros((1, policy.state_len), np.float32)
     for expected in (first, second):
         np.testing.assert_allclose(policy.act(x, memory)[1], expected, atol=1e-6)

@@ -16,19 +16,19 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from ccarena.errors import PolicyError
-from ccarena.policies import c_home, c_source, modules
+from ccarena.policies import c_runtime, c_source, modules
 from ccarena.policies import networks as networks_of_our_own
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract, Normalisation
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import OBSERVATION as GIVEN
 from ccarena.policies.graph import Graph, Node
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.policies.interface import Interface, Normalisation
 from ccarena.scenarios.entrants import load_policy
 from tests.policies import made
 from tests.policies.acct import SPEC, network, to_artifact
 from tests.policies.random_graphs import OBSERVATION, Network, Stateful, networks
-from tests.policies.test_graph import contract as unbounded
+from tests.policies.test_graph import interface as unbounded
 
 core = pytest.importorskip(
     "ccarena._core", reason="NATIVE EXTENSION NOT BUILT: integer inference not tested (run make)"
@@ -36,10 +36,10 @@ core = pytest.importorskip(
 
 WITHOUT = {"exp", "softmax", "embedding"}
 """Blocks of the random networks that have no integer form."""
-compiled = pytest.mark.skipif(c_home.compiler() is None, reason="NO C COMPILER: the C of a policy is not tested")
+compiled = pytest.mark.skipif(c_runtime.compiler() is None, reason="NO C COMPILER: the C of a policy is not tested")
 
 
-def contract(observation_len: int, outputs: int) -> Contract:
+def interface(observation_len: int, outputs: int) -> Interface:
     """One whose observation is held to ±8; one output is a continuous action."""
     eights, made_up = np.full(observation_len, 8, np.float32), unbounded(observation_len, outputs)
     zeros, ones = np.zeros(observation_len, np.float32), np.ones(observation_len, np.float32)
@@ -56,12 +56,12 @@ def observations(rows: int, width: int, seed: int) -> np.ndarray:
 
 
 def same_bits(policy: Artifact, c: bool, rounds: int = 3) -> None:
-    """Asserts that all homes agree over several decisions of 64 flows."""
+    """Asserts that all runtimes agree over several decisions of 64 flows."""
     integer, native = IntegerPolicy.of(policy), core.IntegerPolicy(policy.encode())
     states = [np.zeros((64, integer.state), np.int32) for _ in range(3)]
-    compiled_c = c_home.CHome(policy, observations(2, policy.contract.observation_len, 0)) if c else None
+    compiled_c = c_runtime.CRuntime(policy, observations(2, policy.interface.observation_len, 0)) if c else None
     for step in range(rounds):
-        x = observations(64, policy.contract.observation_len, step)
+        x = observations(64, policy.interface.observation_len, step)
         expected = integer.outputs(integer.raw(x), states[0])
         best, found = native.act(x, states[1])
         assert np.array_equal(found, expected) and np.array_equal(states[1], states[0])
@@ -74,7 +74,7 @@ def same_bits(policy: Artifact, c: bool, rounds: int = 3) -> None:
 
 def of_random(drawn: tuple[Stateful, dict[str, tuple[int, ...]], int]) -> Artifact:
     network, state, outputs = drawn
-    return Artifact.of(to_graph(network, OBSERVATION, state=state), contract(OBSERVATION, outputs))
+    return Artifact.of(to_graph(network, OBSERVATION, state=state), interface(OBSERVATION, outputs))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -104,7 +104,7 @@ def test_random_networks_have_the_same_bits_in_c(drawn: Any) -> None:
 def test_functions_are_near_their_own(kind: str) -> None:
     torch.manual_seed(1)
     module = Stateful(Network([("linear", 8), (kind, 1)], [], 4))
-    policy = Artifact.of(to_graph(module, OBSERVATION), contract(OBSERVATION, 4))
+    policy = Artifact.of(to_graph(module, OBSERVATION), interface(OBSERVATION, 4))
     x = np.random.default_rng(0).normal(0, 2, (4096, OBSERVATION)).astype(np.float32)
     integer = IntegerPolicy.of(policy)
     found = integer.outputs(integer.raw(x)) / 2.0**integer.output_bits
@@ -122,12 +122,12 @@ def test_networks_of_the_shipped_schemes(scheme: str) -> None:
     else:
         policy = made.continuous(scheme, 0.3)
     same_bits(policy, c=True)
-    x = (10 ** np.random.default_rng(7).uniform(-3, 2, (4096, policy.contract.observation_len))).astype(np.float32)
+    x = (10 ** np.random.default_rng(7).uniform(-3, 2, (4096, policy.interface.observation_len))).astype(np.float32)
     expected, found = policy.act(x), IntegerPolicy.of(policy).act(x)
-    if policy.contract.bounds is None:
+    if policy.interface.bounds is None:
         assert np.mean(expected == found) >= 0.995
     else:
-        low, high = policy.contract.bounds
+        low, high = policy.interface.bounds
         assert np.abs(expected - found).max() < 0.001 * (high - low)
 
 
@@ -141,7 +141,7 @@ def linear(weight: float, bias: float = 0.0, layers: int = 1, width: int = OBSER
     nodes.append(Node("out", "linear", (f"fc{layers - 1}",), {"weight": "last"}))
     used = {n.attributes[k] for n in nodes for k in ("weight", "bias") if k in n.attributes}
     tensors = {name: tensor for name, tensor in tensors.items() if name in used}
-    return Artifact.of(Graph(OBSERVATION, tuple(nodes), "out", tensors), contract(OBSERVATION, 1))
+    return Artifact.of(Graph(OBSERVATION, tuple(nodes), "out", tensors), interface(OBSERVATION, 1))
 
 
 def test_what_cannot_be_shown_to_fit_is_refused_with_its_layer() -> None:
@@ -158,20 +158,20 @@ def test_what_cannot_be_shown_to_fit_is_refused_with_its_layer() -> None:
 
 @pytest.mark.parametrize("kind", sorted(WITHOUT))
 def test_an_operation_without_an_integer_form_is_refused_by_name(kind: str) -> None:
-    policy = Artifact.of(to_graph(Stateful(Network([(kind, 3)], [], 3)), OBSERVATION), contract(OBSERVATION, 3))
+    policy = Artifact.of(to_graph(Stateful(Network([(kind, 3)], [], 3)), OBSERVATION), interface(OBSERVATION, 3))
     with pytest.raises(PolicyError, match=f"operation {kind}; expected one that has an integer form"):
         IntegerPolicy.of(policy)
 
 
 def test_bounds_of_the_observation_that_do_not_fit_are_refused_by_entry() -> None:
     policy = linear(0.1)
-    normalisation = policy.contract.normalisation
+    normalisation = policy.interface.normalisation
     scale = normalisation.scale.copy()
     scale[3] = 1e9
     changed = dataclasses.replace(normalisation, scale=scale)
-    other = dataclasses.replace(policy.contract, normalisation=changed)
+    other = dataclasses.replace(policy.interface, normalisation=changed)
     with pytest.raises(PolicyError, match="observation's entry 3: a scale of 1000000000"):
-        IntegerPolicy.of(dataclasses.replace(policy, contract=other))
+        IntegerPolicy.of(dataclasses.replace(policy, interface=other))
 
 
 def test_a_state_that_grows_is_held() -> None:
@@ -181,7 +181,7 @@ def test_a_state_that_grows_is_held() -> None:
     cell = module.network.cells[0]
     with torch.no_grad():
         cell.bias_ih[:] = 20.0
-    policy = Artifact.of(to_graph(module, OBSERVATION, state=module.network.state), contract(OBSERVATION, 2))
+    policy = Artifact.of(to_graph(module, OBSERVATION, state=module.network.state), interface(OBSERVATION, 2))
     integer = IntegerPolicy.of(policy)
     state = np.zeros((1, integer.state), np.int32)
     for _ in range(200):
@@ -210,8 +210,8 @@ int main(void)
 def self_test(folder: Path) -> int:
     """The bits of what differs: 1 of the answers, 2 of the outputs."""
     (folder / "main.c").write_text(SELF_TEST)
-    command = [str(c_home.compiler()), "-O1", "-Wall", "-Wno-unused", "-Werror", "mine.c", "main.c", "-o", "main"]
-    c_home.compile_c(command, folder)
+    command = [str(c_runtime.compiler()), "-O1", "-Wall", "-Wno-unused", "-Werror", "mine.c", "main.c", "-o", "main"]
+    c_runtime.compile_c(command, folder)
     return subprocess.run([folder / "main"], check=False).returncode
 
 
@@ -222,7 +222,7 @@ def remembering() -> Artifact:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    return modules.to_artifact(module, SPEC.contract, state=module.state)
+    return modules.to_artifact(module, SPEC.interface, state=module.state)
 
 
 SELF_TESTED = {
@@ -301,4 +301,4 @@ __attribute__((section("syscall"), used)) int decide(void *context)
 """
     )
     flags = ["-target", "bpf", "-mcpu=v3", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
-    c_home.compile_c(["clang", *flags, "-c", "policy.bpf.c", "-o", "policy.bpf.o"], tmp_path)
+    c_runtime.compile_c(["clang", *flags, "-c", "policy.bpf.c", "-o", "policy.bpf.o"], tmp_path)

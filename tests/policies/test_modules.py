@@ -44,16 +44,16 @@ def recurrent() -> Gru:
 
 def test_a_module_becomes_a_policy_that_decides_as_it_does() -> None:
     for module, spec in ((discrete(), SPEC), (continuous(), HYVAR), (recurrent(), SPEC)):
-        made = modules.to_artifact(module, spec.contract, state=getattr(module, "state", None), seed=7)
-        assert made.seed == 7 and made.contract.digest == spec.digest
+        made = modules.to_artifact(module, spec.interface, state=getattr(module, "state", None), seed=7)
+        assert made.seed == 7 and made.interface.digest == spec.digest
 
 
 @pytest.mark.parametrize(("make", "spec"), [(discrete, SPEC), (continuous, HYVAR), (recurrent, SPEC)])
 def test_a_single_other_decision_is_found(make: Any, spec: Any) -> None:
     module = make()
     state = getattr(module, "state", None)
-    made, calls = modules.to_artifact(module, spec.contract, state=state), 0
-    decide = modules.deciding(module, spec.contract, state)
+    made, calls = modules.to_artifact(module, spec.interface, state=state), 0
+    decide = modules.deciding(module, spec.interface, state)
 
     def contrary(observations: np.ndarray, starts: np.ndarray) -> np.ndarray:
         nonlocal calls
@@ -71,22 +71,22 @@ def test_a_model_that_forgets_is_found() -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(4)
-    made = modules.to_artifact(module, SPEC.contract, state=module.state)
-    decide = modules.deciding(module, SPEC.contract, module.state)
+    made = modules.to_artifact(module, SPEC.interface, state=module.state)
+    decide = modules.deciding(module, SPEC.interface, module.state)
     with pytest.raises(PolicyError, match="recorded decisions"):
         checked(made, lambda x, starts: decide(x, np.ones_like(starts)), "mine")
 
 
 def test_no_number_is_another_decision() -> None:
-    made = modules.to_artifact(continuous(), HYVAR.contract)
+    made = modules.to_artifact(continuous(), HYVAR.interface)
     with pytest.raises(PolicyError, match="1024 of 1024"):
         checked(made, lambda x, s: np.full(len(x), np.nan), "mine")
 
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
-    "a3c": {"algorithm": {"name": "a3c", "workers": 1}, "document": "acct"},
-    "cma_es": {"algorithm": {"name": "cma_es", "links": 1, "population": 2}, "document": "hyvar"},
-    "PPO": {"algorithm": {"name": "PPO", "n_steps": 8, "batch_size": 16}, "document": "acct"},
+    "a3c": {"algorithm": {"name": "a3c", "workers": 1}, "spec": "acct"},
+    "cma_es": {"algorithm": {"name": "cma_es", "links": 1, "population": 2}, "spec": "hyvar"},
+    "PPO": {"algorithm": {"name": "PPO", "n_steps": 8, "batch_size": 16}, "spec": "acct"},
 }
 
 

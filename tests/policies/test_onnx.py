@@ -22,7 +22,7 @@ from ccarena.policies.onnx import to_onnx
 from tests.policies.acct import SPEC, to_artifact
 from tests.policies.acct import network as make
 from tests.policies.random_graphs import OBSERVATION, Network, Stateful, networks
-from tests.policies.test_graph import contract
+from tests.policies.test_graph import interface
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -30,7 +30,7 @@ from tests.policies.test_graph import contract
 def test_onnx_runtime_agrees(drawn: tuple[Stateful, dict[str, tuple[int, ...]], int]) -> None:
     network, state, outputs = drawn
     assume(all(block.kind != "lstm" for block in network.network.blocks))
-    artifact = Artifact.of(to_graph(network, OBSERVATION, state=state), contract(OBSERVATION, outputs))
+    artifact = Artifact.of(to_graph(network, OBSERVATION, state=state), interface(OBSERVATION, outputs))
     session = onnxruntime.InferenceSession(to_onnx(artifact).SerializeToString(), providers=["CPUExecutionProvider"])
     memory = np.zeros((4, artifact.graph.state_len), np.float32)
     states = {name: np.zeros((4, *shape), np.float32) for name, shape in state.items()}
@@ -44,7 +44,7 @@ def test_onnx_runtime_agrees(drawn: tuple[Stateful, dict[str, tuple[int, ...]], 
 
 
 def test_an_lstm_over_a_history_is_refused_with_its_node() -> None:
-    artifact = Artifact.of(to_graph(Stateful(Network([("lstm", 4)], [], 3)), OBSERVATION), contract(OBSERVATION, 3))
+    artifact = Artifact.of(to_graph(Stateful(Network([("lstm", 4)], [], 3)), OBSERVATION), interface(OBSERVATION, 3))
     with pytest.raises(PolicyError, match=r'graph node "network_blocks_0_layer.*" \(lstm\): ONNX gives the cell state'):
         to_onnx(artifact)
 

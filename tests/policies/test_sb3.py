@@ -33,7 +33,7 @@ from stable_baselines3.common.vec_env import (
 from ccarena.envs.sb3 import Sb3VecEnv
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract, Normalisation
+from ccarena.policies.interface import Interface, Normalisation
 from ccarena.policies.sb3 import NormalisedObservation, predicting, to_artifact
 from ccarena.policies.spec import Spec
 from tests.agents.toy import ToyEnvs
@@ -58,11 +58,11 @@ class Links(gym.Env):
         return self.np_random.random(LENGTH).astype(np.float32), 0.0, False, False, {}
 
 
-def contract(discrete: bool) -> Contract:
-    """Returns a contract of nine observed numbers, whose normalisation is another than its document's."""
+def interface(discrete: bool) -> Interface:
+    """Returns a interface of nine observed numbers, whose normalisation is another than its document's."""
     act = {"kind": "window", "levels": [2, 10, 30, 60]} if discrete else {"kind": "window_exp2", "bounds": [-2, 3]}
     observe = {"history": 3, "signals": ["srtt_ms", "throughput_mbps", "since_ack_ms"]}
-    found = Spec.of(core.learned(json.dumps({**DOCUMENT, "observe": observe, "act": act, "base": "cubic"}))).contract
+    found = Spec.of(core.learned(json.dumps({**DOCUMENT, "observe": observe, "act": act, "base": "cubic"}))).interface
     n = np.ones(LENGTH, np.float32)
     return replace(found, normalisation=Normalisation(0.1 * n, 0.5 * n, -2 * n, 3 * n))
 
@@ -73,7 +73,7 @@ def build(name: str, discrete: bool, **settings: Any) -> Any:
     envs = settings.pop("envs", None) or Links(discrete)
     kwargs = {
         "features_extractor_class": NormalisedObservation,
-        "features_extractor_kwargs": {"normalisation": contract(discrete).normalisation},
+        "features_extractor_kwargs": {"normalisation": interface(discrete).normalisation},
         **settings.pop("policy_kwargs", {}),
     }
     torch.manual_seed(3)
@@ -96,7 +96,7 @@ def excite(model: Any) -> None:
 def acts(artifact: Artifact, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Actions by NumPy and by Rust."""
     indices, outputs = core.Policy.of(artifact.encode()).act(observations)
-    native = outputs[:, 0] if artifact.contract.bounds else indices
+    native = outputs[:, 0] if artifact.interface.bounds else indices
     return artifact.act(observations), native
 
 
@@ -120,7 +120,7 @@ def acts(artifact: Artifact, observations: np.ndarray) -> tuple[np.ndarray, np.n
 def test_the_artifact_acts_as_predict_does(name: str, discrete: bool, settings: dict[str, Any]) -> None:
     model = build(name, discrete, **settings)
     excite(model)
-    artifact = to_artifact(model, contract(discrete), training={"note": "test"})
+    artifact = to_artifact(model, interface(discrete), training={"note": "test"})
     assert artifact.training == {"algorithm": name, "decisions": 0, "note": "test"}
     observations = np.random.default_rng(0).normal(0, 2, (500, LENGTH)).astype(np.float32)
     expected = np.asarray(model.predict(observations, deterministic=True)[0])
@@ -139,7 +139,7 @@ def test_the_artifact_acts_as_predict_does(name: str, discrete: bool, settings: 
 def test_a_recurrent_policy_remembers_as_predict_does(discrete: bool, layers: int) -> None:
     model = build("RecurrentPPO", discrete, policy_kwargs={"lstm_hidden_size": 8, "n_lstm_layers": layers})
     excite(model)
-    artifact = to_artifact(model, contract(discrete))
+    artifact = to_artifact(model, interface(discrete))
     policy = core.Policy.of(artifact.encode())
     assert policy.state_len == artifact.graph.state_len == 2 * 8 * layers
     ours, native = (np.zeros((5, policy.state_len), np.float32) for _ in range(2))
@@ -167,9 +167,9 @@ def test_what_follows_the_normalisation_is_exported() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.tanh(self.layer(x))
 
-    kwargs = {"normalisation": contract(True).normalisation, "then": Wider, "then_kwargs": {"size": 5}}
+    kwargs = {"normalisation": interface(True).normalisation, "then": Wider, "then_kwargs": {"size": 5}}
     model = build("PPO", True, policy_kwargs={"features_extractor_kwargs": kwargs})
-    artifact = to_artifact(model, contract(True))
+    artifact = to_artifact(model, interface(True))
     assert artifact.graph.nodes[1].op == "tanh"
     observations = np.random.default_rng(0).normal(0, 2, (100, LENGTH)).astype(np.float32)
     np.testing.assert_array_equal(artifact.act(observations), model.predict(observations, deterministic=True)[0])
@@ -217,7 +217,7 @@ def test_whatever_normalises_is_folded_in(name: str, discrete: bool, extractor: 
         # Such a network sees values of every size.
         for parameter in model.policy.parameters():
             parameter.data *= 0.3
-    artifact = to_artifact(model, contract(discrete))
+    artifact = to_artifact(model, interface(discrete))
     observations = np.random.default_rng(0).normal(20, 20, (300, LENGTH))
     decide = predicting(model)
     expected = decide(observations.astype(np.float32), np.ones(300, np.bool_))
@@ -288,7 +288,7 @@ def test_what_an_artifact_would_lack_is_refused(what: str) -> None:
     make, message = REFUSED[what]
     model = make()
     with pytest.raises(PolicyError, match=message):
-        to_artifact(model, contract("TD3" not in type(model).__name__))
+        to_artifact(model, interface("TD3" not in type(model).__name__))
     model.get_env().close()
 
 
@@ -297,9 +297,9 @@ def test_a_model_without_its_environment_is_refused(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     loaded = PPO.load(tmp_path / "model", device="cpu")
     with pytest.raises(PolicyError, match=r"PPO has no environment, .*model.set_env\(env\)"):
-        to_artifact(loaded, contract(True))
+        to_artifact(loaded, interface(True))
     loaded.set_env(model.get_env())
-    assert to_artifact(loaded, contract(True)).encode() == to_artifact(model, contract(True)).encode()
+    assert to_artifact(loaded, interface(True)).encode() == to_artifact(model, interface(True)).encode()
 
 
 def test_what_is_no_policy_of_a_learned_scheme_is_refused() -> None:
@@ -309,9 +309,9 @@ def test_what_is_no_policy_of_a_learned_scheme_is_refused() -> None:
             self.action_space = gym.spaces.Box(-1, 1, (2,))
 
     with pytest.raises(PolicyError, match=r"actions of shape \(2,\)"):
-        to_artifact(PPO("MlpPolicy", Many(), device="cpu"), contract(False))
+        to_artifact(PPO("MlpPolicy", Many(), device="cpu"), interface(False))
     with pytest.raises(PolicyError, match=r"its actions are Discrete\(4\); expected .* Discrete\(15\)"):
-        to_artifact(build("PPO", True), replace(contract(True), actions=tuple(range(15))))
+        to_artifact(build("PPO", True), replace(interface(True), actions=tuple(range(15))))
 
 
 def test_ended_worlds_show_where_they_ended() -> None:

@@ -197,8 +197,8 @@ def scenario(names: list[str], backend: str, folder: Path) -> dict[str, Any]:
         policy: Any = {"constant": flow.action}
         if backend == "kernel":
             policy = str(folder / f"{name}.safetensors")
-            contract = Spec.of(_core.learned(json.dumps(document))).contract
-            Artifact.of(constant(contract, flow.action), contract).save(policy)
+            interface = Spec.of(_core.learned(json.dumps(document))).interface
+            Artifact.of(constant(interface, flow.action), interface).save(policy)
         wishes = {} if backend == "kernel" else {"weight": 2, "requirement": {"min_mbps": 1, "max_mbps": 9}}
         flows.append({"name": name, "scheme": document, "policy": policy, "path": [name], **wishes, **flow.more})
     return {"duration_s": SECONDS, "seed": 3, "links": links, "flows": flows, "record": {"reports": True}}

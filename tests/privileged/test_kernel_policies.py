@@ -17,7 +17,7 @@ from ccarena import cli
 from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.errors import MachineError
 from ccarena.policies import artifact
-from ccarena.policies.bpf_home import BpfHome
+from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.policies.integer import IntegerPolicy
 from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.entrants import find_policy
@@ -192,8 +192,8 @@ def test_programs_without_an_option_for_it_run_a_policy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", shipped())
 def test_the_verifier_takes_each_shipped_policy_and_bits_are_the_same(name: str) -> None:
     policy = artifact.load(find_policy(name))
-    home, integer = BpfHome(policy), IntegerPolicy.of(policy)
+    runtime, integer = BpfRuntime(policy), IntegerPolicy.of(policy)
     rows = np.random.default_rng(1).normal(0, 3e6, (100, integer.observation)).astype(np.int64)
     state = np.zeros((100, integer.state), np.int32)
-    assert np.array_equal(home(rows, state), integer.outputs(rows, np.zeros((100, integer.state), np.int32)))
-    assert home.spent_ns > 0
+    assert np.array_equal(runtime(rows, state), integer.outputs(rows, np.zeros((100, integer.state), np.int32)))
+    assert runtime.spent_ns > 0

@@ -47,7 +47,7 @@ def test_a_policy_thinks_in_the_kernel_as_it_does_in_user_space(name: str) -> No
     file = find_policy(name)
     policy = artifact.load(file)
     flow = {"policy": str(file), "params": policy.params}
-    document = {**scenario(policy.document["name"], seconds=3.0, **flow), "record": {"packets": True}}
+    document = {**scenario(policy.spec["name"], seconds=3.0, **flow), "record": {"packets": True}}
     there, here = (run_scenario(document, in_kernel=in_kernel) for in_kernel in (True, False))
     assert there["machine"]["reports"] == 0 and here["machine"]["reports"] > 0
     decisions = [result["flows"][0]["decisions"] for result in (there, here)]

@@ -50,7 +50,7 @@ def by_send_ratio(file: Path) -> None:
     weight[0, spec.signals["send_ratio"]] = -5.0
     node = Node("action", "linear", (OBSERVATION,), {"weight": "weight", "bias": "bias"})
     tensors = {"weight": weight, "bias": np.full(1, 2.0, np.float32)}
-    Artifact.of(Graph(spec.size, (node,), "action", tensors), spec.contract).save(file)
+    Artifact.of(Graph(spec.size, (node,), "action", tensors), spec.interface).save(file)
 
 
 @pytest.mark.parametrize("backend", ["sim", "quic", "bridge"])
@@ -71,11 +71,11 @@ def test_a_policy_that_sees_what_it_sends_does_not_overload_the_link(backend: st
 def test_observations_outside_of_the_training_are_counted(backend: str, tmp_path: Path) -> None:
     spec = {**DOCUMENT, "clock": {"kind": "fixed", "period_ms": 20}, "base": "cubic"}
     spec |= {"act": {"kind": "window_exp2", "bounds": [-2, 2]}, "observe": {"signals": ["throughput_mbps"]}}
-    contract = spec_of(load_config({"document": spec})).contract
+    interface = spec_of(load_config({"spec": spec})).interface
     flows = []
     for name, least_mbps in {"seen": 0.0, "unseen": 200.0}.items():
         observed = {"low": [least_mbps], "high": [300.0]}
-        replace(Artifact.of(constant(contract, 0.0), contract), observed=observed).save(tmp_path / name)
+        replace(Artifact.of(constant(interface, 0.0), interface), observed=observed).save(tmp_path / name)
         flows.append({"scheme": spec, "policy": str(tmp_path / name)})
     link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10}
     result = execute({"duration_s": 1.5, "links": [link], "flows": flows}, backend)
@@ -84,8 +84,8 @@ def test_observations_outside_of_the_training_are_counted(backend: str, tmp_path
 
 def refused(document: dict[str, Any], backend: str, file: Path) -> str:
     """Returns the reason for which `backend` refuses a flow of this scheme."""
-    config = spec_of(load_config({"document": document}))
-    Artifact.of(constant(config.contract, 20.0), config.contract).save(file)
+    config = spec_of(load_config({"spec": document}))
+    Artifact.of(constant(config.interface, 20.0), config.interface).save(file)
     flow = {"scheme": document, "policy": str(file)}
     scenario = {"duration_s": 1, "links": [{"service": {"type": "constant", "rate_mbps": 24}}], "flows": [flow]}
     with pytest.raises((ScenarioError, PolicyError)) as error:

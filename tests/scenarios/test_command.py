@@ -32,7 +32,7 @@ def test_it_prints_and_writes(words: list[str], capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert "one.yaml: backend sim, seed 3" in printed and "mine" in printed and "Jain's index" in printed
     folder = Path("runs", "scenario", "one")
-    assert {"flows.csv", "links.csv", "summary.csv", "report.html"} <= {file.name for file in folder.iterdir()}
+    assert {"flows.csv", "links.csv", "summary.csv", "page.html"} <= {file.name for file in folder.iterdir()}
     (row, _) = csv.DictReader((folder / "flows.csv").open())
     assert (row["flow"], row["seed"]) == ("mine", "3")
     assert float(row["satisfaction"]) == pytest.approx(float(row["goodput_mbps"]) / 10)
@@ -67,7 +67,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(
 
 def test_the_page_draws_every_seed_and_says_how_to_repeat_it(words: list[str]) -> None:
     assert main([*words, "--out", "there", "--seeds", "2"]) == 0
-    page = Path("there", "report.html").read_text()
+    page = Path("there", "page.html").read_text()
     assert "ccarena eval --scenario one.yaml --out there --seeds 2" in page and "one.yaml, seed 4" in page
     assert "±" in page and page.count("<option") == 2
 
@@ -76,7 +76,7 @@ def test_seeds_that_change_nothing_are_named(words: list[str], capsys: pytest.Ca
     Path("one.yaml").write_text(TEXT.replace(", loss: 0.002", ""))
     assert main([*words, "--seeds", "2", "--out", "there"]) == 0
     assert "Seeds change nothing here" in capsys.readouterr().out
-    assert "Seeds change nothing here" in Path("there", "report.html").read_text()
+    assert "Seeds change nothing here" in Path("there", "page.html").read_text()
 
 
 def test_a_folder_is_no_scenario_and_leaves_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

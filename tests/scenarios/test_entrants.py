@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder with one run, `runs/mine`, and a spec's file, `own.yaml`."""
     monkeypatch.chdir(tmp_path)
     make_run(tmp_path / "runs" / "mine")
-    document = {**artifact.load(ACCT).document, "name": "own"}
+    document = {**artifact.load(ACCT).spec, "name": "own"}
     (tmp_path / "own.yaml").write_text(json.dumps(document))
     return tmp_path
 

@@ -315,7 +315,7 @@ def test_a_run_that_delivers_nothing_has_a_page_that_says_so(
     results = ccarena.run(scenario, packets=packets, seeds=2)
     results.write(tmp_path / "out")
     assert {row["goodput_mbps"] for row in flow_rows(results)} == {0.0}
-    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    page = (tmp_path / "out" / "page.html").read_text("utf-8")
     said = "No packet of flow0 (cubic) left link0" if packets else "flow0 (cubic) got 0.00 Mbit/s of payload over link0"
     assert said in page
 
@@ -323,7 +323,7 @@ def test_a_run_that_delivers_nothing_has_a_page_that_says_so(
 def test_the_page_of_many_flows_shows_the_first_of_them(tmp_path: Path) -> None:
     results = ccarena.run({"duration_s": 0.1, "links": [LINK], "flows": [{"scheme": "cubic", "count": 2000}]})
     results.write(tmp_path)
-    page = tmp_path / "report.html"
+    page = tmp_path / "page.html"
     assert page.stat().st_size < 2_000_000
     text = page.read_text("utf-8")
     assert "Shown are the first 100 of 2,000 flows; flows.csv has all." in text

@@ -10,7 +10,7 @@ import pytest
 
 from ccarena import _core
 from ccarena.configs import load_config
-from ccarena.configs.link_distribution import domain_json, trained_on, without_carrier
+from ccarena.configs.link_distribution import distribution_json, trained_on, without_carrier
 from ccarena.configs.schema import LinkKinds
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError
@@ -42,7 +42,7 @@ def test_every_preset_that_was_fitted_has_a_public_recording_as_its_origin() -> 
 
 def test_training_draws_from_nothing_that_is_tested(recordings: Path) -> None:
     config = load_config("acct", {"env.link.kinds.trace": 1})
-    link = json.loads(domain_json(config))["link"]
+    link = json.loads(distribution_json(config))["link"]
     drawn = [*link["presets"], *(Path(file).name for file in link["traces"])]
     assert {derives_from(name) for name in drawn}.isdisjoint({*HELD_OUT, *VALIDATION})
     assert "lte-bus" in drawn and "trace-3114405-bus" in drawn

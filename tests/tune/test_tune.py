@@ -17,7 +17,7 @@ import pytest
 from bench import nodes
 from ccarena import cli
 from ccarena.errors import ConfigError
-from ccarena.tune.report import rows_of, table_of, write
+from ccarena.tune.page import rows_of, table_of, write
 from ccarena.tune.space import Dimension, read_space
 from ccarena.tune.trial import Trials
 
@@ -81,7 +81,7 @@ def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
     # Student's t with one degree of freedom: 12.706 standard errors.
     assert cells[0] == ["a", "whole", "a", "200", "6.000 ± 12.706", "2"] and cells[3][4] == "–"
     write(tmp_path, trials, rows, "acct", "ccarena tune --space x.yaml", {})
-    page = (tmp_path / "report.html").read_text("utf-8")
+    page = (tmp_path / "page.html").read_text("utf-8")
     assert "Best of the whole trainings: k = a; validation score 6.000 (trial a)." in page
     assert "Failed: 1 of 4 trials." in page and "<li>d: broken</li>" in page
 
@@ -135,7 +135,7 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert Counter(row["trial"] for row in rows) == dict.fromkeys((row["trial"] for row in rows), 2)
     assert len(rows) == 3 * 2 and {row["state"] for row in rows} <= {"whole", "ended early"}
-    assert "--samples 3" in (out / "report.html").read_text("utf-8")  # as it was started, not as it was gone on with
+    assert "--samples 3" in (out / "page.html").read_text("utf-8")  # as it was started, not as it was gone on with
     assert {path.parents[1].name for path in seen} <= {row["trial"] for row in rows}
     for path in out.glob("trials/*/seed-*/validation.jsonl"):
         decisions = [json.loads(line)["decisions"] for line in path.read_text("utf-8").splitlines()]

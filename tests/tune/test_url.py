@@ -232,5 +232,5 @@ def test_another_machine_goes_on_with_a_sweep(ended_by: signal.Signals, tmp_path
     rows = (store / "trials.csv").read_text("utf-8").splitlines()[1:]
     assert {row.split(",")[0] for row in rows} == folders and len(folders) == 5
     best = json.loads((store / "best.json").read_text("utf-8"))
-    assert best["runs"] == [f"{url}/trials/{best['trial']}/seed-1"] and (store / "report.html").is_file()
+    assert best["runs"] == [f"{url}/trials/{best['trial']}/seed-1"] and (store / "page.html").is_file()
     assert not list(store.rglob("lease*")) and not (store / "ray").exists()

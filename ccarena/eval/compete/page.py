@@ -104,7 +104,7 @@ def _map(matrix: Matrix, key: str, title: str) -> Chart:
 
 
 def _findings(summary: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """The pairs that are farthest from fair, in words; what the seeds cannot tell from fair is not among them."""
+    """The pairs that are farthest from fair, in words; pairs whose interval includes the fair share are left out."""
     pairs = [entry for entry in summary if len(entry["match"].split("+")) == 2]
     if not pairs:
         return []

@@ -214,7 +214,7 @@ def _policy(kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
 def _trained(policy: Path) -> dict[str, Any]:
     """The fields of a flow that `policy` decides for: with the parameters of the scheme that it was trained with."""
     from ccarena.policies import artifact
-    from ccarena.policies.record import scheme_of
+    from ccarena.policies.trained_by import scheme_of
 
     trained = artifact.load(policy)
     return {"scheme": scheme_of(trained), "policy": str(policy.resolve()), "params": dict(trained.params)}

@@ -38,8 +38,8 @@ from ccarena.eval.measure import metrics
 from ccarena.eval.measure.outside import OUTSIDE, outside_notes
 from ccarena.executors import Executor, Threads
 from ccarena.policies import artifact
-from ccarena.policies.record import control_of, record_of
 from ccarena.policies.spec import Spec
+from ccarena.policies.trained_by import configuration_of, rule_of
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import Entrant, parse
@@ -50,7 +50,7 @@ from ccarena.traces.recorded import TRAINED_ON_TESTED, seen_in_training
 __all__ = ["best_window", "evaluate", "run_lineup"]
 
 BASELINES = ("cubic", "bbr", "reno")
-"""What runs where no policy's record says otherwise."""
+"""What runs where no policy's configuration says otherwise."""
 WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Fixed windows that are tried, in bandwidth-delay products of the link's mean capacity."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
@@ -68,40 +68,42 @@ def evaluate(
     threads: int = 2,
     progress: Progress | None = None,
     backend: str = SIM,
-    record: TrainConfig | None = None,
+    config: TrainConfig | None = None,
     executor: Executor | None = None,
 ) -> Evaluation:
     """Run `policies`, the entrants `schemes` and each policy's scheme with one action always over held-out links.
 
-    `link_sets` and `schemes` of None are those of the policies' records; the controls are. Links `over` traces are run
-    beside the link sets that are named, and instead of the records' if none is. `seeds` repetitions per link,
-    `duration_s` of simulated or, with another backend, real time each (None: the link set's own). Without a policy
-    only the heuristics run. In the simulator each policy and its artifact's rules without learning are scored by its
-    record's objective, too. `record` is the configuration of the only policy, whose own code may be run for that; an
-    artifact's never is. `progress(done, total)` is called after every link. Links run on `executor`, in `threads`
+    `link_sets` and `schemes` of None are those of the policies' configurations; the constants are. Links `over` traces
+    are run beside the link sets that are named, and instead of the configurations' if none is. `seeds` repetitions per
+    link, `duration_s` of simulated or, with another backend, real time each (None: the link set's own). Without a
+    policy only the heuristics run. In the simulator each policy and its artifact's rules without learning are scored by
+    its config's objective, too. `config` is the configuration of the only policy, whose own code may be run for that;
+    an artifact's never is. `progress(done, total)` is called after every link. Links run on `executor`, in `threads`
     threads if None. Raises ConfigError, PolicyError or TraceError, and in real time what
     `cc_kernel_bridge.run.run_scenario` raises.
     """
     backends.about(backend)
-    judged = _judged(policies, record)
-    records = [each.record for each in judged]
-    own = list(dict.fromkeys(name for record in records for name in record.eval.link_sets))
+    judged = _judged(policies, config)
+    configurations = [each.config for each in judged]
+    own = list(dict.fromkeys(name for config in configurations for name in config.eval.link_sets))
     names = list(link_sets or ([] if over is not None else own or held_out.LINK_SETS))
-    baselines = dict.fromkeys(name for record in records for name in record.baselines) if records else BASELINES
+    baselines = (
+        dict.fromkeys(name for config in configurations for name in config.baselines) if configurations else BASELINES
+    )
     chosen = [parse(name) for name in baselines] if schemes is None else list(schemes)
-    recordings = [name for each in records for name in each.eval.recordings]
+    recordings = [name for each in configurations for name in each.eval.recordings]
     links = held_out.build(names, seeds, duration_s, recordings)
     links += [] if over is None else held_out.over_traces(over, seeds, duration_s)
     judged = _with_rules([each.marked(links) for each in judged])
-    compared = [e.relative_to for record in records for e in record.expectations if e.relative_to is not None]
+    compared = [e.relative_to for config in configurations for e in config.expectations if e.relative_to is not None]
     lineup = [
         *(each.sender for each in judged),
         *{each.label: each for each in (*map(parse, compared), *chosen)}.values(),
-        *{control.label: control for each in judged for control in each.controls}.values(),
+        *{constant.label: constant for each in judged for constant in each.constants}.values(),
     ]
     if not lineup:
         raise ConfigError("nothing to evaluate: name a policy or a scheme")
-    watched = {sender.label: each.watched for each in judged for sender in (each.sender, *each.controls)}
+    watched = {sender.label: each.watched for each in judged for sender in (each.sender, *each.constants)}
     meta: dict[str, Any] = {
         "link_sets": names,
         "seeds": seeds,
@@ -124,18 +126,18 @@ class _Judged:
 
     policy: Path
     trained: artifact.Artifact
-    record: TrainConfig
+    config: TrainConfig
     spec: Spec
     sender: Entrant
-    controls: tuple[Entrant, ...]
-    """Its scheme with one action always, as its record asks."""
+    constants: tuple[Entrant, ...]
+    """Its scheme with one action always, as its configuration asks."""
     watched: _Watched
     own: bool = False
-    """Whether the record is the user's own configuration, whose code may be run."""
+    """Whether the configuration is the user's own configuration, whose code may be run."""
     tested: tuple[str, ...] = ()
     """Recordings of the evaluation that it was trained on."""
     found: Sequence[Mapping[str, Any]] = ()
-    """The rules that were searched after its training, or another training of its record."""
+    """The rules that were searched after its training, or another training of its configuration."""
 
     def marked(self, links: Sequence[Link]) -> _Judged:
         """With a label that says so in every table, if it was trained on what is tested."""
@@ -149,13 +151,13 @@ class _Judged:
     def scored(self) -> _Scored | None:
         """What scores it and its rules; None without rules, or where that would need an artifact's code."""
         rules = [rule for rule in self.rules if rule.found]
-        known = self.record.reward.name in BUILT_IN and self.record.objective.name in objectives.BUILT_IN
+        known = self.config.reward.name in BUILT_IN and self.config.objective.name in objectives.BUILT_IN
         if not rules or not (self.own or known):
             return None
-        record = self.record.model_copy(update={"params": dict(self.sender.flow["params"])})
+        config = self.config.model_copy(update={"params": dict(self.sender.flow["params"])})
         candidates = {self.sender.label: Candidate(self.policy.read_bytes())}
         candidates |= {rule.label: rule.candidate for rule in rules}
-        return _Scored(record, self.spec, self.sender, candidates)
+        return _Scored(config, self.spec, self.sender, candidates)
 
     @property
     def rules(self) -> list[Rule]:
@@ -167,30 +169,30 @@ class _Judged:
         return {
             "scheme": self.sender.label,
             "spec": self.spec.name,
-            "record": self.record.name,
+            "record": self.config.name,
             "policy": self.policy.name,
-            "rule": control_of(self.trained),
+            "rule": rule_of(self.trained),
             "policy_seed": self.trained.seed,
             "policy_versions": self.trained.versions,
             "trained_on": self.trained.trained_on,
             "tested_in_training": list(self.tested),
             "tests": self.trained.tests,
             "rules": [rule.as_dict() for rule in self.rules],
-            "objective": without_folder(self.record.objective.name),
+            "objective": without_folder(self.config.objective.name),
             "logarithmic": self.scored is not None and self.scored.logarithmic,
-            "controls": [control.label for control in self.controls],
-            "expectations": [expectation.model_dump(mode="json") for expectation in self.record.expectations],
+            "constants": [constant.label for constant in self.constants],
+            "expectations": [expectation.model_dump(mode="json") for expectation in self.config.expectations],
             "categories": self.watched.categories,
-            "shares": self.record.progress.shares,
+            "shares": self.config.progress.shares,
             "action_values": list(self.spec.actions),
         }
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """Scores a policy and its rules on a link by the record's objective."""
+    """Scores a policy and its rules on a link by the configuration's objective."""
 
-    record: TrainConfig
+    config: TrainConfig
     spec: Spec
     sender: Entrant
     candidates: dict[str, Candidate]
@@ -199,11 +201,11 @@ class _Scored:
     @property
     def logarithmic(self) -> bool:
         """Whether a difference of scores is a relative change."""
-        return objectives.Objective(self.record.objective).logarithmic
+        return objectives.Objective(self.config.objective).logarithmic
 
     def __call__(self, link: Link) -> list[dict[str, Any]]:
         """`scheme`, `score` and figures of each."""
-        trials = Trials(self.record, self.spec, 1, held_out.scenario(link, self.sender.deciding(None)))
+        trials = Trials(self.config, self.spec, 1, held_out.scenario(link, self.sender.deciding(None)))
         about = {"policy": self.sender.label, "link_set": link.link_set, "link": link.name, "seed": link.seed}
         about |= {"synthetic": link.synthetic}
         out = []
@@ -223,26 +225,26 @@ def _judged(policies: Sequence[Entrant], known: TrainConfig | None = None) -> li
         policy = entrant.policy_file
         assert policy is not None
         trained = artifact.load(policy)
-        record, spec = known or record_of(trained), Spec.of(_core.learned(trained.contract.document))
+        config, spec = known or configuration_of(trained), Spec.of(_core.learned(trained.interface.spec))
         label = entrant.label if entrant.labelled or len(policies) > 1 else spec.name
         if label in (ORACLE, BEST_WINDOW):
             raise ConfigError(f'entrant "{entrant.text}": "{label}" is the label of a bound; give another one')
         sender = replace(entrant, label=label)
-        controls = []
-        for control in record.controls:
-            always = replace(sender.deciding({"constant": spec.constant(control.action)}), label=control.label)
-            others = [other for each in out for other in each.controls if other.label == control.label]
+        constants = []
+        for constant in config.constant_actions:
+            always = replace(sender.deciding({"constant": spec.constant(constant.action)}), label=constant.label)
+            others = [other for each in out for other in each.constants if other.label == constant.label]
             differs = any(other != always for other in others)
-            controls.append(replace(always, label=f"{label}, {control.label}") if differs else always)
+            constants.append(replace(always, label=f"{label}, {constant.label}") if differs else always)
         out.append(
             _Judged(
                 policy,
                 trained,
-                record,
+                config,
                 spec,
                 sender,
-                tuple(controls),
-                _Watched(record, spec),
+                tuple(constants),
+                _Watched(config, spec),
                 own=known is not None,
                 found=trained.rules,
             )
@@ -251,13 +253,14 @@ def _judged(policies: Sequence[Entrant], known: TrainConfig | None = None) -> li
 
 
 def _with_rules(judged: list[_Judged]) -> list[_Judged]:
-    """The policies; one that was not evaluated after its training has the rules of another training of its record.
+    """The policies; one that was not evaluated after its training has the rules of another training of its
+    configuration.
 
     The search would find them again: it depends on nothing else of a training, nor on its seed (`rules.search`).
     """
 
     def searched(each: _Judged) -> dict[str, Any]:
-        return each.record.model_dump(include={"document", "params", "reward", "objective", "env", "rules"})
+        return each.config.model_dump(include={"spec", "params", "reward", "objective", "env", "rules"})
 
     def shared(one: _Judged) -> Sequence[Mapping[str, Any]]:
         return next((each.found for each in judged if each.found and searched(each) == searched(one)), ())
@@ -268,16 +271,17 @@ def _with_rules(judged: list[_Judged]) -> list[_Judged]:
 class _Watched:
     """What is made of a learned flow's reports: figures of its decisions, and how often it chose what."""
 
-    def __init__(self, record: TrainConfig, spec: Spec) -> None:
-        shares = next(iter(record.progress.shares.items()), None)
+    def __init__(self, config: TrainConfig, spec: Spec) -> None:
+        shares = next(iter(config.progress.shares.items()), None)
         self.categories = [] if shares is None else list(shares[1])
         self._column = None if shares is None else spec.column(shares[0], "progress.shares")
         self._name = "" if shares is None else shares[0]
         self._values = np.asarray(spec.actions)
-        acts = record.progress.action
+        acts = config.progress.action
         self._action = spec.report.index(acts) if spec.actions and acts in spec.report else None
-        # Code comes from the user's configuration alone, never from an artifact, which is what the record is read from.
-        reward = Reward(record.reward, spec) if record.reward.name in BUILT_IN else None
+        # Code comes from the user's configuration alone, never from an artifact, which is what the configuration is
+        # read from.
+        reward = Reward(config.reward, spec) if config.reward.name in BUILT_IN else None
         self._reward = None if reward is None or reward.needs_truth else reward
 
     def __call__(self, reports: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:

@@ -1,4 +1,5 @@
-"""What an evaluation measured: the record from which the verdict, the page and the terminal's summary are made."""
+"""What an evaluation measured: the configuration from which the verdict, the page and the terminal's summary are
+made."""
 
 from __future__ import annotations
 
@@ -35,17 +36,17 @@ class Evaluation:
     """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
     """By group and learned scheme: how often each action was chosen after an interval of each category
-    `[categories][actions]`; empty if the record names no category or actions are continuous."""
+    `[categories][actions]`; empty if the configuration names no category or actions are continuous."""
     scores: list[dict[str, Any]] = field(default_factory=list)
-    """By its record's objective, of each `policy` and of the rules without learning: `link_set`, `link`, `seed`,
+    """By its configuration's objective, of each `policy` and of the rules without learning: `link_set`, `link`, `seed`,
     `scheme`, `score`, `throughput_mbps` and `signal_delay_p95_ms`."""
     meta: dict[str, Any] = field(default_factory=dict)
     """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `spec`, the name
-    of its scheme; `controls`, the labels of the scheme with one action always; `rules`, the best ones without learning;
-    `objective`, by which scores are, and whether it is `logarithmic`; `trained_on`, what of the tested links is in that
-    (`tested_in_training`), and how often they were opened for it before (`tests`); `expectations`, as in its record;
-    `categories` and `action_values` of `actions`; `shares`, as in its record's `progress`. Of several, `policies` lists
-    these."""
+    of its scheme; `constants`, the labels of the scheme with one action always; `rules`, the best ones without
+    learning; `objective`, by which scores are, and whether it is `logarithmic`; `trained_on`, what of the tested links
+    is in that (`tested_in_training`), and how often they were opened for it before (`tests`); `expectations`, as in its
+    configuration; `categories` and `action_values` of `actions`; `shares`, as in its configuration's `progress`. Of
+    several, `policies` lists these."""
     warnings: list[str] = field(default_factory=list)
     """What a reader must know before believing a row."""
     repeat: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a policy's record expects of it, whether it did, and the verdict: "learned", or what is off.
+"""What a policy's configuration expects of it, whether it did, and the verdict: "learned", or what is off.
 
 Each expectation is stated beside what a baseline got and what a controller that knew capacity one RTT late could have
 got (`oracle`), so that a reader sees which part of a miss is physics.
@@ -16,8 +16,8 @@ import numpy as np
 from ccarena.configs.schema import ExpectationConfig
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
+from ccarena.eval.heldout.gain import Gain, gain_of
 from ccarena.eval.heldout.links import TRACES
-from ccarena.eval.heldout.worth import Worth, worth_of
 from ccarena.eval.measure.figure_text import show
 from ccarena.eval.measure.metrics import FIGURES
 
@@ -35,7 +35,7 @@ VISITED = 10
 EXPECTED_OF = (*FIGURES, "decisions", "reward_mean")
 """Figures of a run, or of its decisions, of which something may be expected."""
 MARGIN = 0.005
-"""By how much, of itself, a control has to be better in one judged figure to count as better."""
+"""By how much, of itself, a constant has to be better in one judged figure to count as better."""
 
 Row = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ Row = Mapping[str, Any]
 class Expectation:
     """One claim, its target and what was measured, beside what others got, in words.
 
-    `control` is the scheme with one action always, `Verdict.control`: what its own rules leave possible.
+    `constant` is the scheme with one action always, `Verdict.constant`: what its own rules leave possible.
     """
 
     group: str
@@ -53,7 +53,7 @@ class Expectation:
     measured: str
     state: State
     baseline: str
-    control: str
+    constant: str
     oracle: str
     detail: str
     values: dict[str, float] = field(default_factory=dict)
@@ -68,12 +68,12 @@ class Verdict:
     notes: list[str]
     baseline: str = "cubic"
     """Whose figures `Expectation.baseline` are."""
-    control: str = ""
-    """What `Expectation.control` is of; empty if the record has none."""
-    worth: Worth | None = None
+    constant: str = ""
+    """What `Expectation.constant` is of; empty if the configuration has none."""
+    gain: Gain | None = None
     """The comparison with the best rules without learning; None if there was none."""
     is_rule: bool = False
-    """Nothing is learned in the policy: it follows a rule (`ccarena policy control`)."""
+    """Nothing is learned in the policy: it follows a rule (`ccarena policy rule`)."""
 
     @property
     def learned(self) -> bool:
@@ -91,7 +91,7 @@ class Verdict:
         tested. One that was not tested counts neither for nor against it."""
         if self.faults or any(e.state == "fails" for e in self.expectations):
             return "not learned"
-        if self.worth is not None and self.worth.best is not None and not self.worth.better:
+        if self.gain is not None and self.gain.best is not None and not self.gain.better:
             return "not learned"
         return "learned" if len(self.untested) < len(self.expectations) else "not tested"
 
@@ -113,21 +113,21 @@ class Verdict:
     @property
     def line(self) -> str:
         """One sentence: "learned", by how much more than the best rule, or what is off."""
-        worth = "" if self.worth is None else self.worth.line
+        gain = "" if self.gain is None else self.gain.line
         good, bad = self.words
         if self.state == "learned":
-            return f"verdict: {good}: {worth} ({self.counts})" if worth else f"verdict: {good} ({self.counts})"
+            return f"verdict: {good}: {gain} ({self.counts})" if gain else f"verdict: {good} ({self.counts})"
         if self.state == "not tested":
-            return "verdict: none, no expectation was tested" + (f"; {worth}" if worth else "")
+            return "verdict: none, no expectation was tested" + (f"; {gain}" if gain else "")
         off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if e.state == "fails"]
         if not off and not self.faults:
-            return f"verdict: {worth} ({self.counts})"
-        return f"verdict: {bad}: " + "; ".join([*off, *self.faults, *([worth] if worth else [])])
+            return f"verdict: {gain} ({self.counts})"
+        return f"verdict: {bad}: " + "; ".join([*off, *self.faults, *([gain] if gain else [])])
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        worth = self.worth and self.worth.as_dict()
-        return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self), "worth": worth}
+        gain = self.gain and self.gain.as_dict()
+        return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self), "gain": gain}
 
 
 def check_figures(expectations: Sequence[ExpectationConfig]) -> None:
@@ -146,10 +146,10 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     too, as not tested.
     """
     expected = [ExpectationConfig.model_validate(each) for each in result.meta.get("expectations", [])]
-    controls: list[str] = result.meta.get("controls", [])
-    control = controls[0] if controls else ""
+    constants: list[str] = result.meta.get("constants", [])
+    constant = constants[0] if constants else ""
     claims = [
-        _Claim(result, group, each, control) for each in expected for group in _groups(result, each) if result.policy
+        _Claim(result, group, each, constant) for each in expected for group in _groups(result, each) if result.policy
     ]
     expectations = [claim.judged() for claim in claims]
     expectations += [_not_run(result, each) for each in expected if result.policy and not _groups(result, each)]
@@ -157,18 +157,18 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     if result.policy and result.valid_rows():
         faults = _policy_faults(result) + _training_faults(training, result)
     tested = [claim for claim in claims if not claim.made_up()]
-    for label in controls:
+    for label in constants:
         beaten = [claim.group for claim in tested if claim.no_worse(label)]
         notes += [f"{group}: {label} always does better than the policy" for group in dict.fromkeys(beaten)]
         if tested and len(beaten) == len(tested):
             faults.append(f"learning brought nothing: {label} always does better on every kind of link")
-    worth = worth_of(result)
-    notes += [] if worth is None else worth.notes
+    gain = gain_of(result)
+    notes += [] if gain is None else gain.notes
     if seen := result.meta.get("tested_in_training"):
         notes.append(f"not held out: {result.policy}: training drew from {', '.join(seen)}, or what was fitted to it")
     baseline = next((each.relative_to for each in expected if each.relative_to), "cubic")
     is_rule = bool(result.meta.get("rule"))
-    return Verdict(expectations, faults, notes, baseline, f"{control} always" if control else "", worth, is_rule)
+    return Verdict(expectations, faults, notes, baseline, f"{constant} always" if constant else "", gain, is_rule)
 
 
 def together(verdicts: Mapping[str, Verdict]) -> Verdict:
@@ -183,7 +183,7 @@ def together(verdicts: Mapping[str, Verdict]) -> Verdict:
     faults = [f"{label}: {fault}" for label, verdict in verdicts.items() for fault in verdict.faults]
     notes = list(dict.fromkeys(note for verdict in verdicts.values() for note in verdict.notes))
     first = next(iter(verdicts.values()))
-    return Verdict(named, faults, notes, first.baseline, first.control)
+    return Verdict(named, faults, notes, first.baseline, first.constant)
 
 
 def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
@@ -205,8 +205,8 @@ def _not_run(result: Evaluation, expected: ExpectationConfig) -> Expectation:
 class _Claim:
     """One expectation over one group of links."""
 
-    def __init__(self, result: Evaluation, group: str, expected: ExpectationConfig, control: str) -> None:
-        self._result, self.group, self._expected, self._control = result, group, expected, control
+    def __init__(self, result: Evaluation, group: str, expected: ExpectationConfig, constant: str) -> None:
+        self._result, self.group, self._expected, self._constant = result, group, expected, constant
         self._signs = {name: 1.0 if t.at_least is not None else -1.0 for name, t in expected.figures.items()}
 
     def judged(self) -> Expectation:
@@ -224,7 +224,7 @@ class _Claim:
             self._say(ours) + (" (made-up links)" if self.made_up() else ""),
             self._state(ours),
             baseline=self._absolute(baseline),
-            control=self._said(self._control) if self._control else "",
+            constant=self._said(self._constant) if self._constant else "",
             oracle=self._said(ORACLE),
             detail=self._detail(),
             values={name + suffix: value for name, value in ours.items()},

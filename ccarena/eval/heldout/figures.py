@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ccarena.core.measurements import Entry, Source
 from ccarena.eval.heldout.expectations import Verdict
-from ccarena.eval.heldout.worth import Trainings
+from ccarena.eval.heldout.gain import Trainings
 
 __all__ = ["entries", "of_trainings"]
 
-WORTH = "Learned policies beside the best rule without learning, on links that neither saw"
+GAIN = "Learned policies beside the best rule without learning, on links that neither saw"
 
 
 def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[Entry]:
@@ -17,16 +17,16 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
     The comparison with the best rule without learning is a row of a table of its own, with all schemes' beside it.
     """
     out = []
-    if verdict.worth is not None and verdict.worth.best is not None:
-        worth = f"{verdict.worth.line} ({verdict.worth.links} links, {verdict.worth.seeds} seeds each)"
-        name = f"learned/{scheme}/worth/seed-{seed}"
-        out.append(Entry(name, "learned", f"{scheme}, training seed {seed}", worth, source, table=WORTH))
+    if verdict.gain is not None and verdict.gain.best is not None:
+        gain = f"{verdict.gain.line} ({verdict.gain.links} links, {verdict.gain.seeds} seeds each)"
+        name = f"learned/{scheme}/gain/seed-{seed}"
+        out.append(Entry(name, "learned", f"{scheme}, training seed {seed}", gain, source, table=GAIN))
     for number, one in enumerate(verdict.expectations, start=1):
         if one.state == "not tested":
             continue
         columns = {
             f"seed {seed}": one.measured,
-            "without learning": one.control,
+            "without learning": one.constant,
             "CUBIC": one.baseline,
             "capacity known one RTT late": one.oracle,
         }
@@ -41,12 +41,13 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
 
 
 def of_trainings(trainings: Trainings, source: Source) -> list[Entry]:
-    """Several trainings of a record together beside the best rule without learning, on all links and on each kind."""
-    name = f"learned/{trainings.record}/worth"
-    what = f"{trainings.record}, training seeds {', '.join(map(str, sorted(trainings.seeds)))}"
-    entries = [Entry(name, "learned", what, trainings.line, source, table=WORTH)]
+    """Several trainings of a configuration together beside the best rule without learning, on all links and on each
+    kind."""
+    name = f"learned/{trainings.config}/gain"
+    what = f"{trainings.config}, training seeds {', '.join(map(str, sorted(trainings.seeds)))}"
+    entries = [Entry(name, "learned", what, trainings.line, source, table=GAIN)]
     for part in trainings.parts:
         ratios = f"throughput {part.throughput:.3g} ×, p95 signal delay {part.signal_delay_p95:.3g} × the rule's"
         on = f"{what}: links of the set `{part.link_set}`"
-        entries.append(Entry(f"{name}/{part.link_set}", "learned", on, f"{part.said}; {ratios}", source, table=WORTH))
+        entries.append(Entry(f"{name}/{part.link_set}", "learned", on, f"{part.said}; {ratios}", source, table=GAIN))
     return entries

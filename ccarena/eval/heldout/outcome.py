@@ -17,11 +17,11 @@ from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.heldout.evaluate import evaluate as evaluate_all
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge, together
+from ccarena.eval.heldout.gain import Trainings, over_trainings
 from ccarena.eval.heldout.page import repeat_command
 from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
-from ccarena.eval.heldout.worth import Trainings, over_trainings
 from ccarena.eval.measure.metrics import FIGURES
 from ccarena.executors import Executor
 from ccarena.pages import Page, Section, images
@@ -49,7 +49,7 @@ class Outcome:
     evaluation: Evaluation
     """Every row, series and distribution, as plain data."""
     verdicts: dict[str, Verdict]
-    """By the policy's label: does it do what its record expects?"""
+    """By the policy's label: does it do what its configuration expects?"""
     _name: str = "heuristics"
     _progress: list[dict[str, Any]] = field(default_factory=list)
     _config: str = ""
@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def trainings(self) -> list[Trainings]:
-        """What several policies of one record, trained with other seeds, gain together over the best rule."""
+        """What several policies of one configuration, trained with other seeds, gain together over the best rule."""
         return over_trainings(self.evaluation)
 
     def rows(self) -> pd.DataFrame:
@@ -141,9 +141,9 @@ def evaluate(
     Arguments:
         entries: entrants (docs/entrants.md), such as `runs/acct`, `mine=runs/acct`, `cubic` or `cubic@hystart=0`, or
             what `load_policy` returned, in any order. Policies are judged. The others replace the heuristics of the
-            policies' records. Without any, `schemes` run.
-        link_sets: names that `ccarena eval --help` lists; those of the policies' records if None.
-        traces: links over these traces, beside the `link_sets` that are named, else instead of the records':
+            policies' configurations. Without any, `schemes` run.
+        link_sets: names that `ccarena eval --help` lists; those of the policies' configurations if None.
+        traces: links over these traces, beside the `link_sets` that are named, else instead of the configurations':
             files, names, folders, `NAME=TRACE` and `TRACE,BACK`, with buffers of 100 and 1000 packets and 20 ms each
             way; or a `ccarena.traces.given.TraceLinks`, which has other ones.
         schemes: entrants without a policy, which `entries` may name, too; cubic, bbr and reno if nothing says

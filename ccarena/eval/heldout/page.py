@@ -1,4 +1,4 @@
-"""The page of an evaluation, `report.html`."""
+"""The page of an evaluation, `page.html`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
-from ccarena.eval.heldout.summary import SUMMARY, label, parts_table, summary_table, with_interval, worth_table
-from ccarena.eval.heldout.worth import Worth
+from ccarena.eval.heldout.gain import Gain
+from ccarena.eval.heldout.summary import SUMMARY, gain_table, label, parts_table, summary_table, with_interval
 from ccarena.eval.measure.figure_text import heading
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
 from ccarena.scenarios.backends import SIM, TITLES
@@ -39,7 +39,7 @@ def evaluation_page(
 ) -> Page:
     """Returns the page. `progress` are the lines of `progress.jsonl`, `config` is the configuration as YAML."""
     sections = [] if not verdict.expectations else [_expectations(verdict)]
-    sections += [] if verdict.worth is None else [_worth(verdict.worth)]
+    sections += [] if verdict.gain is None else [_gain(verdict.gain)]
     sections.append(_summary(result))
     if result.series:
         sections.append(_over_time(result))
@@ -111,7 +111,7 @@ def _findings(verdict: Verdict) -> list[Block]:
     off = [f"{_sentence(e)}, expected {e.target}." for e in verdict.expectations if e.state == "fails"]
     off += [f"{fault[:1].upper()}{fault[1:]}." for fault in verdict.faults]
     off += [f"Not tested: {e.group} ({e.measured})." for e in verdict.untested]
-    off += [] if verdict.worth is None else [f"{verdict.worth.line[:1].upper()}{verdict.worth.line[1:]}."]
+    off += [] if verdict.gain is None else [f"{verdict.gain.line[:1].upper()}{verdict.gain.line[1:]}."]
     held = [f"{_sentence(e)}, as expected." for e in verdict.expectations if e.state == "holds"]
     findings: list[Block] = [Callout(state, headline, [Items(off + held)] if off or held else [])]
     if verdict.notes:
@@ -125,32 +125,32 @@ def _sentence(item: Expectation) -> str:
 
 def _expectations(verdict: Verdict) -> Section:
     head = ["Claim", "Expected", "Measured", "State", label(verdict.baseline)]
-    head += [verdict.control] if verdict.control else []
+    head += [verdict.constant] if verdict.constant else []
     head.append("Knowing capacity one RTT late")
     rows = []
     for item in verdict.expectations:
         row = [Cell(item.claim, note=item.detail), Cell(item.target), Cell(item.measured)]
         row += [Cell(item.state, STATES[item.state]), Cell(item.baseline)]
-        rows.append([*row, *([Cell(item.control)] if verdict.control else []), Cell(item.oracle)])
+        rows.append([*row, *([Cell(item.constant)] if verdict.constant else []), Cell(item.oracle)])
     lead = (
-        "What the scheme's record expects of it. The last columns say what is possible: for the scheme's own rules "
+        "What the scheme's config expects of it. The last columns say what is possible: for the scheme's own rules "
         "without learning, and, by physics, for a sender that learns of capacity one round trip late and knows "
         "everything else (packets' rounding is not in it)."
     )
     return Section("Expectations", lead, [Table(head, rows, words=len(head))])
 
 
-def _worth(worth: Worth) -> Section:
-    head, rows = worth_table(worth)
+def _gain(gain: Gain) -> Section:
+    head, rows = gain_table(gain)
     lead = (
         "The best ways to run the scheme without learning, each found by search on training links alone, and the "
-        f"policy, on the links of this test ({worth.links} links, {worth.seeds} seeds). The gain is that of the "
-        f"record's objective ({worth.objective}), with a bootstrap interval over links and seeds."
+        f"policy, on the links of this test ({gain.links} links, {gain.seeds} seeds). The gain is that of the "
+        f"configuration's objective ({gain.objective}), with a bootstrap interval over links and seeds."
     )
     tables = [Table(head, rows, words=1)]
-    if worth.best is not None and worth.parts:
-        lead += f" The second table has the gain over {worth.best.label} on each kind of links."
-        head, rows = parts_table(worth.parts)
+    if gain.best is not None and gain.parts:
+        lead += f" The second table has the gain over {gain.best.label} on each kind of links."
+        head, rows = parts_table(gain.parts)
         tables.append(Table(head, rows, words=1))
     return Section("Beside rules without learning", lead, tables)
 

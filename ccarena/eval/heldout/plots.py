@@ -23,7 +23,7 @@ STYLES = {
     "reno": Style("var(--purple)", "dashdot", "triangle-up"),
     ORACLE: Style(charts.INK, "longdash", "star"),
 }
-CONTROLS = (Style("var(--sky)", "dot", "circle-open"), Style("var(--orange)", "dot", "square-open"))
+CONSTANTS = (Style("var(--sky)", "dot", "circle-open"), Style("var(--orange)", "dot", "square-open"))
 SPARE = (
     Style("var(--wine)", "dash", "x"),
     Style("var(--teal)", "dot", "cross"),
@@ -85,7 +85,7 @@ def over_time(series: Mapping[str, Any], result: Evaluation) -> Figure:
             lines["rate_mbps"],
             lines["queueing_delay_ms"],
             bold=scheme == result.policy,
-            shown=scheme not in result.meta.get("controls", []),
+            shown=scheme not in result.meta.get("constants", []),
         )
         for scheme, lines in _policy_last(series["schemes"], result.policy)
     ]
@@ -152,7 +152,7 @@ def category_shares(result: Evaluation) -> Figure:
     for group in result.groups():
         counts = {
             name_of(scheme, result.policy): np.asarray(result.actions.get(group, {}).get(scheme, 0)).sum(axis=-1)
-            for scheme in (result.policy, *result.meta.get("controls", []))
+            for scheme in (result.policy, *result.meta.get("constants", []))
         }
         shares = {name: 100 * count / count.sum() for name, count in counts.items() if np.sum(count) > 0}
         if not shares:
@@ -196,9 +196,9 @@ def style_of(scheme: str, result: Evaluation) -> Style:
     """The look of a scheme; those that are not listed share the spare ones, by name."""
     if scheme == result.policy:
         return POLICY
-    controls = result.meta.get("controls", [])
-    if scheme in controls:
-        return CONTROLS[controls.index(scheme) % len(CONTROLS)]
+    constants = result.meta.get("constants", [])
+    if scheme in constants:
+        return CONSTANTS[constants.index(scheme) % len(CONSTANTS)]
     return STYLES.get(scheme) or SPARE[sum(scheme.encode()) % len(SPARE)]
 
 

@@ -7,8 +7,8 @@
 - **the tuned law**: the parameters in `rules.law`, searched by CMA-ES with one action always, and a continuous
   action with them.
 
-All are scored by the record's `objective` over the same links of its training distribution. What cannot be found says
-why.
+All are scored by the configuration's `objective` over the same links of its training distribution. What cannot be found
+says why.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Rule:
     policy: Any = None
     """A scenario's `policy`; None if the rule was not found."""
     params: dict[str, float] = field(default_factory=dict)
-    """Parameters of the document that differ from the policy's."""
+    """Parameters of the spec that differ from the policy's."""
     score: float | None = None
     """The mean objective on training links."""
     missing: str = ""
@@ -80,15 +80,15 @@ def answers_of(policy: Any) -> Answers:
     return (policy["by"], list(policy["actions"])) if "by" in policy else float(policy["constant"])
 
 
-def search(record: TrainConfig, spec: Spec, threads: int, progress: Progress | None = None) -> list[Rule]:
+def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | None = None) -> list[Rule]:
     """The best rule of each kind. Raises what `Trials` does; `progress(done, total)` is called after each kind."""
-    score = _scored_once(Trials(record, spec, threads), record.rules.links)
+    score = _scored_once(Trials(config, spec, threads), config.rules.links)
 
     kinds: list[Callable[[], Rule]] = [
         lambda: _constant(spec, score),
-        lambda: _by_category(record, spec, score, found[0]),
+        lambda: _by_category(config, spec, score, found[0]),
         lambda: _base(spec, score),
-        lambda: _law(record, spec, score, found[0]),
+        lambda: _law(config, spec, score, found[0]),
     ]
     found: list[Rule] = []
     for kind in kinds:
@@ -96,14 +96,14 @@ def search(record: TrainConfig, spec: Spec, threads: int, progress: Progress | N
         if progress is not None:
             progress(len(found), len(kinds))
     # A policy may have found other parameters than these, with which the rules were.
-    start = spec.values(record.params)
+    start = spec.values(config.params)
     return [replace(rule, params={**start, **rule.params}) if rule.found else rule for rule in found]
 
 
-def search_constant(record: TrainConfig, spec: Spec, threads: int) -> Rule:
-    """The best single action alone, with the record's parameters. Raises what `Trials` does."""
-    found = _constant(spec, _scored_once(Trials(record, spec, threads), record.rules.links))
-    return replace(found, params={**spec.values(record.params), **found.params})
+def search_constant(config: TrainConfig, spec: Spec, threads: int) -> Rule:
+    """The best single action alone, with the configuration's parameters. Raises what `Trials` does."""
+    found = _constant(spec, _scored_once(Trials(config, spec, threads), config.rules.links))
+    return replace(found, params={**spec.values(config.params), **found.params})
 
 
 Score = Callable[[Sequence[Candidate]], list[float]]
@@ -152,10 +152,10 @@ def _constant(spec: Spec, score: Score) -> Rule:
     return Rule("constant", f"{spec.name} {_named(spec, action)} always", {"constant": action}, score=value)
 
 
-def _by_category(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
-    column, categories = next(iter(record.progress.shares.items()), ("", []))
+def _by_category(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
+    column, categories = next(iter(config.progress.shares.items()), ("", []))
     if not categories:
-        missing = "the record names no category of the report (progress.shares)"
+        missing = "the configuration names no category of the report (progress.shares)"
         return Rule("by category", "an action per category", missing=missing)
     spec.column(column, "progress.shares")
     # Climbing ends where no single action improves: from two starts, of which one takes nothing for granted.
@@ -195,25 +195,25 @@ def _base(spec: Spec, score: Score) -> Rule:
     base = json.loads(spec.canonical)["base"]
     kind = base["kind"] if isinstance(base, dict) else base
     if kind == "none":
-        return Rule("base", "the base alone", missing="the document has no base: nothing moves without actions")
+        return Rule("base", "the base alone", missing="the spec has no base: nothing moves without actions")
     (value,) = score([Candidate(None)])
     return Rule("base", f"{spec.name}'s base {kind} alone", "none", score=value)
 
 
-def _law(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
-    algorithm, law = record.algorithm, record.rules.law
+def _law(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
+    algorithm, law = config.algorithm, config.rules.law
     law = law or (algorithm.params if isinstance(algorithm, EvolutionConfig) else {})
     if not law:
-        missing = "the record names no parameters of a law (rules.law)"
+        missing = "the configuration names no parameters of a law (rules.law)"
         return Rule("law", "the tuned law", missing=missing)
     from ccarena.agents.cma_es import CmaEs
     from ccarena.agents.evolution import Ranges
 
-    given = record.rules.law_action
+    given = config.rules.law_action
     action = float(constant.policy["constant"]) if given is None else float(spec.constant(given))
-    ranges = Ranges.of(record, law, "rules.law")
+    ranges = Ranges.of(config, law, "rules.law")
     ends = None if given is not None else spec.bounds
-    start = ranges.shares(spec.values(record.params))
+    start = ranges.shares(spec.values(config.params))
 
     def candidate(shares: NDArray[np.float64]) -> Candidate:
         if ends is None:
@@ -224,12 +224,12 @@ def _law(record: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
         start = np.append(start, np.interp(action, ends, (0.0, 1.0)))
     strategy = CmaEs(start, 0, CmaEsConfig(sigma=0.25), SEED)
     tried: list[Candidate] = []
-    while len(tried) < record.rules.law_candidates:
+    while len(tried) < config.rules.law_candidates:
         asked = strategy.ask()
         tried += map(candidate, asked)
         strategy.tell(np.array(score(tried[-len(asked) :])), 0.0)
     tried += [Candidate(action, {}), candidate(strategy.centre)]
     best, value = _best(tried, score)
     action, params = float(tried[best].answers), dict(tried[best].params)  # type: ignore[arg-type]
-    said = ", ".join(f"{name} {number:.3g}" for name, number in params.items()) or "as the record has it"
+    said = ", ".join(f"{name} {number:.3g}" for name, number in params.items()) or "as the configuration has it"
     return Rule("law", f"{spec.name}'s law, {said}, {_named(spec, action)} always", {"constant": action}, params, value)

@@ -12,13 +12,14 @@ import numpy as np
 from ccarena.core.terminal import print_table, visible
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
-from ccarena.eval.heldout.worth import Part, Worth
+from ccarena.eval.heldout.gain import Gain, Part
 from ccarena.eval.measure.figure_text import heading, show
 from ccarena.eval.measure.metrics import FIGURES, confidence_interval
 
 __all__ = [
     "SUMMARY",
     "digest",
+    "gain_table",
     "label",
     "mean_of",
     "mean_rows",
@@ -26,7 +27,6 @@ __all__ = [
     "print_summary",
     "summary_table",
     "with_interval",
-    "worth_table",
 ]
 
 SUMMARY = (
@@ -110,12 +110,12 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
 
     if verdict is None:
         return
-    if verdict.worth is not None:
-        worth = verdict.worth
-        title = f"beside rules without learning, by {worth.objective}: {worth.links} links, {worth.seeds} seeds"
-        print_table(title, *worth_table(worth), left=1)
-        if worth.best is not None and worth.parts:
-            print_table(f"over {worth.best.label}, by links", *parts_table(worth.parts), left=1)
+    if verdict.gain is not None:
+        gain = verdict.gain
+        title = f"beside rules without learning, by {gain.objective}: {gain.links} links, {gain.seeds} seeds"
+        print_table(title, *gain_table(gain), left=1)
+        if gain.best is not None and gain.parts:
+            print_table(f"over {gain.best.label}, by links", *parts_table(gain.parts), left=1)
     for warning in verdict.notes:
         say(f"warning: {warning}", "bold yellow")
     for item in verdict.expectations:
@@ -123,15 +123,15 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
         say(f"        expected {item.target}")
         if item.baseline:
             say(f"        {label(verdict.baseline)}: {item.baseline}")
-        if item.control:
-            say(f"        {verdict.control}: {item.control}")
+        if item.constant:
+            say(f"        {verdict.constant}: {item.constant}")
         if item.oracle:
             say(f"        knowing capacity one RTT late: {item.oracle}")
     if page is not None:
         say(f"page: {page}")
 
 
-def worth_table(worth: Worth) -> tuple[list[str], list[list[str]]]:
+def gain_table(gain: Gain) -> tuple[list[str], list[list[str]]]:
     """(headings, rows): the policy, then each rule without learning, with scores and the policy's gain over it."""
     head = [
         "without learning",
@@ -142,11 +142,11 @@ def worth_table(worth: Worth) -> tuple[list[str], list[list[str]]]:
         "p95 signal delay, ms",
     ]
     rows = []
-    for each in (worth.policy, *worth.rules):
+    for each in (gain.policy, *gain.rules):
         figures = [each.trained, each.score, None, each.throughput_mbps, each.signal_delay_p95_ms]
         said = ["–" if x is None or not math.isfinite(x) else f"{x:.4g}" for x in figures]
-        said[2] = "" if each is worth.policy else each.said
-        rows.append([label(each.label, worth.policy.label), *said])
+        said[2] = "" if each is gain.policy else each.said
+        rows.append([label(each.label, gain.policy.label), *said])
     return head, rows
 
 

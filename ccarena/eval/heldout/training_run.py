@@ -40,7 +40,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
             [parse(name) for name in config.baselines],
             threads=config.threads,
             progress=progress,
-            record=config,
+            config=config,
         )
     result.repeat = read_commands(run)
     training = read_progress(run / PROGRESS)
@@ -69,7 +69,7 @@ def write_outcome(
     """Write an evaluation and its verdict to `folder`; the keyword arguments are those of `write_page`.
 
     The files are `results.json` (every row and series), `evaluation.json` (verdict and means, for the policy's
-    metadata, which is also what is returned) and `report.html`.
+    metadata, which is also what is returned) and `page.html`.
     """
     result.save(folder / RESULTS)
     short: dict[str, Any] = plain(digest(result, verdict))

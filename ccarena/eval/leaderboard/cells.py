@@ -70,7 +70,7 @@ def cells_of(
         for seed in range(seeds):
             name = scenario_digest(place, seed)
             out += [cell_of(place, entrant, None, seed, name, backend) for entrant in entrants]
-    meeting = [entrant for entrant in entrants if not entrant.computed and entrant.kind != "control"]
+    meeting = [entrant for entrant in entrants if not entrant.computed and entrant.kind != "baseline"]
     for place in meeting_places:
         for seed in range(meeting_seeds):
             name = scenario_digest(place, seed)

@@ -55,7 +55,7 @@ def _acks_ns(document: str) -> float:
 
 def _inference_ns(file: Path) -> float:
     policy = _core.Policy(file)
-    observations = np.zeros((INFERENCES, artifact.load(file).contract.normalisation.offset.size), np.float32)
+    observations = np.zeros((INFERENCES, artifact.load(file).interface.normalisation.offset.size), np.float32)
     return min(_cpu_ns(lambda: policy.act(observations)) for _ in range(ROUNDS)) / INFERENCES
 
 

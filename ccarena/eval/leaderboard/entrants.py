@@ -1,4 +1,4 @@
-"""Who is measured: schemes, policies, and the controls that stand beside every learner.
+"""Who is measured: schemes, policies, and the baselines that stand beside every learner.
 
 Each runs on one of two tracks: end to end, or router-assisted, where routers tell senders a rate. Controls beside the
 learners are found by the package: the best ways to run a policy's scheme without learning, from the artifact or
@@ -26,8 +26,8 @@ from ccarena.eval.leaderboard.links import BoardTrace
 from ccarena.policies import artifact
 from ccarena.policies.card import card
 from ccarena.policies.curve import Curve
-from ccarena.policies.record import control_of, record_of
 from ccarena.policies.spec import Spec
+from ccarena.policies.trained_by import configuration_of, rule_of
 from ccarena.runs.run_folder import policy_in, shipped
 from ccarena.scenarios.entrants import Entrant, distinct, of_file, parse
 from ccarena.scenarios.schemes import heuristics
@@ -48,7 +48,7 @@ __all__ = [
 END_TO_END, ASSISTED, REFERENCE = TRACKS = ("end to end", "router-assisted", "reference")
 """The tracks; a reference is computed with knowledge that no sender has, and has no rank."""
 LATE = "one RTT late"
-"""The control that knows capacity one round trip late (`ccarena.eval.heldout.oracle`)."""
+"""The baseline that knows capacity one round trip late (`ccarena.eval.heldout.oracle`)."""
 LAW = "pilot=0"
 """The tuned law without a network that comes with the package."""
 LAW_TUNED_ON = (
@@ -60,7 +60,7 @@ SEARCH_LINKS = 16
 """Training links on which a constant action is searched for a policy whose artifact names none."""
 _OF_THE_NETWORK = ("advertised_mbps", "twnd_packets", "target_ratio", "zone", "zone_index")
 """Signals of a learned scheme that are what routers advertise (crates/ccarena-cc/src/learned/signals)."""
-Kind = Literal["scheme", "policy", "control"]
+Kind = Literal["scheme", "policy", "baseline"]
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Ranked:
     track: str
     """One of `TRACKS`."""
     digest: str
-    """Of all that decides what it does: scheme or document, parameters, policy."""
+    """Of all that decides what it does: scheme or spec, parameters, policy."""
     sender: Entrant
     policy_digest: str = ""
     """Of the artifact's bytes."""
     of: str = ""
-    """The label of the policy that a control stands beside."""
+    """The label of the policy that a baseline stands beside."""
     trained_on: tuple[Mapping[str, str], ...] = ()
     """Every trace, preset and distribution that it was trained or tuned on: `kind`, `name`, `digest`."""
     card: str = ""
@@ -102,19 +102,19 @@ class Ranked:
 
 
 def default_schemes() -> list[str]:
-    """Every scheme that needs no policy, and the tuned law; a fixed window is a control."""
+    """Every scheme that needs no policy, and the tuned law; a fixed window is a baseline."""
     return [*(name for name in heuristics() if name != "fixed"), LAW]
 
 
 def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[Entrant]:
     """The entrants that `schemes` and `policies` name; policies may also be folders of them, the shipped ones if None.
 
-    A shipped control is left out, because its rule stands beside the policy that it is of. Raises ConfigError or
+    A shipped baseline is left out, because its rule stands beside the policy that it is of. Raises ConfigError or
     PolicyError.
     """
     given = [parse(text) for text in dict.fromkeys(schemes)]
     if policies is None:
-        given += [of_file(file) for file in shipped().values() if not control_of(artifact.load(file))]
+        given += [of_file(file) for file in shipped().values() if not rule_of(artifact.load(file))]
     for text in policies or ():
         folder = Path(text)
         if not folder.is_dir() or policy_in(folder) is not None:
@@ -128,7 +128,7 @@ def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[
 
 
 def line_up(given: Iterable[Entrant], known: Mapping[str, Sequence[Mapping[str, Any]]], threads: int) -> list[Ranked]:
-    """Everyone: the entrants given, policies with their controls, and the controls of every link.
+    """Everyone: the entrants given, policies with their baselines, and the baselines of every link.
 
     `known` are rules by the policies' digests that were found before. Raises ConfigError or PolicyError.
     """
@@ -141,11 +141,11 @@ def line_up(given: Iterable[Entrant], known: Mapping[str, Sequence[Mapping[str, 
         own = digest(entrant.policy_file.read_bytes())
         rules = rules_of(trained, known.get(own, ()), threads)
         policy = _policy(entrant, trained, own, rules)
-        out += [policy, *_controls(policy, trained, rules)]
+        out += [policy, *_baselines(policy, trained, rules)]
     bounds = {BEST_WINDOW: "best window 1", LATE: "one RTT late 1"}
     for label, computed in bounds.items():
         sender = Entrant(label, {"scheme": "fixed"})
-        out.append(Ranked(label, "control", REFERENCE, _digest({"computed": computed}), sender))
+        out.append(Ranked(label, "baseline", REFERENCE, _digest({"computed": computed}), sender))
     labels = [ranked.label for ranked in out]
     for label in labels:
         if labels.count(label) > 1:
@@ -163,9 +163,9 @@ def rules_of(
     """
     if trained.rules or known:
         return tuple(trained.rules or known)
-    spec = Spec.of(_core.learned(trained.contract.document))
+    spec = Spec.of(_core.learned(trained.interface.spec))
     try:
-        record = record_of(trained)
+        record = configuration_of(trained)
         settings = record.rules.model_copy(update={"links": SEARCH_LINKS})
         found = without_learning.search_constant(record.model_copy(update={"rules": settings}), spec, threads)
     except CcarenaError as error:
@@ -207,7 +207,7 @@ def _policy(entrant: Entrant, trained: artifact.Artifact, own: str, rules: tuple
     )
 
 
-def _controls(policy: Ranked, trained: artifact.Artifact, rules: Iterable[Mapping[str, Any]]) -> list[Ranked]:
+def _baselines(policy: Ranked, trained: artifact.Artifact, rules: Iterable[Mapping[str, Any]]) -> list[Ranked]:
     out = []
     for rule in map(Rule.of, rules):
         if not rule.found:
@@ -218,7 +218,7 @@ def _controls(policy: Ranked, trained: artifact.Artifact, rules: Iterable[Mappin
         out.append(
             Ranked(
                 sender.label,
-                "control",
+                "baseline",
                 policy.track,
                 _digest(_what(sender, "")),
                 sender,
@@ -231,15 +231,15 @@ def _controls(policy: Ranked, trained: artifact.Artifact, rules: Iterable[Mappin
 
 
 def _track(scheme: str | Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """Whether routers tell it a rate, by its entry in the registry or its document."""
+    """Whether routers tell it a rate, by its entry in the registry or its spec."""
     if about.get("assisted"):
         return ASSISTED
-    shipped_documents = _core.shipped_documents()
-    if isinstance(scheme, str) and scheme not in shipped_documents:
+    shipped_specs = _core.shipped_specs()
+    if isinstance(scheme, str) and scheme not in shipped_specs:
         return END_TO_END
-    document = json.loads(shipped_documents[scheme]) if isinstance(scheme, str) else scheme
-    base = document.get("base")
-    names = {each.get("signal") for each in document.get("observe", {}).get("signals", ()) if isinstance(each, Mapping)}
+    spec = json.loads(shipped_specs[scheme]) if isinstance(scheme, str) else scheme
+    base = spec.get("base")
+    names = {each.get("signal") for each in spec.get("observe", {}).get("signals", ()) if isinstance(each, Mapping)}
     kind = base.get("kind") if isinstance(base, Mapping) else base
     return ASSISTED if kind == "acct" or names & set(_OF_THE_NETWORK) else END_TO_END
 
@@ -248,7 +248,7 @@ def _what(sender: Entrant, policy: str) -> dict[str, Any]:
     """All that decides what a sender does, without its label or where its files are."""
     scheme = sender.flow["scheme"]
     fields = {key: value for key, value in sender.flow.items() if key not in ("scheme", "policy")}
-    return {"scheme": scheme, "document": digest_of(scheme), "policy": policy or sender.policy, "fields": fields}
+    return {"scheme": scheme, "spec": digest_of(scheme), "policy": policy or sender.policy, "fields": fields}
 
 
 def _digest(what: Mapping[str, Any]) -> str:

@@ -189,7 +189,7 @@ def _rank_group(
         )
         for k in np.argsort(-means, kind="stable").tolist()
     ]
-    compared = [k for k in range(len(who)) if who[k]["kind"] != "control" or who[k]["beside"]]
+    compared = [k for k in range(len(who)) if who[k]["kind"] != "baseline" or who[k]["beside"]]
     compared = compared if len(set(traces.values())) > 1 else []
     wins = [[int(who[i]["id"]), int(who[j]["id"]), _wins(table, i, j)] for i in compared for j in compared if i < j]
     return {"places": list(traces), "rows": [row.plain() for row in out], "wins": wins}
@@ -268,8 +268,8 @@ def _wins(table: Floats, one: int, other: int) -> float | None:
 
 def _why(entrant: Mapping[str, Any], group: Sequence[Mapping[str, Any]], whole: bool) -> str:
     """Why an entrant has no rank in a group; empty if it has."""
-    if entrant["kind"] == "control":
-        return "a control"
+    if entrant["kind"] == "baseline":
+        return "a baseline"
     seen = sorted({str(place["trace"]) for place in group if seen_by(entrant, place)})
     if seen:
         named = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")

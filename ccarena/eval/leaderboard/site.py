@@ -1,7 +1,7 @@
 """The leaderboard's pages: a site whose files need no network, made whole or one by one.
 
 index.html          ranks, throughput against delay, who wins against whom, competition, every cell
-entrant/ID.html     a scheme, policy or control: its card, ranks, traces, and who it wins against
+entrant/ID.html     a scheme, policy or baseline: its card, ranks, traces, and who it wins against
 trace/ID.html       a trace: its ranks, and everyone on it, over time
 cell.html           one cell, PLACE-ENTRANT after the #: rate, capacity and delay over time, and its runs
 data/, assets/      rows and series; style and scripts
@@ -207,11 +207,11 @@ class Site:
             return []
         wins = drawing.wins_of(groups[OVERALL])
         out = []
-        for other, control in self._entrants.items():
+        for other, baseline in self._entrants.items():
             share = wins.get((number, other))
-            if control["beside"] == entrant["label"] and share is not None:
+            if baseline["beside"] == entrant["label"] and share is not None:
                 seen = " (on links that both were fitted to, in part)" if entrant["trained_on"] else ""
-                said = f"{entrant['label']} beats {control['label']} in {100 * share:.0f} % of the runs{seen}."
+                said = f"{entrant['label']} beats {baseline['label']} in {100 * share:.0f} % of the runs{seen}."
                 out.append(said)
         return out
 

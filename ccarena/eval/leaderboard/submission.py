@@ -198,7 +198,7 @@ def _policy(encoded: Any) -> bytes:
             said = str(error).partition(": ")[2]
             raise SubmissionError(f"policy: {said}") from None
     # Everything of it that tables and pages show.
-    shown: dict[str, Any] = {"document": trained.document.get("name"), "trained by": trained.training.get("name")}
+    shown: dict[str, Any] = {"spec": trained.spec.get("name"), "trained by": trained.training.get("name")}
     each: Any
     for index, each in enumerate(trained.trained_on):
         if not isinstance(each, dict):

@@ -73,7 +73,7 @@ _PLACE: Mapping[str, Check] = {
 _ENTRANT: Mapping[str, Check] = {
     "digest": hexadecimal(16),
     "label": text(),
-    "kind": one_of(("scheme", "policy", "control")),
+    "kind": one_of(("scheme", "policy", "baseline")),
     "track": one_of(TRACKS),
     "policy_digest": hexadecimal(16, blank=True),
     "beside": text(),
@@ -192,10 +192,12 @@ def _check_entrant(row: dict[str, Any], at: str) -> None:
     kind = row["kind"]
     if (kind == "policy") != bool(row["policy_digest"]):
         raise ConfigError(f"{at}.policy_digest: got {row['policy_digest']!r}; a policy has one, and nobody else")
-    if row["beside"] and kind != "control":
+    if row["beside"] and kind != "baseline":
         raise ConfigError(f"{at}.beside: got {row['beside']!r}; a {kind} stands beside no policy")
-    if (row["track"] == REFERENCE) != (kind == "control" and not row["beside"]):
-        raise ConfigError(f"{at}.track: got {row['track']!r} for a {kind}; a control beside no policy is a {REFERENCE}")
+    if (row["track"] == REFERENCE) != (kind == "baseline" and not row["beside"]):
+        raise ConfigError(
+            f"{at}.track: got {row['track']!r} for a {kind}; a baseline beside no policy is a {REFERENCE}"
+        )
 
 
 class _Book:

@@ -14,8 +14,8 @@ from ccarena import _core
 from ccarena.envs.rewards import BUILT_IN, Reward
 from ccarena.eval.heldout import links as held_out
 from ccarena.policies import artifact
-from ccarena.policies.record import record_of
 from ccarena.policies.spec import Spec
+from ccarena.policies.trained_by import configuration_of
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import of_file
@@ -43,20 +43,21 @@ class Returns:
 def returns(
     policy: Path, link_sets: Sequence[str] | None = None, duration_s: float | None = None, threads: int = 2
 ) -> Returns | None:
-    """Runs `policy` on the evaluation links of its record, or on `link_sets`, once in float32 and once in integers.
+    """Runs `policy` on the evaluation links of its configuration, or on `link_sets`, once in float32 and once in
+    integers.
 
     None if its reward cannot be computed from what a run reports: one of the user's own, which an artifact names and
     does not carry, or one that takes what only a training's simulator tells. Raises PolicyError, ConfigError or
     TraceError.
     """
     trained = artifact.load(policy)
-    record, spec = record_of(trained), Spec.of(_core.learned(trained.contract.document))
-    reward = Reward(record.reward, spec) if record.reward.name in BUILT_IN else None
+    config, spec = configuration_of(trained), Spec.of(_core.learned(trained.interface.spec))
+    reward = Reward(config.reward, spec) if config.reward.name in BUILT_IN else None
     if reward is None or reward.needs_truth:
         return None
     own = of_file(policy)
     entrants = [own, own.deciding({"integer": own.policy})]
-    links = held_out.build(list(link_sets or record.eval.link_sets or held_out.LINK_SETS), 1, duration_s)
+    links = held_out.build(list(link_sets or config.eval.link_sets or held_out.LINK_SETS), 1, duration_s)
 
     def run(link: held_out.Link) -> list[float]:
         return [_return(backends.execute(held_out.scenario(link, entrant), SIM), reward) for entrant in entrants]

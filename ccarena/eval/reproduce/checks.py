@@ -43,12 +43,12 @@ from ccarena.eval.reproduce.values import Measured, Names, Result, Row, label_of
 
 __all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "parse_claim"]
 
-State = Literal["holds", "differs", "does not hold", "cannot tell", "not tested"]
+State = Literal["holds", "differs", "does not hold", "undecided", "not tested"]
 STATES: dict[str, str] = {
     "holds": "the measured value agrees with the paper within the stated tolerance, whichever seeds are drawn",
     "differs": "the direction agrees with the paper but not the figure, or agrees only under another, named condition",
     "does not hold": "the direction disagrees with the paper",
-    "cannot tell": "the outcome depends on the seeds; more seeds would decide",
+    "undecided": "the outcome depends on the seeds; more seeds would decide",
     "not tested": "runs are missing or failed",
 }
 
@@ -172,14 +172,14 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
     return out
 
 
-_ORDER: Sequence[State] = ("not tested", "does not hold", "cannot tell", "differs", "holds")
+_ORDER: Sequence[State] = ("not tested", "does not hold", "undecided", "differs", "holds")
 """From the state of a claim's part that decides the claim's first to that which decides it last."""
 
 
 def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     """The claim against the rows. If these are of a `partial` sweep, only what is there is compared."""
     judged = _judge(claim, rows, partial)
-    undecided = judged.state == "cannot tell" and not judged.direction
+    undecided = judged.state == "undecided" and not judged.direction
     if not claim.model.under or not (undecided or judged.state == "does not hold"):
         return judged
     other = _judge(claim, _standing_in(rows, claim.model.under), partial)
@@ -193,7 +193,7 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     ]
     under = f"{found} with {' and '.join(where)}: {other.measured}"
     # Whatever more seeds said of a claim that is undecided, it would differ at least.
-    return replace(judged, state="cannot tell" if undecided else "differs", under=under, direction=undecided)
+    return replace(judged, state="undecided" if undecided else "differs", under=under, direction=undecided)
 
 
 def _standing_in(rows: Sequence[Row], under: Mapping[str, Mapping[str, Any]]) -> list[Row]:
@@ -228,7 +228,7 @@ def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
         "" if state == "holds" else _fill(model.note, claim.chosen),
         model.headline,
         model.aside,
-        direction=state == "cannot tell" and all(least for *_, least in judged),
+        direction=state == "undecided" and all(least for *_, least in judged),
     )
 
 
@@ -270,9 +270,9 @@ def _judge_part(
     weakly = [weaker(*each, chosen) for each in drawn] if weaker else [False] * len(drawn)
     if holds is None:
         least = [good or weak for good, weak in zip(verdicts, weakly, strict=True)]
-        return result, "cannot tell", resamples.agreeing(least) is True
+        return result, "undecided", resamples.agreeing(least) is True
     direction = resamples.agreeing(weakly)
-    return result, "cannot tell" if direction is None else "differs" if direction else "does not hold", bool(direction)
+    return result, "undecided" if direction is None else "differs" if direction else "does not hold", bool(direction)
 
 
 def _present(result: Result, paper: Result | None) -> tuple[Result, Result | None]:

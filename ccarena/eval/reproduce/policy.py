@@ -69,29 +69,29 @@ def bound(policies: Policies, declared: Iterable[str]) -> dict[str, Any]:
     return {"policy": marks.get(ACCT), "policies": {scheme: marks.get(scheme) for scheme in declared}}
 
 
-def placed(document: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
+def placed(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
     """The scenario with the policies' files in the place of their marks, and the parameters of their trainings."""
     known = {policy.mark: policy for policy in policies.values()}
     flows = []
-    for flow in document["flows"]:
+    for flow in spec["flows"]:
         if policy := known.get(str(flow.get("policy"))):
             flow = {**flow, "params": {**policy.params, **(flow.get("params") or {})}, "policy": str(policy.file)}
         flows.append(flow)
-    return {**document, "flows": flows}
+    return {**spec, "flows": flows}
 
 
-def as_trained(document: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
+def as_trained(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
     """The scenario with the parameters of a scheme's training for flows of it that a constant decides for.
 
     Such a flow is a control of the trained policy: it differs in who answers, and in what it sets itself.
     """
     flows = []
-    for flow in document.get("flows") or []:
+    for flow in spec.get("flows") or []:
         trained = policies.get(flow.get("scheme"))
         if trained and isinstance(flow.get("policy"), Mapping) and "constant" in flow["policy"]:
             flow = {**flow, "params": {**trained.params, **(flow.get("params") or {})}}
         flows.append(flow)
-    return {**document, "flows": flows}
+    return {**spec, "flows": flows}
 
 
 def used(node: Any) -> bool:
@@ -169,14 +169,14 @@ def _default(scheme: str) -> Policy:
 
 def _read(file: Path) -> Policy:
     from ccarena.policies import artifact
-    from ccarena.policies.record import scheme_of
+    from ccarena.policies.trained_by import scheme_of
 
     trained = artifact.load(file)
     training: Mapping[str, Any] = trained.training
     env, scheme = training.get("env") or {}, scheme_of(trained)
     if not isinstance(scheme, str) or scheme not in CONFIGS:
-        name = trained.document.get("name")
-        raise PolicyError(f"{file}: is a policy of {name} ({trained.contract.digest}); expected {', '.join(CONFIGS)}")
+        name = trained.spec.get("name")
+        raise PolicyError(f"{file}: is a policy of {name} ({trained.interface.digest}); expected {', '.join(CONFIGS)}")
     kinds = (env.get("link") or {}).get("kinds") or {}
     return Policy(
         scheme,

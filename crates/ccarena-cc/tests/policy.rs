@@ -125,8 +125,8 @@ fn metadata_that_does_not_fit_is_refused() {
     assert_eq!(error.to_string(), expected);
 
     for (key, value, expected) in [
-        ("document", "[]", "metadata `document`: "),
-        ("document", "{", "metadata `document`: "),
+        ("spec", "[]", "metadata `spec`: "),
+        ("spec", "{", "metadata `spec`: "),
         ("digest", "0123456789abcdef", "metadata `digest` is \"0123456789abcdef\"; expected \""),
         ("params", r#"{"alpha":"x"}"#, "expected a JSON object of numbers"),
         ("actions", "[1,null]", "metadata `actions` is [1,null]; expected a JSON list of at most 4096 finite numbers"),

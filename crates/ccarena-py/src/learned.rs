@@ -49,24 +49,24 @@ pub fn spec(spec: &LearnedSpec) -> Value {
     })
 }
 
-/// learned(document_json) -> dict: a document checked, with its digest, canonical form and interface.
+/// learned(spec_json) -> dict: a document checked, with its digest, canonical form and interface.
 ///
 /// Raises ScenarioError.
 #[pyfunction]
-fn learned<'py>(py: Python<'py>, document_json: &str) -> PyResult<Bound<'py, PyAny>> {
-    let document = Document::parse(document_json).map_err(errors::scenario)?;
+fn learned<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyAny>> {
+    let document = Document::parse(spec_json).map_err(errors::scenario)?;
     let mut entry = spec(document.spec());
     entry["canonical"] = json!(document.canonical());
-    entry["document"] = document.to_json();
+    entry["spec"] = document.to_json();
     entry["summary"] = json!(document.summary);
     entry["source"] = json!(document.source);
     entry["departures"] = json!(document.departures);
     to_python(py, &entry)
 }
 
-/// shipped_documents() -> dict: the documents of the shipped learned schemes as JSON, by name.
+/// shipped_specs() -> dict: the documents of the shipped learned schemes as JSON, by name.
 #[pyfunction]
-fn shipped_documents(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+fn shipped_specs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let documents = PyDict::new(py);
     for document in shipped::documents() {
         documents.set_item(&document.spec().name, document.to_json().to_string())?;
@@ -148,7 +148,7 @@ fn moves(lever: Lever) -> &'static str {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(learned, module)?)?;
-    module.add_function(wrap_pyfunction!(shipped_documents, module)?)?;
+    module.add_function(wrap_pyfunction!(shipped_specs, module)?)?;
     module.add_function(wrap_pyfunction!(all_signals, module)?)?;
     module.add_function(wrap_pyfunction!(clocks, module)?)?;
     module.add_function(wrap_pyfunction!(actuators, module)?)?;

@@ -30,16 +30,16 @@ impl Given<'_> {
     }
 }
 
-/// Trials(domain_json=None, scenario_json=None, threads=1): whole runs of candidates.
+/// Trials(distribution_json=None, scenario_json=None, threads=1): whole runs of candidates.
 #[pyclass(frozen, module = "ccarena._core")]
 struct Trials(Inner);
 
 #[pymethods]
 impl Trials {
     #[new]
-    #[pyo3(signature = (domain_json=None, scenario_json=None, threads=1))]
-    fn new(domain_json: Option<&str>, scenario_json: Option<&str>, threads: usize) -> PyResult<Self> {
-        let source = worlds::source(domain_json, scenario_json)?;
+    #[pyo3(signature = (distribution_json=None, scenario_json=None, threads=1))]
+    fn new(distribution_json: Option<&str>, scenario_json: Option<&str>, threads: usize) -> PyResult<Self> {
+        let source = worlds::source(distribution_json, scenario_json)?;
         Inner::new(source, threads).map(Self).map_err(|e| errors::world(&e))
     }
 

@@ -16,8 +16,8 @@ use crate::simulate::to_python;
 use crate::{errors, learned};
 
 /// A domain or a scenario from JSON; exactly one is given.
-pub fn source(domain_json: Option<&str>, scenario_json: Option<&str>) -> PyResult<Source> {
-    match (domain_json, scenario_json) {
+pub fn source(distribution_json: Option<&str>, scenario_json: Option<&str>) -> PyResult<Source> {
+    match (distribution_json, scenario_json) {
         (Some(text), None) => serde_json::from_str::<Domain>(text)
             .map(|d| Source::Domain(Box::new(d)))
             .map_err(|e| errors::scenario(format!("domain: {e}"))),
@@ -26,22 +26,22 @@ pub fn source(domain_json: Option<&str>, scenario_json: Option<&str>) -> PyResul
     }
 }
 
-/// draw_scenario(domain_json=None, scenario_json=None, seed=0, world=0, episode=0) -> str: what an episode of a world
+/// draw_scenario(distribution_json=None, scenario_json=None, seed=0, world=0, episode=0) -> str: what an episode of a world
 /// runs, as a normalised document, so that other backends run it as well.
 #[pyfunction]
-#[pyo3(signature = (domain_json=None, scenario_json=None, seed=0, world=0, episode=0))]
+#[pyo3(signature = (distribution_json=None, scenario_json=None, seed=0, world=0, episode=0))]
 fn draw_scenario(
-    domain_json: Option<&str>,
+    distribution_json: Option<&str>,
     scenario_json: Option<&str>,
     seed: u64,
     world: u64,
     episode: u64,
 ) -> PyResult<String> {
-    let scenario = source(domain_json, scenario_json)?.scenario(seed, world, episode);
+    let scenario = source(distribution_json, scenario_json)?.scenario(seed, world, episode);
     Ok(scenario.to_json().to_string())
 }
 
-/// VecWorlds(domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1, learners=1): many worlds with so many
+/// VecWorlds(distribution_json=None, scenario_json=None, worlds=1, seed=0, threads=1, learners=1): many worlds with so many
 /// learners each. Arrays have a row per learner: those of the first world, of the second and so on.
 #[pyclass(module = "ccarena._core")]
 struct VecWorlds(Worlds);
@@ -49,17 +49,17 @@ struct VecWorlds(Worlds);
 #[pymethods]
 impl VecWorlds {
     #[new]
-    #[pyo3(signature = (domain_json=None, scenario_json=None, worlds=1, seed=0, threads=1, learners=1))]
+    #[pyo3(signature = (distribution_json=None, scenario_json=None, worlds=1, seed=0, threads=1, learners=1))]
     fn new(
         py: Python<'_>,
-        domain_json: Option<&str>,
+        distribution_json: Option<&str>,
         scenario_json: Option<&str>,
         worlds: usize,
         seed: u64,
         threads: usize,
         learners: usize,
     ) -> PyResult<Self> {
-        let source = source(domain_json, scenario_json)?;
+        let source = source(distribution_json, scenario_json)?;
         py.detach(|| Worlds::new(source, worlds, seed, threads, learners)).map(Self).map_err(|e| errors::world(&e))
     }
 
@@ -189,16 +189,16 @@ impl VecWorlds {
     }
 }
 
-/// SharedWorld(domain_json=None, scenario_json=None, seed=0): one world with several learners on one bottleneck.
+/// SharedWorld(distribution_json=None, scenario_json=None, seed=0): one world with several learners on one bottleneck.
 #[pyclass(module = "ccarena._core")]
 struct SharedWorld(World);
 
 #[pymethods]
 impl SharedWorld {
     #[new]
-    #[pyo3(signature = (domain_json=None, scenario_json=None, seed=0))]
-    fn new(domain_json: Option<&str>, scenario_json: Option<&str>, seed: u64) -> PyResult<Self> {
-        World::new(Arc::new(source(domain_json, scenario_json)?), seed, 0).map(Self).map_err(|e| errors::world(&e))
+    #[pyo3(signature = (distribution_json=None, scenario_json=None, seed=0))]
+    fn new(distribution_json: Option<&str>, scenario_json: Option<&str>, seed: u64) -> PyResult<Self> {
+        World::new(Arc::new(source(distribution_json, scenario_json)?), seed, 0).map(Self).map_err(|e| errors::world(&e))
     }
 
     /// Number of learners.

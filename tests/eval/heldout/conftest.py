@@ -35,7 +35,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
         seed = 7
         versions: dict[str, str] = {}  # noqa: RUF012
         training = RECORD.model_dump(mode="json")
-        contract = SPEC.contract
+        interface = SPEC.interface
         params: dict[str, float] = {}  # noqa: RUF012
         trained_on: list[dict[str, str]] = []  # noqa: RUF012
         rules: list[dict[str, Any]] = []  # noqa: RUF012

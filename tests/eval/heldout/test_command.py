@@ -36,7 +36,7 @@ def test_command_evaluates_a_run(
     assert run_command("mine", "--link-sets", "constant", "--seeds", "1", "--duration-s", "1") == 0
     assert sorted(file.name for file in (folder / "eval").iterdir()) == [
         "evaluation.json",
-        "report.html",
+        "page.html",
         "results.json",
         "rows.csv",
         "summary.csv",

@@ -95,6 +95,6 @@ def test_late_runs_are_marked_and_in_no_figure(
     assert [e.state for e in cellular] == ["not tested", "not tested"]
     _, table = summary.summary_table(result)
     assert not [row for row in table if row[:2] == ["cellular, 100 packets", "CUBIC"]]
-    write_page(tmp_path / "report.html", result, verdict, name="kernel")
+    write_page(tmp_path / "page.html", result, verdict, name="kernel")
     with pytest.raises(ConfigError, match='did you mean "kernel"'):
         evaluate.evaluate(seeds=1, backend="kernle")

@@ -17,7 +17,7 @@ from tests.envs.acct import RECORD, SPEC
 ACCT = SPEC.name
 META = {
     "scheme": ACCT,
-    "controls": [control.label for control in RECORD.controls],
+    "constants": [constant.label for constant in RECORD.constant_actions],
     "expectations": [each.model_dump(mode="json") for each in RECORD.expectations],
     "categories": RECORD.progress.shares["zone"],
     "action_values": list(SPEC.actions),
@@ -101,7 +101,7 @@ def test_what_was_not_tested_counts_neither_for_nor_against() -> None:
 
 def test_links_that_stand_in_for_recordings_say_nothing_of_the_policy() -> None:
     rows = [cellular("cubic", "a", 100.0, 10.0, synthetic=True), cellular(ACCT, "a", 99.0, 1.0, synthetic=True)]
-    better = [cellular(control, "a", 50.0, 2.0, synthetic=True) for control in META["controls"]]
+    better = [cellular(constant, "a", 50.0, 2.0, synthetic=True) for constant in META["constants"]]
     verdict = expectations.judge(Evaluation(rows=rows + better))
     (item,) = verdict.expectations
     assert item.state == "not tested" and item.measured.endswith("(made-up links)")

@@ -98,7 +98,7 @@ def test_several_policies_are_judged_side_by_side(
         assert name in printed
     result = json.loads((tmp_path / "out" / "results.json").read_text())
     schemes = list(dict.fromkeys(row["scheme"] for row in result["rows"]))
-    # The controls, ACCT with one action always, are the same for both and run once.
+    # The constants, ACCT with one action always, are the same for both and run once.
     assert schemes == ["acct-1", "acct-2", "cubic", "copa", "acct α=1", "acct α=100", BEST_WINDOW, ORACLE]
     assert [each["policy_seed"] for each in result["meta"]["policies"]] == [1, 2]
     short = json.loads((tmp_path / "out" / "evaluation.json").read_text())
@@ -128,7 +128,7 @@ def test_traces_with_buffers_delays_and_pairs(one_link: None, traces: Path, tmp_
     rates = {row["link"].split(",")[0]: row["capacity_mbps"] for row in rows}
     assert rates == {"ride.down": pytest.approx(12, rel=0.01), "ride.up": pytest.approx(6, rel=0.01)}
     assert set(result["meta"]["traces"]) == {"ride.down", "ride.up"} and result["meta"]["link_sets"] == []
-    assert "--delays-ms 10 30" in Path("out", "report.html").read_text()
+    assert "--delays-ms 10 30" in Path("out", "page.html").read_text()
 
 
 def test_acknowledgements_cross_the_trace_that_is_named(one_link: None, traces: Path) -> None:

@@ -18,7 +18,7 @@ def test_the_page_is_one_file_without_network(evaluated: Evaluation, tmp_path: P
         for k in range(20)
     ]
     verdict = expectations.judge(evaluated, progress)
-    path = tmp_path / "report.html"
+    path = tmp_path / "page.html"
     evaluated = replace(evaluated, repeat=["ccarena eval 'a b'"])
     write_page(path, evaluated, verdict, name="a <b> & c", progress=progress, config="seed: 1")
     page = path.read_text("utf-8")

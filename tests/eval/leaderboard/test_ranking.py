@@ -46,11 +46,11 @@ def rows(result: dict, group: str) -> dict[int, dict]:
 
 
 def test_what_cannot_be_told_apart_shares_a_rank() -> None:
-    who = [entrant(1, "best"), entrant(2, "as good"), entrant(3, "worse"), entrant(4, "control", "control")]
+    who = [entrant(1, "best"), entrant(2, "as good"), entrant(3, "worse"), entrant(4, "baseline", "baseline")]
     result = rank(scores({1: 0.0, 2: 0.001, 3: -0.5, 4: 1.0}), PLACES, who)
     found = rows(result, OVERALL)
     assert [found[k]["rank"] for k in (1, 2, 3, 4)] == [1, 1, 3, None]
-    assert found[4]["why"] == "a control"
+    assert found[4]["why"] == "a baseline"
     # Links differ far more than schemes: the interval of a score is wide, and ranks are sure all the same.
     assert found[3]["high"] > found[1]["low"]
     wins = {(a, b): share for a, b, share in result["groups"][OVERALL]["wins"]}

@@ -1,4 +1,4 @@
-"""Running a board: only what is missing, the same figures from any number of threads, controls beside learners."""
+"""Running a board: only what is missing, the same figures from any number of threads, baselines beside learners."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def flood(folder: Path, power: float = 1.0) -> Path:
     hidden = torch.nn.Linear(spec.size, 300), torch.nn.ReLU(), torch.nn.Linear(300, 300)
     network = torch.nn.Sequential(*hidden, torch.nn.ReLU(), last)
     path = folder / "flood.safetensors"
-    artifact.Artifact.of(to_graph(network, spec.size), spec.contract).save(path)
+    artifact.Artifact.of(to_graph(network, spec.size), spec.interface).save(path)
     return path
 
 

@@ -27,8 +27,8 @@ SPEC = {**DOCUMENT, "observe": {"history": 2, "signals": ["throughput_mbps", "rt
 
 @pytest.fixture(scope="module")
 def policy() -> Artifact:
-    config = load_config({"document": SPEC, "threads": 2})
-    made = Artifact.of(constant(spec_of(config).contract, 20.0), spec_of(config).contract)
+    config = load_config({"spec": SPEC, "threads": 2})
+    made = Artifact.of(constant(spec_of(config).interface, 20.0), spec_of(config).interface)
     return replace(made, observed=observed_range(config, made))
 
 
@@ -68,7 +68,7 @@ def test_a_narrow_range_is_told_by_the_command_and_its_page(
     assert cli.main(["eval", "--scenario", str(scenario), "--out", str(out)]) == 0
     warning = "decisions rest on observations outside of the range that it saw in training"
     assert warning in capsys.readouterr().out.replace("\n", " ")
-    assert warning in (out / "report.html").read_text(encoding="utf-8")
+    assert warning in (out / "page.html").read_text(encoding="utf-8")
     assert "observations_outside" in (out / "flows.csv").read_text(encoding="utf-8").splitlines()[0]
 
 

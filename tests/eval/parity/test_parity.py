@@ -1,4 +1,4 @@
-"""One policy in all of its homes, and what says so when it is not one."""
+"""One policy in all of its runtimes, and what says so when it is not one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from ccarena.cli import main
 from ccarena.commands.parity import parity
 from ccarena.errors import PolicyError
-from ccarena.eval.parity.homes import HOMES, agreement, compare
+from ccarena.eval.parity.runtimes import RUNTIMES, agreement, compare
 from ccarena.eval.parity.scenarios import returns
-from ccarena.policies import artifact, c_home
+from ccarena.policies import artifact, c_runtime
 from ccarena.policies.card import card
 from ccarena.policies.recording import record
 from ccarena.runs import run_folder
@@ -43,7 +43,7 @@ def policy(tmp_path: Path) -> Path:
 def test_recorded_observations_are_those_of_the_policys_own_flows(policy: Path) -> None:
     trained = artifact.load(policy)
     first, again = record(trained, 64, seed=3), record(trained, 64, seed=3)
-    assert first.rows.shape == (64, trained.contract.observation_len)
+    assert first.rows.shape == (64, trained.interface.observation_len)
     assert np.array_equal(first.observations, again.observations)
     assert not np.array_equal(first.observations, record(trained, 64, seed=4).observations)
     assert first.starts[0].all() and not first.starts[1:].all()
@@ -67,11 +67,11 @@ def test_every_home_is_the_same_policy(policy: Path, tmp_path: Path, capsys: pyt
     assert "rust-integer" in capsys.readouterr().out
     figures = json.loads(out.read_text())
     # Without a compiler, or without root and a kernel that can, the others remain.
-    here = {"c": c_home.compiler() is not None, "bpf": "bpf" not in figures["missing"]}
-    expected = [name for name in HOMES if here.get(name, True)]
-    assert [home["home"] for home in figures["homes"]] == expected
-    assert all(home["agreement"] >= 0.995 and home["ns_per_decision"] > 0 for home in figures["homes"])
-    assert [home["same_bits"] for home in figures["homes"]][:4] == [None, None, True, True]
+    here = {"c": c_runtime.compiler() is not None, "bpf": "bpf" not in figures["missing"]}
+    expected = [name for name in RUNTIMES if here.get(name, True)]
+    assert [runtime["runtime"] for runtime in figures["runtimes"]] == expected
+    assert all(runtime["agreement"] >= 0.995 and runtime["ns_per_decision"] > 0 for runtime in figures["runtimes"])
+    assert [runtime["same_bits"] for runtime in figures["runtimes"]][:4] == [None, None, True, True]
     assert figures["scenarios"]["scenarios"] > 0 and abs(figures["scenarios"]["lost"]) < 0.01
     assert figures["problems"] == []
 
@@ -82,13 +82,13 @@ def test_actions_agree_within_a_hundredth_of_the_range() -> None:
 
 
 def test_a_home_that_decides_otherwise_is_a_problem(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    what, integer, make = HOMES["numpy-integer"]
+    what, integer, make = RUNTIMES["numpy-integer"]
 
     def wrong(*args):  # type: ignore[no-untyped-def]
-        home = make(*args)
-        return home._replace(decide=lambda x, memory: home.decide(x, memory) + 50_000)
+        runtime = make(*args)
+        return runtime._replace(decide=lambda x, memory: runtime.decide(x, memory) + 50_000)
 
-    monkeypatch.setitem(HOMES, "numpy-integer", (what, integer, wrong))
+    monkeypatch.setitem(RUNTIMES, "numpy-integer", (what, integer, wrong))
     problems = parity(policy, 64, link_sets=[])["problems"]
     assert any(problem.startswith("numpy-integer takes another action than rust in 100.00 %") for problem in problems)
     assert any(problem.startswith("rust-integer gives other bits") for problem in problems)
@@ -98,8 +98,8 @@ def test_a_policy_without_an_integer_form_is_said_to_have_none(policy: Path) -> 
     trained = artifact.load(policy)
     for tensor in trained.graph.tensors.values():
         tensor *= np.float32(1e6)
-    homes, missing = compare(trained, record(trained, 32))
-    assert [home.home for home in homes] == ["rust", "python", "quic"]
+    runtimes, missing = compare(trained, record(trained, 32))
+    assert [runtime.runtime for runtime in runtimes] == ["rust", "python", "quic"]
     assert "weights up to" in missing["rust-integer"]
 
 
@@ -110,7 +110,7 @@ def test_a_reward_of_the_users_own_has_no_return(policy: Path) -> None:
     assert returns(policy, ["steps"], 2.0) is None
 
 
-@pytest.mark.skipif(c_home.compiler() is None, reason="NO C COMPILER: the export is not compiled")
+@pytest.mark.skipif(c_runtime.compiler() is None, reason="NO C COMPILER: the export is not compiled")
 def test_export_writes_c_and_says_what_it_costs(
     policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,8 +135,8 @@ def test_export_writes_c_and_says_what_it_costs(
         "hyvar_vectors.h",
     ]
     assert told["agreement"] >= 0.995 and told["problems"] == []
-    command = [str(c_home.compiler()), "-std=c99", "-Wall", "-Werror", "-c", "hyvar.c", "-o", "hyvar.o"]
-    c_home.compile_c(command, tmp_path / "c")
+    command = [str(c_runtime.compiler()), "-std=c99", "-Wall", "-Werror", "-c", "hyvar.c", "-o", "hyvar.o"]
+    c_runtime.compile_c(command, tmp_path / "c")
     assert "throughput_ratio" in (tmp_path / "c" / "hyvar.h").read_text()
 
 

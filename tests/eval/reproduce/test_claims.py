@@ -226,10 +226,10 @@ def test_what_depends_on_the_seeds_that_were_drawn_cannot_be_told() -> None:
         return [{**row, "run": {"x": x}} for row, x in zip(rows(20)[:20], drawn, strict=True)]
 
     states = [(judge(claim, around(c)).state, judge(figure, around(c)).state) for c in (0.7, 1.0, 1.3)]
-    assert states == [("does not hold", "does not hold"), ("cannot tell", "cannot tell"), ("holds", "differs")]
+    assert states == [("does not hold", "does not hold"), ("undecided", "undecided"), ("holds", "differs")]
     # Of two seeds every sample is known: a quarter of them is one seed twice.
     two = [{**row, "run": {"x": x}} for row, x in zip(rows(2)[:2], [0.9, 1.3], strict=True)]
-    assert judge(claim, two).state == "cannot tell"
+    assert judge(claim, two).state == "undecided"
     assert judge(claim, two[1:]).state == "holds"
 
 
@@ -242,13 +242,13 @@ def test_a_claim_that_holds_or_differs_whichever_seeds_are_drawn_says_so() -> No
         model = ClaimModel(claim="c", paper="t", measured=value, holds={"at_least": 1}, direction=direction)
         return judge(parse_claim(model, NAMES, "c")[0], scattered)
 
-    assert (judged({"at_least": 0.5}).state, judged({"at_least": 0.5}).direction) == ("cannot tell", True)
-    assert (judged({"at_least": 0.99}).state, judged({"at_least": 0.99}).direction) == ("cannot tell", False)
+    assert (judged({"at_least": 0.5}).state, judged({"at_least": 0.5}).direction) == ("undecided", True)
+    assert (judged({"at_least": 0.99}).state, judged({"at_least": 0.99}).direction) == ("undecided", False)
     # Scheme b has ten times as much, so that the claim differs at least.
     more = [{**row, "cell": {**row["cell"], "scheme": "b"}, "run": {"x": 10 * row["run"]["x"]}} for row in scattered]
     named = ClaimModel(claim="c", paper="t", measured=value, holds={"at_least": 1}, under={"scheme": {"a": "b"}})
     told = judge(parse_claim(named, NAMES, "c")[0], [*scattered, *more])
-    assert (told.state, told.direction, told.under[:32]) == ("cannot tell", True, "holds with scheme b in the place")
+    assert (told.state, told.direction, told.under[:32]) == ("undecided", True, "holds with scheme b in the place")
 
 
 def test_a_claim_differs_if_it_is_so_under_the_condition_that_is_named() -> None:

@@ -113,8 +113,8 @@ def test_a_note_of_several_claims_stands_once() -> None:
 def test_the_summary_counts_what_the_states_do_not_say() -> None:
     claim = {"claim": "A", "paper": "1", "measured": "2", "differs_in": "", "note": ""}
     claims = [
-        {**claim, "state": "cannot tell", "direction": True},
-        {**claim, "state": "cannot tell"},
+        {**claim, "state": "undecided", "direction": True},
+        {**claim, "state": "undecided"},
         {**claim, "state": "differs", "under": "holds with x 1 in the place of 2: 3"},
         {**claim, "state": "differs", "under": "holds with x 1 in the place of 2: 3", "aside": True},
     ]

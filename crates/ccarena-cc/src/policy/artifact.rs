@@ -1,7 +1,7 @@
 //! The policy artifact: a safetensors file with `ccarena_format` 2 (`docs/artifact.md`).
 //!
 //! Tensors, all float32, with N entries in the observation: `normalisation.{offset,scale,low,high}[N]`, and those that the
-//! graph names. Metadata, all text: `ccarena_format`, `document` and its `digest`, `params`, `graph`, `actions` (discrete
+//! graph names. Metadata, all text: `ccarena_format`, `spec` and its `digest`, `params`, `graph`, `actions` (discrete
 //! ones) or `bounds` (of a continuous one), `observed` (what training saw, if known), `weights_sha256`, and more that inference does not read.
 
 use std::cell::RefCell;
@@ -92,7 +92,7 @@ impl Metadata {
 
     /// What the policy was trained for.
     fn contract(&self, observation_len: usize) -> Result<Contract, PolicyError> {
-        let document = Document::parse(self.text("document", "the document of a learned scheme")?)
+        let document = Document::parse(self.text("spec", "the spec of a learned scheme")?)
             .map_err(|source| PolicyError::Document { source: Box::new(source) })?;
         let digest = self.text("digest", "the document's digest")?;
         if digest != document.spec().digest {

@@ -25,7 +25,7 @@ pub enum PolicyError {
         expected: String,
     },
     /// Its document is none that a controller could be built from.
-    #[error("metadata `document`: {source}")]
+    #[error("metadata `spec`: {source}")]
     Document {
         /// What is wrong with it.
         source: Box<DocumentError>,

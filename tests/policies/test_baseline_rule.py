@@ -14,8 +14,8 @@ from ccarena import _core, cli
 from ccarena.errors import PolicyError
 from ccarena.eval.heldout.outcome import evaluate
 from ccarena.policies import artifact
-from ccarena.policies.control import control
-from ccarena.policies.record import control_of, record_of
+from ccarena.policies.baseline_rule import rule_policy
+from ccarena.policies.trained_by import configuration_of, rule_of
 from ccarena.runs.run_folder import EVALUATION, POLICY
 from ccarena.scenarios.entrants import find_policy
 from docs.generate.policies import ship
@@ -40,7 +40,7 @@ def test_it_does_what_the_rule_does(name: str, tmp_path: Path, capsys) -> None:
     scheme, says = RULES[name]
     trained, made = tmp_path / "trained.safetensors", tmp_path / "made.safetensors"
     with_rule(scheme, says).save(trained)
-    assert cli.main(["policy", "control", str(trained), "--out", str(made)]) == 0
+    assert cli.main(["policy", "rule", str(trained), "--out", str(made)]) == 0
     assert "the rule" in capsys.readouterr().out
     made_policy = artifact.load(made)
     scenario = {
@@ -60,7 +60,7 @@ def test_it_does_what_the_rule_does(name: str, tmp_path: Path, capsys) -> None:
     }
 
     def reports(policy: Any) -> Any:
-        flow = {"scheme": made_policy.document, "params": made_policy.params, "policy": policy}
+        flow = {"scheme": made_policy.spec, "params": made_policy.params, "policy": policy}
         return np.asarray(_core.simulate(json.dumps({**scenario, "flows": [flow]}))["flows"][0]["reports"])
 
     by_policy, by_rule = reports(str(made)), reports(says)
@@ -70,13 +70,13 @@ def test_it_does_what_the_rule_does(name: str, tmp_path: Path, capsys) -> None:
 
 def test_it_is_judged_as_the_policy_is() -> None:
     policy = with_rule("acct", {"by": "zone", "actions": [9.0, 0.0, 2.0, 1.0]})
-    made = control(policy)
-    assert record_of(made) == record_of(policy) and record_of(made).expectations
-    assert (control_of(made), control_of(policy)) == ("the rule", "")
+    made = rule_policy(policy)
+    assert configuration_of(made) == configuration_of(policy) and configuration_of(made).expectations
+    assert (rule_of(made), rule_of(policy)) == ("the rule", "")
 
 
 def test_its_verdict_does_not_say_that_it_learned(tmp_path: Path) -> None:
-    control(with_rule("acct", {"by": "zone", "actions": [11.0, 2.0, 2.0, 4.0]})).save(tmp_path / POLICY)
+    rule_policy(with_rule("acct", {"by": "zone", "actions": [11.0, 2.0, 2.0, 4.0]})).save(tmp_path / POLICY)
     outcome = evaluate(tmp_path, link_sets=["constant"], seeds=1, duration_s=5.0, schemes=[])
     assert not outcome.verdict.learned and outcome.verdict.line.startswith(("verdict: as ", "verdict: not "))
     assert "learned" not in outcome.verdict.line
@@ -85,7 +85,7 @@ def test_its_verdict_does_not_say_that_it_learned(tmp_path: Path) -> None:
 def test_its_card_names_the_rule_and_no_training(tmp_path: Path) -> None:
     run = tmp_path / "table"
     (run / "eval").mkdir(parents=True)
-    control(with_rule("acct", {"constant": 6.0})).save(run / POLICY)
+    rule_policy(with_rule("acct", {"constant": 6.0})).save(run / POLICY)
     with pytest.raises(PolicyError, match="it was not evaluated"):
         ship("acct-table", str(run), tmp_path)
     (run / "eval" / EVALUATION).write_text(json.dumps({"verdict": {"line": "verdict: all hold"}}), "utf-8")
@@ -99,10 +99,10 @@ def test_its_card_names_the_rule_and_no_training(tmp_path: Path) -> None:
 def test_what_has_no_rule_says_so() -> None:
     policy = continuous("aurora", 0.1)
     with pytest.raises(PolicyError, match=r"rules\.links above 0"):
-        control(policy)
+        rule_policy(policy)
     alone = {"kind": "base", "label": "alone", "policy": "none", "params": {}, "score": 1.0}
     with pytest.raises(PolicyError, match="base alone"):
-        control(replace(policy, rules=[alone]))
+        rule_policy(replace(policy, rules=[alone]))
     by = {**alone, "policy": {"by": "zone", "actions": [0.0] * 4}}
     with pytest.raises(PolicyError, match='goes by "zone"'):
-        control(replace(policy, rules=[by]))
+        rule_policy(replace(policy, rules=[by]))

@@ -14,12 +14,12 @@ import numpy as np
 from ccarena import _core
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.contract import Contract, FloatArray
 from ccarena.policies.graph import OBSERVATION, Graph, Node
-from ccarena.policies.record import CONTROL
+from ccarena.policies.interface import FloatArray, Interface
 from ccarena.policies.spec import Spec
+from ccarena.policies.trained_by import RULE
 
-__all__ = ["best_of", "best_rule", "control"]
+__all__ = ["best_of", "best_rule", "rule_policy"]
 
 
 def best_rule(policy: Artifact) -> Mapping[str, Any]:
@@ -41,7 +41,7 @@ def best_of(rules: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return max(found, key=lambda rule: float(rule["score"]), default=None)
 
 
-def control(policy: Artifact) -> Artifact:
+def rule_policy(policy: Artifact) -> Artifact:
     """The policy that does what the best rule of `policy` says, with its parameters and where they come from.
 
     Raises PolicyError as `best_rule` does, and if the observation does not hold the category that the rule goes by.
@@ -49,29 +49,29 @@ def control(policy: Artifact) -> Artifact:
     rule = best_rule(policy)
     says = rule["policy"]
     if "by" in says:
-        graph = _table(policy.contract, says["by"], [float(action) for action in says["actions"]])
+        graph = _table(policy.interface, says["by"], [float(action) for action in says["actions"]])
     else:
-        graph = _always(policy.contract, float(says["constant"]))
+        graph = _always(policy.interface, float(says["constant"]))
     return Artifact.of(
         graph,
-        policy.contract,
+        policy.interface,
         params=rule["params"],
-        training={**policy.training, CONTROL: rule["label"]},
+        training={**policy.training, RULE: rule["label"]},
         seed=policy.seed,
         trained_on=policy.trained_on,
     )
 
 
-def _always(contract: Contract, action: float) -> Graph:
+def _always(interface: Interface, action: float) -> Graph:
     return _layer(
-        contract, np.zeros((contract.outputs, contract.observation_len), np.float32), _answer(contract, action)
+        interface, np.zeros((interface.outputs, interface.observation_len), np.float32), _answer(interface, action)
     )
 
 
-def _table(contract: Contract, column: str, actions: list[float]) -> Graph:
+def _table(interface: Interface, column: str, actions: list[float]) -> Graph:
     """A layer of the observation's channels for the categories, as they were in the newest interval: what it answers in
     the first category, as before there was an interval, and by how much the others differ."""
-    spec = Spec.of(_core.learned(contract.document))
+    spec = Spec.of(_core.learned(interface.spec))
     ends = np.cumsum([entry.length for entry in spec.observation])
     places = [int(end) - 1 for entry, end in zip(spec.observation, ends, strict=True) if entry.signal == column]
     if len(places) != len(actions):
@@ -79,21 +79,21 @@ def _table(contract: Contract, column: str, actions: list[float]) -> Graph:
             f'its best rule goes by "{column}", of which its observation has {len(places)} channels; expected one for '
             f"each of the {len(actions)} categories"
         )
-    first, *_ = answers = [_answer(contract, action) for action in actions]
+    first, *_ = answers = [_answer(interface, action) for action in actions]
     differences = np.stack([answer - first for answer in answers], axis=1)
-    weight = np.zeros((contract.outputs, contract.observation_len), np.float32)
-    weight[:, places] = differences / contract.normalisation.scale[places]
-    bias = first + differences @ contract.normalisation.offset[places]
-    return _layer(contract, weight, bias.astype(np.float32))
+    weight = np.zeros((interface.outputs, interface.observation_len), np.float32)
+    weight[:, places] = differences / interface.normalisation.scale[places]
+    bias = first + differences @ interface.normalisation.offset[places]
+    return _layer(interface, weight, bias.astype(np.float32))
 
 
-def _layer(contract: Contract, weight: FloatArray, bias: FloatArray) -> Graph:
+def _layer(interface: Interface, weight: FloatArray, bias: FloatArray) -> Graph:
     node = Node("out", "linear", (OBSERVATION,), {"weight": "out.weight", "bias": "out.bias"})
-    return Graph(contract.observation_len, (node,), "out", {"out.weight": weight, "out.bias": bias})
+    return Graph(interface.observation_len, (node,), "out", {"out.weight": weight, "out.bias": bias})
 
 
-def _answer(contract: Contract, action: float) -> FloatArray:
+def _answer(interface: Interface, action: float) -> FloatArray:
     """What a network says to take `action`: logits, or the value itself."""
-    if contract.bounds is not None:
+    if interface.bounds is not None:
         return np.array([action], np.float32)
-    return np.eye(contract.outputs, dtype=np.float32)[int(action)]
+    return np.eye(interface.outputs, dtype=np.float32)[int(action)]

@@ -1,16 +1,16 @@
 """Whether a policy is worth its network: its score beside those of the best rules without learning, on links that
 neither saw.
 
-The score is the record's `objective` over a whole run. The gain over a rule is the mean difference of scores over links
-and seeds, as a share of the rule's mean score, or as a relative change where the objective is a logarithm. Its interval
-(95 %) is a bootstrap over links, and over seeds within each link. The policy is held against the rule that does best on
-the very links of the test, and has to beat every other one as surely: a rule that does a little worse on the mean, but
-otherwise than the policy, may leave more to chance.
+The score is the configuration's `objective` over a whole run. The gain over a rule is the mean difference of scores
+over links and seeds, as a share of the rule's mean score, or as a relative change where the objective is a logarithm.
+Its interval (95 %) is a bootstrap over links, and over seeds within each link. The policy is held against the rule that
+does best on the very links of the test, and has to beat every other one as surely: a rule that does a little worse on
+the mean, but otherwise than the policy, may leave more to chance.
 
 Beside the gain over all links stands that on each kind of them: where all senders do well there is little to gain.
 
-One training may be lucky: several policies of one record, trained with other seeds, are also held against the rules
-together, and the bootstrap then draws trainings, too.
+One training may be lucky: several policies of one configuration, trained with other seeds, are also held against the
+rules together, and the bootstrap then draws trainings, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.rules import Rule
 
-__all__ = ["Beside", "Part", "Trainings", "Worth", "bootstrap", "over_trainings", "worth_of"]
+__all__ = ["Beside", "Gain", "Part", "Trainings", "bootstrap", "gain_of", "over_trainings"]
 
 RESAMPLES = 2000
 LEAST_SEEDS = 5
@@ -84,7 +84,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Worth:
+class Gain:
     """The comparison."""
 
     policy: Beside
@@ -122,13 +122,13 @@ class Worth:
 
 @dataclass(frozen=True)
 class Trainings:
-    """Several trainings of one record beside its rules on the tested links."""
+    """Several trainings of one configuration beside its rules on the tested links."""
 
-    record: str
+    config: str
     seeds: list[int]
     """Of the trainings."""
     best: Beside
-    """The rule that decides, as `Worth.best`."""
+    """The rule that decides, as `Gain.best`."""
     rules: list[Beside]
     parts: list[Part]
     """By link set; empty if there is one alone."""
@@ -165,11 +165,11 @@ def _line(rule: Beside, rules: Sequence[Beside]) -> str:
 
 
 def over_trainings(result: Evaluation) -> list[Trainings]:
-    """For each record of which several policies were evaluated: what they gain together over the best rule."""
+    """For each config of which several policies were evaluated: what they gain together over the best rule."""
     about = [each for each in result.meta.get("policies", []) if each["rules"]]
     out = []
-    for record in dict.fromkeys(each["record"] for each in about):
-        policies = [each for each in about if each["record"] == record]
+    for config in dict.fromkeys(each["record"] for each in about):
+        policies = [each for each in about if each["record"] == config]
         if len(policies) < 2:
             continue
         labels = [each["scheme"] for each in policies]
@@ -190,7 +190,7 @@ def over_trainings(result: Evaluation) -> list[Trainings]:
         best = _deciding(found)
         if best is not None:
             parts = _parts(ours, [each[best.label] for each in scores], logarithmic)
-            out.append(Trainings(record, [int(each["policy_seed"]) for each in policies], best, found, parts))
+            out.append(Trainings(config, [int(each["policy_seed"]) for each in policies], best, found, parts))
     return out
 
 
@@ -277,7 +277,7 @@ def _gain(ours: Floats, theirs: Floats, logarithmic: bool) -> Floats:
     return (ours - theirs) / np.maximum(np.abs(theirs), 1e-12)
 
 
-def worth_of(result: Evaluation) -> Worth | None:
+def gain_of(result: Evaluation) -> Gain | None:
     """The comparison from an evaluation's scores; None if there is no policy, or nothing was scored."""
     if not result.policy or not result.scores:
         return None
@@ -308,7 +308,7 @@ def worth_of(result: Evaluation) -> Worth | None:
     notes += [
         f"on {each.link_set} links {best.label} does better: {each.said}" for each in parts if best and each.high < 0
     ]
-    return Worth(policy, beside, str(meta.get("objective", "")), len(ours), seeds, notes, parts)
+    return Gain(policy, beside, str(meta.get("objective", "")), len(ours), seeds, notes, parts)
 
 
 def _means(rows: Rows) -> dict[str, Any]:

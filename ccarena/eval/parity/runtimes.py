@@ -1,4 +1,4 @@
-"""A policy's homes: each decides on the same recorded observations, and is timed."""
+"""A policy's runtimes: each decides on the same recorded observations, and is timed."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from ccarena import _core
 from ccarena.errors import CcarenaError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.bpf_home import BpfHome
-from ccarena.policies.c_home import CHome
+from ccarena.policies.bpf_runtime import BpfRuntime
+from ccarena.policies.c_runtime import CRuntime
 from ccarena.policies.integer import IntegerPolicy
 from ccarena.policies.recording import Recording
 from ccarena.quic.decide import decide
 
-__all__ = ["AGREEMENT", "HOMES", "REFERENCE", "Home", "agreement", "compare"]
+__all__ = ["AGREEMENT", "REFERENCE", "RUNTIMES", "Runtime", "agreement", "compare"]
 
 AGREEMENT = 0.995
 """The share of decisions that have to be the same as the reference's."""
 TOLERANCE = 0.01
 """Continuous actions are the same if they differ by no more than this share of the action's range."""
 ROUNDS = 3
-"""Times that a home is timed; the quickest counts."""
+"""Times that a runtime is timed; the quickest counts."""
 
 
 class Maker(NamedTuple):
-    """How a home decides."""
+    """How a runtime decides."""
 
     decide: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
     """(what `prepare` gives, state `[N, numbers]`, replaced in place) -> actions `[N]`; in integers, outputs."""
@@ -38,30 +38,30 @@ class Maker(NamedTuple):
     kind: Any
     """Of the state's numbers."""
     prepare: Callable[[NDArray[np.float32]], NDArray[Any]] = lambda observations: observations
-    """Observations `[N, length]` in the form that the home gets them in; this is not timed."""
+    """Observations `[N, length]` in the form that the runtime gets them in; this is not timed."""
     spent_ns: Callable[[], int] | None = None
-    """ns that the last `decide` took, of a home that times itself."""
+    """ns that the last `decide` took, of a runtime that times itself."""
 
 
 class Elsewhere(NamedTuple):
-    """A home in a program of its own, which times itself."""
+    """A runtime in a program of its own, which times itself."""
 
     replay: Callable[[], tuple[NDArray[Any], float]]
     """Actions `[N]` and ns per decision."""
 
 
 @dataclass(frozen=True)
-class Home:
-    """How a home did."""
+class Runtime:
+    """Agreement and speed of one runtime."""
 
-    home: str
+    runtime: str
     what: str
     agreement: float
     """With `REFERENCE`."""
     ns_per_decision: float
     """CPU time in a batch of decisions."""
     same_bits: bool | None
-    """Of the outputs, as those of NumPy in integers; None of a home that computes in float32."""
+    """Of the outputs, as those of NumPy in integers; None of a runtime that computes in float32."""
 
 
 def _python(policy: Artifact, _: Recording) -> Maker:
@@ -73,7 +73,7 @@ def _rust(policy: Artifact, _: Recording) -> Maker:
 
     def decide(x: NDArray[np.float32], state: NDArray[Any]) -> NDArray[Any]:
         best, outputs = native.act(x, state)
-        return best if policy.contract.actions else outputs[:, 0]
+        return best if policy.interface.actions else outputs[:, 0]
 
     return Maker(decide, native.state_len, np.float32)
 
@@ -89,20 +89,20 @@ def _rust_integer(policy: Artifact, _: Recording) -> Maker:
 
 
 def _c(policy: Artifact, recording: Recording) -> Maker:
-    compiled, integer = CHome(policy, recording.rows[:1]), IntegerPolicy.of(policy)
+    compiled, integer = CRuntime(policy, recording.rows[:1]), IntegerPolicy.of(policy)
     return Maker(lambda raw, state: compiled(raw, state)[1], integer.state, np.int32, integer.raw)
 
 
 def _bpf(policy: Artifact, _: Recording) -> Maker:
-    home, integer = BpfHome(policy), IntegerPolicy.of(policy)
-    return Maker(home, integer.state, np.int32, integer.raw, lambda: home.spent_ns)
+    runtime, integer = BpfRuntime(policy), IntegerPolicy.of(policy)
+    return Maker(runtime, integer.state, np.int32, integer.raw, lambda: runtime.spent_ns)
 
 
 def _quic(policy: Artifact, recording: Recording) -> Elsewhere:
     return Elsewhere(lambda: decide(policy.encode(), recording.observations, recording.starts))
 
 
-HOMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker | Elsewhere]]] = {
+RUNTIMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker | Elsewhere]]] = {
     "rust": ("Rust, float32: simulator and kernel bridge", False, _rust),
     "python": ("NumPy, float32: the reference of the graph", False, _python),
     "numpy-integer": ("NumPy, integers: the reference of the integer form", True, _numpy_integer),
@@ -115,13 +115,13 @@ HOMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker | Elsewh
 REFERENCE = "rust"
 
 
-def compare(policy: Artifact, recording: Recording) -> tuple[list[Home], dict[str, str]]:
-    """Every home that this machine and this policy have, and why the others are not there."""
-    found: list[Home] = []
+def compare(policy: Artifact, recording: Recording) -> tuple[list[Runtime], dict[str, str]]:
+    """Every runtime that this machine and this policy have, and why the others are not there."""
+    found: list[Runtime] = []
     missing: dict[str, str] = {}
     expected: NDArray[Any] | None = None
     bits: NDArray[Any] | None = None
-    for name, (what, integer, make) in HOMES.items():
+    for name, (what, integer, make) in RUNTIMES.items():
         try:
             answers, ns = _replay(make(policy, recording), recording)
         except CcarenaError as error:
@@ -133,34 +133,34 @@ def compare(policy: Artifact, recording: Recording) -> tuple[list[Home], dict[st
             bits = answers if bits is None else bits
             same = bool(np.array_equal(answers, bits))
         expected = actions if expected is None else expected
-        found.append(Home(name, what, agreement(policy, expected, actions), ns, same))
+        found.append(Runtime(name, what, agreement(policy, expected, actions), ns, same))
     return found, missing
 
 
 def agreement(policy: Artifact, expected: NDArray[Any], actions: NDArray[Any]) -> float:
     """The share of `actions` that are those `expected`: the same index, or within `TOLERANCE` of the range."""
-    if policy.contract.bounds is None:
+    if policy.interface.bounds is None:
         return float(np.mean(expected == actions))
-    low, high = policy.contract.bounds
+    low, high = policy.interface.bounds
     return float(np.mean(np.abs(expected - actions) <= TOLERANCE * (high - low)))
 
 
-def _replay(home: Maker | Elsewhere, recording: Recording) -> tuple[NDArray[Any], float]:
+def _replay(runtime: Maker | Elsewhere, recording: Recording) -> tuple[NDArray[Any], float]:
     """Answers to all observations in their order, and ns per decision."""
-    if isinstance(home, Elsewhere):
-        return home.replay()
+    if isinstance(runtime, Elsewhere):
+        return runtime.replay()
     x, starts = recording.observations, recording.starts
-    if not home.state_len:  # the order does not matter: one batch
+    if not runtime.state_len:  # the order does not matter: one batch
         x, starts = recording.rows[None], starts.reshape(1, -1)
-    prepared = [home.prepare(row) for row in x]
+    prepared = [runtime.prepare(row) for row in x]
     quickest, answers = float("inf"), np.empty(0)
     for _ in range(ROUNDS):
-        state, spent, parts = np.zeros((x.shape[1], home.state_len), home.kind), 0, []
+        state, spent, parts = np.zeros((x.shape[1], runtime.state_len), runtime.kind), 0, []
         for row, start in zip(prepared, starts, strict=True):
             state[start] = 0
             # Of this thread alone: other programs on the machine do not count.
             begun = time.thread_time_ns()
-            parts.append(home.decide(row, state))
-            spent += time.thread_time_ns() - begun if home.spent_ns is None else home.spent_ns()
+            parts.append(runtime.decide(row, state))
+            spent += time.thread_time_ns() - begun if runtime.spent_ns is None else runtime.spent_ns()
         answers, quickest = np.concatenate(parts), min(quickest, spent / starts.size)
     return answers, quickest

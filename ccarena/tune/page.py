@@ -20,7 +20,7 @@ from ccarena.tune.trial import Trials
 
 __all__ = ["PAGE", "ROWS", "rows_of", "show", "write"]
 
-ROWS, PAGE, BEST = "trials.csv", "report.html", "best.json"
+ROWS, PAGE, BEST = "trials.csv", "page.html", "best.json"
 """What a sweep writes: a row per trial and seed; the page; the best setting."""
 
 DRAWN = len(STYLES)

@@ -1,4 +1,4 @@
-"""What a policy is trained for: a learned scheme's document, as a network and an artifact need to know it."""
+"""What a policy is trained for: a learned scheme's spec, as a network and an artifact need to know it."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Normalisation:
 
 
 @dataclass(frozen=True, repr=False)
-class Contract:
+class Interface:
     """Document, observation and actions of a learned scheme."""
 
-    document: str
+    spec: str
     """In its canonical form, JSON."""
     digest: str
-    """The document's: a policy decides for flows of the same digest alone."""
+    """The spec's: a policy decides for flows of the same digest alone."""
     normalisation: Normalisation
     """Of the observation."""
     actions: tuple[float, ...]
@@ -79,6 +79,6 @@ class Contract:
         return max(1, len(self.actions))
 
     def __repr__(self) -> str:
-        name = json.loads(self.document).get("name", "unnamed")
+        name = json.loads(self.spec).get("name", "unnamed")
         actions = f"one of {len(self.actions)} actions" if self.bounds is None else f"an action in {self.bounds}"
         return f"{visible(str(name)):.40} {self.digest}: {self.observation_len} numbers to {actions}"

@@ -1,4 +1,4 @@
-"""A policy's C, compiled on this machine and called from Python, to be held against its other homes."""
+"""A policy's C, compiled on this machine and called from Python, to be held against its other runtimes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ccarena.policies import c_source
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import Integers
 
-__all__ = ["CHome", "compiler"]
+__all__ = ["CRuntime", "compiler"]
 
 FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fPIC", "-shared", "-ffreestanding")
 
@@ -48,7 +48,7 @@ def compiler() -> str | None:
     )
 
 
-class CHome:
+class CRuntime:
     """The compiled policy."""
 
     def __init__(self, policy: Artifact, observations: NDArray[np.float32]) -> None:
@@ -56,7 +56,7 @@ class CHome:
         command = compiler()
         if command is None:
             raise MachineError("no C compiler: neither cc, gcc nor clang is on PATH; install one, or name it in CC")
-        self._outputs = policy.contract.outputs
+        self._outputs = policy.interface.outputs
         with scratch() as folder:
             c_source.write(policy, observations, folder, "policy")
             Path(folder, "replay.c").write_text(_REPLAY, "utf-8")

@@ -11,9 +11,9 @@ from ccarena.core.measurements import Source
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.figures import of_trainings
+from ccarena.eval.heldout.gain import bootstrap, gain_of, over_trainings
 from ccarena.eval.heldout.rules import Rule
-from ccarena.eval.heldout.summary import parts_table, worth_table
-from ccarena.eval.heldout.worth import bootstrap, over_trainings, worth_of
+from ccarena.eval.heldout.summary import gain_table, parts_table
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1}, score=9.0)
 TABLE = Rule("by category", "by zone", {"by": "zone", "actions": [1, 0]}, score=10.0)
@@ -47,24 +47,24 @@ def evaluation(gain: float, seeds: int = 5, logarithmic: bool = False, **meta: A
 
 
 def test_a_policy_that_beats_every_rule_has_learned() -> None:
-    worth = worth_of(evaluation(gain=1.0))
-    assert worth is not None and worth.better and worth.best is not None
-    assert worth.best.label == "by zone", "the best on the tested links"
-    assert worth.best.gain == pytest.approx(1 / 13.5, rel=0.05)
-    assert worth.best.low < worth.best.gain < worth.best.high
-    assert worth.line.startswith("+7.") and worth.line.endswith("over the best rule (by zone)")
-    assert judge(evaluation(gain=1.0)).line == f"verdict: none, no expectation was tested; {worth.line}"
+    gain = gain_of(evaluation(gain=1.0))
+    assert gain is not None and gain.better and gain.best is not None
+    assert gain.best.label == "by zone", "the best on the tested links"
+    assert gain.best.gain == pytest.approx(1 / 13.5, rel=0.05)
+    assert gain.best.low < gain.best.gain < gain.best.high
+    assert gain.line.startswith("+7.") and gain.line.endswith("over the best rule (by zone)")
+    assert judge(evaluation(gain=1.0)).line == f"verdict: none, no expectation was tested; {gain.line}"
 
 
 def test_a_policy_that_does_not_is_not_worth_its_network() -> None:
     result = evaluation(gain=0.0)
     verdict = judge(result)
-    assert verdict.worth is not None and not verdict.worth.better and not verdict.learned
+    assert verdict.gain is not None and not verdict.gain.better and not verdict.learned
     assert "not worth its network: " in verdict.line and "against the best rule (by zone)" in verdict.line
-    head, rows = worth_table(verdict.worth)
+    head, rows = gain_table(verdict.gain)
     assert [row[0] for row in rows] == ["mine (policy)", "2 always", "by zone", "the tuned law"]
     assert rows[3][head.index("policy's gain [95 %]")] == LAW.missing
-    assert verdict.as_dict()["worth"]["better"] is False
+    assert verdict.as_dict()["gain"]["better"] is False
 
 
 def test_every_rule_has_to_be_beaten() -> None:
@@ -74,10 +74,10 @@ def test_every_rule_has_to_be_beaten() -> None:
     for row in [row for row in result.scores if row["scheme"] == "by zone"]:
         swing = 9.0 if int(row["link"]) % 2 else -10.0
         result.scores.append({**row, "scheme": "the law", "score": row["score"] + swing})
-    worth = worth_of(result)
-    assert worth is not None and not worth.better and worth.best is not None and worth.best.label == "the law"
-    assert worth.best.gain > 0 > worth.best.low
-    assert worth.line.endswith(
+    gain = gain_of(result)
+    assert gain is not None and not gain.better and gain.best is not None and gain.best.label == "the law"
+    assert gain.best.gain > 0 > gain.best.low
+    assert gain.line.endswith(
         "against a rule that does worse on the mean, but not surely worse than the policy (the law)"
     )
 
@@ -90,10 +90,10 @@ def test_few_seeds_and_tested_training_links_are_said() -> None:
 
 
 def test_where_nothing_could_be_searched_the_verdict_says_so() -> None:
-    worth = worth_of(evaluation(gain=1.0, rules=[LAW.as_dict()]))
-    assert worth is not None and worth.best is None
-    assert worth.line == f"not compared with rules: law: {LAW.missing}"
-    assert worth_of(Evaluation(meta={"scheme": "mine"})) is None
+    gain = gain_of(evaluation(gain=1.0, rules=[LAW.as_dict()]))
+    assert gain is not None and gain.best is None
+    assert gain.line == f"not compared with rules: law: {LAW.missing}"
+    assert gain_of(Evaluation(meta={"scheme": "mine"})) is None
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -126,17 +126,17 @@ def on_two_kinds(result: Evaluation, labels: list[str]) -> Evaluation:
 
 
 def test_the_gain_on_each_kind_of_links_stands_beside_that_on_all() -> None:
-    assert worth_of(evaluation(gain=1.0)).parts == [], "one kind of links needs no second table"
-    worth = worth_of(on_two_kinds(evaluation(gain=1.0), ["mine"]))
-    assert worth is not None and worth.best is not None and worth.links == 16
-    steps, constant = worth.parts
+    assert gain_of(evaluation(gain=1.0)).parts == [], "one kind of links needs no second table"
+    gain = gain_of(on_two_kinds(evaluation(gain=1.0), ["mine"]))
+    assert gain is not None and gain.best is not None and gain.links == 16
+    steps, constant = gain.parts
     assert (steps.link_set, steps.links, constant.link_set, constant.links) == ("steps", 8, "constant", 8)
     assert steps.gain == pytest.approx(1 / 13.5, rel=0.05) and steps.low < steps.gain < steps.high
     assert (constant.gain, constant.low, constant.high) == (0, 0, 0) and constant.said == "+0.0 %"
-    assert constant.gain < worth.best.gain < steps.gain
+    assert constant.gain < gain.best.gain < steps.gain
     assert (constant.throughput, constant.signal_delay_p95) == (1.0, 0.5)
-    assert worth.notes == []
-    head, rows = parts_table(worth.parts)
+    assert gain.notes == []
+    head, rows = parts_table(gain.parts)
     assert rows[1] == ["constant (8)", "+0.0 %", "1", "0.5"] and len(head) == 4
 
 
@@ -145,9 +145,9 @@ def test_a_kind_of_links_on_which_the_rule_does_better_is_said() -> None:
     for row in result.scores:
         if row["scheme"] == "mine" and row["link_set"] == "constant":
             row["score"] -= 0.8
-    worth = worth_of(result)
-    assert worth is not None and worth.better and worth.parts[1].high < 0
-    assert worth.notes == [f"on constant links by zone does better: {worth.parts[1].said}"]
+    gain = gain_of(result)
+    assert gain is not None and gain.better and gain.parts[1].high < 0
+    assert gain.notes == [f"on constant links by zone does better: {gain.parts[1].said}"]
 
 
 def test_trainings_together_have_a_gain_on_each_kind_of_links() -> None:
@@ -157,7 +157,7 @@ def test_trainings_together_have_a_gain_on_each_kind_of_links() -> None:
     assert steps.gain == pytest.approx(1 / 13.5, rel=0.05) and steps.low < steps.gain < steps.high
     assert (constant.gain, constant.throughput, constant.signal_delay_p95) == (0, 1.0, 0.5)
     whole, first, second = of_trainings(several, Source("ccarena eval", "0.1.0", "2026-01-01"))
-    assert whole.name == "learned/mine/worth" and first.name == "learned/mine/worth/steps"
+    assert whole.name == "learned/mine/gain" and first.name == "learned/mine/gain/steps"
     assert first.what == "mine, training seeds 1, 2, 3, 4, 5: links of the set `steps`"
     assert second.value == "+0.0 %; throughput 1 ×, p95 signal delay 0.5 × the rule's"
 

@@ -1,4 +1,4 @@
-"""The kernel as a policy's home, where it is not to be had."""
+"""The kernel as a policy's runtime, where it is not to be had."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from ccarena.errors import MachineError
 from ccarena.policies import artifact
-from ccarena.policies.bpf_home import BpfHome
+from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.runs.run_folder import shipped
 
 
@@ -22,7 +22,7 @@ def test_a_program_that_ends_early_is_an_error_and_no_traceback(monkeypatch: pyt
         process.wait()
         return process
 
-    monkeypatch.setattr("ccarena.policies.bpf_home.find", lambda name: name)
-    monkeypatch.setattr("ccarena.policies.bpf_home.subprocess.Popen", ended)
+    monkeypatch.setattr("ccarena.policies.bpf_runtime.find", lambda name: name)
+    monkeypatch.setattr("ccarena.policies.bpf_runtime.subprocess.Popen", ended)
     with pytest.raises(MachineError, match="ended without an answer"):
-        BpfHome(artifact.load(shipped()["hyvar"]))
+        BpfRuntime(artifact.load(shipped()["hyvar"]))

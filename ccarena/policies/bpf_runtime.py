@@ -14,10 +14,10 @@ from ccarena.errors import MachineError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import IntegerPolicy, Integers
 
-__all__ = ["BpfHome"]
+__all__ = ["BpfRuntime"]
 
 
-class BpfHome:
+class BpfRuntime:
     """The loaded policy, which ends with this object."""
 
     spent_ns: int = 0

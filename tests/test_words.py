@@ -1,0 +1,71 @@
+"""Old names are gone: each concept has one name (docs/glossary.md), in code, docs and messages."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+class Old(NamedTuple):
+    """A name that is gone."""
+
+    pattern: str
+    """A regular expression over lines."""
+    new: str
+    """The name in its place."""
+    where: tuple[str, ...] = ("ccarena", "crates", "docs", "tests", "bench", "examples", "fuzz", "README.md")
+    """Files and folders of the repository that are searched."""
+
+
+PYTHON = ("ccarena", "bench", "examples", "docs", "README.md")
+OLD = [
+    Old(r"\bpolicy control\b", "policy rule"),
+    Old(r"\breport\.html\b", "page.html"),
+    Old(r"\bcannot[- ]tell\b", "undecided", ("ccarena/eval", "docs/reproduction.md", "docs/measurements.md", "bench")),
+    Old(r"\bcontract\b", "interface, or spec", PYTHON),
+    Old(r"\brecord_of\b|\brecord: TrainConfig", "configuration_of, config", PYTHON),
+    Old(r"\bdomain_json\b", "distribution_json"),
+    Old(r"\bshipped_documents\b|\bdocument_of\b|\bread_document\b", "shipped_specs, spec_json, read_spec", PYTHON),
+    Old(r"^document: ", "spec: ", (*PYTHON, "tests")),
+    Old(r"^controls:", "constant_actions:", (*PYTHON, "tests")),
+    Old(r"(?<!_)\b(c|bpf)_home\b|\bHOMES\b|\bhomes of a policy\b|\bpolicy's homes\b", "runtimes", (*PYTHON, "tests")),
+    Old(r"\bWorth\b|\bworth_of\b|\bheldout\.worth\b", "Gain, gain_of", PYTHON),
+]
+
+
+def found(old: Old, root: Path = ROOT) -> list[str]:
+    """Lines of tracked text files that hold the old name, as `file:line: text`."""
+    listed = subprocess.run(["git", "ls-files", "-z", *old.where], cwd=root, capture_output=True, check=True).stdout
+    lines = []
+    for name in listed.decode().split("\0"):
+        path = root / name
+        if not name or name == "tests/test_words.py" or name.startswith("tests/locks/") or not path.is_file():
+            continue
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        lines += [
+            f"{name}:{k}: {line.strip()[:120]}"
+            for k, line in enumerate(text.split("\n"), 1)
+            if re.search(old.pattern, line)
+        ]
+    return lines
+
+
+@pytest.mark.parametrize("old", OLD, ids=lambda old: old.new)
+def test_it_is_gone(old: Old) -> None:
+    assert found(old) == [], f"write {old.new}"
+
+
+def test_an_old_name_is_found(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "README.md").write_text("`ccarena policy control` writes it\n")
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    assert found(OLD[0], tmp_path) == ["README.md:1: `ccarena policy control` writes it"]
