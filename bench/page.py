@@ -18,14 +18,13 @@ HEAD = """# Measurements
 
 <!-- Generated from docs/measurements.json by `make measurements`; do not edit. -->
 
-This page has every figure that the project measures, written by the commands that measure them: `make bench` (as root
-it includes the emulator and the kernel bridge), `ccarena fidelity --record`, `ccarena eval --record` and
-`ccarena reproduce --write-docs`. A number in brackets stands for command, version, date and machine of a figure, which
-are listed at the end of the page.
+Look up every figure that the project measures, with its target and the command that measures it. These commands write
+the figures: `make bench` (as root with the emulator and the kernel bridge), `ccarena fidelity --record`,
+`ccarena eval --record` and `ccarena reproduce --write-docs`.
 
-Absolute speeds depend on the machine. Where there is one, the column "ratio" compares two figures of the same run: it
-says more about the software than the speed does. "Target" is what the project has set itself to reach; a figure in
-**bold** misses it.
+- **[N]** refers to [command, version, date and machine](#where-the-figures-come-from) at the end of the page.
+- **Target** is the project's own goal; a figure in bold misses it.
+- **Ratio** compares two figures of the same run. Absolute speeds depend on the machine.
 """
 MARK = re.compile(r"<!-- measured:(\S+?)(:ratio)? -->.*?<!-- /measured -->", flags=re.S)
 
@@ -47,7 +46,7 @@ def main() -> int:
 
 
 def page(entries: Sequence[Entry]) -> str:
-    """The page as Markdown. The same entries give the same text."""
+    """Returns the page as Markdown. The same entries give the same text."""
     sources = list(dict.fromkeys(map(_source_line, (entry.source for entry in entries))))
     number = {line: index for index, line in enumerate(sources, start=1)}
     parts = [HEAD]

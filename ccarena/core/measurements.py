@@ -30,7 +30,7 @@ GROUPS = {
     "leaderboard": "Leaderboard",
     "realtime": "Real time: the link emulator",
     "bridge": "Kernel bridge",
-    "kernel": "Policies that think in the kernel",
+    "kernel": "Policies inside the kernel",
     "quic": "QUIC",
     "fidelity": "Fidelity",
     "learned": "Learned controllers",
