@@ -6,6 +6,7 @@ A room is a folder of the package with its subfolders; each question in `eval` i
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -97,6 +98,30 @@ def test_rooms_import_each_other_in_one_direction() -> None:
     for name, others in uses.items():
         others.discard(name)
     assert circles(uses) == KNOT
+
+
+def listed_rooms() -> list[set[str]]:
+    """The rows of CONTRIBUTING's table of rooms, each with its rooms."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`.+?) \|", text.partition("| room of `ccarena/` |")[2].partition("\n\n")[0], flags=re.M)
+    return [{"ccarena." + name.replace("/", ".") for name in re.findall(r"`([\w/]+)`", row)} for row in rows]
+
+
+def test_contributing_lists_every_room_and_what_it_may_import() -> None:
+    known = modules(ROOT)
+    listed = listed_rooms()
+    row_of = {name: row for row, names in enumerate(listed) for name in names}
+    rooms = {room(name) for name in known if (path := name.split("."))[1:] and (ROOT / "/".join(path[:2])).is_dir()}
+    assert set(row_of) == rooms - {"ccarena.eval"}
+    upward = {
+        (room(name), room(other))
+        for name, path in known.items()
+        for other in imports(name, path, known)
+        if row_of.get(room(other), 0) > row_of.get(room(name), len(listed))
+    }
+    assert {pair for pair in upward if sorted(pair) not in KNOT} == set(), (
+        "a file that needs a room further down is in the wrong room"
+    )
 
 
 def test_no_room_holds_more_than_a_quarter_of_the_code() -> None:
