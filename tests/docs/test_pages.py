@@ -12,6 +12,8 @@ DOCS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = [path for folder in ("ccarena", "crates", "fuzz") for path in sorted((ROOT / folder).rglob("*.md"))]
 MOST = 45
 HISTORY = "CHANGELOG.md"
+LONGEST_RELEASE = 80
+"""Lines of a release in the changelog, which a user reads in two minutes."""
 
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 CODE = re.compile(r"^```.*?^```$|`(?:[^`\n]|\n(?!\n))*`", flags=re.S | re.M)
@@ -87,6 +89,12 @@ def test_the_index_lists_every_page() -> None:
 
 def test_there_are_few_pages() -> None:
     assert len(DOCS) <= MOST, "merge two pages, or build what repeats a results file with the site"
+
+
+def test_a_release_is_read_in_minutes() -> None:
+    releases = (ROOT / HISTORY).read_text("utf-8").split("\n## ")[1:]
+    long = [name for name, _, body in (text.partition("\n") for text in releases) if body.count("\n") > LONGEST_RELEASE]
+    assert long == [], "say what there is; leave out states that nobody had"
 
 
 @pytest.mark.parametrize("page", named([page for page in DOCS if page.name != HISTORY]))
