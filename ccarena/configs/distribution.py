@@ -13,13 +13,13 @@ class LinkKinds(Section):
     """How often each kind of bottleneck capacity is drawn: relative weights, of which at least one is positive."""
 
     constant: float = Field(0.0, ge=0)
-    """One rate, drawn from `rate_mbps`, for the whole episode."""
+    """Weight of links with one rate, drawn from `rate_mbps`."""
     random_steps: float = Field(0.0, ge=0)
-    """A new rate drawn from `rate_mbps` every `step_s`."""
+    """Weight of links with a new rate from `rate_mbps` every `step_s`."""
     cellular: float = Field(0.0, ge=0)
-    """A synthetic cellular link, one of `presets`."""
+    """Weight of synthetic cellular links, one of `presets`."""
     trace: float = Field(0.0, ge=0)
-    """A recorded trace, one of `traces`."""
+    """Weight of recorded traces, one of `traces`."""
 
     @model_validator(mode="after")
     def _some_weight(self) -> LinkKinds:
@@ -33,21 +33,21 @@ class Augment(Section):
     thinned or repeated to another rate, put on a coarser clock, with outages."""
 
     length_s: Annotated[Pair, Range(1, 600)] = (60.0, 60.0)
-    """Length of the piece, s, before it is stretched. It begins anywhere in the recording and repeats."""
+    """Length of the piece that is cut, s, before stretching. It starts anywhere in the recording and repeats."""
     stretch: Annotated[Pair, Range(0.1, 10)] = (0.5, 2.0)
     """Factor on its times."""
     mean_mbps: Annotated[Pair, Range(0.01, 1000)] = (0.2, 20.0)
-    """Mean rate that it is brought to, Mbit/s: each opportunity is left out or repeated, at random."""
+    """Mean rate after random opportunities are dropped or repeated, Mbit/s."""
     grid_ms: Annotated[Pair, Range(1, 1000)] = (1.0, 8.0)
     """Times are rounded up to multiples of this, ms."""
     outages: float = Field(0.5, ge=0, le=1)
-    """Probability that outages are put into it."""
+    """Probability that outages are added."""
     outage_every_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 30.0)
     """Mean time between two outages, s."""
     outage_s: Annotated[Pair, Range(0.001, 60)] = (0.05, 1.0)
     """Mean length of an outage, s."""
     outage_mbps: Annotated[Pair, Range(0, 1000)] = (0.0, 0.0)
-    """What an outage leaves, Mbit/s, in packets evenly spaced: 0.012 is a packet per second."""
+    """Rate during an outage, Mbit/s, in evenly spaced packets: 0.012 is a packet per second."""
 
 
 class AgentConfig(Section):
@@ -56,16 +56,15 @@ class AgentConfig(Section):
     every_ms: Annotated[Pair, Range(0, 10_000)] = (0.0, 0.0)
     """Time between two measurements of the capacity, ms."""
     late_ms: Annotated[Pair, Range(0, 10_000)] = (0.0, 0.0)
-    """Age at which a measurement is offered, ms."""
+    """Age of the measurement that is offered, ms."""
     noise: Annotated[Pair, Range(0, 0.99)] = (0.0, 0.0)
     """Largest relative error of a measurement."""
     bits: Annotated[IntPair, Range(0, 64, integer=True)] = (0, 0)
-    """Significant bits of the rate that are written; 0 is all of them."""
+    """Significant bits of the rate that are written; 0 is all."""
     missing: Annotated[Pair, Range(0, 1)] = (0.0, 0.0)
-    """Share of measurements that are not offered: packets then leave as they came."""
+    """Share of measurements that are skipped; packets then keep their rate."""
     single: float = Field(0.0, ge=0, le=1)
-    """Probability that an agent lacks just one of these, each as often, and knows the rest. Errors and gaps are of
-    measurements, and keep their `every_ms`."""
+    """Probability that a router lacks only one of these, each equally often. Errors and gaps keep their `every_ms`."""
 
 
 class LinkConfig(Section):
@@ -78,15 +77,15 @@ class LinkConfig(Section):
     step_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 6.0)
     """Time between two steps, s."""
     presets: Literal["auto"] | list[str] = "auto"
-    """Names of synthetic cellular presets (`ccarena traces list` shows them); `auto` is all of them but those that were
-    fitted to recordings which are tested, or of the validation set."""
+    """Names of synthetic cellular presets (`ccarena traces list`); `auto` is all that are not fitted to tested or
+    validation recordings."""
     traces: Literal["auto"] | list[str] = "auto"
-    """Names or files of recorded traces; `auto` is every one in CCARENA_TRACE_DIR and the other trace folders but those
-    that are tested, or of the validation set. If that leaves none, such links are not drawn."""
+    """Names or files of recorded traces; `auto` is every trace in CCARENA_TRACE_DIR and the other trace folders,
+    without tested and validation recordings. If none is left, such links are not drawn."""
     augment: Augment | None = None
-    """What is made of a recorded trace each time that one is drawn; null takes it as it is."""
+    """Changes to a recorded trace each time it is drawn; null keeps it."""
     uplinks: float = Field(0.0, ge=0, le=1)
-    """Probability that over a recorded trace acknowledgements cross another one, at the rate of its recording."""
+    """Probability that acknowledgements cross another recorded trace, at its recorded rate."""
     delayed_acks: float = Field(1.0, ge=0, le=1)
     """Probability that receivers delay acknowledgements."""
     rtt_ms: Annotated[Pair, Range(0.1, 10_000)] = (10.0, 100.0)
@@ -98,15 +97,15 @@ class LinkConfig(Section):
     unlimited: float = Field(0.0, ge=0, le=1)
     """Probability that the queue has no limit."""
     loss: Annotated[Pair, Range(0, 0.5)] = (0.0, 0.0)
-    """Probability that a packet is lost before the queue, independently of others, on links that lose any."""
+    """Probability that a packet is lost before the queue, independently, on lossy links."""
     lossy: float = Field(1.0, ge=0, le=1)
-    """Probability that a link loses any."""
+    """Probability that a link is lossy."""
     signal: float = Field(0.9, ge=0, le=1)
-    """Probability that the link has ACCT's network agent, so that its rate is advertised to the sender."""
+    """Probability that the link has ACCT's router, which advertises a rate to the sender."""
     agent_headroom: float = Field(1.0, gt=0, le=2)
-    """What the network agent offers as a share of capacity. The ACCT paper offers all of it: 1."""
+    """Share of the capacity that the router offers; 1 in the ACCT paper."""
     agent: AgentConfig | None = None
-    """What the network agent lacks; null is the paper's, which knows the capacity at any time."""
+    """Faults of the router; null is the paper's router, which knows the capacity at any time."""
 
     @model_validator(mode="after")
     def _named_lists(self) -> LinkConfig:
@@ -122,29 +121,28 @@ class CrossTraffic(Section):
     """Other flows on the same bottleneck."""
 
     probability: float = Field(0.2, ge=0, le=1)
-    """Probability that an episode has any."""
+    """Probability that an episode has competing flows."""
     schemes: list[str] = Field(["cubic", "reno"], min_length=1)
-    """Congestion control of such a flow, drawn uniformly; what is named twice is drawn twice as often. `self` is one
-    more flow of the learner's own, in whole runs: those of evolution, of the search for rules, and of a validation's
-    `score`. Other algorithms step as many learners in every world (`env.learners`)."""
+    """Schemes of competing flows, drawn uniformly; a scheme that is listed twice is drawn twice as often. `self` is one
+    more flow with the learner's policy, in whole runs only (evolution, search of baseline rules, validation scores)."""
     flows: Annotated[IntPair, Range(1, 1000, integer=True)] = (1, 2)
-    """How many there are."""
+    """Number of competing flows."""
 
 
 class EnvConfig(Section):
     """The training distribution: worlds with one bottleneck and one learning flow or several."""
 
     worlds: int = Field(64, ge=1, le=65_536)
-    """Worlds that are simulated side by side; A3C divides them evenly among its workers."""
+    """Worlds that are simulated in parallel; A3C divides them evenly among its workers."""
     learners: int = Field(1, ge=1, le=64)
-    """Learning flows on each bottleneck. Several train one shared policy, a row of the batch each."""
+    """Learning flows per bottleneck. They share one policy; each is a row of the batch."""
     episode_s: Annotated[Pair, Range(0.1, 86_400)] = (10.0, 30.0)
     """Length of an episode in simulated time, s."""
     desired_mbps: float = Field(10_000.0, gt=0, le=1_000_000)
-    """Rate that the application wants, Mbit/s: what an ACCT sender advertises before any network agent lowers it."""
+    """Rate that the application wants, Mbit/s: an ACCT sender's request, which routers lower."""
     drawn: dict[str, Annotated[Pair, Range(-1e9, 1e9)]] = Field({})
-    """Parameters and inputs of the document that each episode draws anew, such as `preference: [0.1, 1]`;
-    log-uniformly if the range is above 0."""
+    """Parameters and inputs of the spec to draw for each episode, such as `preference: [0.1, 1]`; log-uniformly if the
+    range is above 0."""
     link: LinkConfig = LinkConfig()
     """The bottleneck."""
     cross_traffic: CrossTraffic = CrossTraffic()

@@ -15,11 +15,11 @@ class ProgressConfig(Section):
     """Columns of the report in the learning curve, besides the reward, and on the page of an evaluation."""
 
     means: list[str] = Field(["throughput_mbps", "queueing_delay_ms", "lost_packets"])
-    """Columns whose mean over decisions is recorded."""
+    """Columns of which the mean over decisions is recorded."""
     action: Text = "action"
-    """Column that holds the action in force."""
+    """Column of the current action."""
     shares: dict[str, list[str]] = Field({})
-    """Columns that hold a category 0, 1, ..., with the categories' names: shares of decisions are recorded."""
+    """Columns with a category 0, 1, ... and the categories' names; shares of decisions are recorded."""
 
 
 class ConstantAction(Section):
@@ -35,15 +35,14 @@ class RulesConfig(Section):
     """How the best ways to run the scheme without learning are found on training links (docs/training.md)."""
 
     links: int = Field(32, ge=0, le=100_000)
-    """Links of the training distribution that every candidate runs over; 0 leaves the search out."""
+    """Links of the training distribution per candidate; 0 turns the search off."""
     law: dict[str, Annotated[Pair, Range(-1e9, 1e9)] | None] = Field({})
-    """Parameters of the spec that are tuned together, as `algorithm.params` of cma_es has them (and those, if none
-    are given): the tuned law."""
+    """Parameters of the spec to tune together, in the form of cma_es's `algorithm.params`; evolution's own if empty."""
     law_action: float | None = None
-    """The action that the tuned law takes always; null is the best of those that were tried, a continuous one being
-    searched with the law."""
+    """Constant action of the tuned parameters; null is the best one found. A continuous one is searched with the
+    parameters."""
     law_candidates: int = Field(300, ge=1, le=1_000_000)
-    """Candidates that the law's search may try."""
+    """Most candidates of that search."""
 
 
 class Target(Section):
@@ -82,31 +81,30 @@ class ValidationConfig(Section):
     kinds: list[Literal["constant", "random_steps", "cellular", "trace"]] = Field(
         ["constant", "random_steps", "cellular"]
     )
-    """Classes of links, drawn from the ranges of `env.link`; classes count alike. `trace` draws from the recordings of
-    the validation set alone, and is left out where there are none. An empty list leaves validation out."""
+    """Classes of links, drawn from the ranges of `env.link`, with equal weight. `trace` draws from the validation
+    recordings, and is left out if there are none. An empty list turns validation off."""
     every_decisions: Count | None = Field(None, ge=1)
-    """Decisions of training between two validations; null is a tenth of `total_decisions`, and at least
-    100,000. One more is at the end."""
+    """Decisions between two validations; null is a tenth of `total_decisions`, at least 100,000. One more is at the
+    end."""
     links: int = Field(8, ge=1, le=1024)
     """Links per class."""
     decisions: int = Field(300, ge=1, le=1_000_000)
-    """Decisions per link, of which rewards and means are taken. A whole run has as many as fit into its episode."""
+    """Decisions per link for rewards and means. A whole run has as many as fit into its episode."""
     seed: int = Field(1, ge=0, le=MAX_SEED)
-    """Seed of the links, which no training shares, whatever its seed."""
+    """Seed of the links. No training uses these links."""
     policy: Literal["last", "best"] = "last"
-    """Which policy the run is about and the evaluation judges: the `last`, or the `best` of all validated, by
-    score. Both are kept."""
+    """Policy that becomes the result: the `last`, or the `best` by validation score. Both are kept."""
     patience: int | None = Field(None, ge=1)
-    """Stops the training after so many validations in a row without a better policy; null trains to the end."""
+    """Validations in a row without a better policy after which training stops; null trains to the end."""
 
 
 class EvalConfig(Section):
     """The evaluation after training, on links that were not trained on."""
 
     link_sets: list[LinkSet] = Field(["constant", "steps", "cellular"])
-    """Groups of evaluation links; an empty list leaves the evaluation out."""
+    """Groups of evaluation links; an empty list turns the evaluation off."""
     recordings: list[str] = Field([])
-    """Names of the recordings of cellular links that are tested; an empty list is all that are held out."""
+    """Names of the cellular recordings to test; an empty list is all that are held out."""
     duration_s: float = Field(30.0, gt=0, le=86_400)
     """Simulated time per run, s."""
     seeds: int = Field(5, ge=1, le=1000)

@@ -51,8 +51,8 @@ class RewardConfig(Named):
     """What is maximised."""
 
     name: Text = "power"
-    """A built-in reward, or `FILE.py:NAME` in your own file (docs/environment.md says how one is written). Every other
-    key is a coefficient of it."""
+    """A built-in reward, or `FILE.py:NAME` in your own file (docs/environment.md). Every other key is a coefficient of
+    it."""
 
 
 class NetworkConfig(Named):
@@ -67,7 +67,7 @@ class A3CConfig(Section):
     """Asynchronous advantage actor-critic (Mnih et al. 2016) for discrete and continuous actions."""
 
     name: Literal["a3c"] = "a3c"
-    """This algorithm."""
+    """The algorithm."""
     workers: int = Field(4, ge=1, le=1024)
     """Workers that compute gradients, each with its own share of `env.worlds`."""
     rollout_length: int = Field(16, ge=1, le=4096)
@@ -85,14 +85,14 @@ class A3CConfig(Section):
     rms_decay: float = Field(0.99, ge=0, lt=1)
     """Decay of RMSProp's mean square."""
     rms_epsilon: float = Field(1e-5, gt=0, le=1)
-    """Added to RMSProp's root mean square."""
+    """Constant added to RMSProp's root mean square."""
     max_grad_norm: float | None = Field(0.5, gt=0)
-    """Gradients are clipped to this norm; null leaves them alone."""
+    """Largest norm of a gradient, to which it is clipped; null turns this off."""
     reward_floor: float | None = Field(-30.0, lt=0)
-    """Rewards below this are compressed in learning, as `reward_below` says; null leaves them alone. Reported rewards
-    are as they were."""
+    """Threshold below which learning compresses rewards by `reward_below`; null turns this off. Reported rewards do not
+    change."""
     reward_below: Literal["flat", "log"] = "log"
-    """What rewards r below the floor f count as: f itself (`flat`), or f (1 + ln(r / f)), so that worse is still worse
+    """Value of a reward r below the floor f: f itself (`flat`), or f (1 + ln(r / f)), which still orders rewards
     (`log`)."""
     reward_scale: float = Field(0.01, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
@@ -102,24 +102,24 @@ class ObjectiveConfig(Named):
     """What a whole run is worth: what evolution maximises, and what a policy and its controls are compared by."""
 
     name: Text = "reward"
-    """A built-in objective, or `FILE.py:NAME` in your own file (docs/training.md says how one is written). Every other
-    key is a coefficient of it: a number, or the name of a parameter or input that runs differ in."""
+    """A built-in objective, or `FILE.py:NAME` in your own file (docs/training.md). Every other key is a coefficient of
+    it: a number, or the name of a parameter or input that differs between runs."""
 
 
 class EvolutionConfig(Section):
     """What algorithms have in common that learn from the scores of whole runs."""
 
     links: int = Field(24, ge=1, le=100_000)
-    """Runs per candidate: links drawn anew for each generation, the same for all of its candidates."""
+    """Runs per candidate. Links are drawn anew for each generation, and are the same for all its candidates."""
     params: dict[str, Annotated[Pair, Range(-1e9, 1e9)] | None] = Field({})
-    """Parameters of the spec to search, each between `[low, high]`, or its own bounds if null; on a logarithmic
-    scale where low is above 0. What is found goes into the policy."""
+    """Parameters of the spec to search, each within `[low, high]`, or within its own bounds if null; on a logarithmic
+    scale if low is above 0. The artifact stores the result."""
     weights: bool = True
-    """Whether the network's weights are searched. If not, there is no network, and `action` is taken always."""
+    """`true` searches the network's weights. `false` uses no network, and the constant action `action`."""
     action: float | None = None
-    """The action without a network; null is the middle of the bounds, or the middle one of discrete actions."""
+    """The constant action without a network; null is the middle of the bounds, or the middle discrete action."""
     fresh: bool = True
-    """Whether every generation draws other links; if not, all are held against the same ones."""
+    """`true` draws new links for each generation; `false` uses the same links for all."""
 
     @model_validator(mode="after")
     def _something(self) -> EvolutionConfig:
@@ -132,28 +132,28 @@ class CmaEsConfig(EvolutionConfig):
     """CMA-ES (Hansen 2016, arXiv:1604.00772) by the package `cma`, for up to a few hundred numbers."""
 
     name: Literal["cma_es"] = "cma_es"
-    """This algorithm."""
+    """The algorithm."""
     population: int | None = Field(None, ge=2, le=100_000)
     """Candidates per generation; null is 4 + 3 ln(numbers searched)."""
     sigma: float = Field(0.2, gt=0, le=10)
-    """Standard deviation of the first generation: of weights, and of parameters in widths of their range."""
+    """Standard deviation of the first generation: of weights, and of parameters as a share of their range."""
 
 
 class EsConfig(EvolutionConfig):
     """Antithetic evolution strategies (Salimans et al. 2017, arXiv:1703.03864) for networks."""
 
     name: Literal["es"] = "es"
-    """This algorithm."""
+    """The algorithm."""
     population: int = Field(32, ge=2, le=100_000, multiple_of=2)
-    """Candidates per generation, half of them mirrored; even."""
+    """Candidates per generation, an even number; half of them are mirrored."""
     sigma: float = Field(0.08, gt=0, le=10)
-    """Standard deviation of candidates: of weights, and of parameters in widths of their range."""
+    """Standard deviation of candidates: of weights, and of parameters as a share of their range."""
     learning_rate: float = Field(0.03, gt=0, le=1)
     """Adam's step at the start."""
     learning_rate_end: float = Field(0.1, ge=0, le=1)
-    """Share of the learning rate that is left at the end; it falls linearly."""
+    """Learning rate at the end, as a share of the start; it falls linearly."""
     weight_decay: float = Field(0.0, ge=0, lt=1)
-    """Share of the weights that a step takes away, times the learning rate."""
+    """Share of the weights that a step subtracts, times the learning rate."""
 
 
 class Sb3Config(Named):
@@ -164,31 +164,30 @@ class Sb3Config(Named):
     gamma: float = Field(0.99, ge=0, lt=1)
     """Discount per `discount_unit_s`, or per step."""
     discount: Literal["time", "step"] = "time"
-    """`time`: steps count by their length (semi-Markov). `step`: all alike, the naive rule."""
+    """`time` discounts by the length of steps (semi-Markov); `step` discounts every step alike."""
     discount_unit_s: float = Field(0.02, gt=0, le=60)
-    """What `gamma` is for, s of simulated time."""
+    """Simulated time to which `gamma` applies, s."""
     learning_rate: float = Field(1e-3, gt=0, le=1)
     """Learning rate at the start."""
     learning_rate_end: float = Field(0.1, ge=0, le=1)
-    """Share of the learning rate that is left at the end; it falls linearly."""
+    """Learning rate at the end, as a share of the start; it falls linearly."""
     reward_floor: float | None = Field(-1.0, le=0)
-    """Rewards below this count as this, in learning and in the learning curve; null leaves them alone."""
+    """Least reward, in learning and in the learning curve; null turns this off."""
     reward_scale: float = Field(1.0, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
     noise: float | None = Field(None, ge=0, le=1)
-    """Standard deviation of exploration in the boldest world, actions from -1 to 1; in the calmest a tenth. Off-policy
-    algorithms with continuous actions then begin with their own policy; null leaves exploration to the algorithm."""
+    """Largest standard deviation of exploration over all worlds, for actions from -1 to 1; the smallest is a tenth of
+    it. Off-policy algorithms then start with their own policy. Null leaves exploration to the algorithm."""
     balance: Text | None = None
-    """A column of the report, such as Hyvar's `case`: an off-policy algorithm learns from transitions as if those that
-    begin with each of its values were equally frequent. Null leaves them as frequent as they are."""
+    """A column of the report, such as Hyvar's `case`: an off-policy algorithm samples transitions so that each of its
+    values is equally frequent. Null samples uniformly."""
 
 
 class OwnAlgorithm(Named):
     """A class in your own file that follows `ccarena.agents.algorithm.Algorithm`."""
 
     name: Text = Field("", pattern=r"\.py:")
-    """`FILE.py:CLASS` in your own file (docs/training.md says how one is written). Every other key is an argument of
-    it."""
+    """`FILE.py:CLASS` in your own file (docs/tutorial-algorithm.md). Every other key is an argument of it."""
 
 
 def kind_of(value: Any) -> str:

@@ -75,9 +75,10 @@ class TrainConfig(Section):
     params: dict[str, float] = Field({})
     """Parameters of the spec that differ from their defaults, such as `budget_ms: 5`."""
     reward: RewardConfig = RewardConfig()
-    """What is maximised."""
+    """Reward of a decision interval, maximised by the algorithm."""
     objective: ObjectiveConfig = ObjectiveConfig()
-    """What a whole run is worth: what evolution maximises, and what a policy and its baselines are compared by."""
+    """Score of a whole run: maximised by evolution, and the measure by which a policy and its baseline rules are
+    compared."""
     network: NetworkConfig = NetworkConfig()
     """Actor and critic."""
     algorithm: AlgorithmConfig = A3CConfig()
@@ -87,18 +88,18 @@ class TrainConfig(Section):
     total_decisions: Count = Field(2_000_000, ge=1)
     """Length of the training in decisions, over all worlds and learners."""
     out: Text | None = None
-    """Folder of the run; null is `runs/NAME`, or `runs/NAME-2`, ... if that one is taken."""
+    """Folder of the run; null is `runs/NAME`, or `runs/NAME-2`, ... if that exists."""
     executor: Literal["local", "ray"] = "local"
-    """`local`: in this process, deterministic. `ray`: on every machine of a Ray cluster. A3C's gradients are applied as
-    they arrive; worlds of other algorithms, and evolution's candidates, give the same result wherever they run."""
+    """`local`: in this process, deterministic. `ray`: on every machine of a Ray cluster; only A3C's result then depends
+    on the order in which gradients arrive."""
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
-    """Where the networks live: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
+    """Device of the networks: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
     threads: int = Field(2, ge=1, le=1024)
     """Threads that simulate worlds; the result does not depend on it."""
     checkpoint_every_s: float = Field(30.0, gt=0)
-    """Wall time between checkpoints, s; one is also written at the end and when interrupted."""
+    """Wall time between checkpoints, s; one is also written at the end and on interruption."""
     checkpoints_kept: int = Field(0, ge=0, le=100_000)
-    """Older checkpoints that are kept, in the folder `checkpoints`, beside the last one and the previous one."""
+    """Number of older checkpoints to keep in the folder `checkpoints`, in addition to the last two."""
     ray: RayConfig = RayConfig()
     """Training on a cluster."""
     env: EnvConfig = EnvConfig()
@@ -106,18 +107,18 @@ class TrainConfig(Section):
     progress: ProgressConfig = ProgressConfig()
     """The learning curve."""
     track: Literal["none", "wandb", "mlflow"] = "none"
-    """Who gets the learning curve besides `progress.jsonl` and TensorBoard: Weights & Biases (extra `wandb`) or MLflow
-    (extra `mlflow`), as their own environment variables say."""
+    """Service that gets the learning curve in addition to TensorBoard: Weights & Biases (extra `wandb`) or MLflow
+    (extra `mlflow`), configured by their own environment variables."""
     validation: ValidationConfig = ValidationConfig()
-    """Judging the policy while it learns."""
+    """Validation of the policy during the training."""
     baselines: list[str] = Field(["cubic", "bbr", "reno"])
-    """Heuristics that the evaluation runs beside the policy."""
+    """Heuristics that the evaluation runs for comparison."""
     constant_actions: list[ConstantAction] = Field([])
-    """The scheme with one action always, for the tables of an evaluation."""
+    """Constant actions of the scheme to show in the tables of an evaluation."""
     rules: RulesConfig = RulesConfig()
-    """What learning has to beat: how the best rules without learning are searched."""
+    """Search of the baseline rules, which a policy has to beat."""
     expectations: list[ExpectationConfig] = Field([])
-    """What the policy has to reach for the verdict "learned"."""
+    """Figures that the policy has to reach for the verdict "learned"."""
     eval: EvalConfig = EvalConfig()
     """Evaluation after training."""
 
