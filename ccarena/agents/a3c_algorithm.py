@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 
@@ -36,8 +36,7 @@ class A3C:
     """The algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
 
     def __init__(self, context: Context) -> None:
-        config = context.config.algorithm
-        assert isinstance(config, A3CConfig)
+        config = cast(A3CConfig, context.config.algorithm)
         self._context, self._config = context, config
         self._learner = Learner(context, config)
         self._executor: Executor | None = None

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import cast
+
 from ccarena.agents.algorithm import Algorithm, Context
-from ccarena.configs.schema import A3CConfig, EvolutionConfig, OwnAlgorithm
+from ccarena.configs.schema import OwnAlgorithm
 from ccarena.configs.userfile import bind, find
 from ccarena.errors import ConfigError
 
-__all__ = ["build"]
+__all__ = ["build", "own"]
 
 _METHODS = ("learn", "state", "restore", "policy", "close")
 
 
 def build(context: Context) -> Algorithm:
-    """The configured algorithm, seeded. Raises ConfigError for a name or an argument that there is not."""
-    config = context.config.algorithm
-    if isinstance(config, A3CConfig):
-        from ccarena.agents.a3c_algorithm import A3C
-
-        return A3C(context)
-    if isinstance(config, EvolutionConfig):
-        from ccarena.agents.evolution import Evolution
-
-        return Evolution(context)
-    if isinstance(config, OwnAlgorithm):
-        return _own(context, config)
-    from ccarena.agents.sb3 import Sb3
-
-    return Sb3(context)
+    """Builds the configured algorithm, seeded. Raises ConfigError for an unknown name or argument."""
+    module, _, name = context.config.algorithm.implementation.partition(":")
+    algorithm: Algorithm = getattr(import_module(module), name)(context)
+    return algorithm
 
 
-def _own(context: Context, config: OwnAlgorithm) -> Algorithm:
+def own(context: Context) -> Algorithm:
+    """Builds the algorithm of the user's own file. Raises ConfigError if it is none."""
+    config = cast(OwnAlgorithm, context.config.algorithm)
     found = find(config.name, "algorithm")
     arguments = bind(found, config.arguments, "algorithm", config.name, ("context",))
     missing = [name for name in _METHODS if not hasattr(found, name)]

@@ -32,7 +32,7 @@ def centred_ranks(scores: Vectors) -> Vectors:
 class Es:
     """The strategy (`ccarena.agents.evolution.Strategy`)."""
 
-    def __init__(self, start: Vectors, config: EsConfig, seed: int) -> None:
+    def __init__(self, start: Vectors, weights: int, config: EsConfig, seed: int) -> None:
         self._config = config
         self._centre = start.copy()
         self._first, self._second = np.zeros_like(start), np.zeros_like(start)

@@ -8,10 +8,9 @@ rather the luckiest.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -22,8 +21,8 @@ from ccarena.agents.actor_critic import ACTOR_GAIN
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
 from ccarena.agents.evolution_runs import Evaluator, LocalEvaluator
 from ccarena.agents.progress import merge
-from ccarena.configs.link_distribution import check_range, param_bounds
-from ccarena.configs.schema import CmaEsConfig, EsConfig, EvolutionConfig, TrainConfig
+from ccarena.configs.ranges import Ranges
+from ccarena.configs.schema import EvolutionConfig
 from ccarena.envs.trials import Candidate
 from ccarena.errors import ConfigError
 from ccarena.policies import export
@@ -32,7 +31,7 @@ from ccarena.policies.graph import Graph
 from ccarena.policies.networks import Squash, states_of
 from ccarena.policies.spec import Spec
 
-__all__ = ["Evolution", "Genome", "Ranges", "Strategy"]
+__all__ = ["Evolution", "Genome", "Strategy"]
 
 Vectors = NDArray[np.float64]
 
@@ -203,47 +202,11 @@ def neutral(spec: Spec, action: float | None) -> float:
     return action
 
 
-@dataclass(frozen=True)
-class Ranges:
-    """Parameters that are searched, each in shares of its range: of its logarithm, where the range is above 0."""
-
-    ranges: dict[str, tuple[float, float]]
-
-    @classmethod
-    def of(cls, config: TrainConfig, given: Mapping[str, tuple[float, float] | None], key: str) -> Ranges:
-        """From what the configuration's `key` says. Raises ConfigError for a parameter or a range there is not."""
-        known = param_bounds(config)
-        ranges: dict[str, tuple[float, float]] = {}
-        for name, between in given.items():
-            low, high = between or known.get(name, (0.0, 0.0))
-            check_range(key, name, (low, high), known)
-            if not low < high:
-                raise ConfigError(f"{key}.{name} = [{low:g}, {high:g}]: expected low < high")
-            ranges[name] = (low, high)
-        return cls(ranges)
-
-    def values(self, shares: Vectors) -> dict[str, float]:
-        """Parameters from their shares, which are held to 0..1."""
-        out = {}
-        for share, (name, (low, high)) in zip(np.clip(shares, 0.0, 1.0), self.ranges.items(), strict=True):
-            out[name] = float(low * (high / low) ** share if low > 0 else low + (high - low) * share)
-        return out
-
-    def shares(self, values: Mapping[str, float]) -> Vectors:
-        """The other way round, values being held to their ranges; where none is given, the low end."""
-        out = []
-        for name, (low, high) in self.ranges.items():
-            value = min(max(values.get(name, low), low), high)
-            out.append(math.log(value / low) / math.log(high / low) if low > 0 else (value - low) / (high - low))
-        return np.array(out, dtype=np.float64)
-
-
 class Evolution:
     """The algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
 
     def __init__(self, context: Context) -> None:
-        config = context.config.algorithm
-        assert isinstance(config, EvolutionConfig)
+        config = cast(EvolutionConfig, context.config.algorithm)
         self._context, self._config = context, config
         self._genome = Genome(context, config)
         self._strategy = _strategy(self._genome, config, context.config.seed)
@@ -297,14 +260,9 @@ class Evolution:
 
 
 def _strategy(genome: Genome, config: EvolutionConfig, seed: int) -> Strategy:
-    if isinstance(config, CmaEsConfig):
-        from ccarena.agents.cma_es import CmaEs
-
-        return CmaEs(genome.start, genome.weights, config, seed)
-    from ccarena.agents.es import Es
-
-    assert isinstance(config, EsConfig)
-    return Es(genome.start, config, seed)
+    module, _, name = config.strategy.partition(":")
+    strategy: Strategy = getattr(import_module(module), name)(genome.start, genome.weights, config, seed)
+    return strategy
 
 
 def _evaluator(context: Context) -> Evaluator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -39,8 +39,7 @@ class LocalEvaluator:
     """In threads of this process."""
 
     def __init__(self, config: TrainConfig, spec: Spec, threads: int) -> None:
-        assert isinstance(config.algorithm, EvolutionConfig)
-        self._links = config.algorithm.links
+        self._links = cast(EvolutionConfig, config.algorithm).links
         self._trials = Trials(config, spec, threads)
         self._sums = ReportSums(spec, config.progress)
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ccarena.configs import TrainConfig
-from ccarena.configs.schema import A3CConfig
 from ccarena.executors.ray import connect, module
 
 __all__ = ["on_its_cluster"]
@@ -40,13 +39,13 @@ def on_its_cluster(config: TrainConfig, meanwhile: str) -> Iterator[None]:
 
 
 def _warm(config: TrainConfig) -> None:
-    """Has processes on the cluster import what A3C's workers need: Ray takes idle ones when it starts actors."""
-    if isinstance(config.algorithm, A3CConfig):
+    """Has processes on the cluster import what the algorithm's workers need: Ray takes idle ones for its actors."""
+    if wanted := config.algorithm.worker_module:
         ray = module()
         task = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(_import)
         # A task without a core would still wait for one when all are taken.
-        for _ in range(min(config.algorithm.workers, int(ray.available_resources().get("CPU", 0)))):
-            task.remote("ccarena.agents.ray")
+        for _ in range(min(getattr(config.algorithm, "workers", 1), int(ray.available_resources().get("CPU", 0)))):
+            task.remote(wanted)
 
 
 def _import(name: str) -> None:

@@ -14,7 +14,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import nn
@@ -66,8 +66,7 @@ class Sb3:
     """An SB3 algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
 
     def __init__(self, context: Context) -> None:
-        config = context.config.algorithm
-        assert isinstance(config, Sb3Config)
+        config = cast(Sb3Config, context.config.algorithm)
         self._context, self._config = context, config
         self._sums = ReportSums(context.spec, context.config.progress)
         found, arguments = find_class(config.name), _arguments(context, config)

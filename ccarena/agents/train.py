@@ -21,7 +21,6 @@ import torch
 from ccarena.agents import checkpoint, tracking
 from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
-from ccarena.agents.evolution import Ranges
 from ccarena.agents.observed import observed_range
 from ccarena.agents.progress import Display, Recorder, ReportSums
 from ccarena.agents.runs import JUDGING, check_device, fixed, locked, resumable, signals
@@ -30,7 +29,7 @@ from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config, own_files, save_config
 from ccarena.configs.link_distribution import OWN, trained_on
-from ccarena.configs.schema import A3CConfig, EvolutionConfig, Sb3Config
+from ccarena.configs.ranges import Ranges
 from ccarena.core.terminal import progress_bar, remember
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
@@ -117,7 +116,7 @@ def check(context: Context) -> None:
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
     tracking.check(config)
-    if OWN in config.env.cross_traffic.schemes and isinstance(config.algorithm, (A3CConfig, Sb3Config)):
+    if OWN in config.env.cross_traffic.schemes and config.algorithm.even_learners:
         raise ConfigError(
             f"env.cross_traffic.schemes: {OWN} is for evolution (cma_es, es), which runs whole episodes; "
             f"{config.algorithm.name} steps as many learners in every world: take it out, and set env.learners"
@@ -207,7 +206,7 @@ class _Run:
         """
         decisions, last = self._algorithm.decisions, self._best.validated
         if decisions == 0:
-            return isinstance(self._config.algorithm, EvolutionConfig) and not self._best.policy
+            return self._config.algorithm.whole_runs and not self._best.policy
         every = self._config.validation.every_decisions or max(
             self._config.total_decisions // VALIDATIONS, LEAST_BETWEEN
         )

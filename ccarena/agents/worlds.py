@@ -8,7 +8,7 @@ import gymnasium as gym
 
 from ccarena.agents.algorithm import MakeEnvs
 from ccarena.configs import TrainConfig
-from ccarena.configs.schema import A3CConfig, EvolutionConfig
+from ccarena.configs.learning import RAY_WORKERS
 
 __all__ = ["environments"]
 
@@ -16,7 +16,7 @@ __all__ = ["environments"]
 def environments(config: TrainConfig) -> MakeEnvs:
     """The configured distribution, in as many rows as are asked for, on a cluster where the algorithm steps them."""
     made = functools.partial(_make_envs, config)
-    if config.executor == "local" or isinstance(config.algorithm, (A3CConfig, EvolutionConfig)):
+    if config.executor == "local" or config.algorithm.workers_key != RAY_WORKERS:
         return made
     from ccarena.agents.ray_envs import on_cluster
 
@@ -27,5 +27,5 @@ def _make_envs(config: TrainConfig, rows: int, threads: int, privileged: bool = 
     from ccarena.envs import LearnedVectorEnv
 
     # Without copies: an algorithm puts what it keeps into its own buffers.
-    late = isinstance(config.algorithm, A3CConfig)
+    late = config.algorithm.late_rewards
     return LearnedVectorEnv(config, rows, threads=threads, copy=False, privileged=privileged, late_rewards=late)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -63,8 +63,41 @@ class NetworkConfig(Named):
     is an argument of it."""
 
 
-class A3CConfig(Section):
+RAY_WORKERS = "ray.workers"
+"""The key that says among how many workers a cluster divides the worlds of most algorithms."""
+
+
+class AlgorithmSection(Section):
+    """An algorithm. Its class attributes say what the rest of a training has to know of it."""
+
+    implementation: ClassVar[str]
+    """`MODULE:NAME`, called with an `ccarena.agents.algorithm.Context`."""
+    workers_key: ClassVar[str | None] = RAY_WORKERS
+    """The key of the number that `env.worlds` is divisible by; None if the algorithm steps no worlds."""
+    whole_runs: ClassVar[bool] = False
+    """Scores candidates on whole runs. The untrained policy is one of them, and a cluster moves runs at will."""
+    even_learners: ClassVar[bool] = True
+    """Steps the same number of learners in every world."""
+    shares_gradients: ClassVar[bool] = False
+    """Learns from the gradients of workers, which `ray.exchange` and `ray.max_staleness` are about."""
+    late_rewards: ClassVar[bool] = False
+    """Asks for an interval's reward only after the next decision."""
+    worker_module: ClassVar[str] = ""
+    """The module that its own workers on a cluster import; empty if it has none."""
+
+    @property
+    def searched(self) -> dict[str, Pair | None]:
+        """Returns the parameters of the spec that are searched, with their ranges."""
+        return {}
+
+
+class A3CConfig(AlgorithmSection):
     """Asynchronous advantage actor-critic (Mnih et al. 2016) for discrete and continuous actions."""
+
+    implementation = "ccarena.agents.a3c_algorithm:A3C"
+    workers_key = "algorithm.workers"
+    shares_gradients = late_rewards = True
+    worker_module = "ccarena.agents.ray"
 
     name: Literal["a3c"] = "a3c"
     """The algorithm."""
@@ -106,8 +139,15 @@ class ObjectiveConfig(Named):
     it: a number, or the name of a parameter or input that differs between runs."""
 
 
-class EvolutionConfig(Section):
-    """What algorithms have in common that learn from the scores of whole runs."""
+class EvolutionConfig(AlgorithmSection):
+    """Algorithms that learn from the scores of whole runs."""
+
+    implementation = "ccarena.agents.evolution:Evolution"
+    workers_key = None
+    whole_runs = True
+    even_learners = False
+    strategy: ClassVar[str]
+    """`MODULE:CLASS` of the strategy (`ccarena.agents.evolution.Strategy`)."""
 
     links: int = Field(24, ge=1, le=100_000)
     """Runs per candidate. Links are drawn anew for each generation, and are the same for all its candidates."""
@@ -127,9 +167,16 @@ class EvolutionConfig(Section):
             raise ValueError("weights = false and no params: there is nothing to search")
         return self
 
+    @property
+    def searched(self) -> dict[str, Pair | None]:
+        """Returns `params`."""
+        return dict(self.params)
+
 
 class CmaEsConfig(EvolutionConfig):
     """CMA-ES (Hansen 2016, arXiv:1604.00772) by the package `cma`, for up to a few hundred numbers."""
+
+    strategy = "ccarena.core.cma_es:CmaEs"
 
     name: Literal["cma_es"] = "cma_es"
     """The algorithm."""
@@ -141,6 +188,8 @@ class CmaEsConfig(EvolutionConfig):
 
 class EsConfig(EvolutionConfig):
     """Antithetic evolution strategies (Salimans et al. 2017, arXiv:1703.03864) for networks."""
+
+    strategy = "ccarena.agents.es:Es"
 
     name: Literal["es"] = "es"
     """The algorithm."""
@@ -156,8 +205,10 @@ class EsConfig(EvolutionConfig):
     """Share of the weights that a step subtracts, times the learning rate."""
 
 
-class Sb3Config(Named):
+class Sb3Config(AlgorithmSection, Named):
     """An algorithm of Stable-Baselines3 or sb3-contrib; every key that is not here is an argument of its class."""
+
+    implementation = "ccarena.agents.sb3:Sb3"
 
     name: Text = "PPO"
     """Name of the class, such as `TD3`, `SAC`, `PPO`, `DQN`, `TQC` or `RecurrentPPO`."""
@@ -183,8 +234,11 @@ class Sb3Config(Named):
     values is equally frequent. Null samples uniformly."""
 
 
-class OwnAlgorithm(Named):
+class OwnAlgorithm(AlgorithmSection, Named):
     """A class in your own file that follows `ccarena.agents.algorithm.Algorithm`."""
+
+    implementation = "ccarena.agents.algorithms:own"
+    even_learners = False
 
     name: Text = Field("", pattern=r"\.py:")
     """`FILE.py:CLASS` in your own file (docs/tutorial-algorithm.md). Every other key is an argument of it."""

@@ -7,6 +7,7 @@ messages and docs/configuration.md all read it. `env` is in `distribution`, `rew
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -23,6 +24,7 @@ from ccarena.configs.judging import (
     ValidationConfig,
 )
 from ccarena.configs.learning import (
+    RAY_WORKERS,
     A3CConfig,
     AlgorithmConfig,
     CmaEsConfig,
@@ -124,12 +126,10 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _even_share(self) -> TrainConfig:
-        if isinstance(self.algorithm, A3CConfig):
-            key, workers = "algorithm.workers", self.algorithm.workers
-        elif self.executor == "ray" and not isinstance(self.algorithm, EvolutionConfig):
-            key, workers = "ray.workers", self.ray.workers
-        else:
+        key = self.algorithm.workers_key
+        if key is None or (key == RAY_WORKERS and self.executor != "ray"):
             return self
+        workers: int = attrgetter(key)(self)
         if (worlds := self.env.worlds) % workers:
             near = max(workers, round(worlds / workers) * workers)
             raise ValueError(f"env.worlds = {worlds} is not divisible by {key} = {workers}; try env.worlds = {near}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ccarena.configs.cluster import RayConfig
-from ccarena.configs.learning import A3CConfig, EvolutionConfig, Sb3Config
+from ccarena.configs.learning import RAY_WORKERS
 from ccarena.configs.schema import TrainConfig, ValidationConfig
 from ccarena.core.reader import COMMAND_LINE
 from ccarena.errors import ConfigError
@@ -31,28 +31,28 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
     ),
     (
         ("algorithm.discount_unit_s",),
-        lambda c: isinstance(c.algorithm, Sb3Config) and c.algorithm.discount == "step",
+        lambda c: getattr(c.algorithm, "discount", None) == "step",
         "algorithm.discount is step",
     ),
     (
         ("algorithm.reward_below",),
-        lambda c: isinstance(c.algorithm, A3CConfig) and c.algorithm.reward_floor is None,
+        lambda c: getattr(c.algorithm, "reward_floor", 0.0) is None,
         "algorithm.reward_floor is null",
     ),
     (tuple(f"ray.{name}" for name in RayConfig.model_fields), lambda c: c.executor != "ray", "executor is local"),
     (
         ("ray.exchange", "ray.max_staleness"),
-        lambda c: not isinstance(c.algorithm, A3CConfig),
+        lambda c: not c.algorithm.shares_gradients,
         "algorithm is not a3c",
     ),
     (
         ("ray.workers",),
-        lambda c: isinstance(c.algorithm, (A3CConfig, EvolutionConfig)),
+        lambda c: c.algorithm.workers_key != RAY_WORKERS,
         "a3c has algorithm.workers, and evolution as many as there are cores",
     ),
     (
         ("ray.deaths", "ray.patience_s"),
-        lambda c: isinstance(c.algorithm, EvolutionConfig),
+        lambda c: c.algorithm.whole_runs,
         "evolution's candidates are moved as often as need be",
     ),
     (

@@ -14,12 +14,12 @@ import torch
 
 from ccarena.agents import train as training
 from ccarena.agents.algorithm import Context
-from ccarena.agents.cma_es import CmaEs
 from ccarena.agents.es import Es, centred_ranks
 from ccarena.agents.evolution import Evolution, Genome, Strategy
 from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import CmaEsConfig, EsConfig
+from ccarena.core.cma_es import CmaEs
 from ccarena.errors import CheckpointError, ConfigError
 from ccarena.policies.artifact import load
 from ccarena.policies.graph import run as run_graph
@@ -33,7 +33,7 @@ def strategies() -> list[Strategy]:
     start = np.array([0.0, 0.0, 0.0, 0.9])
     return [
         CmaEs(start, 3, CmaEsConfig(population=8, sigma=0.3), seed=1),
-        Es(start, EsConfig(population=16, sigma=0.1, learning_rate=0.1, learning_rate_end=0.02), seed=1),
+        Es(start, 3, EsConfig(population=16, sigma=0.1, learning_rate=0.1, learning_rate_end=0.02), seed=1),
     ]
 
 

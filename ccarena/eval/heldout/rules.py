@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.configs.schema import CmaEsConfig, EvolutionConfig, TrainConfig
+from ccarena.configs.ranges import Ranges
+from ccarena.configs.schema import CmaEsConfig, TrainConfig
 from ccarena.core.terminal import Progress
 from ccarena.envs.trials import Answers, Candidate, Trials
 from ccarena.policies.spec import Spec
@@ -201,13 +202,11 @@ def _base(spec: Spec, score: Score) -> Rule:
 
 
 def _law(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
-    algorithm, law = config.algorithm, config.rules.law
-    law = law or (algorithm.params if isinstance(algorithm, EvolutionConfig) else {})
+    law = config.rules.law or config.algorithm.searched
     if not law:
         missing = "the configuration names no parameters of a law (rules.law)"
         return Rule("law", "the tuned law", missing=missing)
-    from ccarena.agents.cma_es import CmaEs
-    from ccarena.agents.evolution import Ranges
+    from ccarena.core.cma_es import CmaEs
 
     given = config.rules.law_action
     action = float(constant.policy["constant"]) if given is None else float(spec.constant(given))

@@ -7,13 +7,11 @@ checkpoint stores these, and restoring replays them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.agents.algorithm import Arrays
-from ccarena.configs.schema import CmaEsConfig
 from ccarena.errors import MissingDependencyError
 
 try:
@@ -26,10 +24,22 @@ __all__ = ["CmaEs"]
 Vectors = NDArray[np.float64]
 
 
-class CmaEs:
-    """The strategy (`ccarena.agents.evolution.Strategy`); numbers from `weights` on stay between 0 and 1."""
+class Settings(Protocol):
+    """Keys of a configuration that the search reads (`ccarena.configs.learning.CmaEsConfig`)."""
 
-    def __init__(self, start: Vectors, weights: int, config: CmaEsConfig, seed: int) -> None:
+    @property
+    def population(self) -> int | None:
+        """Candidates per generation; None for the package's choice."""
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the first generation."""
+
+
+class CmaEs:
+    """A search that is asked for candidates and told their scores; numbers from `weights` on stay between 0 and 1."""
+
+    def __init__(self, start: Vectors, weights: int, config: Settings, seed: int) -> None:
         rng = np.random.Generator(np.random.PCG64([seed, 2]))
         inside = [None] * weights
         options: dict[str, Any] = {
@@ -70,12 +80,12 @@ class CmaEs:
         self._cma.tell(self._asked, [-float(score) for score in scores])
         self._scores.append(np.asarray(scores, dtype=np.float64).copy())
 
-    def state(self) -> tuple[Arrays, dict[str, Any]]:
+    def state(self) -> tuple[dict[str, Vectors], dict[str, Any]]:
         """The scores of all generations so far, `[generations, population]`."""
         scores = np.array(self._scores) if self._scores else np.empty((0, self._cma.popsize))
         return {"scores": scores}, {"size": self._size}
 
-    def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
+    def restore(self, arrays: dict[str, Any], rest: dict[str, Any]) -> None:
         """Back to a `state()`, from the start. Raises ValueError if it is of another size or population."""
         scores = arrays["scores"]
         if rest["size"] != self._size or scores.shape[1] != self._cma.popsize:
