@@ -44,7 +44,10 @@ def _scaled(actions: tuple[float, ...]) -> tuple[NDArray[np.floating], NDArray[n
 def acct(
     report: Columns, spec: Spec, omega: float = 10.0, zeta: float = 1.0, beta: float = 10.0
 ) -> NDArray[np.float32]:
-    """Unscaled rewards `[N]`: `omega` per lost packet, `zeta` of burstiness B, `beta` of D/DB in Blue."""
+    """Returns A - ωL in Green, 101 - A - ωL - ζB in Yellow and Red, and 101 - A - ωL - ζB - βD in Blue, `[N]`.
+    A is α, L the lost packets, B a tenth of the steps between this action and the last, and D the queueing delay over
+    the budget.
+    """
     # A plain number: NumPy takes four times as long to compare an array with a member of an enumeration.
     zone, alpha = report.zone, report.alpha
     hold = float(spec.actions[-1] + 1) - alpha - zeta * burstiness(alpha, report.previous_alpha, spec.actions)

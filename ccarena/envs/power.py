@@ -9,7 +9,7 @@ from ccarena.envs.rewards import Columns
 
 
 def power(report: Columns, loss: float = 1.0, delay: float = 1.0) -> NDArray[np.float32]:
-    """ln(throughput) - `delay` · ln(RTT / least RTT) - `loss` · lost packets per hundred acknowledged, `[N]`.
+    """Returns ln(throughput) - `delay` · ln(RTT / least RTT) - `loss` · lost packets per hundred acknowledged, `[N]`.
 
     The logarithm of Kleinrock's power (1979) with a price of losses; below 0.01 Mbit/s and 1 ms it stays level.
     """

@@ -25,10 +25,9 @@ PACKET_BITS = 12_000.0
 
 
 def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_ms: float = 0.0) -> NDArray[np.float32]:
-    """Hyvar's and Orca's reward, `[N]`, with `epsilon` as the weight of loss; 0 where nothing has arrived yet.
-
-    With `lately` 1, thr_max is the highest throughput of the last 10 to 15 s. An inference costs what a reward of 1 for
-    `inference_ms` is worth.
+    """Returns ((thr - ε loss) / RTT) / (thr_max / RTT_min) - inference_ms / interval, `[N]`; 0 before anything arrives.
+    thr and loss are rates, RTT is the mean, and thr_max the flow's highest throughput, with `lately` = 1 of the last 10
+    to 15 s.
     """
     useful = report.throughput_mbps - epsilon * report.loss_mbps
     highest = report.throughput_lately_mbps if lately >= 0.5 else report.throughput_max_mbps
@@ -43,7 +42,7 @@ def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_
 def aurora(
     report: Columns, throughput: float = 10.0, latency: float = 1000.0, loss: float = 2000.0
 ) -> NDArray[np.float32]:
-    """Aurora's reward, `[N]`: `throughput` per packet/s, `latency` per second of mean RTT, `loss` of the lost share."""
+    """Returns `throughput` × packets/s - `latency` × mean RTT in s - `loss` × lost share of packets, `[N]`."""
     packets_per_s = report.throughput_mbps * np.float32(1e6 / PACKET_BITS)
     reward = throughput * packets_per_s - latency * report.rtt_ms / 1e3
     return (reward - loss * report.loss_ratio).astype(np.float32, copy=False)

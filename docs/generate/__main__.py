@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import configuration, learned, schemes, suites
+from docs.generate import configuration, environments, learned, schemes, suites
 
-PAGES = {"configuration": configuration, "learned": learned, "schemes": schemes, "suites": suites}
+PAGES = {
+    "configuration": configuration,
+    "environment": environments,
+    "learned": learned,
+    "schemes": schemes,
+    "suites": suites,
+}
 """Each page's generator: `GENERATED` is the mark after which `markdown()` follows."""
 
 if __name__ == "__main__":

@@ -28,11 +28,11 @@ def markdown() -> str:
 
 def _table(entries: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> list[str]:
     titles = ["name", "meaning", *more, "options", "source", "runs on"]
-    rows = [_row(*titles), "|" + "---|" * len(titles)]
+    rows = [row(*titles), "|" + "---|" * len(titles)]
     for entry in entries:
         cells = [f"`{entry['name']}`", entry["doc"], *(_cell(entry, column) for column in more)]
         options = "; ".join(map(_option, entry["options"]))
-        rows.append(_row(*cells, options or "–", entry["source"], _backends(entry)))
+        rows.append(row(*cells, options or "–", entry["source"], _backends(entry)))
     return rows
 
 
@@ -52,15 +52,20 @@ def _backends(entry: Mapping[str, Any]) -> str:
 
 def _cell(entry: Mapping[str, Any], column: str) -> str:
     if column == "normalisation":
-        low, high = entry["clip"]
-        shifted = f"(x − {entry['offset']:g})" if entry["offset"] else "x"
-        return f"{shifted} × {entry['scale']:g}, {low:g} to {high:g}"
+        return normalised(entry["offset"], entry["scale"], entry["clip"])
     value = entry[column]
     if column == "bounds":
         return "operations" if value is None else f"{value[0]:g} to {value[1]:g}"
     return ", ".join(value) or "–" if isinstance(value, list) else str(value)
 
 
-def _row(*cells: str) -> str:
+def normalised(offset: float, scale: float, clip: Sequence[float]) -> str:
+    """Returns what a network sees of a raw value x."""
+    shifted = f"(x − {offset:g})" if offset else "x"
+    return f"{shifted if scale == 1 else f'{shifted} × {scale:g}'}, {clip[0]:g} to {clip[1]:g}"
+
+
+def row(*cells: str) -> str:
+    """Returns a row of a Markdown table."""
     # A bar would end the cell.
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ccarena import _core
 from ccarena.scenarios.schemes import kind_of
+from docs.generate.learned import row
 
 GENERATED = "<!-- Generated from the registry (crates/ccarena-cc/src/registry.rs) by `make docs`; edit the schemes. -->"
 
@@ -13,15 +14,10 @@ def markdown() -> str:
     schemes = _core.schemes()
     parameters = [(scheme["name"], param) for scheme in schemes for param in scheme["params"]]
     lines = [GENERATED, "", "## Which schemes are there?", "", "| scheme | kind | summary |", "|---|---|---|"]
-    lines += [_row(f"`{s['name']}`", ", ".join(kind_of(s)) or "heuristic", s["summary"]) for s in schemes]
+    lines += [row(f"`{s['name']}`", ", ".join(kind_of(s)) or "heuristic", s["summary"]) for s in schemes]
     lines += ["", "## Parameters", "", "| scheme | parameter | default | range | meaning |", "|---|---|---|---|---|"]
     lines += [
-        _row(f"`{name}`", f"`{p['name']}`", f"{p['default']:g}", f"{p['min']:g} to {p['max']:g}", p["doc"])
+        row(f"`{name}`", f"`{p['name']}`", f"{p['default']:g}", f"{p['min']:g} to {p['max']:g}", p["doc"])
         for name, p in parameters
     ]
     return "\n".join(lines) + "\n"
-
-
-def _row(*cells: str) -> str:
-    # A bar would end the cell.
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
