@@ -57,7 +57,7 @@ _HOMES = {
     "run": "ccarena.scenarios.run",
     "train": "ccarena.agents.api",
 }
-"""Where each name of the interface is defined."""
+"""Module that defines each name of the package's interface."""
 
 
 def __getattr__(name: str) -> Any:

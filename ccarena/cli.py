@@ -100,7 +100,7 @@ def _run(words: list[str]) -> int:
 
 
 def build_parser(chosen: str | None) -> Parser:
-    """The parser of the whole command line, of whose commands only `chosen` has its options."""
+    """Returns the parser of the whole command line; only the command `chosen` gets its options."""
     parser = Parser(
         prog="ccarena",
         description="An arena for congestion control.",
@@ -117,7 +117,7 @@ def build_parser(chosen: str | None) -> Parser:
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:
-    """Message and exit code for an exception of another library: an incomplete installation, else a bug."""
+    """Returns message and exit code for an exception of another library: an incomplete installation, else a bug."""
     if isinstance(error, ModuleNotFoundError) and error.name == "ccarena._core":
         message = "the native extension (ccarena._core) is not built: run `make setup`; if that fails, `ccarena doctor`"
         return message, MissingDependencyError.exit_code

@@ -43,7 +43,7 @@ __all__ = [
 
 
 INTERRUPTED = 130
-"""Exit code of what Ctrl-C ended: 128 + SIGINT, as shells count."""
+"""Exit code of an interrupted command: 128 + SIGINT, as shells count."""
 
 
 class CcarenaError(Exception):
@@ -108,7 +108,7 @@ class MissingDependencyError(CcarenaError, ImportError):
 
 
 class MachineError(CcarenaError):
-    """This machine, or this user on it, cannot do it (no root, no BPF, no TUN); the message says what to do."""
+    """Missing right or feature of this machine (no root, no BPF, no TUN); the message says what to do."""
 
     exit_code = 4
 

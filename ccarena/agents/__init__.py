@@ -1,1 +1,3 @@
-"""Learning: A3C with one learner logic (`a3c`) and two executors (`local`, `ray`), checkpoints and the training run."""
+"""Learning: A3C with one learner (`a3c`) and two executors (`local`, `ray`), further algorithms, checkpoints and
+training.
+"""

@@ -1,13 +1,17 @@
-"""Asynchronous advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783), independent of who executes it.
+"""Asynchronous advantage actor-critic (Mnih et al. 2016, arXiv:1602.01783), independent of the executor.
 
-A `Worker` has its own worlds and its own copy of the weights: it collects a rollout, turns it into one gradient and
-hands that over. The `Learner` owns the shared weights and applies gradients in the order in which the executor delivers
-them. A worker then starts over from the weights that its gradient led to.
+A `Worker` has its own worlds and its own copy of the weights: it collects a rollout and returns its gradient. The
+`Learner` owns the shared weights and applies gradients in the order in which the executor delivers them. The worker
+then continues with the weights that include its gradient.
 
-Departures from the paper: a worker steps all of its worlds together, with one network evaluation for them; gradients
-are means over a rollout, not sums; RMSProp's state starts from the first gradient. Learning rates fall linearly to
-zero, as in the paper (§5.1). Rewards may be compressed from below for learning (`reward_floor`): one overflowing buffer
-costs as much as minutes of good driving, and the critic would spend itself on guessing when.
+Departures from the paper:
+- a worker steps all of its worlds together, with one network evaluation for them;
+- gradients are means over a rollout, not sums;
+- RMSProp's state starts from the first gradient;
+- rewards may be compressed from below (`reward_floor`).
+
+Learning rates fall linearly to zero, as in the paper (§5.1). The compression is useful because one overflow of a buffer
+costs as much as minutes of good decisions earn, and the critic would mostly learn to predict overflows.
 """
 
 from __future__ import annotations
@@ -40,11 +44,12 @@ def n_step_returns(
     last_values: FloatArray,
     gamma: float,
 ) -> FloatArray:
-    """Discounted returns `[T, N]` of every decision, up to the rollout's end or the episode's, whichever is first.
+    """Returns discounted returns `[T, N]` of every decision, up to the end of the rollout or episode.
 
-    `final_values[t]` are the values of the observations in which episodes were truncated at t, read where `truncated`
-    is set; `last_values[N]` those of the observations after the rollout. A truncated episode would have gone on, so its
-    return is completed by that value; a terminated one is over; nothing passes from the next episode to either.
+    `final_values[t]` are the values of the observations in which episodes were truncated at t, used only where
+    `truncated` is set. `last_values[N]` are those of the observations after the rollout. A truncated episode would have
+    continued, so its return is completed by that value; a terminated one is over. No value of the next episode enters a
+    return.
     """
     returns = np.empty_like(rewards)
     following = last_values
@@ -56,30 +61,30 @@ def n_step_returns(
 
 
 def seeds(seed: int, worker: int, generation: int = 0) -> tuple[int, int]:
-    """Seeds of a worker's worlds and of its action sampling; `generation` counts the worker's restarts."""
+    """Returns the seeds of a worker's worlds and of its action sampling; `generation` counts the worker's restarts."""
     state = np.random.SeedSequence((seed, worker, generation)).generate_state(2, np.uint64)
     return int(state[0] >> np.uint64(1)), int(state[1])
 
 
 @dataclass
 class Update:
-    """What a worker hands over."""
+    """Gradient and statistics that a worker delivers."""
 
     gradient: FloatArray
-    """Of the loss by the flat weights, actor first, clipped per network."""
+    """Gradient of the loss by the flat weights, actor first, clipped per network."""
     stats: Stats
-    """Of the rollout that it came from."""
+    """Statistics of the rollout."""
 
 
 @dataclass
 class Rollout(Steps):
-    """What a worker has seen, and what it says of it for the learning curve."""
+    """Decisions of a worker's worlds, and their statistics for the learning curve."""
 
     stats: Stats
 
 
 class Differentiator:
-    """Turns rollouts into gradients, with a copy of the weights of its own on the configured device."""
+    """Differentiator that turns rollouts into gradients, with its own copy of the weights on the configured device."""
 
     def __init__(self, context: Context, config: A3CConfig, device: str) -> None:
         self._config = config
@@ -94,7 +99,7 @@ class Differentiator:
             self._weights.copy_(torch.from_numpy(np.array(weights)))
 
     def update(self, rollout: Rollout, entropy_weight: float) -> Update:
-        """The gradient of the rollout's loss at the weights that were loaded last."""
+        """Returns the gradient of the rollout's loss at the weights that were loaded last."""
         stats = {**rollout.stats, **self._differentiate(rollout, entropy_weight)}
         return Update(self._gradient.cpu().numpy().copy(), stats)
 
@@ -143,7 +148,7 @@ class Differentiator:
         }
 
     def _learned_rewards(self, given: FloatArray) -> FloatArray:
-        """Rewards as they are learned from: compressed below the floor, then scaled."""
+        """Returns rewards for learning: compressed below the floor, then scaled."""
         rewards = given
         if self._config.reward_floor is not None:
             floor = np.float32(self._config.reward_floor)
@@ -154,9 +159,9 @@ class Differentiator:
 
 
 class Worker:
-    """Collects rollouts of `rollout_length` decisions in each of its worlds and computes their gradients.
+    """Worker that collects rollouts of `rollout_length` decisions in each of its worlds, and computes their gradients.
 
-    `device` is where its network lives: the configured one if None.
+    `device` is the device of its network (default: the configured one).
     """
 
     def __init__(
@@ -181,11 +186,11 @@ class Worker:
         self._episode_decisions = np.zeros(envs.num_envs)
 
     def run(self, weights: FloatArray, entropy_weight: float) -> Update:
-        """One rollout with `weights` and its gradient at the same weights."""
+        """Collects one rollout with `weights` and returns its gradient at the same weights."""
         return self._differentiator.update(self.collect(weights), entropy_weight)
 
     def collect(self, weights: FloatArray) -> Rollout:
-        """One rollout with `weights`, in buffers that the next one overwrites. Raises TrainingError."""
+        """Collects one rollout with `weights`, in buffers that the next one overwrites. Raises TrainingError."""
         self._differentiator.load(weights)
         try:
             steps = self._collector.collect(self._rng)
@@ -197,7 +202,7 @@ class Worker:
         return Rollout(**vars(steps), stats=stats)
 
     def _episodes(self, steps: Steps) -> Stats:
-        """Of the rollout that has just been collected, and of the episodes that ended in it."""
+        """Returns statistics of the last rollout, and of the episodes that ended in it."""
         episodes = return_sum = length_sum = 0.0
         over = steps.terminated | steps.truncated
         for rewards, done in zip(steps.rewards, over, strict=True):
@@ -218,7 +223,7 @@ class Worker:
         }
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """Everything that the next `run` depends on besides its arguments, as arrays and as JSON."""
+        """Returns everything that the next `run` depends on besides its arguments, as arrays and as JSON."""
         arrays: dict[str, NDArray] = {
             "environment": np.frombuffer(self._envs.get_state(), dtype=np.uint8),  # type: ignore[attr-defined]
             "observation": np.array(self._collector.observation, dtype=np.float32),
@@ -228,7 +233,7 @@ class Worker:
         return arrays, {"rng": self._rng.bit_generator.state}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
+        """Restores a `state()`."""
         self._envs.set_state(arrays["environment"].tobytes())  # type: ignore[attr-defined]
         self._collector.observation = arrays["observation"].copy()
         self._episode_return = arrays["episode_return"].copy()
@@ -241,7 +246,7 @@ class Worker:
 
 
 class Learner:
-    """The shared weights and their RMSProp, the statistics of which all workers share (Mnih et al., §4)."""
+    """Learner with the shared weights and their RMSProp, whose statistics all workers share (Mnih et al., §4)."""
 
     def __init__(self, context: Context, config: A3CConfig) -> None:
         self._context = context
@@ -260,18 +265,20 @@ class Learner:
 
     @property
     def done(self) -> bool:
-        """Whether training has seen as many decisions as it was to."""
+        """Returns whether training has seen `total_decisions`."""
         return self.decisions >= self._total_decisions
 
     @property
     def entropy_weight(self) -> float:
-        """Weight of the entropy bonus now."""
+        """Returns the current weight of the entropy bonus."""
         start, end = self._config.entropy
         share = min(1.0, self.decisions / (self._config.entropy_decay_fraction * self._total_decisions))
         return start + (end - start) * share
 
     def apply(self, update: Update) -> None:
-        """One RMSProp step. Raises TrainingError if the gradient is not finite; weights then stay as they are."""
+        """Applies one RMSProp step. Raises TrainingError if the gradient is not finite; the weights then stay as they
+        are.
+        """
         gradient = update.gradient
         if not np.isfinite(gradient).all():
             raise TrainingError(
@@ -297,18 +304,18 @@ class Learner:
         self.updates += 1
 
     def network(self) -> ActorCritic:
-        """The policy as it is now."""
+        """Returns the current network."""
         network = ActorCritic(self._context)
         torch.nn.utils.vector_to_parameters(torch.from_numpy(self.weights.copy()), network.parameters())
         return network
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """Everything that the next `apply` depends on, as arrays and as JSON."""
+        """Returns everything that the next `apply` depends on, as arrays and as JSON."""
         arrays: dict[str, NDArray] = {"weights": self.weights, "mean_square": self._mean_square.copy()}
         return arrays, {"decisions": self.decisions, "updates": self.updates}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()`. Raises ValueError if it is of networks of another size."""
+        """Restores a `state()`. Raises ValueError if it belongs to networks of another size."""
         if arrays["weights"].shape != self.weights.shape:
             raise ValueError(f"{len(arrays['weights'])} weights, expected {len(self.weights)}")
         self.weights = arrays["weights"].astype(np.float32)

@@ -1,4 +1,4 @@
-"""A3C as the training loop knows it: one learner, fed by workers in threads or on Ray."""
+"""Algorithm A3C for the training loop: one learner, and workers in threads or on Ray."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["A3C"]
 
 
 class Executor(Protocol):
-    """Who runs the workers: `LocalExecutor` or `RayExecutor`."""
+    """Executor of the workers: `LocalExecutor` or `RayExecutor`."""
 
     def step(self) -> Update | None:
-        """Applies one more gradient; None if none has come for a while."""
+        """Applies one more gradient; returns None if none has come for a while."""
 
     def figures(self) -> dict[str, float]:
-        """For the learning curve: how the workers are."""
+        """Returns figures of the workers for the learning curve."""
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """What `restore` needs, as arrays and as JSON."""
+        """Returns the arguments of `restore`, as arrays and as JSON."""
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
+        """Restores a `state()`."""
 
     def close(self) -> None:
         """Ends the workers."""
 
 
 class A3C:
-    """The algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
+    """Algorithm A3C (`ccarena.agents.algorithm.Algorithm`)."""
 
     def __init__(self, context: Context) -> None:
         config = cast(A3CConfig, context.config.algorithm)
@@ -44,11 +44,11 @@ class A3C:
 
     @property
     def decisions(self) -> int:
-        """Decisions that the shared weights have learned from."""
+        """Returns the number of decisions that the shared weights have learned from."""
         return self._learner.decisions
 
     def learn(self, run: Run) -> None:
-        """Applies gradients until `run` says that it is enough."""
+        """Applies gradients until `run` ends the training."""
         executor = self._start()
         while run.rest():
             update = executor.step()
@@ -57,7 +57,7 @@ class A3C:
                 run.record(update.stats, updates=self._learner.updates, **now)
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Of the learner and of its executor."""
+        """Returns the state of the learner and of its executor."""
         arrays, rest = self._learner.state()
         executor_arrays, executor_rest = self._start().state()
         arrays = {f"learner.{name}": array for name, array in arrays.items()}
@@ -65,9 +65,9 @@ class A3C:
         return arrays, {"learner": rest, "executor": executor_rest}
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`; workers follow when they are started.
+        """Restores a `state()`; workers are restored when they are started.
 
-        Workers of another executor, or another number of them, go on with the weights on fresh episodes.
+        With another executor, or another number of workers, they continue with the weights on fresh episodes.
         """
         self._learner.restore(_part(arrays, "learner"), rest["learner"])
         if self._learner.done:
@@ -80,7 +80,7 @@ class A3C:
             self._generation = self._learner.updates
 
     def policy(self) -> torch.nn.Module:
-        """The actor with the shared weights."""
+        """Returns the actor with the shared weights."""
         return self._learner.network().policy()
 
     def close(self) -> None:

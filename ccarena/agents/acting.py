@@ -1,7 +1,7 @@
-"""How a worker of A3C acts: the actor's answers for a few dozen worlds at a time, thousands of times a second.
+"""Actions of A3C's workers: the actor's answers for a few dozen worlds at a time, thousands of times a second.
 
-So few rows are a matter of microseconds, of which PyTorch's modules take most to find their operations. The network's
-graph, which every policy artifact has (`ccarena.policies.graph`), needs a fraction of that in NumPy.
+A batch this small takes microseconds, and PyTorch's modules spend most of them on dispatch. NumPy evaluates the
+network's graph (`ccarena.policies.graph`), which every policy artifact has, in a fraction of that time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Act", "acting", "live"]
 
 FloatArray = NDArray[np.float32]
 Act = Callable[[FloatArray], FloatArray]
-"""Raw observations `[N, spec.size]` to the actor's answers `[N, outputs]`."""
+"""Function from raw observations `[N, spec.size]` to the actor's answers `[N, outputs]`."""
 
 
 def acting(network: ActorCritic, spec: Spec, device: torch.device) -> Act:
-    """What answers with the weights that `network` has at the time, which must stay where they are in memory.
+    """Returns a function that answers with the current weights of `network`, which must keep their place in memory.
 
-    By NumPy on the CPU, as an artifact of the network answers: without what only training uses. By PyTorch on another
-    device, and where the graph has constants that were computed from the weights, as of a batch normalisation.
+    On the CPU, NumPy evaluates the network as its artifact does, without parts that only training uses. PyTorch does on
+    another device, and if the graph has constants computed from weights, as of a batch normalisation.
     """
     graph = live(network.actor, spec.size) if device.type == "cpu" else None
     if graph is None:
@@ -46,7 +46,7 @@ def acting(network: ActorCritic, spec: Spec, device: torch.device) -> Act:
 
 
 def live(actor: nn.Module, size: int) -> Graph | None:
-    """The graph of `actor`, whose tensors are the module's own memory; None if it has others than the module."""
+    """Returns the graph of `actor` with the module's own memory as its tensors; None if some tensors are computed."""
     graph = to_graph(actor, size)
     own: dict[str, Tensor] = {**dict(actor.named_parameters()), **dict(actor.named_buffers())}
     for name, tensor in graph.tensors.items():

@@ -1,4 +1,4 @@
-"""A3C's two networks and what they make of actions: a choice among indices, or a number within bounds."""
+"""Networks of A3C, and the distributions of its actions: a choice among indices, or a number within bounds."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from ccarena.policies.spec import Spec
 
 FloatArray = NDArray[np.float32]
 ACTOR_GAIN = 0.01
-"""On the actor's output at the start: nearly the uniform policy, whose entropy is what A3C explores with."""
+"""Gain of the actor's output at the start: nearly the uniform policy, whose entropy makes A3C explore."""
 
 
 class Actions(Protocol):
-    """How actions are drawn from the actor's answer, and how likely they were."""
+    """Distribution of actions, given the actor's answer."""
 
     shape: tuple[int, ...]
     dtype: type[np.generic]
 
     @property
     def spread(self) -> float:
-        """What noise is multiplied by."""
+        """Returns the factor of the noise."""
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """What chance adds to `shape` decisions."""
+        """Returns random numbers for `shape` decisions."""
 
     def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
         """Draws an action per row of `answer` `[N, outputs]`."""
 
     def given(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Drawn actions as the environment takes them."""
+        """Returns drawn actions as the environment takes them."""
 
     def evaluate(self, answer: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probability `[N]` of drawn actions, and the mean entropy."""
+        """Returns the log-probability `[N]` of drawn actions, and the mean entropy."""
 
 
 class Discrete:
-    """One of n actions, by the softmax of n logits."""
+    """Choice of one of n actions, by the softmax of n logits."""
 
     shape: tuple[int, ...] = ()
     dtype: type[np.generic] = np.int64
@@ -54,20 +54,20 @@ class Discrete:
         self._count = count
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Gumbel noise: argmax(logits + noise) is a sample of softmax(logits)."""
+        """Returns Gumbel noise: argmax(logits + noise) is a sample of softmax(logits)."""
         waits = rng.standard_exponential((*shape, self._count), dtype=np.float32)
         return -np.log(waits + np.float32(1e-20))
 
     def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
-        """The index of the largest."""
+        """Draws the index of the largest sum."""
         np.argmax(answer + noise, axis=1, out=out)
 
     def given(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """As they are."""
+        """Returns the indices unchanged."""
         return actions
 
     def evaluate(self, answer: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the softmax."""
+        """Returns log-probability and entropy of the softmax."""
         # Across rows, of which there are many: PyTorch takes several times as long along ones as short as these.
         log_probabilities = torch.log_softmax(answer.t(), dim=0)
         entropy = -(log_probabilities.exp() * log_probabilities).sum(dim=0).mean()
@@ -75,9 +75,9 @@ class Discrete:
 
 
 class Gaussian:
-    """A number y around the actor's answer, squashed into the bounds; its spread is learned, the same everywhere.
+    """Normal distribution of y around the actor's answer, squashed into the bounds, with a learned constant spread.
 
-    Probabilities are those of y: what tanh does to them has no gradient. The entropy is that of y, too.
+    Log-probabilities and entropy are those of y: the correction for tanh has no gradient.
     """
 
     shape: tuple[int, ...] = (1,)
@@ -88,24 +88,24 @@ class Gaussian:
 
     @property
     def spread(self) -> float:
-        """The standard deviation of y."""
+        """Returns the standard deviation of y."""
         return math.exp(float(self._log_std.detach()))
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Standard normal."""
+        """Returns standard normal noise."""
         return rng.standard_normal((*shape, 1), dtype=np.float32)
 
     def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
-        """y, before it is squashed."""
+        """Draws y, before it is squashed."""
         np.add(answer, noise * np.float32(self.spread), out=out)
 
     def given(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Within the bounds."""
+        """Returns y squashed into the bounds."""
         low, high = self._bounds
         return (low + (high - low) * (0.5 + 0.5 * np.tanh(actions))).astype(np.float32)
 
     def evaluate(self, answer: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the normal distribution of y."""
+        """Returns log-probability and entropy of the normal distribution of y."""
         log_std = self._log_std
         scaled = (actions - answer) / log_std.exp()
         constant = log_std + 0.5 * math.log(2.0 * math.pi)
@@ -113,7 +113,7 @@ class Gaussian:
 
 
 class ActorCritic(nn.Module):
-    """Actor and critic as configured, which share nothing, on one normalisation. Raises ConfigError."""
+    """Actor and critic as configured, without shared weights, on one normalisation. Raises ConfigError."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -135,32 +135,32 @@ class ActorCritic(nn.Module):
 
     @property
     def actor_size(self) -> int:
-        """Weights that are the actor's: the first ones of `parameters()`."""
+        """Returns the number of the actor's weights, the first ones of `parameters()`."""
         spread = 0 if self.spread is None else 1
         return spread + sum(p.numel() for p in self.actor.parameters())
 
     @property
     def actions(self) -> Actions:
-        """What the actor's answer means."""
+        """Returns the distribution of actions that the actor's answer parametrises."""
         if self._bounds is None or self.spread is None:
             return Discrete(self._outputs)
         return Gaussian(self._bounds, self.spread)
 
     def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Raw observations `[N, spec.size]` to the actor's answer `[N, outputs]` and values `[N]`."""
+        """Maps raw observations `[N, spec.size]` to the actor's answer `[N, outputs]` and values `[N]`."""
         x = self.normalisation(observation)
         return self.actor(x), self.critic(x).squeeze(1)
 
     def act(self, observation: Tensor) -> Tensor:
-        """The actor alone: raw observations to its answer `[N, outputs]`."""
+        """Maps raw observations to the actor's answer `[N, outputs]`."""
         y: Tensor = self.actor(self.normalisation(observation))
         return y
 
     def value(self, observation: Tensor) -> Tensor:
-        """The critic alone: raw observations to values `[N]`."""
+        """Maps raw observations to the critic's values `[N]`."""
         y: Tensor = self.critic(self.normalisation(observation)).squeeze(1)
         return y
 
     def policy(self) -> nn.Module:
-        """The actor on normalised observations, squashed into the bounds if it is continuous."""
+        """Returns the actor on normalised observations, squashed into the bounds if it is continuous."""
         return self.actor if self._bounds is None else nn.Sequential(self.actor, Squash(self._bounds))

@@ -1,18 +1,19 @@
-"""What the training loop asks of an algorithm, and what it gives to one.
+"""Interface between the training loop and an algorithm.
 
 An algorithm is a class, built-in or in the user's own file (`algorithm: mine.py:Dagger`), built as
 
     Dagger(context, learning_rate=1e-3)
 
 where everything but `context` comes from the keys of `algorithm` in the configuration. The loop restores its state if a
-run is resumed, and calls `learn` once. `learn` hands every batch that it has learned from to `run.record`, asks
-`run.rest()` whenever `state()` is complete, and returns when that is False: then the checkpoint of this very state has
-been written, whether the training is over or was interrupted.
+run is resumed, and calls `learn` once:
 
-An algorithm that also finds parameters of the spec has a method `params() -> dict[str, float]`, whose answer goes
-into the artifact with the policy. One whose `policy()` is a translation of the model that it trains has a method
-`model() -> ccarena.policies.agreement.Decide`: what decides by the model itself, which every saved policy has to agree
-with.
+- `learn` gives every batch that it has learned from to `run.record`;
+- it calls `run.rest()` whenever `state()` is complete;
+- it returns when `run.rest()` is False. The checkpoint of this state has then been written.
+
+An algorithm that also finds parameters of the spec has a method `params() -> dict[str, float]`; the artifact gets them
+with the policy. If its `policy()` translates the model that it trains, it has a method
+`model() -> ccarena.policies.agreement.Decide`. Every saved policy has to agree with that model.
 """
 
 from __future__ import annotations
@@ -35,81 +36,93 @@ __all__ = ["Algorithm", "Arrays", "Context", "MakeEnvs", "Run", "Stats"]
 
 Arrays = dict[str, NDArray]
 Stats = dict[str, float]
-"""Sums over decisions (and episodes), so that adding two of them merges them: `decisions`, `reward`; if the algorithm
-counts them, `episodes`, `return`, `episode_decisions`; and whatever else the learning curve is to have per decision."""
+"""Sums over decisions (and episodes), so that adding two merges them.
+
+Keys: `decisions`, `reward`; optionally `episodes`, `return`, `episode_decisions`; and further figures per decision for
+the learning curve.
+"""
 MakeEnvs = Callable[[int, int], gym.vector.VectorEnv]
-"""`(rows, threads)` to a vector environment of the training distribution with autoreset in the same step."""
+"""Function of `(rows, threads)` that makes a vector environment of the training distribution with same-step
+autoreset.
+"""
 
 
 class Run(Protocol):
-    """The training, as an algorithm sees it."""
+    """Training loop, as an algorithm sees it."""
 
     def record(self, stats: Stats, *, updates: int = 0, **now: float) -> None:
-        """Books a batch for the learning curve and the display; `now` goes into the curve as it is.
+        """Records a batch for the learning curve and the display; `now` goes into the curve unchanged.
 
         Raises TrainingError if the curve cannot be written.
         """
 
     def rest(self) -> bool:
-        """Says that `state()` is complete now. Whether to go on; if not, a checkpoint of it has been written."""
+        """Returns whether to continue; call it when `state()` is complete. If it returns False, a checkpoint of the
+        state was written.
+        """
 
 
 @dataclass(frozen=True)
 class Context:
-    """What an algorithm is built from."""
+    """Arguments that an algorithm is built from."""
 
     config: TrainConfig
-    """The whole config; `seed`, `device`, `threads`, `total_decisions` and `env.worlds` are for the algorithm."""
+    """Configuration of the training; the algorithm uses `seed`, `device`, `threads`, `total_decisions` and
+    `env.worlds`.
+    """
     spec: Spec
-    """What the scheme sees, reports and takes."""
+    """Observation, report and actions of the scheme."""
     make_envs: MakeEnvs
-    """The training's worlds; picklable. `envs.get_state()` and `set_state()` are part of an algorithm's state, and
-    `infos["truth"]` what only the simulator knows."""
+    """Maker of the training's worlds; picklable.
+
+    `envs.get_state()` and `set_state()` are part of an algorithm's state. `infos["truth"]` has the privileged state.
+    """
 
     @property
     def rows(self) -> int:
-        """Rows of the configured environment: worlds times learners."""
+        """Returns the rows of the configured environment: worlds times learners."""
         return self.config.env.worlds * self.config.env.learners
 
     @cached_property
     def portable(self) -> dict[str, Any]:
-        """The configuration as checkpoints and artifacts have it, as it was when it was first asked for."""
+        """Returns the configuration as checkpoints and artifacts have it, fixed at the first call."""
         from ccarena.configs.own_files import portable
 
         return portable(self.config)
 
     def network(self, outputs: int) -> nn.Module:
-        """A new network as configured, from normalised observations `[N, spec.size]` to `[N, outputs]`."""
+        """Returns a new network as configured, from normalised observations `[N, spec.size]` to `[N, outputs]`."""
         from ccarena.policies.networks import build
 
         return build(self.config.network, self.spec, outputs)
 
     def normalisation(self) -> nn.Module:
-        """From raw observations to normalised ones."""
+        """Returns the layer from raw observations to normalised ones."""
         from ccarena.policies.networks import Normalisation
 
         return Normalisation(self.spec)
 
 
 class Algorithm(Protocol):
-    """Something that learns a policy."""
+    """Algorithm that learns a policy."""
 
     @property
     def decisions(self) -> int:
-        """Decisions that it has learned from, over all rows."""
+        """Returns the number of decisions that it has learned from, over all rows."""
 
     def learn(self, run: Run) -> None:
         """Learns until `run.rest()` is False."""
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Everything that the rest of the training depends on, as arrays and as JSON."""
+        """Returns everything that the rest of the training depends on, as arrays and as JSON."""
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`. Raises KeyError, ValueError or RuntimeError if it is of another training."""
+        """Restores a `state()`. Raises KeyError, ValueError or RuntimeError if it belongs to another training."""
 
     def policy(self) -> nn.Module:
-        """The policy as it is now: normalised observations `[N, spec.size]` to logits `[N, actions]`, or to the action
-        `[N, 1]`; with memory as `ccarena.policies.networks` says."""
+        """Returns the current policy: normalised observations `[N, spec.size]` to logits `[N, actions]`, or to the
+        action `[N, 1]`. A policy with memory has the form that `ccarena.policies.networks` describes.
+        """
 
     def close(self) -> None:
         """Ends its worlds and threads."""

@@ -1,4 +1,4 @@
-"""`ccarena.train`: a configuration in, a run folder with checkpoints, policy and page out."""
+"""Function `ccarena.train`: it takes a configuration and writes a run folder with checkpoints, policy and page."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ __all__ = ["Training", "resumed", "train"]
 
 @dataclass(frozen=True, repr=False)
 class Training:
-    """A run: its folder and what is in it."""
+    """Finished or interrupted training: its folder and files."""
 
     folder: Path
     config: TrainConfig
-    """What it was trained by, every key filled in."""
+    """Configuration with every key filled in."""
     finished: bool
-    """False if a signal ended it: `ccarena.train(config, out=folder, resume=True)` goes on."""
+    """False if a signal ended it: `ccarena.train(config, out=folder, resume=True)` continues it."""
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "interrupted"
         return f"Training {self.config.name} in {self.folder}, {state}: .policy(), .progress(), .config"
 
     def policy(self) -> Artifact:
-        """The trained policy. Raises PolicyError if there is none yet."""
+        """Returns the trained policy. Raises PolicyError if there is none yet."""
         from ccarena.policies.artifact import load
 
         return load(self.folder / POLICY)
 
     def progress(self) -> pd.DataFrame:
-        """Figures of the training, a row per update: `decisions` so far, `reward_mean`, what the algorithm reports."""
+        """Returns figures of the training, a row per update: `decisions` so far, `reward_mean`, and the algorithm's
+        own.
+        """
         from ccarena.core.columns import as_pandas, of_rows
 
         return as_pandas(of_rows(read_progress(self.folder / PROGRESS)))
@@ -58,7 +60,7 @@ def train(
     resume: bool = False,
     command: str | None = None,
 ) -> Training:
-    """Train a policy, evaluate it as its configuration says, and write the run's folder (docs/training.md).
+    """Trains a policy, evaluates it as its configuration says, and writes the run's folder (docs/training.md).
 
     Arguments:
         config: the name of a shipped configuration (acct, hyvar, ...), a YAML file, a mapping, or a loaded one.
@@ -108,7 +110,7 @@ def train(
 
 
 def _command(config: TrainConfig, resume: bool) -> str:
-    """Returns the shell line that goes on with a run, or trains it again beside the first one."""
+    """Returns the shell line that resumes a run, or trains it again in a new folder."""
     folder = Path(str(config.out))
     if resume:
         return resume_command(folder)
@@ -116,9 +118,9 @@ def _command(config: TrainConfig, resume: bool) -> str:
 
 
 def resumed(config: TrainConfig, overrides: Mapping[str, Any]) -> TrainConfig:
-    """The configuration of the run that `config` says which is, with `overrides`.
+    """Loads the configuration of the run that `config` names, and applies `overrides`.
 
-    A run goes on with its own configuration. Raises ConfigError if there is no run.
+    A run is resumed with its own configuration. Raises ConfigError if there is no run.
     """
     folder = Path(config.out) if config.out else newest_run(config.name)
     if not (folder / CONFIG).is_file():

@@ -1,8 +1,8 @@
 """Training checkpoints: one safetensors file, arrays as tensors and everything else as JSON in its metadata.
 
-A new checkpoint is written beside the last one, read back and compared, and only then takes its place, so that a
-training which is killed at any moment, or runs out of disk, leaves a usable one. A digest of the content finds damage
-that the format does not notice; the previous checkpoint then stands in, and a damaged one never takes its place.
+A new checkpoint is written to a second file, read back and compared, and only then replaces the last one. A training
+that is killed at any moment, or runs out of disk, therefore leaves a usable checkpoint. A digest of the content finds
+damage that the format does not notice. The previous checkpoint then replaces a damaged one.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ log = logging.getLogger(__name__)
 FORMAT = "2"
 NAME, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 OLDER = "checkpoints"
-"""Folder of those before the previous one, if some are kept, by the number of their decisions."""
+"""Folder of kept checkpoints older than the previous one, named by their number of decisions."""
 
 _whole: dict[Path, tuple[int, int]] = {}
-"""Files that this process has written and read back, with what tells another file of that name from them."""
+"""Files that this process has written and verified, with the data that identify them."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state of training."""
+    """State of a training."""
 
     arrays: dict[str, NDArray]
-    """By name; the part before the first dot says whose."""
+    """Arrays by name; the part before the first dot names the owner."""
     rest: dict[str, Any]
-    """JSON-serialisable."""
+    """JSON data."""
 
     def part(self, name: str) -> dict[str, NDArray]:
-        """The arrays of part `name`, without that prefix."""
+        """Returns the arrays of part `name`, without that prefix."""
         prefix = f"{name}."
         return {key.removeprefix(prefix): array for key, array in self.arrays.items() if key.startswith(prefix)}
 
 
 def exists(directory: Path) -> bool:
-    """Whether a checkpoint was ever written to `directory`, usable or not."""
+    """Returns whether a checkpoint was ever written to `directory`, usable or not."""
     return any((directory / name).exists() for name in (NAME, PREVIOUS))
 
 
 def save(directory: Path, checkpoint: Checkpoint, keep: int = 0, decisions: int = 0) -> None:
-    """Writes `directory`'s checkpoint, of so many `decisions`; the last one becomes the previous one, if it is whole.
+    """Writes the checkpoint of `directory` at `decisions`; the last one becomes the previous one, if it is undamaged.
 
-    `keep` checkpoints of before that are kept, too; the oldest are deleted. Raises CheckpointError if the file cannot
-    be written or is not read back as it was, after which the checkpoints that were there still are.
+    `keep`: how many older checkpoints to keep (default 0). Raises CheckpointError if the file cannot be written, or
+    differs when read back. The existing checkpoints then stay.
     """
     path, previous = directory / NAME, directory / PREVIOUS
     new, spare = (directory / f".{name}.{os.getpid()}{TEMPORARY}" for name in (NAME, PREVIOUS))
@@ -108,7 +108,7 @@ def _mark(path: Path) -> tuple[int, int]:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether the file is there and undamaged; one that this process has read back is not read again."""
+    """Returns whether the file is there and undamaged; a file that this process has verified is not read again."""
     try:
         if _whole.get(path) == _mark(path):
             return True
@@ -119,7 +119,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _read(path: Path) -> Checkpoint:
-    """Raises OSError, TensorFileError, KeyError or ValueError."""
+    """Reads a checkpoint. Raises OSError, TensorFileError, KeyError or ValueError."""
     arrays, metadata = tensorfile.read(path)
     version = metadata.get("ccarena_checkpoint")
     if version != FORMAT:
@@ -130,9 +130,9 @@ def _read(path: Path) -> Checkpoint:
 
 
 def load(directory: Path) -> Checkpoint:
-    """The last checkpoint in `directory`, or the previous one if the last is damaged.
+    """Returns the last checkpoint in `directory`, or the previous one if the last is damaged.
 
-    Raises CheckpointError if there is none that can be used.
+    Raises CheckpointError if neither can be used.
     """
     faults: list[str] = []
     older = sorted((directory / OLDER).glob("*.safetensors"), reverse=True)

@@ -1,7 +1,7 @@
-"""How a worker of A3C lives through a rollout: natively where that is possible, else step by step.
+"""Rollouts of A3C's workers: native if possible, else step by step.
 
-Evaluating the network for a few dozen worlds at a time, and the bookkeeping around that, takes as long as the simulator
-does. Natively each world makes all decisions of a rollout by itself (`LearnedVectorEnv.rollout`).
+Evaluating the network for a few dozen worlds at a time, with the bookkeeping, takes as long as the simulator. In a
+native rollout each world makes all its decisions by itself (`LearnedVectorEnv.rollout`).
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ __all__ = ["Collector", "Steps", "collector"]
 
 @dataclass
 class Steps:
-    """T decisions in each of N worlds."""
+    """Steps of a rollout: T decisions in each of N worlds."""
 
     observations: FloatArray
-    """`[T, N, size]`."""
+    """Observations `[T, N, size]`."""
     actions: NDArray[Any]
-    """As they were drawn, `[T, N, ...]`."""
+    """Drawn actions, `[T, N, ...]`."""
     rewards: FloatArray
-    """`[T, N]`."""
+    """Rewards `[T, N]`."""
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
     reports: FloatArray | None
-    """`[T, N, report]`, if the environment has them."""
+    """Reports `[T, N, report]`, if the environment has them."""
     finals: list[tuple[int, NDArray[np.intp], FloatArray]]
     """Observations in which episodes were truncated, as (step, worlds, `[k, size]`)."""
     following: FloatArray
-    """`[N, size]`: the observations after the last decision."""
+    """Observations after the last decision, `[N, size]`."""
 
 
 class Collector(Protocol):
-    """Makes decisions with the weights that its network has at the time."""
+    """Collector that makes decisions with the current weights of its network."""
 
     observation: FloatArray
-    """`[N, size]`: what the next decisions are made on."""
+    """Observations of the next decisions, `[N, size]`."""
 
     def collect(self, rng: np.random.Generator) -> Steps:
-        """A rollout, in arrays that the next one may overwrite."""
+        """Collects a rollout, in arrays that the next one may overwrite."""
 
 
 def collector(
@@ -63,9 +63,10 @@ def collector(
     steps: int,
     observation: FloatArray,
 ) -> Collector:
-    """Who collects rollouts of `steps` decisions in `envs`, which have just been reset and show `observation`.
+    """Returns a collector of rollouts of `steps` decisions in `envs`, which have just been reset and show
+    `observation`.
 
-    Natively in worlds of ccarena, on the CPU, with a network that its graph computes from its own weights.
+    The collector is native for worlds of ccarena on the CPU, if the network's graph has no computed constants.
     """
     if isinstance(envs, LearnedVectorEnv) and envs.late_rewards:
         graph = live(network.actor, spec.size) if device.type == "cpu" else None
@@ -76,7 +77,7 @@ def collector(
 
 
 class Native:
-    """Whole rollouts in the simulator's own threads."""
+    """Collector of whole rollouts in the simulator's own threads."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Native:
         self.observation = np.array(observation, dtype=np.float32)
 
     def collect(self, rng: np.random.Generator) -> Steps:
-        """A rollout."""
+        """Collects a rollout."""
         actions, envs = self._actions, self._envs
         noise = actions.noise(rng, (self._steps, envs.num_envs))
         seen = envs.rollout(self._policy.with_weights(self._weights), noise, actions.spread)
@@ -112,7 +113,7 @@ class Native:
 
 
 class StepByStep:
-    """One step of all worlds after the other, whatever environment they are of and wherever the network is."""
+    """Collector that steps all worlds together, for any environment and device."""
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class StepByStep:
         self.observation = observation
 
     def collect(self, rng: np.random.Generator) -> Steps:
-        """A rollout."""
+        """Collects a rollout."""
         finals: list[tuple[int, NDArray[np.intp], FloatArray]] = []
         has_reports = False
         distribution = self._distribution

@@ -1,8 +1,10 @@
 """Antithetic evolution strategies: candidates in mirrored pairs, fitness by rank, Adam on the estimated gradient.
 
 Source: Salimans, Ho, Chen, Sidor, Sutskever, "Evolution Strategies as a Scalable Alternative to Reinforcement
-Learning", arXiv:1703.03864. Departure: parameters of the spec, which are shares of their ranges, are searched with
-the same step as weights, and clipped where they leave their range.
+Learning", arXiv:1703.03864.
+
+Departure: parameters of the spec, as shares of their ranges, are searched with the same step as weights, and clipped to
+their range.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def centred_ranks(scores: Vectors) -> Vectors:
-    """Ranks of `scores` `[N]` from -0.5 to 0.5; equal ones share theirs. What one lucky run is worth is bounded."""
+    """Returns ranks of `scores` `[N]` from -0.5 to 0.5; equal scores share a rank. Ranks bound the effect of one lucky
+    run.
+    """
     _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     last = np.cumsum(counts) - 1
     rank = (last - (counts - 1) / 2.0)[place]
@@ -30,7 +34,7 @@ def centred_ranks(scores: Vectors) -> Vectors:
 
 
 class Es:
-    """The strategy (`ccarena.agents.evolution.Strategy`)."""
+    """Antithetic evolution as a strategy (`ccarena.agents.evolution.Strategy`)."""
 
     def __init__(self, start: Vectors, weights: int, config: EsConfig, seed: int) -> None:
         self._config = config
@@ -42,22 +46,22 @@ class Es:
 
     @property
     def centre(self) -> Vectors:
-        """The best guess."""
+        """Returns the best guess."""
         return self._centre
 
     @property
     def sigma(self) -> float:
-        """How far from it candidates are."""
+        """Returns the standard deviation of candidates around the centre."""
         return self._config.sigma
 
     def ask(self) -> Vectors:
-        """The next generation: each candidate of the first half has its mirror image in the second."""
+        """Returns the next generation: each candidate of the first half has its mirror image in the second."""
         self._noise = self._rng.standard_normal((self._config.population // 2, self._centre.size))
         step = self._config.sigma * self._noise
         return np.concatenate((self._centre + step, self._centre - step))
 
     def tell(self, scores: Vectors, progress: float) -> None:
-        """One step of Adam up the gradient of the expected rank."""
+        """Takes one step of Adam up the gradient of the expected rank."""
         config, half = self._config, len(scores) // 2
         ranks = centred_ranks(scores)
         gradient = (ranks[:half] - ranks[half:]) @ self._noise / (len(scores) * config.sigma)
@@ -71,12 +75,12 @@ class Es:
         self._centre = (1.0 - rate * config.weight_decay) * self._centre + rate * first / (np.sqrt(second) + EPSILON)
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Centre, moments and generator."""
+        """Returns centre, moments and generator."""
         arrays: Arrays = {"centre": self._centre, "first": self._first.copy(), "second": self._second.copy()}
         return arrays, {"steps": self._steps, "rng": self._rng.bit_generator.state}
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`. Raises ValueError if it is of another size."""
+        """Restores a `state()`. Raises ValueError if it has another size."""
         if arrays["centre"].shape != self._centre.shape:
             raise ValueError(f"{arrays['centre'].size} numbers searched, expected {self._centre.size}")
         self._centre = arrays["centre"].copy()

@@ -1,4 +1,4 @@
-"""Runs evolution's candidates and says what their runs came to."""
+"""Runs of evolution's candidates and their scores."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["Evaluator", "LocalEvaluator", "Scored"]
 
 @dataclass(frozen=True)
 class Scored:
-    """What a candidate's runs came to."""
+    """Score of a candidate's runs and their figures."""
 
     score: float
     stats: Stats
 
 
 class Evaluator(Protocol):
-    """Who runs candidates: this process, or a cluster."""
+    """Evaluator that runs candidates in this process or on a cluster."""
 
     def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
-        """The candidates over the links of `seed`, in their order."""
+        """Returns the scores of the candidates over the links of `seed`, in their order."""
 
     def close(self) -> None:
         """Ends what it has started."""
 
 
 class LocalEvaluator:
-    """In threads of this process."""
+    """Evaluator in threads of this process."""
 
     def __init__(self, config: TrainConfig, spec: Spec, threads: int) -> None:
         self._links = cast(EvolutionConfig, config.algorithm).links
@@ -44,7 +44,7 @@ class LocalEvaluator:
         self._sums = ReportSums(spec, config.progress)
 
     def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
-        """The candidates over the links of `seed`, in their order."""
+        """Returns the scores of the candidates over the links of `seed`, in their order."""
         out = []
         for done in self._trials.run(candidates, seed, self._links):
             stats: Stats = {
@@ -58,4 +58,4 @@ class LocalEvaluator:
         return out
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Does nothing, since nothing was started."""

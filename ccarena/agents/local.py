@@ -1,8 +1,8 @@
-"""Runs A3C's workers in threads of this process, with a result that does not depend on timing.
+"""Executor of A3C's workers in threads of this process, with a result that does not depend on timing.
 
-Workers collect and differentiate at the same time (simulator and network kernels release the interpreter lock), but
-gradients are applied round robin, and a worker starts over from the weights right after its own: every gradient is
-`workers - 1` updates old, which is A3C's asynchrony with the races taken out.
+Workers collect and differentiate at the same time: simulator and network kernels release the interpreter lock.
+Gradients are applied round robin, and a worker continues from the weights right after its own. Every gradient is
+therefore `workers - 1` updates old: A3C's asynchrony without races.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ccarena.agents.a3c import Learner, Update, Worker
 
 
 class LocalExecutor:
-    """Feeds `learner` from `workers`, on at most `threads` threads."""
+    """Executor that feeds `learner` from `workers`, on at most `threads` threads."""
 
     def __init__(self, learner: Learner, workers: list[Worker], threads: int) -> None:
         self._learner = learner
@@ -43,11 +43,13 @@ class LocalExecutor:
         return self._pool.submit(worker.run, self._learner.weights, self._learner.entropy_weight)
 
     def figures(self) -> dict[str, float]:
-        """Nothing: every gradient is `workers - 1` updates old."""
+        """Returns no figures: every gradient is `workers - 1` updates old."""
         return {}
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """The workers and their finished gradients; waits until all workers have finished their current rollouts."""
+        """Returns the workers and their finished gradients; waits until all workers have finished their current
+        rollouts.
+        """
         updates = [future.result() for future in self._pending]
         arrays: dict[str, NDArray] = {}
         workers = []

@@ -13,14 +13,16 @@ from ccarena.policies.artifact import Artifact
 __all__ = ["observed_range"]
 
 FLOWS, DECISIONS = 64, 256
-"""Flows that are looked at, and decisions of each; an episode that ends is followed by one on another link."""
+"""Number of recorded flows, and decisions of each; an episode that ends is followed by one on another link."""
 _MARK = 0x53454E
-"""Sets this seed apart from those of trainings and validations."""
+"""Offset that separates this seed from those of trainings and validations."""
 
 
 def observed_range(config: TrainConfig, policy: Artifact) -> dict[str, list[float]]:
-    """Runs `policy` on links drawn as in its training and returns the least (`low`) and the greatest (`high`) raw value
-    of each entry of its observations. The same policy and configuration give the same range, on any number of threads.
+    """Returns the range of each entry of the observations, least (`low`) and greatest (`high`) raw value.
+
+    Runs `policy` on links drawn as in its training. The same policy and configuration give the same range, on any
+    number of threads.
     """
     played = config.model_copy(update={"params": dict(policy.params)})
     flows = -(-FLOWS // played.env.learners) * played.env.learners
@@ -37,14 +39,16 @@ Range = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def _natively(envs: LearnedVectorEnv, policy: Artifact, _: NDArray[np.float32]) -> Range:
-    """Without noise the discrete action of the largest logit is taken, which is the policy's."""
+    """Returns the range of a native rollout, which takes the discrete action of the largest logit as the policy
+    does.
+    """
     noise = np.zeros((DECISIONS, envs.num_envs, envs.scheme.outputs), np.float32)
     seen = envs.rollout(_core.Policy.of(policy.encode()), noise).observations
     return seen.min(axis=(0, 1)), seen.max(axis=(0, 1))
 
 
 def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArray[np.float32]) -> Range:
-    """Any policy."""
+    """Returns the range for any policy, stepped from Python."""
     state = np.zeros((envs.num_envs, policy.graph.state_len), np.float32) if policy.graph.state_len else None
     low, high = observations.min(axis=0), observations.max(axis=0)
     for _ in range(DECISIONS):
@@ -55,5 +59,5 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
 
 
 def _shortest(values: NDArray[np.float32]) -> list[float]:
-    """As the shortest decimal numbers that are the same in float32."""
+    """Returns the shortest decimal numbers that are equal in float32."""
     return [float(str(value)) for value in values]

@@ -1,4 +1,4 @@
-"""What a training run records and shows: learning curve (`progress.jsonl`, TensorBoard), progress on the terminal."""
+"""Records and display of a training run: learning curve (`progress.jsonl`, TensorBoard) and terminal."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ ROWS = 400
 _PLAIN_EVERY_S = 5.0
 _PLAIN_COLUMNS = 80
 _RATE_AFTER_S = 1.0
-"""A rate over less time says nothing: the first update of a resumed training may come at once."""
+"""Least time for a meaningful rate, s: the first update of a resumed training may come at once."""
 _EPISODES = ("decisions", "reward", "episodes", "return", "episode_decisions")
 
 
 class ReportSums:
-    """What the learning curve has of reports: sums of columns, and counts of categories. Raises ConfigError."""
+    """Sums of the reports' columns and counts of categories for the learning curve. Raises ConfigError."""
 
     def __init__(self, spec: Spec, config: ProgressConfig) -> None:
         self._means = [(name, spec.column(name, "progress.means")) for name in config.means]
@@ -48,7 +48,7 @@ class ReportSums:
         ]
 
     def __call__(self, reports: NDArray[np.float32]) -> Stats:
-        """Of reports `[N, columns]`."""
+        """Returns the sums over reports `[N, columns]`."""
         stats: Stats = {}
         for column, names in self._shares:
             counts = np.bincount(reports[:, column].astype(np.intp), minlength=len(names))
@@ -65,7 +65,9 @@ def merge(total: Stats, part: Stats) -> None:
 
 
 def summarise(stats: Stats) -> dict[str, float | None]:
-    """Means per decision; returns and lengths per episode, None if none ended or the algorithm does not say them."""
+    """Returns means per decision. Returns and lengths are per episode, None if none ended or the algorithm does not
+    report them.
+    """
     decisions, episodes = max(stats["decisions"], 1.0), stats.get("episodes", 0.0)
     row: dict[str, float | None] = {"reward_mean": stats["reward"] / decisions}
     for name, total in (("return_mean", "return"), ("episode_decisions_mean", "episode_decisions")):
@@ -74,8 +76,9 @@ def summarise(stats: Stats) -> dict[str, float | None]:
 
 
 class Recorder:
-    """Collects statistics and writes a row of the learning curve at the first update, which shows that learning has
-    begun, and every `total_decisions / ROWS` decisions."""
+    """Recorder of statistics: it writes a row of the learning curve at the first update and every `total_decisions /
+    ROWS` decisions.
+    """
 
     def __init__(self, directory: Path, total_decisions: int, shares: Mapping[str, Sequence[str]]) -> None:
         if find_spec("tensorboard") is None:
@@ -93,11 +96,11 @@ class Recorder:
         self._excepthook = threading.excepthook
 
     def board(self, hparams: Mapping[str, Any], tracker: Tracker | None) -> None:
-        """`hparams` are for TensorBoard's table; `tracker` gets what TensorBoard gets, and is ended with it."""
+        """Starts TensorBoard with `hparams` in its table; `tracker` gets the same figures, and is ended with it."""
         self._hparams, self._tracker = dict(hparams), tracker
 
     def add(self, stats: Stats, **now: float) -> dict[str, Any] | None:
-        """Books an update's `stats`; returns the row if one was due. `now` (with `decisions`) goes into it as it is.
+        """Adds an update's `stats`; returns the row if one was due. `now` (with `decisions`) goes into it unchanged.
 
         Raises TrainingError if the row cannot be written.
         """
@@ -126,7 +129,7 @@ class Recorder:
         self._show(figures, decisions)
 
     def validated(self, row: Mapping[str, Any], actions: Mapping[str, NDArray[np.float64]], decisions: int) -> None:
-        """Books a validation: a line of `validation.jsonl`, scalars, and a histogram of the actions on each class.
+        """Records a validation: a line of `validation.jsonl`, scalars, and a histogram of the actions on each class.
 
         Raises TrainingError if it cannot be written.
         """
@@ -140,7 +143,7 @@ class Recorder:
             raise self._unwritten(error) from error
 
     def _show(self, figures: Mapping[str, float], decisions: int) -> None:
-        """To TensorBoard and the tracker."""
+        """Sends figures to TensorBoard and the tracker."""
         if self._board is None:
             # Seconds on a busy machine, in which the first row is there already.
             from torch.utils.tensorboard import SummaryWriter
@@ -154,7 +157,7 @@ class Recorder:
             self._tracker.log(figures, decisions)
 
     def _write_hparams(self) -> None:
-        """TensorBoard's table of hyperparameters, beside reward and score: in the same run, not in one of its own."""
+        """Writes TensorBoard's table of hyperparameters, with reward and score, into the same run."""
         from torch.utils.tensorboard.summary import hparams
 
         if self._hparams:
@@ -173,7 +176,7 @@ class Recorder:
             self._excepthook(args)
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs."""
+        """Returns the argument of `restore`."""
         sizes = [path.stat().st_size if path.exists() else 0 for path in (self._path, self._validation)]
         return {"stats": self._stats, "row": self._row, "bytes": sizes}
 
@@ -185,7 +188,7 @@ class Recorder:
                 os.truncate(path, min(size, path.stat().st_size))
 
     def clear(self) -> None:
-        """Drops what a run that was killed before its first checkpoint has written."""
+        """Deletes rows that a run wrote which was killed before its first checkpoint."""
         self.restore({"stats": {}, "row": -1, "bytes": [0, 0]})
 
     def close(self) -> None:
@@ -202,18 +205,18 @@ class Recorder:
 
 
 class _Bar(Progress):
-    """A progress bar with a line of figures below it."""
+    """Progress bar with a line of figures below it."""
 
     line = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar, then the line."""
+        """Yields the bar, then the line."""
         yield from super().get_renderables()
         yield Text(self.line, no_wrap=True, overflow="ellipsis")
 
 
 class Display:
-    """A progress bar on a terminal, a line every few seconds elsewhere; on stderr."""
+    """Progress of a training on stderr: a bar on a terminal, a line every few seconds elsewhere."""
 
     def __init__(self, total_decisions: int, done: int, shares: Mapping[str, Sequence[str]]) -> None:
         self._total, self._shares = total_decisions, shares
@@ -278,7 +281,7 @@ class Display:
         return fitting(shown, self._bar.console.width if self._bar else _PLAIN_COLUMNS)
 
     def note(self, text: str) -> None:
-        """Shows a line that stays."""
+        """Shows a permanent line."""
         print(text, file=sys.stderr) if self._bar is None else self._bar.console.print(text, markup=False)
 
     def close(self) -> None:

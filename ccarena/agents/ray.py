@@ -1,8 +1,8 @@
-"""Runs A3C's workers as Ray actors: gradients are applied as they arrive, from one machine or a cluster.
+"""Executor of A3C's workers as Ray actors: gradients are applied as they arrive, from one machine or a cluster.
 
-Order of arrival decides the result, so that a run is not reproducible, and a resumed one continues with the
-checkpoint's weights on fresh episodes. A gradient is of the weights that its worker had when it began; one that is too
-many updates old is thrown away (`ray.max_staleness`).
+The order of arrival decides the result. A run is therefore not reproducible, and a resumed one continues with the
+checkpoint's weights on fresh episodes. A gradient belongs to the weights that its worker had at its start; gradients
+that are too many updates old are dropped (`ray.max_staleness`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ccarena.executors.ray import connect, module
 
 _WAIT_S = 0.5
 _RECENT = 0.95
-"""Of the mean staleness, per update."""
+"""Weight of an update in the moving mean of staleness."""
 
 
 class RemoteWorker:
-    """A worker as a Ray actor."""
+    """Worker as a Ray actor."""
 
     def __init__(
         self, rows: int, context: Context, config: A3CConfig, device: str, env_seed: int, sampling_seed: int
@@ -38,31 +38,31 @@ class RemoteWorker:
         self._worker = Worker(context.make_envs(rows, 1), context, config, env_seed, sampling_seed, device)
 
     def gradient(self, weights: NDArray[np.float32], entropy_weight: float) -> Update:
-        """Of a rollout with `weights`."""
+        """Returns the gradient of a rollout with `weights`."""
         return self._worker.run(weights, entropy_weight)
 
     def rollout(self, weights: NDArray[np.float32], entropy_weight: float) -> Rollout:
-        """With `weights`, for the learner to differentiate."""
+        """Returns a rollout with `weights`, for the learner to differentiate."""
         return self._worker.collect(weights)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A rollout under way."""
+    """Rollout that an actor is collecting."""
 
     index: int
-    """Of its worker."""
+    """Index of its worker."""
     updates: int
-    """Of its weights."""
+    """Number of updates in its weights."""
     weights: NDArray[np.float32]
 
 
 class RayExecutor:
-    """Feeds `learner` from `config.workers` Ray actors, whose worlds come from `context.make_envs` (picklable).
+    """Executor that feeds `learner` from `config.workers` Ray actors, with worlds from `context.make_envs` (picklable).
 
-    An actor that dies, or whose node does, is replaced by one with fresh worlds; a worker that dies `ray.deaths` times
-    in a row without handing over anything ends training with a TrainingError. So does a cluster that has had no core
-    for any worker during `ray.patience_s`; until then training waits, and says so.
+    If an actor or its node dies, an actor with fresh worlds replaces it. A worker that dies `ray.deaths` times in a row
+    without a result ends training with a TrainingError. If the cluster has no core for any worker, training waits and
+    prints so; after `ray.patience_s` it ends with a TrainingError.
     """
 
     worker = RemoteWorker
@@ -97,7 +97,7 @@ class RayExecutor:
     def step(self) -> Update | None:
         """Waits for any worker, applies its gradient and starts its next rollout. Raises TrainingError.
 
-        Returns None if none came within half a second, so that the caller can look after signals.
+        Returns None if none came within half a second, so that the caller can handle signals.
         """
         if not self._calls:
             for index in range(self._config.workers):
@@ -147,16 +147,16 @@ class RayExecutor:
         self._calls[reference] = _Call(index, learner.updates, learner.weights)
 
     def figures(self) -> dict[str, float]:
-        """For the learning curve: how old gradients are, how many were too old, and what `Crew.figures` has."""
+        """Returns the age of gradients, the number of dropped ones, and `Crew.figures`, for the learning curve."""
         own = {"staleness_mean": self._staleness, "stale_gradients": float(self._stale)}
         return {**own, "queued_gradients": float(len(self._ready)), **self._crew.figures()}
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """Nothing: actors are asynchronous and start over."""
+        """Returns nothing: actors are asynchronous and start anew."""
         return {}, {}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Nothing to do: actors were created after the learner was restored."""
+        """Does nothing: actors were created after the learner was restored."""
 
     def close(self) -> None:
         """Ends the actors, and Ray if it was started here."""

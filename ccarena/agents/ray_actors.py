@@ -1,4 +1,4 @@
-"""Ray actors that are replaced when they are lost, and say so when they cannot be."""
+"""Ray actors that are replaced if they are lost, with messages if they cannot be."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 5.0
 _WAITING_S = 20.0
-"""So long may a worker take to start before it is said that it waits; the next times are twice as far apart each."""
+"""Seconds that a worker may take to start before a message; each further message comes after twice the time."""
 
 
 class Lost(Exception):
-    """What an actor was at is lost, and the actor replaced where it was, too: ask again."""
+    """Error for a lost answer. The actor is replaced if it was lost too; ask again."""
 
 
 class Crew:
-    """`count` actors, made by `create(index)`.
+    """Crew of `count` actors, made by `create(index)`.
 
-    One that dies is replaced, at most `deaths` times in a row without an answer in between. Deaths are counted by
-    actor: a machine that is lost takes many with it, which says nothing of any of them.
+    An actor that dies is replaced, at most `deaths` times in a row without an answer in between. Deaths are counted per
+    actor, since the loss of a machine takes many actors that are not at fault.
     """
 
     def __init__(self, create: Callable[[int], Any], count: int, deaths: int, patience_s: float) -> None:
@@ -46,7 +46,7 @@ class Crew:
         self._looked_s, self._say_after_s = now_s, _WAITING_S
 
     def take(self, index: int, reference: Any) -> Any:
-        """The answer of actor `index`. Raises Lost, after which it can be asked again; else TrainingError."""
+        """Returns the answer of actor `index`. Raises Lost, after which it can be asked again; else TrainingError."""
         errors = self._ray.exceptions
         try:
             answer = self._ray.get(reference)
@@ -87,7 +87,7 @@ class Crew:
         self._waiting[index] = time.monotonic()
 
     def look(self) -> None:
-        """Says which actors wait for a core. Raises TrainingError if none has been there for too long."""
+        """Prints which actors wait for a core. Raises TrainingError if there has been no core for too long."""
         now_s = time.monotonic()
         if len(self._waiting) < len(self.actors):
             self._alone_s = None
@@ -124,7 +124,7 @@ class Crew:
         return f"of the cluster's {there} cores {free} are free"
 
     def figures(self) -> dict[str, float]:
-        """For the learning curve: workers that are there, and how many were replaced."""
+        """Returns the number of workers and of replaced ones, for the learning curve."""
         return {"workers": float(len(self.actors) - len(self._waiting)), "restarts": float(self.restarts)}
 
     def close(self) -> None:
@@ -135,5 +135,5 @@ class Crew:
 
 
 def _cause(error: BaseException) -> str:
-    """The last line of Ray's account, which is the error itself."""
+    """Returns the last line of Ray's message, which is the error itself."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]

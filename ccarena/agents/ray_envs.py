@@ -1,8 +1,8 @@
-"""Worlds on a Ray cluster behind the interface of a vector environment, for algorithms that step them together.
+"""Vector environment of worlds on a Ray cluster, for algorithms that step them together.
 
-Rows are shared out over `ray.workers` processes, each with its own native worlds; a step sends every process its
-actions and waits for all. The result is therefore the same on any machines. A process that is lost is replaced by one
-with fresh worlds: its episodes count as truncated at the last observation that was seen.
+Rows are split over `ray.workers` processes, each with its own native worlds. A step sends every process its actions and
+waits for all, so the result is the same on any machines. If a process is lost, one with fresh worlds replaces it, and
+its episodes count as truncated at the last observation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Step = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArr
 
 
 class _Worlds:
-    """Some of the rows, in a Ray actor."""
+    """Ray actor with some of the rows."""
 
     def __init__(self, make_envs: MakeEnvs, rows: int) -> None:
         self._envs = make_envs(rows, 1)
@@ -46,7 +46,7 @@ class _Worlds:
 
 
 def on_cluster(make_envs: MakeEnvs, config: TrainConfig) -> MakeEnvs:
-    """`make_envs` with its rows on a cluster."""
+    """Returns `make_envs` with its rows on a cluster."""
     return functools.partial(_make, make_envs, config)
 
 
@@ -55,7 +55,7 @@ def _make(make_envs: MakeEnvs, config: TrainConfig, rows: int, threads: int, **m
 
 
 class RayVectorEnv(gym.vector.VectorEnv):
-    """The worlds of `make_envs` in `rows` rows, on the cluster that `config.ray` names."""
+    """Vector environment with `rows` rows of `make_envs`, on the cluster that `config.ray` names."""
 
     def __init__(self, make_envs: MakeEnvs, config: TrainConfig, rows: int) -> None:
         settings = config.ray
@@ -97,7 +97,7 @@ class RayVectorEnv(gym.vector.VectorEnv):
         return int(drawn >> np.uint64(1))
 
     def step(self, actions: NDArray[Any]) -> _Step:
-        """Every world to its next decision."""
+        """Steps every world to its next decision."""
         began_s = time.monotonic()
         actions = np.asarray(actions)
         count, each = len(self._crew.actors), self._each
@@ -129,7 +129,7 @@ class RayVectorEnv(gym.vector.VectorEnv):
         return infos
 
     def _anew(self, index: int, done: list[_Step]) -> _Step:
-        """The step of a process that was lost: its episodes are cut off where they were last seen."""
+        """Returns the step of a lost process: its episodes are truncated at their last observation."""
         each = self._each
         last = self._observation[index * each : (index + 1) * each].copy()
         self._restarts[index] += 1
@@ -152,7 +152,7 @@ class RayVectorEnv(gym.vector.VectorEnv):
         return parts
 
     def _ask(self, index: int, name: str, arguments: tuple[Any, ...]) -> Any:
-        """One process's answer, as often as it takes."""
+        """Returns one process's answer, and repeats the call if the process is lost."""
         while True:
             try:
                 return self._take(index, getattr(self._crew.actors[index], name).remote(*arguments))
@@ -165,17 +165,17 @@ class RayVectorEnv(gym.vector.VectorEnv):
         return self._crew.take(index, call)
 
     def figures(self) -> dict[str, float]:
-        """For the learning curve: how long a step of all worlds takes, ms, and what `Crew.figures` has."""
+        """Returns the time of a step of all worlds, ms, and `Crew.figures`, for the learning curve."""
         return {"step_ms": 1e3 * self._waited_s / max(self._steps, 1.0), **self._crew.figures()}
 
     def get_state(self) -> bytes:
-        """What `set_state` needs, of each process."""
+        """Returns the argument of `set_state`, the states of all processes."""
         states = self._all("get_state", [()] * len(self._crew.actors))
         about = {"restarts": self._restarts, "sizes": [len(state) for state in states]}
         return json.dumps(about).encode() + b"\n" + b"".join(states)
 
     def set_state(self, state: bytes) -> NDArray[np.float32]:
-        """Restores `get_state`'s result of as many processes. Raises ValueError for another number."""
+        """Restores the result of `get_state` of as many processes. Raises ValueError for another number."""
         head, _, data = state.partition(b"\n")
         about = json.loads(head)
         if len(about["sizes"]) != len(self._crew.actors):

@@ -1,6 +1,6 @@
-"""Runs evolution's candidates on a Ray cluster: a piece of work each, which is repeated where a machine is lost.
+"""Runs of evolution's candidates on a Ray cluster: one piece of work each, repeated if a machine is lost.
 
-A candidate's score does not depend on where it was computed, so that the result is that of one process.
+A candidate's score does not depend on the machine, so the result is that of one process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["RayEvaluator"]
 
 @functools.lru_cache(maxsize=1)
 def _evaluator(configuration: str) -> LocalEvaluator:
-    """Kept by the process of a worker from one candidate to the next, with the traces that it has read."""
+    """Returns the evaluator of a worker process, which keeps it, and the traces it has read, between candidates."""
     config = TrainConfig.model_validate_json(configuration)
     return LocalEvaluator(config, spec_of(config), threads=1)
 
@@ -32,14 +32,16 @@ def _score(candidate: Candidate, config: str, seed: int) -> Scored:
 
 
 class RayEvaluator:
-    """The evaluator (`ccarena.agents.evolution.Evaluator`)."""
+    """Evaluator on a Ray cluster (`ccarena.agents.evolution.Evaluator`)."""
 
     def __init__(self, context: Context) -> None:
         self._started_ray = connect(context.config.ray.address)
         self._config = context.config.model_dump_json()
 
     def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
-        """The candidates over the links of `seed`, in their order. Raises TrainingError if one cannot be run."""
+        """Returns the scores of the candidates over the links of `seed`, in their order. Raises TrainingError if one
+        fails.
+        """
         scored: dict[int, Scored] = {}
         try:
             for done in OnRay().run(functools.partial(_score, config=self._config, seed=seed), candidates):

@@ -1,4 +1,4 @@
-"""What all training runs have in common: their files, resuming and interruption."""
+"""Parts that all training runs share: their files, resuming and interruption."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ccarena.errors import CheckpointError, ConfigError
 from ccarena.runs.run_folder import CONFIG, LOCK
 
 JUDGING = ("eval", "baselines", "expectations", "rules")
-"""Keys that say how a trained policy is judged."""
+"""Keys of the configuration that say how a trained policy is judged."""
 MAY_CHANGE = (
     *("total_decisions", "out", "threads", "checkpoint_every_s", "checkpoints_kept", "track", "executor", "ray"),
     *JUDGING,
@@ -37,11 +37,11 @@ def check_device(device: str) -> None:
 
 @contextmanager
 def locked(out: Path) -> Iterator[None]:
-    """Makes the folder `out`, and keeps every other training out of it. The kernel lets go when the process ends.
+    """Makes the folder `out` and locks it against other trainings. The kernel releases the lock when the process ends.
 
-    Removes what trainings that were killed left of files that they were writing.
+    Removes temporary files of killed trainings.
 
-    Raises ConfigError if another training is in it, or if the folder cannot be made.
+    Raises ConfigError if another training uses it, or if the folder cannot be made.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def locked(out: Path) -> Iterator[None]:
 
 
 def resumable(config: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | None:
-    """The last checkpoint in `out`; None if the run ended before it wrote its first. `config` is as `portable` has it.
+    """Returns the last checkpoint in `out`; None if the run ended before its first one. `config` is as from `portable`.
 
     Raises CheckpointError if there is no run, or if the configuration is not the run's.
     """
@@ -93,7 +93,7 @@ def resumable(config: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | N
 
 
 def fixed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a configuration (`own_files.portable`) that a run and its continuation have in common."""
+    """Returns the part of a configuration (`own_files.portable`) that a run and its continuation have in common."""
     algorithm = {key: value for key, value in config["algorithm"].items() if key != "workers"}
     return {**{key: value for key, value in config.items() if key not in MAY_CHANGE}, "algorithm": algorithm}
 
@@ -109,7 +109,7 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -
 
 @contextmanager
 def signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; a second one has its usual effect."""
+    """Yields an event that the first SIGINT or SIGTERM sets; a second one has its usual effect."""
     event = threading.Event()
     old: dict[int, Any] = {}
 

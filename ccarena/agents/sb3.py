@@ -1,11 +1,11 @@
-"""Any algorithm of Stable-Baselines3 or sb3-contrib by its class's name, with time in its discounts.
+"""Algorithms of Stable-Baselines3 and sb3-contrib by class name, with discounts by time.
 
-SB3 discounts by step. Where steps differ in length (`ccarena.agents.semi_markov`), rewards are converted where they
-leave the worlds, and the discount of what follows goes into the replay or rollout buffer. With `discount: step` both
-are what SB3 does by itself.
+SB3 discounts by step. If steps differ in length (`ccarena.agents.semi_markov`), rewards are converted when they leave
+the worlds, and the discount of the future goes into the replay or rollout buffer. With `discount: step` SB3 works
+unchanged.
 
-Departures: exploration is `Explorer`'s where `noise` is given. On-policy algorithms complete the return of a truncated
-episode by γ V, not γ^τ V (SB3 adds it before the buffer is asked).
+Departures: if `noise` is given, `Explorer` explores. On-policy algorithms complete the return of a truncated episode by
+γ V, not γ^τ V (SB3 adds it before the buffer is called).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["Sb3", "find_class"]
 
 PACKAGES = ("stable_baselines3", "sb3_contrib")
 OURS = ("policy", "env", "seed", "device", "learning_rate", "gamma", "verbose", "tensorboard_log", "_init_setup_model")
-"""Arguments of SB3's classes that other keys give, or nobody."""
+"""Arguments of SB3's classes that other keys set, or that cannot be set."""
 LOSSES = {
     "actor_loss": "actor_loss",
     "critic_loss": "critic_loss",
@@ -59,11 +59,11 @@ LOSSES = {
     "policy_loss": "policy_loss",
     "value_loss": "value_loss",
 }
-"""What SB3 logs under `train/`, and the learning curve's name for it."""
+"""Names in the learning curve of the figures that SB3 logs under `train/`."""
 
 
 class Sb3:
-    """An SB3 algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
+    """Algorithm of SB3 (`ccarena.agents.algorithm.Algorithm`)."""
 
     def __init__(self, context: Context) -> None:
         config = cast(Sb3Config, context.config.algorithm)
@@ -80,11 +80,11 @@ class Sb3:
 
     @property
     def decisions(self) -> int:
-        """Decisions taken, over all rows."""
+        """Returns the number of decisions, over all rows."""
         return int(self._model.num_timesteps)
 
     def learn(self, run: Run) -> None:
-        """SB3's loop, until `run` says that it is enough."""
+        """Runs SB3's loop until `run` ends the training."""
         done = self.decisions
         left = self._context.config.total_decisions - done
         try:
@@ -94,15 +94,15 @@ class Sb3:
         run.rest()
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Of the model, its buffers, worlds and random generators."""
+        """Returns the state of the model, its buffers, worlds and random generators."""
         return sb3_state.state(self._model)
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
+        """Restores a `state()`."""
         sb3_state.restore(self._model, arrays, rest)
 
     def policy(self) -> nn.Module:
-        """The deterministic policy."""
+        """Returns the deterministic policy."""
         return actor(self._model)
 
     def model(self) -> Decide:
@@ -114,7 +114,7 @@ class Sb3:
         self._worlds.close()
 
     def stats(self, each: list[dict[str, Any]]) -> Stats:
-        """Of the last step of all worlds, whose infos are `each`."""
+        """Returns statistics of the last step of all worlds, whose infos are `each`."""
         rewards, native = self._worlds.rewards, self._worlds.infos
         ended = [info["episode"] for info in each if "episode" in info]
         stats: Stats = {
@@ -138,22 +138,22 @@ class Sb3:
         return stats
 
     def figures(self) -> dict[str, float]:
-        """For the learning curve: how the worlds' processes are, if they have some of their own."""
+        """Returns figures of the worlds' processes, if they have their own, for the learning curve."""
         found: Callable[[], dict[str, float]] = getattr(self._worlds.envs, "figures", dict)
         return found()
 
     @property
     def updates(self) -> int:
-        """Gradients taken so far."""
+        """Returns the number of gradient steps so far."""
         return int(getattr(self._model, "_n_updates", 0))
 
 
 class _Stopped(Exception):
-    """SB3's loop can be left between two rollouts by an exception alone, and only there is its state complete."""
+    """Exception that leaves SB3's loop between two rollouts, where its state is complete."""
 
 
 class _Callback(BaseCallback):
-    """Records and stops, in SB3's loop."""
+    """Callback of SB3's loop that records and stops."""
 
     def __init__(self, algorithm: Sb3, run: Run) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class _Callback(BaseCallback):
 
 
 def find_class(name: str) -> type[BaseAlgorithm]:
-    """The algorithm `name` of SB3 or sb3-contrib. Raises ConfigError for one that there is not, with the nearest."""
+    """Returns the algorithm `name` of SB3 or sb3-contrib. Raises ConfigError for an unknown one, with the nearest."""
     known: dict[str, type[BaseAlgorithm]] = {}
     absent = []
     for package in PACKAGES:
@@ -194,13 +194,13 @@ def find_class(name: str) -> type[BaseAlgorithm]:
 
 
 def _arguments(context: Context, config: Sb3Config) -> dict[str, Any]:
-    """The keyword arguments of the class that the configuration gives, checked. Raises ConfigError."""
+    """Returns the checked keyword arguments of the class from the configuration. Raises ConfigError."""
     found = find_class(config.name)
     return bind(found, config.arguments, "algorithm", config.name, OURS, tuple(Sb3Config.model_fields))
 
 
 def _balance(context: Context, config: Sb3Config) -> int | None:
-    """Where the report has the column by which replay is balanced, if it is. Raises ConfigError."""
+    """Returns the index of the report's column by which replay is balanced, None if it is not. Raises ConfigError."""
     if config.balance is None:
         return None
     columns = context.spec.report
@@ -272,5 +272,5 @@ def _build(
 
 
 def _falling(rate: float, end: float) -> Callable[[float], float]:
-    """A learning rate that falls linearly to the share `end` of it."""
+    """Returns a learning rate that falls linearly to `end`, a share of `rate`."""
     return lambda left: rate * (end + (1.0 - end) * left)

@@ -1,4 +1,4 @@
-"""What Stable-Baselines3 needs for steps of different lengths: worlds, buffers; and our way of exploring."""
+"""Adaptations of Stable-Baselines3 to steps of different lengths: worlds, buffers, and an exploration."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class TimedVecEnv(Sb3VecEnv):
-    """Worlds whose rewards count by the length of their intervals; `discounts` `[N]` is what the future counts.
+    """Worlds whose rewards are weighted by the length of their intervals; `discounts` `[N]` are the weights of the
+    future.
 
-    `rewards` `[N]` are those of the last step as the environment gives them, but for the floor. `groups` `[N]` is what
-    the column `balance` of reports said when the actions were asked for that the next step takes; 0 in a new episode.
+    `rewards` `[N]` are the environment's own rewards of the last step, after the floor. `groups` `[N]` is the value of
+    the reports' column `balance` when the next step's actions were requested; 0 in a new episode.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv, config: Sb3Config, balance: int | None = None) -> None:
@@ -34,7 +35,7 @@ class TimedVecEnv(Sb3VecEnv):
         self.rewards = np.zeros(self.num_envs, np.float32)
 
     def step_wait(self) -> VecEnvStepReturn:
-        """As `Sb3VecEnv.step_wait`, with `discount` in the infos."""
+        """Returns the result of `Sb3VecEnv.step_wait`, with `discount` in the infos."""
         observations, rewards, dones, infos = super().step_wait()
         floor = self._config.reward_floor
         self.rewards = rewards if floor is None else np.maximum(rewards, np.float32(floor))
@@ -53,10 +54,10 @@ class TimedVecEnv(Sb3VecEnv):
 
 
 class TimedReplayBuffer(ReplayBuffer):
-    """A replay buffer that keeps each transition's discount; SB3 asks for it as it does for n-step returns."""
+    """Replay buffer that stores each transition's discount; SB3 reads it as it does for n-step returns."""
 
     KEPT: ClassVar[dict[str, type[np.generic]]] = {"discount": np.float32}
-    """What is kept of a transition's infos, each in an attribute of that name."""
+    """Stored entries of a transition's infos, each in an attribute of that name."""
     discount: NDArray[np.float32]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -81,15 +82,14 @@ class TimedReplayBuffer(ReplayBuffer):
         return ReplayBufferSamples(observations, actions, following, dones, rewards, discounts)
 
     def _draw(self, batch_inds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Steps and worlds of the transitions of a batch, for which SB3 has drawn the steps `batch_inds`."""
+        """Returns steps and worlds of a batch's transitions, for which SB3 has drawn the steps `batch_inds`."""
         return batch_inds, np.random.randint(0, self.n_envs, size=len(batch_inds))
 
 
 class BalancedReplayBuffer(TimedReplayBuffer):
-    """A replay buffer that gives transitions of each group as if all groups were equally frequent.
+    """Replay buffer that draws each group's transitions as if all groups were equally frequent.
 
-    They are drawn among `CANDIDATES` times as many transitions as are asked for, so that a group that is rarer than
-    one of those comes less often.
+    A batch is drawn among `CANDIDATES` times as many transitions, so a group that is rarer than that comes less often.
     """
 
     CANDIDATES = 16
@@ -107,14 +107,14 @@ class BalancedReplayBuffer(TimedReplayBuffer):
 
 
 class TimedRolloutBuffer(RolloutBuffer):
-    """A rollout buffer with a discount per step, which `discounts` has of the step that has just been taken."""
+    """Rollout buffer with a discount per step; `discounts` has those of the last step."""
 
     def __init__(self, *args: Any, discounts: TimedVecEnv, **kwargs: Any) -> None:
         self._worlds = discounts
         super().__init__(*args, **kwargs)
 
     def reset(self) -> None:
-        """Empties it."""
+        """Empties the buffer."""
         super().reset()
         self.discounts = np.zeros((self.buffer_size, self.n_envs), np.float32)
 
@@ -124,7 +124,9 @@ class TimedRolloutBuffer(RolloutBuffer):
         super().add(*args, **kwargs)
 
     def compute_returns_and_advantage(self, last_values: Tensor, dones: NDArray[np.bool_]) -> None:
-        """Generalised advantage estimation (Schulman et al. 2016) with a discount per step; λ is per step as ever."""
+        """Computes generalised advantage estimates (Schulman et al. 2016) with a discount per step; λ stays per
+        step.
+        """
         following = last_values.clone().cpu().numpy().flatten()
         alive, advantage = 1.0 - dones.astype(np.float32), np.zeros(self.n_envs, np.float32)
         for step in reversed(range(self.buffer_size)):
@@ -137,12 +139,12 @@ class TimedRolloutBuffer(RolloutBuffer):
 
 
 class Explorer:
-    """Explores with noise of another strength in each world, from the first decision on.
+    """Exploration with noise of a different strength in each world, from the first decision on.
 
     Strengths are spread evenly, in logarithm, from a tenth of the configured one to all of it (as in Ape-X, Horgan et
-    al. 2018): some worlds stay near the policy, others show what is far from it, without which a policy at the edge of
-    the action space would never see the inside. SB3 would begin with uniform actions, windows quartered and quadrupled
-    at every turn.
+    al. 2018). Some worlds stay near the policy, others explore far from it; otherwise a policy at the edge of the
+    action space would never see the inside. SB3 would begin with uniform actions, which quarter and quadruple windows
+    at every decision.
     """
 
     noise = 0.0

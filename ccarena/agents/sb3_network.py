@@ -1,4 +1,4 @@
-"""The configured network inside Stable-Baselines3's policies."""
+"""Network of the configuration inside Stable-Baselines3's policies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEATURES = 64
 
 
 class Features(BaseFeaturesExtractor):
-    """A network other than `mlp`, whose layers are SB3's own, on normalised observations."""
+    """Features of a network other than `mlp` (whose layers are SB3's own), on normalised observations."""
 
     def __init__(self, observation_space: gym.spaces.Box, context: Context) -> None:
         super().__init__(observation_space, features_dim=FEATURES)
@@ -27,5 +27,5 @@ class Features(BaseFeaturesExtractor):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, spec.size]` to features."""
+        """Maps `[N, spec.size]` to features."""
         return functional.relu(self.network(x))

@@ -1,7 +1,7 @@
-"""The whole state of a Stable-Baselines3 model between two rollouts, as arrays and JSON: nothing is pickled.
+"""State of a Stable-Baselines3 model between two rollouts, as arrays and JSON: nothing is pickled.
 
 SB3's own `save` pickles, and leaves out the replay buffer, the worlds and the random generators, so that a resumed
-training is another one. SB3 draws from NumPy's and PyTorch's global generators, which are therefore part of the state.
+training differs. SB3 draws from NumPy's and PyTorch's global generators, which are therefore part of the state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COUNTERS = (
 
 
 def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
-    """Everything that later rollouts depend on."""
+    """Returns everything that later rollouts depend on."""
     worlds: Any = model.env
     algorithm, position, has_gauss, cached, keys = _numpy_state()
     arrays: Arrays = {
@@ -71,7 +71,7 @@ def state(model: BaseAlgorithm) -> tuple[Arrays, dict[str, Any]]:
 
 
 def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
-    """Restores a `state()`. Raises KeyError, ValueError or RuntimeError if it is of another model.
+    """Restores a `state()`. Raises KeyError, ValueError or RuntimeError if it belongs to another model.
 
     Worlds that were in other processes, or in another number of them, begin fresh episodes.
     """
@@ -125,13 +125,13 @@ def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
 
 
 def _columns(memory: Any) -> Arrays:
-    """What a replay buffer remembers, a row per step of all worlds."""
+    """Returns the contents of a replay buffer, a row per step of all worlds."""
     rows = memory.buffer_size
     return {name: a for name, a in vars(memory).items() if isinstance(a, np.ndarray) and a.shape[:1] == (rows,)}
 
 
 def _lstm_states(model: BaseAlgorithm) -> list[torch.Tensor]:
-    """Of recurrent policies, what the worlds' flows remember; empty for others."""
+    """Returns the memory of the worlds' flows for recurrent policies; empty for others."""
     states = getattr(model, "_last_lstm_states", None)
     return [] if states is None else [part for pair in states for part in pair]
 

@@ -1,8 +1,8 @@
-"""Weights & Biases and MLflow: they get what TensorBoard gets, if the configuration asks for one of them.
+"""Weights & Biases and MLflow: they get TensorBoard's figures if the configuration names one of them.
 
-W&B copies TensorBoard's files by itself (`sync_tensorboard`); MLflow, which has no such thing, gets the scalars. Where
-they send them is theirs to say: `WANDB_MODE=offline`, `MLFLOW_TRACKING_URI` and so on. A resumed training goes on with
-the same run of theirs.
+W&B copies TensorBoard's files by itself (`sync_tensorboard`); MLflow gets the scalars from here. Their own variables
+choose the server: `WANDB_MODE=offline`, `MLFLOW_TRACKING_URI` and so on. A resumed training continues the same run
+there.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ __all__ = ["Tracker", "check", "tracker"]
 
 PROJECT = "ccarena"
 _FILE = "tracking.json"
-"""In the run's folder: the identifier of the run at each service."""
+"""File of the run's folder with the identifier of the run at each service."""
 
 
 class Tracker(Protocol):
-    """Who gets the learning curve."""
+    """Service that receives the learning curve."""
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Takes figures after `step` decisions."""
 
     def close(self) -> None:
-        """Ends the run there."""
+        """Ends the run at the service."""
 
 
 def check(config: TrainConfig) -> None:
@@ -40,7 +40,8 @@ def check(config: TrainConfig) -> None:
 
 
 def tracker(config: TrainConfig, out: Path) -> Tracker | None:
-    """The configured one, started; before TensorBoard's writer is made. None if there is none.
+    """Starts the configured service and returns its tracker; call it before TensorBoard's writer is made. None without
+    a service.
 
     Raises TrainingError if the service does not answer or refuses.
     """
@@ -58,7 +59,9 @@ def tracker(config: TrainConfig, out: Path) -> Tracker | None:
 
 
 def flat(config: TrainConfig) -> dict[str, Any]:
-    """Every leaf of the configuration by its dotted path: numbers, texts and truths as they are, the rest as JSON."""
+    """Returns every leaf of the configuration by its dotted path: numbers, texts and booleans unchanged, the rest as
+    JSON.
+    """
     found: dict[str, Any] = {}
 
     def walk(value: Any, path: str) -> None:
@@ -97,7 +100,7 @@ class _Wandb:
         _remember(out, "wandb", self._run.id)
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        """Nothing: it reads TensorBoard's files."""
+        """Does nothing: W&B reads TensorBoard's files."""
 
     def close(self) -> None:
         self._run.finish()

@@ -1,4 +1,4 @@
-"""The training run: an algorithm from the record, checkpoints, progress, policy, evaluation and report."""
+"""Training run: algorithm from the configuration, checkpoints, progress, policy, evaluation and page."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ __all__ = ["artifact_of", "check", "train"]
 log = logging.getLogger(__name__)
 
 VALIDATIONS, LEAST_BETWEEN = 10, 100_000
-"""In a training whose configuration does not say how often: so many, and so many decisions apart."""
+"""Defaults of validation: their number in a training, and the least number of decisions between two of them."""
 
 
 def train(
@@ -70,13 +70,16 @@ def train(
 ) -> int:
     """Trains in the folder `config.out` (`runs/NAME` if None), evaluates, and returns the process's exit code.
 
-    The folder gets `config.yaml`, `progress.jsonl`, TensorBoard logs, checkpoints, `policy.safetensors` and what the
-    evaluation writes. SIGINT and SIGTERM end it with a checkpoint and 130. With `resume` it goes on from the last
-    checkpoint; under the local executor the result is bit for bit that of an uninterrupted run. `make_envs` replaces
-    the configured environment. `command` is the shell line that asked for the training, for the run's page.
+    The folder gets `config.yaml`, `progress.jsonl`, TensorBoard logs, checkpoints, `policy.safetensors` and the
+    evaluation's files. SIGINT and SIGTERM end the training with a checkpoint and 130.
 
-    Raises ConfigError if the folder holds a run and `resume` is off, or if the record's reward, network or algorithm
-    cannot be used; CheckpointError if it cannot be resumed, TrainingError if learning breaks down.
+    `resume`: continue from the last checkpoint; under the local executor the result equals that of an uninterrupted run
+    bit for bit. `make_envs` replaces the configured environment. `command` is the shell line for the run's page.
+
+    Raises:
+        ConfigError: the folder holds a run and `resume` is off, or the reward, network or algorithm cannot be used.
+        CheckpointError: the run cannot be resumed.
+        TrainingError: learning breaks down.
     """
     out = Path(config.out or Path("runs", config.name))
     context = Context(config, spec_of(config), make_envs or environments(config))
@@ -110,7 +113,7 @@ def train(
 
 
 def check(context: Context) -> None:
-    """Raises ConfigError or MissingDependencyError for what the record asks in vain, before anything is written."""
+    """Raises ConfigError or MissingDependencyError for settings that cannot be used, before anything is written."""
     config = context.config
     check_device(config.device)
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
@@ -130,7 +133,7 @@ def check(context: Context) -> None:
 
 
 def _check_judging(context: Context) -> None:
-    """Raises ConfigError for what would be found wrong when the trained policy is judged, at the end."""
+    """Raises ConfigError for settings that would fail only when the trained policy is judged, at the end."""
     config, spec = context.config, context.spec
     kinds_of(config)
     ReportSums(spec, config.progress)
@@ -143,7 +146,7 @@ def _check_judging(context: Context) -> None:
 
 
 class _Run:
-    """The training as an algorithm sees it (`ccarena.agents.algorithm.Run`): records, validates, saves and stops."""
+    """Training loop of one run (`ccarena.agents.algorithm.Run`): it records, validates, saves and stops."""
 
     def __init__(
         self,
@@ -200,9 +203,9 @@ class _Run:
         return True
 
     def _is_due(self, over: bool) -> bool:
-        """After every so many decisions, and once more at the end.
+        """Returns whether a validation is due: at regular intervals, and at the end.
 
-        Evolution is judged at its start, too, which is often the base alone: what is chosen is then no worse.
+        Evolution is also judged at its start, which is often the base alone, so that the chosen policy is no worse.
         """
         decisions, last = self._algorithm.decisions, self._best.validated
         if decisions == 0:
@@ -251,13 +254,13 @@ class _Run:
 
 
 def stopped_early(config: TrainConfig, best: Best) -> bool:
-    """Whether `validation.patience` is at its end."""
+    """Returns whether `validation.patience` is used up."""
     return config.validation.patience is not None and best.worse >= config.validation.patience
 
 
 @contextmanager
 def _random_state_kept() -> Iterator[None]:
-    """What draws from the global generators inside changes nothing of the training."""
+    """Restores the global random generators after the block, which then does not change the training."""
     python, numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):
@@ -268,7 +271,7 @@ def _random_state_kept() -> Iterator[None]:
 
 
 def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.Checkpoint | None) -> Best:
-    """Trains to the end, or until a signal; the last checkpoint is that of the algorithm's state then.
+    """Trains to the end, or until a signal; the last checkpoint has the final state.
 
     Returns the best policy of all validated.
     """
@@ -298,7 +301,7 @@ def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.
 
 
 def _write(out: Path, name: str, data: bytes) -> None:
-    """Writes a policy's file. Raises PolicyError, which says how to go on."""
+    """Writes a policy's file. Raises PolicyError, which says how to continue."""
     try:
         tensorfile.write_bytes(out / name, data)
     except OSError as error:
@@ -309,7 +312,7 @@ def _write(out: Path, name: str, data: bytes) -> None:
 
 
 def learned(context: Context, algorithm: Algorithm) -> Artifact:
-    """Returns the artifact of what `algorithm` has learned so far. Raises PolicyError as `artifact_of` does."""
+    """Returns the artifact of the current policy of `algorithm`. Raises PolicyError as `artifact_of` does."""
     params: Callable[[], dict[str, float]] = getattr(algorithm, "params", dict)
     model: Callable[[], Decide | None] = getattr(algorithm, "model", lambda: None)
     return artifact_of(context, algorithm.policy(), params(), model())
@@ -321,10 +324,10 @@ def artifact_of(
     found: Mapping[str, float] | None = None,
     model: Decide | None = None,
 ) -> Artifact:
-    """Returns the artifact of a trained `policy`: what it computes, what it is for and where it comes from.
+    """Returns the artifact of a trained `policy`: its network, interface and provenance.
 
-    `found` are parameters that were learned, too. Raises PolicyError if the artifact decides otherwise than `model`, by
-    default the policy itself, on recorded observations.
+    `found` are learned parameters. Raises PolicyError if the artifact decides otherwise than `model` (default: the
+    policy itself) on recorded observations.
     """
     config, spec = context.config, context.spec
     return modules.to_artifact(
@@ -341,9 +344,9 @@ def artifact_of(
 
 
 def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
-    """Saves the policy, evaluates it, and saves the figures with it.
+    """Saves the policy, evaluates it, and saves its figures in the artifact.
 
-    A run that was finished before keeps its verdict, and the count of times that its tested links were opened.
+    A run that was finished before keeps its verdict, and the count of tests on its tested links.
     """
     config = context.config
     before = artifact.load(out / POLICY) if (out / POLICY).is_file() else None
@@ -385,7 +388,7 @@ def _is_to_be_judged(config: TrainConfig, out: Path) -> bool:
 
 
 def _judge(context: Context, out: Path, chosen: Artifact) -> None:
-    """Evaluates the policy in `out`, which `chosen` is, and saves its rules and figures with it."""
+    """Evaluates the policy in `out`, given as `chosen`, and saves rules and figures in its artifact."""
     from ccarena.eval.heldout.rules import search
     from ccarena.eval.heldout.training_run import evaluate_run
 

@@ -1,9 +1,9 @@
-"""Judging a policy while it learns, for every algorithm alike: by its artifact, on links that are nobody else's.
+"""Validation of a policy during training, for every algorithm: by its artifact, on separate links.
 
-The links are generated from the ranges of the training's, class by class, with a seed that no training has; of recorded
-traces, those of the validation set alone are among them, if they are asked for. Every validation sees the same links
-from their start, so that two policies differ by what they do alone. What judges is what the evaluation compares by: the
-config's objective, of whole runs, or the reward where that is the objective.
+The links are generated from the training's ranges, class by class, with a seed that no training has. If recorded traces
+are asked for, only those of the validation set are used. Every validation sees the same links from their start, so that
+scores differ only by the policy. The score is that of the evaluation: the configuration's objective over whole runs, or
+the reward.
 """
 
 from __future__ import annotations
@@ -28,28 +28,31 @@ from ccarena.traces.held_out import VALIDATION
 __all__ = ["Best", "Validated", "Validator", "kinds_of"]
 
 _MARK = 0x56414C49
-"""Sets these seeds apart from those of trainings."""
+"""Offset that separates these seeds from those of trainings."""
 _EPISODE_S = 60.0
-"""Most links are judged within one episode, all for as many decisions; where it ends earlier, another link follows."""
+"""Length of an episode. Most links are judged within one episode, all for equally many decisions; another link follows
+an earlier end.
+"""
 
 
 @dataclass(frozen=True)
 class Validated:
-    """What a policy did on the validation links."""
+    """Results of a policy on the validation links."""
 
     classes: dict[str, dict[str, float]]
-    """By class of links: `score`, which judges, `reward`, the mean per decision, and the means and shares of the
-    config's `progress`."""
+    """Figures by class of links: `score`, which judges, `reward`, the mean per decision, and means and shares of the
+    configuration's `progress`.
+    """
     actions: dict[str, NDArray[np.float64]]
-    """By class: every action that was taken, its value."""
+    """Values of all actions, by class."""
 
     @property
     def score(self) -> float:
-        """What policies are compared by: the mean over classes of links."""
+        """Returns the score by which policies are compared: the mean over classes of links."""
         return self._mean("score")
 
     def row(self) -> dict[str, float]:
-        """`score` and `reward`, means over classes, and `CLASS/FIGURE` of each class."""
+        """Returns `score` and `reward`, means over classes, and `CLASS/FIGURE` of each class."""
         figures = {f"{name}/{key}": value for name, each in self.classes.items() for key, value in each.items()}
         return {"score": self.score, "reward": self._mean("reward"), **figures}
 
@@ -58,7 +61,7 @@ class Validated:
 
 
 class Validator:
-    """Runs policies over the validation links of a training."""
+    """Validator that runs policies over the validation links of a training."""
 
     def __init__(self, context: Context) -> None:
         config = context.config
@@ -73,7 +76,7 @@ class Validator:
         self._values = np.asarray(context.spec.actions)
 
     def __call__(self, policy: Artifact) -> Validated:
-        """What `policy` does there. The same policy does the same, on any number of threads."""
+        """Returns the results of `policy`. The same policy gets the same results, on any number of threads."""
         classes: dict[str, dict[str, float]] = {}
         actions: dict[str, NDArray[np.float64]] = {}
         for kind, config in self._configs.items():
@@ -106,18 +109,18 @@ class Validator:
 
 
 Lived = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[Any]]
-"""Of T decisions in N rows: reports `[T, N, report]`, rewards `[T, N]` and actions `[T, N]`."""
+"""Results of T decisions in N rows: reports `[T, N, report]`, rewards `[T, N]` and actions `[T, N]`."""
 
 
 def _natively(envs: LearnedVectorEnv, policy: Artifact, _: NDArray[np.float32], decisions: int) -> Lived:
-    """Without noise the discrete action of the largest logit is taken, which is the policy's."""
+    """Runs a native rollout, which takes the discrete action of the largest logit as the policy does."""
     noise = np.zeros((decisions, envs.num_envs, envs.scheme.outputs), np.float32)
     seen = envs.rollout(_core.Policy.of(policy.encode()), noise)
     return seen.reports, envs.rewards_of(seen.reports, seen.truth), seen.drawn
 
 
 def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArray[np.float32], decisions: int) -> Lived:
-    """Any policy."""
+    """Runs any policy, stepped from Python."""
     rows = envs.num_envs
     state = np.zeros((rows, policy.graph.state_len), np.float32) if policy.graph.state_len else None
     reports, rewards, taken = [], np.empty((decisions, rows), np.float32), np.empty((decisions, rows))
@@ -130,9 +133,9 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
 
 
 def kinds_of(config: TrainConfig) -> list[str]:
-    """The classes of links that are asked for, without `trace` where no recording of the validation set is found.
+    """Returns the classes of links to validate on, without `trace` if no recording of the validation set is found.
 
-    Raises ConfigError if classes are asked for and that leaves none.
+    Raises ConfigError if no class is left.
     """
     kinds: list[str] = [kind for kind in config.validation.kinds if kind != "trace" or _recordings()]
     if config.validation.kinds and not kinds:
@@ -145,12 +148,12 @@ def kinds_of(config: TrainConfig) -> list[str]:
 
 
 def _recordings() -> list[str]:
-    """Of the validation set, those that are there."""
+    """Returns the recordings of the validation set that are found here."""
     return [name for name in VALIDATION if name in available()]
 
 
 def _only(config: TrainConfig, kind: str) -> TrainConfig:
-    """`config` with links of one class alone."""
+    """Returns `config` with links of one class alone."""
     weights = {name: float(name == kind) for name in LinkKinds.model_fields}
     link = config.env.link.model_copy(update={"kinds": LinkKinds(**weights), "traces": _recordings() or "auto"})
     env = config.env.model_copy(update={"link": link})
@@ -159,20 +162,20 @@ def _only(config: TrainConfig, kind: str) -> TrainConfig:
 
 @dataclass
 class Best:
-    """The best policy so far, and how long ago that was; a part of checkpoints."""
+    """Best policy so far, and the number of validations since; a part of checkpoints."""
 
     policy: bytes = b""
-    """The artifact's file; empty before the first validation."""
+    """File of the artifact; empty before the first validation."""
     score: float = -np.inf
     decisions: int = 0
-    """Of the training, when it was validated."""
+    """Decisions of the training at the best policy's validation."""
     validated: int = 0
     """Decisions at the last validation."""
     worse: int = field(default=0)
-    """Validations since then, none of them better."""
+    """Number of validations since then, none of them better."""
 
     def offer(self, policy: bytes, score: float, decisions: int) -> bool:
-        """Takes note of a validation. Whether it is the best so far; of equals the first stays."""
+        """Takes a validation's result. Returns whether it is the best so far; of equal scores the first stays."""
         self.validated = decisions
         if not score > self.score:
             self.worse += 1
@@ -181,13 +184,13 @@ class Best:
         return True
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
-        """What `restore` needs, as arrays and as JSON."""
+        """Returns the arguments of `restore`, as arrays and as JSON."""
         arrays: dict[str, NDArray] = {"policy": np.frombuffer(self.policy, np.uint8)}
         rest = {"score": self.score, "decisions": self.decisions, "validated": self.validated, "worse": self.worse}
         return arrays, rest if self.policy else {}
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
+        """Restores a `state()`."""
         if rest:
             self.policy = arrays["policy"].tobytes()
             self.score, self.decisions = float(rest["score"]), int(rest["decisions"])

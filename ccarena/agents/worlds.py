@@ -1,4 +1,4 @@
-"""The worlds of a training, for processes that do not learn, too: nothing here takes PyTorch."""
+"""Worlds of a training, also for processes that do not learn: this module imports no PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["environments"]
 
 
 def environments(config: TrainConfig) -> MakeEnvs:
-    """The configured distribution, in as many rows as are asked for, on a cluster where the algorithm steps them."""
+    """Returns a maker of environments of the configured distribution, on a cluster if the algorithm steps them
+    there.
+    """
     made = functools.partial(_make_envs, config)
     if config.executor == "local" or config.algorithm.workers_key != RAY_WORKERS:
         return made

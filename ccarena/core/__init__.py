@@ -1,1 +1,1 @@
-"""Parts that every room of the package uses: arguments, files, data of outside, tables, the terminal."""
+"""Parts that every room of the package uses: arguments, files, input data, tables, the terminal."""

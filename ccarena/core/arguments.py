@@ -1,4 +1,4 @@
-"""What every command's parser has: errors in one line with the nearest name, and options that may not be in vain."""
+"""Parser of every command: it reports errors in one line with the nearest name, and refuses options without effect."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Parser(argparse.ArgumentParser):
 
 
 class Unused(NamedTuple):
-    """Options that have no effect when something else is given, or is not."""
+    """Options that have no effect if another option is given, or is missing."""
 
     options: Sequence[str]
     """Names in the parsed arguments."""
     when: Callable[[argparse.Namespace], Any]
-    """Of the parsed arguments: whether they are in vain."""
+    """Function of the parsed arguments that returns whether the options have no effect."""
     because: str
     """Ends the sentence `--OPTION has no effect ...`."""
 
 
 def number(text: str, where: str) -> float:
-    """A finite number, as int where it is whole. Raises ConfigError, which begins with `where`."""
+    """Returns a finite number, as int if it is whole. Raises ConfigError, which begins with `where`."""
     try:
         value = float(text)
     except ValueError:
@@ -59,9 +59,10 @@ def number(text: str, where: str) -> float:
 
 
 def parse(make: Callable[[], Parser], words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """The arguments, and the words that no option takes. `given` among them has what `words` gave: name to spelling.
+    """Returns the parsed arguments and the words that no option takes.
 
-    `make` builds the parser anew, because what was given is found by parsing once more without defaults.
+    The argument `given` maps the name of each given option to its spelling. `make` builds the parser anew: a second
+    parse without defaults finds what was given.
     """
     args, rest = make().parse_known_args(words)
     bare = make()
@@ -79,7 +80,7 @@ def _spelling(action: argparse.Action) -> str:
 
 
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """`parser` and those of its commands, at every depth."""
+    """Yields `parser` and the parsers of its commands, at every depth."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -88,7 +89,7 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
 
 
 def unrecognised(parser: argparse.ArgumentParser, words: Sequence[str], rest: Sequence[str]) -> ConfigError:
-    """The error for `rest`, the words that no option of the chosen command takes."""
+    """Returns the error for `rest`, the words that no option of the chosen command takes."""
     chosen = parser
     for word in words:
         for action in chosen._actions:
@@ -103,7 +104,7 @@ def unrecognised(parser: argparse.ArgumentParser, words: Sequence[str], rest: Se
 
 
 def refuse_unused(args: argparse.Namespace, rules: Sequence[Unused]) -> None:
-    """Raises ConfigError for the first option that was given in vain."""
+    """Raises ConfigError for the first given option that has no effect."""
     for rule in rules:
         if args.given.keys() & set(rule.options) and rule.when(args):
             refuse(args, rule.options, rule.because)

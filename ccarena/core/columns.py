@@ -1,7 +1,6 @@
-"""Tables as columns: NumPy arrays of one length by name, which pandas, Polars and PyArrow take as they are.
+"""Tables as columns: NumPy arrays of one length by name, which pandas, Polars and PyArrow accept.
 
-Results are built as columns, so that the command line writes its CSV files without a data-frame library, and only who
-asks for a data frame needs one.
+Results are built as columns. The command line can therefore write CSV files without a data-frame library.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ Columns = dict[str, NDArray[Any]]
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> Columns:
-    """The columns of rows, in the order in which keys first appear. What a row does not have is NaN, in text ""."""
+    """Returns the columns of rows, in the order in which keys first appear. A missing value is NaN, or "" in text."""
     names = dict.fromkeys(key for row in rows for key in row)
     return {name: _array([row.get(name) for row in rows]) for name in names}
 
 
 def join(parts: Iterable[Columns]) -> Columns:
-    """Tables of the same columns, one below the other; no columns if there are no tables."""
+    """Joins tables of the same columns, one below the other; returns no columns if there are no tables."""
     found = list(parts)
     return {name: np.concatenate([part[name] for part in found]) for name in (found[0] if found else {})}
 
 
 def as_csv(columns: Columns) -> str:
-    """The table with a header; a cell without a finite value is empty."""
+    """Returns the table as CSV with a header; a cell without a finite value is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -55,7 +54,7 @@ def _cells(values: NDArray[Any]) -> list[Any]:
 
 
 def as_pandas(columns: Columns) -> pd.DataFrame:
-    """A pandas data frame. Raises MissingDependencyError if pandas is not installed."""
+    """Returns a pandas data frame. Raises MissingDependencyError if pandas is not installed."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -64,7 +63,7 @@ def as_pandas(columns: Columns) -> pd.DataFrame:
 
 
 def as_polars(columns: Columns) -> pl.DataFrame:
-    """A Polars data frame. Raises MissingDependencyError if Polars is not installed."""
+    """Returns a Polars data frame. Raises MissingDependencyError if Polars is not installed."""
     try:
         import polars as pl
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""Files written whole or not at all, folders that are known to take them, and what killed processes leave of either.
+"""Atomic writes of files, checks that a folder can be written, and removal of files that killed processes left.
 
-A file is written under a temporary name, `.NAME.PROCESS-RANDOM.tmp`, locked as long as its process writes it, and then
-takes the place of the old one. A process that is killed leaves its temporary file; the next one that writes the same
-file, or calls `remove_stale`, removes it.
+A file is written under a temporary name, `.NAME.PROCESS-RANDOM.tmp`, locked while its process writes it, and then
+replaces the old file. A killed process leaves its temporary file. The next process that writes the same file, or calls
+`remove_stale`, removes it.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = [
 TEMPORARY = ".tmp"
 """The suffix of temporary files."""
 _OF_PROCESS = re.compile(r"\..+?(?:\.(\d+)(?:-\w+)?)?\.tmp")
-"""A temporary file of `replacing`, or of a version before it: with the number of its process, or without."""
+"""Name of a temporary file, with or without the number of its process."""
 _SCRATCH = re.compile(r"ccarena-(\d+)-\w+")
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replace `path` by text (in UTF-8) or bytes in one step, making its folder if need be.
+    """Replaces `path` by text (in UTF-8) or bytes in one step, and makes its folder if needed.
 
     Raises ConfigError if it cannot.
     """
@@ -54,10 +54,10 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` at the end of the block: at any time `path` is the old file or the new one.
+    """Opens a file that replaces `path` at the end of the block; until then `path` is the old file.
 
-    After an error the old file is still there, and nothing else. `durable`: whether it is on the disk by then. Raises
-    OSError (disk full, no permission).
+    After an error only the old file is left. `durable`: sync the file to the disk (default True). Raises OSError (disk
+    full, no permission).
     """
     remove_stale(path.parent, path.name)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-", suffix=TEMPORARY)
@@ -78,9 +78,10 @@ def replacing(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 
 def remove_stale(folder: Path, name: str | None = None) -> None:
-    """Removes what killed processes left in `folder` of the file `name`; of all files if None.
+    """Removes temporary files of the file `name` that killed processes left in `folder`; of all files if `name` is
+    None.
 
-    A file that a living process of this machine has made, or that anybody holds locked, stays.
+    A file stays if its process lives on this machine, or if any process holds its lock.
     """
     with suppress(OSError):
         for path in [Path(entry) for entry in os.scandir(folder) if entry.name.endswith(TEMPORARY)]:
@@ -91,7 +92,7 @@ def remove_stale(folder: Path, name: str | None = None) -> None:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A temporary folder for the time of the block. Removes those that killed processes left."""
+    """Makes a temporary folder for the duration of the block, and removes those that killed processes left."""
     for entry in Path(tempfile.gettempdir()).glob("ccarena-*-*"):
         if match := _SCRATCH.fullmatch(entry.name):
             _remove_if_stale(entry, int(match[1]))
@@ -129,11 +130,11 @@ def _alive(process: int) -> bool:
 
 
 def check_writable(folder: Path) -> None:
-    """Try a file in the folder, made if need be and then removed: what is run for it afterwards is not lost.
+    """Makes the folder if needed, then writes and removes a test file, so that results of a long run are not lost.
 
     Removes what killed processes left there.
 
-    Raises ConfigError if it cannot be made or written to.
+    Raises ConfigError if the folder cannot be made or written to.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -152,12 +153,12 @@ def check_writable(folder: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Try the file's folder: a result that is to be written there is not lost. Raises ConfigError if it would be."""
+    """Checks that the file's folder can be written. Raises ConfigError if not."""
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; nothing was run: give a file's name")
     check_writable(path.parent)
 
 
 def digest(data: bytes) -> str:
-    """The first 16 hexadecimal digits of SHA-256, as documents have."""
+    """Returns the first 16 hexadecimal digits of SHA-256, the digest of specs and configurations."""
     return hashlib.sha256(data).hexdigest()[:16]

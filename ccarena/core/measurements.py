@@ -22,7 +22,7 @@ from ccarena.errors import ConfigError
 __all__ = ["FILE", "GROUPS", "Entry", "Ratio", "Source", "Target", "load", "machine", "merge", "source"]
 
 FILE = Path("docs", "measurements.json")
-"""Where the figures of this repository are, from its root."""
+"""Path of the repository's measured figures, from its root."""
 
 GROUPS = {
     "simulator": "Simulator",
@@ -41,29 +41,29 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure has to reach; both None is none."""
+    """Bounds that a figure has to reach; both are None if there is no target."""
 
     at_least: float | None = None
     at_most: float | None = None
 
     def met(self, value: float) -> bool:
-        """Whether `value` reaches it."""
+        """Returns whether `value` reaches the target."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure over another of the same run, which depends less on the machine than either of them."""
+    """Ratio of a figure to another of the same run, which depends less on the machine than each of them."""
 
     value: float
     of: str
-    """What the figure is divided by."""
+    """Name of the figure in the denominator."""
     target: Target | None = None
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a figure comes from."""
+    """Command, version, date and machine of a measurement."""
 
     command: str
     version: str
@@ -81,26 +81,26 @@ class Entry:
     group: str
     """One of [`GROUPS`]."""
     what: str
-    """What was measured, as a reader who has not seen the code understands it."""
+    """Description of what was measured, for a reader who has not seen the code."""
     value: float | str
-    """A number in `unit`, or a short text where one number does not do."""
+    """Number in `unit`, or a short text if no number fits."""
     source: Source
     unit: str = ""
     target: Target | str | None = None
     ratio: Ratio | None = None
     table: str = ""
-    """Heading of the table that it belongs to; empty is the group's own."""
+    """Heading of the entry's table; empty for the group's own table."""
     case: str = ""
     """Column of that table, such as `seed 1`, if several entries share `what`."""
 
 
 def source(command: str, date: str, version: str = __version__) -> Source:
-    """A source on this machine, today being `date` (ISO 8601)."""
+    """Returns a source on this machine; `date` is today (ISO 8601)."""
     return Source(command, version, date, machine())
 
 
 def machine() -> dict[str, Any]:
-    """CPU model, number of cores and kernel version of this machine."""
+    """Returns CPU model, number of cores and kernel version of this machine."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -114,7 +114,7 @@ def machine() -> dict[str, Any]:
 
 
 def load(path: Path) -> list[Entry]:
-    """The entries of a file, none if it does not exist. Raises ConfigError if it holds anything else."""
+    """Returns the entries of a file, none if it does not exist. Raises ConfigError if it holds anything else."""
     try:
         document = json.loads(path.read_text("utf-8"))
         sources = [Source(**one) for one in document["sources"]]
@@ -130,7 +130,7 @@ def load(path: Path) -> list[Entry]:
 
 
 def merge(path: Path, entries: Iterable[Entry]) -> None:
-    """Add `entries` to the file: one of a known name replaces the old one in its place, a new one comes last.
+    """Adds `entries` to the file: an entry with a known name replaces the old one, a new one comes last.
 
     Raises ConfigError if the file is no such file or cannot be written.
     """
@@ -146,7 +146,7 @@ def merge(path: Path, entries: Iterable[Entry]) -> None:
 
 
 def _lines(objects: Iterable[dict[str, Any]]) -> str:
-    """A line each: a new measurement is a small, readable difference."""
+    """Writes one line per entry, so that a new measurement is a small, readable difference."""
     return ",\n".join(json.dumps(one, ensure_ascii=False) for one in objects)
 
 
@@ -163,7 +163,7 @@ def _entry(fields: dict[str, Any], sources: Sequence[Source]) -> Entry:
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Without empty fields, and numbers to six digits: no measurement is better."""
+    """Drops empty fields and rounds numbers to six digits: no measurement is more precise."""
     out: dict[str, Any] = {}
     for key, value in fields.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Files that commands write: "-" is standard output, and then everything said to people goes to standard error."""
+"""Files that commands write: "-" is standard output; messages then go to standard error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STANDARD = ("-", "/dev/stdout")
 
 @dataclass(frozen=True)
 class _Standard:
-    """Standard output in the place of a file."""
+    """Standard output as a file to write."""
 
     suffix: str
 
@@ -31,26 +31,26 @@ class Output:
     """The type of an option that names a file to write, which may be standard output."""
 
     suffix: str = ""
-    """The format on standard output where a name's suffix would decide."""
+    """Format of standard output, for commands that choose the format by the file's suffix."""
 
     def __call__(self, text: str) -> Path | _Standard:
-        """The path that `text` is."""
+        """Returns the path for `text`."""
         return _Standard(self.suffix) if text in STANDARD else Path(text)
 
 
 def folder(text: str) -> Path:
-    """The type of an option that names a folder to write to. Raises ArgumentTypeError for standard output."""
+    """Type of an option that names a folder to write to. Raises ArgumentTypeError for standard output."""
     return _named(text, "a folder")
 
 
 def folder_or_url(text: str) -> str:
-    """The type of an option that names a folder to write to, here or by a URL, which no `Path` can hold."""
+    """Type of an option that names a folder to write to, as a path or a URL, which no `Path` can hold."""
     _named(text, "a folder")
     return text
 
 
 def kept(text: str) -> Path:
-    """The type of an option that names a file to be changed. Raises ArgumentTypeError for standard output."""
+    """Type of an option that names a file to be changed. Raises ArgumentTypeError for standard output."""
     return _named(text, "a file that is changed")
 
 
@@ -62,10 +62,10 @@ def _named(text: str, what: str) -> Path:
 
 @contextmanager
 def redirected(args: argparse.Namespace) -> Iterator[None]:
-    """Runs a command of which an option is standard output.
+    """Runs a command that has standard output as one of its files.
 
-    The command writes a file as it always does, which is then copied; what it prints goes to standard error. Nothing is
-    copied if it raises. Raises ConfigError if more than one thing is to be standard output.
+    The command writes a temporary file, which is then copied to standard output; its messages go to standard error. If
+    the command raises, nothing is copied. Raises ConfigError if two options name standard output.
     """
     names = [name for name, value in vars(args).items() if isinstance(value, _Standard)]
     if not names:
@@ -91,7 +91,7 @@ def redirected(args: argparse.Namespace) -> Iterator[None]:
 
 
 class _Said(io.TextIOBase):
-    """Standard error, which calls the file by what it stands for."""
+    """Standard error that shows "-" instead of the temporary file's name."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)

@@ -12,7 +12,9 @@ __all__ = ["plain"]
 
 
 def plain(value: Any) -> Any:
-    """Its JSON form: arrays as lists, numbers that are not finite as null, floats to 6 significant digits."""
+    """Returns `value` as JSON data: arrays become lists, numbers that are not finite null, floats have 6 significant
+    digits.
+    """
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -13,11 +13,11 @@ PACKAGED = Path(__file__).parents[1] / "_bin"
 PREREQUISITES = Path(__file__).parents[1] / "prerequisites.sh"
 
 KERNEL_BRIDGE = "ccarena-kernel"
-"""The one program that cannot be built everywhere."""
+"""Name of the one program that cannot be built everywhere."""
 
 
 def find(name: str) -> Path:
-    """The executable `name`, such as "ccarena-kernel". Raises MachineError, saying how to get it."""
+    """Returns the executable `name`, such as "ccarena-kernel". Raises MachineError, which says how to get it."""
     configured = os.environ.get("CCARENA_BIN_DIR")
     path = Path(configured or PACKAGED) / name
     if path.is_file() and os.access(path, os.X_OK):
@@ -27,7 +27,7 @@ def find(name: str) -> Path:
 
 
 def lacking_packages() -> str:
-    """The Debian packages that building ccarena-kernel needs and that are not here, as apt takes them; "" if none."""
+    """Returns the missing Debian packages that building ccarena-kernel needs, as arguments of apt; "" if none."""
     import subprocess  # as most commands import this file, and few need the module
 
     done = subprocess.run(["sh", PREREQUISITES, "kernel"], capture_output=True, text=True, timeout=60, check=True)

@@ -1,8 +1,8 @@
-"""The one reader of files from outside: within bounds, and strict about what a document says.
+"""Reader of all files from outside: bounded in size, and strict about syntax.
 
-Scenarios, configurations, suites, search spaces and documents of learned schemes are read with it. JSON goes through a
-JSON parser; everything else is YAML with the scalars of YAML 1.2. Whatever YAML 1.1 or a sloppier reader would take for
-something else (a key twice, `010`, `1:30`, a tag) is refused with its place.
+Scenarios, configurations, suites, search spaces and specs are read with it. JSON goes through a JSON parser; everything
+else is YAML with the scalars of YAML 1.2. The reader refuses what other YAML readers interpret differently (a repeated
+key, `010`, `1:30`, a tag), and says where it is.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ LARGEST_TRACE_BYTES = 256_000_000
 MOST_DEPTH = 127
 """The deepest nesting of lists and mappings, in JSON (a limit of the parser) as in YAML."""
 MOST_REPEATED = 100_000
-"""The most values and characters that all aliases of a YAML file repeat together."""
+"""Most values and characters that all aliases of a YAML file may repeat together."""
 MOST_KEY = 1000
-"""Characters of a key of a YAML mapping."""
+"""Most characters of a key of a YAML mapping."""
 MOST_DIGITS = 19
 PIPE_S = 5.0
-"""A pipe that has not ended after this time is refused."""
+"""Longest wait for the end of a pipe, s."""
 _CHUNK = 1 << 20
 
 
 def read_data(path: str | os.PathLike[str]) -> Any:
-    """The data in a JSON file (named `.json`) or a YAML file. Raises OSError, and ConfigError as `parse` does."""
+    """Returns the data in a JSON file (named `.json`) or a YAML file. Raises OSError, and ConfigError as
+    `parse` does.
+    """
     return parse(read_bytes(path), os.fspath(path))
 
 
 def parse(text: str | bytes, origin: str) -> Any:
-    """The data in `text`; `origin`, its file, leads errors and says by its suffix whether it is JSON.
+    """Returns the data in `text`. `origin` is its file: errors begin with it, and the suffix `.json` means JSON.
 
     Raises ConfigError with file, line, column and reason.
     """
@@ -54,7 +56,7 @@ def parse(text: str | bytes, origin: str) -> Any:
 
 
 def read_bytes(path: str | os.PathLike[str], most: int = LARGEST_DOCUMENT_BYTES) -> bytes:
-    """The contents of a file, or of a pipe, of at most `most` bytes.
+    """Returns the contents of a file, or of a pipe, of at most `most` bytes.
 
     Raises OSError if it cannot be read, is longer, is a folder or a device, or if a pipe does not end within `PIPE_S`.
     """
@@ -83,7 +85,7 @@ def read_bytes(path: str | os.PathLike[str], most: int = LARGEST_DOCUMENT_BYTES)
 
 
 def parse_json(text: str | bytes, origin: str) -> Any:
-    """The data in JSON text. Raises ConfigError; besides what is not JSON for a key that is there twice."""
+    """Returns the data in JSON text. Raises ConfigError for wrong syntax and for a repeated key."""
     from ccarena import _core
 
     text = _decoded(text, origin, "JSON")
@@ -103,7 +105,9 @@ _JSON_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[-+.\w]+')
 
 
 def parse_yaml(text: str | bytes, origin: str) -> Any:
-    """The data in one YAML document, None if it is empty. Raises ConfigError with file, line, column and reason."""
+    """Returns the data in one YAML document, None if it is empty. Raises ConfigError with file, line, column and
+    reason.
+    """
     try:
         return _Yaml(_decoded(text, origin, "YAML")).document()
     except yaml.MarkedYAMLError as error:
@@ -129,8 +133,8 @@ def _decoded(text: str | bytes, origin: str, kind: str) -> str:
 
 
 class _Yaml:
-    """Data from the events of PyYAML's parser. Its composer and constructor would expand aliases, follow tags and take
-    the last of two equal keys.
+    """Builder of data from the events of PyYAML's parser. PyYAML's own composer and constructor would expand aliases,
+    follow tags and take the last of two equal keys.
     """
 
     def __init__(self, text: str) -> None:

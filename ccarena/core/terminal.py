@@ -29,17 +29,17 @@ __all__ = [
 ]
 
 Progress = Callable[[int, int], None]
-"""Called with how much is done, and of how much."""
+"""Callback that takes the number of finished items and their total."""
 
 _GAP = 2
 _NARROWEST, _PREFERRED = 12, 24
-"""To which a column of words may shrink if everything then stands side by side, and otherwise."""
+"""Widths of a column of words: the least, if all columns then fit side by side, and the preferred one."""
 
 
 def visible(text: str) -> str:
-    """Returns `text` with every character that a terminal would obey, or that hides others, as an escape: `\\x1b`.
+    """Returns `text` with control characters and characters that hide others as escapes, such as `\\x1b`.
 
-    New lines stay. Text of a stranger's file is printed so.
+    New lines stay. Text from files is printed this way, since a stranger may have written it.
     """
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
@@ -47,21 +47,21 @@ def visible(text: str) -> str:
 
 
 def command_line(args: argparse.Namespace) -> str:
-    """The command with which `args` came, to be run again; `cli` keeps its words.
+    """Returns the shell command that gave `args`, as `cli` stored it.
 
-    A password in a URL (`postgresql://user:password@host/name`) is left out: pages and records are passed on.
+    A password in a URL (`postgresql://user:password@host/name`) is left out, since pages and results are passed on.
     """
     return shlex.join(["ccarena", *(re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", word) for word in args.words)])
 
 
 def remember(command: str) -> None:
-    """Keeps the command that goes on with what runs now, whatever ends it."""
+    """Stores the command that continues the current work if it is interrupted."""
     global _command
     _command = command
 
 
 def again(how: str = "go on") -> str:
-    """Returns how a user can `how`: the command that was remembered, or a repeated call from Python."""
+    """Returns the command to continue (or another `how`): the stored command, or a repeated call from Python."""
     return f"{how} with: {_command}" if _command else "call it again"
 
 
@@ -71,11 +71,11 @@ _command = ""
 def print_table(
     title: str, head: Sequence[str], rows: Sequence[Sequence[Any]], left: int, most: int | None = None
 ) -> None:
-    """Print a table whose first `left` columns are words; a first cell that repeats the one above is left blank.
+    """Prints a table whose first `left` columns are words; a first cell that repeats the one above is left blank.
 
-    On a terminal, words are wrapped and no number is cut: columns of figures that do not fit side by side follow below,
-    beside the first columns again. Where the output is no terminal, a line is as long as its content, or `most` columns
-    long. Cells are text or rich's `Text`.
+    On a terminal, words are wrapped and no number is cut. Columns that do not fit side by side follow below, beside the
+    first columns again. Elsewhere, a line is as long as its content, or `most` columns long. Cells are text or rich's
+    `Text`.
     """
     from rich.console import Console
 
@@ -99,7 +99,7 @@ def print_table(
 
 
 def _width() -> int | None:
-    """Columns of the terminal, or as COLUMNS says; None where there are none."""
+    """Returns the columns of the terminal, or the variable COLUMNS; None without a terminal."""
     if sys.stdout.isatty():
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     given = os.environ.get("COLUMNS", "")
@@ -117,7 +117,7 @@ def _least(head: str, cells: Sequence[Any], words: bool, narrowest: int) -> tupl
 
 
 def _blocks(widths: Sequence[int], left: int, width: int) -> list[list[int]]:
-    """The columns of each part of the table, all with the first `left` ones."""
+    """Returns the columns of each part of the table, all with the first `left` ones."""
     first = list(range(left))
     taken = sum(widths[i] + _GAP for i in first)
     blocks: list[list[int]] = [[]]
@@ -133,7 +133,7 @@ def _blocks(widths: Sequence[int], left: int, width: int) -> list[list[int]]:
 
 
 def _grown(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
-    """Widths from `least` towards `natural`, the narrowest first, as far as `room` reaches."""
+    """Widens columns from `least` towards `natural`, the narrowest first, until `room` is used up."""
     widths = list(least)
     while sum(widths) < room and widths != list(natural):
         grows = min((i for i in range(len(widths)) if widths[i] < natural[i]), key=widths.__getitem__)
@@ -172,7 +172,7 @@ def _table(
 
 
 def fitting(parts: Sequence[str], width: int) -> str:
-    """As many of `parts` as fit into `width` columns, two blanks apart, whole and in their order; the first always."""
+    """Returns the first of `parts` that fit into `width` columns with two blanks between them, at least one part."""
     line = parts[0]
     for part in parts[1:]:
         if len(line) + 2 + len(part) <= width:
@@ -181,11 +181,11 @@ def fitting(parts: Sequence[str], width: int) -> str:
 
 
 EVERY_S = 8.0
-"""Between two lines about work that goes on, where no bar shows it: readers of logs wait 10 s."""
+"""Seconds between two progress lines where no bar is shown: readers of logs wait 10 s."""
 
 
 class Heartbeat:
-    """Prints what work has come to, unless a line was printed less than `EVERY_S` ago; nothing about short work."""
+    """Printer of progress lines, at least `EVERY_S` apart; short work prints none."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ def _to_stderr(line: str) -> None:
 
 
 def duration(seconds: float) -> str:
-    """A time for people to read."""
+    """Returns a duration as text for people."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -245,7 +245,7 @@ def heartbeat(line: Callable[[], str]) -> Iterator[None]:
 def progress_bar(title: str, unit: str = "links") -> Iterator[Progress]:
     """Shows progress on stderr: a bar on a terminal from the first update on, else a line every few seconds.
 
-    What is yielded is called with how much is done and of how much.
+    The block receives a callback that takes the number of finished items and their total.
     """
     if not sys.stderr.isatty():
         state = [0, 0]

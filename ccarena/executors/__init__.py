@@ -1,10 +1,10 @@
-"""Fanning out pieces of work that depend on nothing but themselves: over threads, processes or a Ray cluster.
+"""Executors of independent pieces of work: threads, processes or a Ray cluster.
 
     for done in executor.run(measure, pieces):
         results[done.index] = done.result()
 
-A piece may run more than once, where its worker died or was slow, so that the work must be a function of the piece
-alone; each piece is nevertheless reported exactly once, as soon as it is over, in any order.
+A piece runs again if its worker died or was slow, so the work must be a function of the piece alone. Each piece is
+reported exactly once, as soon as it is finished, in any order.
 """
 
 from ccarena.executors.local import Processes, Threads

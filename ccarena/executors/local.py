@@ -1,4 +1,4 @@
-"""Pieces of work on this machine: in threads of this process, or in processes of their own."""
+"""Executors on this machine: threads of this process, or processes of their own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AHEAD = 2  # pieces handed out per process: enough to keep it busy, few to lose
 
 @dataclass(frozen=True)
 class Threads:
-    """In `count` threads: for work that releases the interpreter's lock, as the simulator does."""
+    """Executor in `count` threads: for work that releases the interpreter's lock, as the simulator does."""
 
     count: int
 
@@ -43,7 +43,7 @@ class Threads:
 
 @dataclass(frozen=True)
 class Processes:
-    """In `count` processes, which end with this one. A piece that kills its process costs no other piece."""
+    """Executor in `count` processes, which end with this one. A piece that kills its process costs no other piece."""
 
     count: int
     preload: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Processes:
                 yield self._alone(work, index, pieces[index])
 
     def _alone(self, work: Callable[[Piece], Result], index: int, piece: Piece) -> Done[Result]:
-        """In a process of its own, which tells the piece that kills its process from those beside it."""
+        """Runs a piece in a process of its own, which separates a piece that kills its process from its neighbours."""
         pool, finished = self._pool(1), False
         try:
             future = pool.submit(work, piece)
@@ -108,7 +108,7 @@ class Processes:
 
 
 def _begin(parent: int) -> None:
-    """A worker ends with the process that started it, even if that is killed: nobody reads its result then."""
+    """Ends a worker when the process that started it ends, even if that is killed: nobody could read its result."""
 
     def watch() -> None:
         while _alive(parent):
@@ -130,6 +130,6 @@ def _alive(process: int) -> bool:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """Ends workers that are amid a piece when nobody waits for it any more."""
+    """Ends workers that still run a piece when the caller has stopped waiting."""
     for process in list((getattr(pool, "_processes", None) or {}).values()):
         process.terminate()

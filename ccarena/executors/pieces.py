@@ -1,4 +1,4 @@
-"""What all executors share: a piece that is over, and who runs pieces."""
+"""Definitions that all executors share: a finished piece, and the executor's interface."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True)
 class Done(Generic[Outcome]):
-    """A piece that is over."""
+    """Finished piece of work."""
 
     index: int
-    """Its place among the pieces."""
+    """Index of the piece in the given sequence."""
     answer: Callable[[], Outcome]
 
     def result(self) -> Outcome:
-        """What the work returned. Raises what it raised, or WorkerError if it killed its worker."""
+        """Returns the work's result. Raises the work's exception, or WorkerError if the piece killed its worker."""
         return self.answer()
 
     @classmethod
     def returned(cls, index: int, result: Outcome) -> Done[Outcome]:
-        """The work returned."""
+        """Returns the outcome of a piece whose work returned."""
         return cls(index, lambda: result)
 
     @classmethod
     def failed(cls, index: int, error: BaseException) -> Done[Outcome]:
-        """The work raised, or its worker died."""
+        """Returns the outcome of a piece whose work raised, or whose worker died."""
 
         def answer() -> Outcome:
             raise error
@@ -41,10 +41,10 @@ class Done(Generic[Outcome]):
 
 
 class Executor(Protocol):
-    """Who runs pieces."""
+    """Interface of whatever runs pieces of work."""
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Generator[Done[Result], None, None]:
-        """Each piece once it is over, exactly once. Closing the generator ends what still runs.
+        """Yields each piece exactly once, when it is finished. Closing the generator ends running pieces.
 
         On processes and clusters `work` and the pieces are pickled.
         """

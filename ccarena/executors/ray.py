@@ -1,7 +1,7 @@
-"""Pieces of work on a Ray cluster: repeated where a worker or a machine is lost, and where one is slow.
+"""Pieces of work on a Ray cluster: repeated if a worker or a machine is lost, or if one is slow.
 
-Retries are ours, not Ray's, because a piece that kills its worker must be told from one whose machine was lost: the
-first is given up after `DEATHS` deaths, the second may be moved as often as machines go.
+Retries are ours, not Ray's, because two cases differ: a piece that kills its worker is given up after `DEATHS` deaths;
+a piece whose machine was lost may move any number of times.
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 DEATHS = 3
-"""Workers that a piece may kill, or machines that may run short of memory under it, before it is given up."""
+"""Most workers that a piece may kill, or machines that may run out of memory under it, before it is given up."""
 _ANSWERS_WITHIN_S = 10.0
 _STARTS = 4
-"""So often is Ray started on this machine: it gives its processes half a minute, which busy machines exceed."""
+"""Attempts to start Ray on this machine: it gives its processes half a minute, which busy machines exceed."""
 _AHEAD = 2  # pieces handed out per core of the cluster
 _LOOK_EVERY_S = 0.5
 _RESOURCES_EVERY_S = 1.0
 _SILENT_S, _NO_CORE_S = 60.0, 10.0
-"""So long without any piece that is over, or without any core in the cluster, before it is said; then every so long."""
+"""Seconds without a finished piece, or without any core in the cluster, between two messages about it."""
 _PATIENCE_S = 600.0
-"""So long without any core in the cluster before the work ends: as `ray.patience_s` for trainings."""
+"""Seconds without any core in the cluster before the work ends: as `ray.patience_s` for trainings."""
 _SLOW = 3.0
-"""A piece that takes so many times as long as the median is started once more, if a core is free; the first one back
-counts (backup tasks; Dean and Ghemawat, OSDI 2004, section 3.6)."""
+"""Factor over the median time at which a slow piece is started a second time, if a core is free. The first copy to
+finish counts (backup tasks; Dean and Ghemawat, OSDI 2004, section 3.6).
+"""
 _SLOW_AT_LEAST_S = 2.0
 
 
 def module(purpose: str = "--executor ray") -> ModuleType:
-    """Ray's package. Raises MissingDependencyError without it."""
+    """Returns Ray's package. Raises MissingDependencyError without it."""
     # Ray would report its use to its makers, if it is not told otherwise.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # And it would run workers at the lowest priority, which threads of one process do not have either.
@@ -69,11 +70,11 @@ def module(purpose: str = "--executor ray") -> ModuleType:
 
 
 def connect(address: str | None = None) -> bool:
-    """Connect this process to the cluster at `address`, or at `RAY_ADDRESS`; without either, start Ray on this machine.
+    """Connects this process to the cluster at `address`, or at `RAY_ADDRESS`; without both, starts Ray on this machine.
 
-    Returns whether it was connected here: False where it already is. It then ends with the process, or by
-    `ray.shutdown()`. If the cluster's head is lost, this process ends and says how to go on. Raises ConfigError if no
-    cluster answers, MissingDependencyError without Ray.
+    Returns True if this call made the connection, False if it existed before. The connection ends with the process, or
+    by `ray.shutdown()`. If the cluster's head is lost, this process ends and prints how to continue. Raises ConfigError
+    if no cluster answers, MissingDependencyError without Ray.
     """
     ray = module()
     if ray.is_initialized():
@@ -106,7 +107,7 @@ def connect(address: str | None = None) -> bool:
 
 
 def _answers(address: str) -> None:
-    """Raises OSError if nobody listens at HOST:PORT. Ray itself would try for more than ten minutes."""
+    """Raises OSError if nothing listens at HOST:PORT. Ray itself would try for more than ten minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S).close()
@@ -114,12 +115,12 @@ def _answers(address: str) -> None:
 
 @dataclass(frozen=True)
 class OnRay:
-    """On every core of a cluster, those of machines that join late included."""
+    """Executor on every core of a cluster, including machines that join late."""
 
     address: str | None = None
-    """See `connect`; of no effect in a process that is connected."""
+    """Address of the cluster, as for `connect`; unused in a connected process."""
     copies: bool = True
-    """Whether a piece that takes long is started once more. Not for pieces that must not run twice at the same time."""
+    """Start a second copy of slow pieces. Turn it off for pieces that must not run twice at the same time."""
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Generator[Done[Result], None, None]:
         """See `Executor`. Raises what `connect` does, and WorkerError if the cluster is lost."""
@@ -135,7 +136,7 @@ class OnRay:
 
 
 class _Fan:
-    """The pieces of one call, and where they are."""
+    """State of one call: its pieces and the workers that run them."""
 
     def __init__(self, work: Callable[[Piece], Result], pieces: Sequence[Piece], copies: bool) -> None:
         self._ray = ray = module()
@@ -159,11 +160,11 @@ class _Fan:
 
     @property
     def left(self) -> bool:
-        """Whether a piece is not over."""
+        """Returns whether a piece is unfinished."""
         return len(self._over) < len(self._pieces)
 
     def step(self) -> list[Done[Any]]:
-        """Hands out what fits, waits a moment and returns what is over."""
+        """Hands out what fits, waits a moment and returns the finished pieces."""
         if time.monotonic() - self._looked_s > _RESOURCES_EVERY_S:
             self._cores, self._looked_s = int(self._ray.cluster_resources().get("CPU", 0)), time.monotonic()
             self._show()
@@ -227,7 +228,7 @@ class _Fan:
             self._waiting.append(index)
 
     def _back_up(self) -> None:
-        """Starts the slowest piece once more, where all are handed out and a core is free."""
+        """Starts the slowest piece once more, if all are handed out and a core is free."""
         if not self._copies or self._waiting or len(self._running) >= self._cores or len(self._took_s) < 3:
             return
         slow_s = max(_SLOW * statistics.median(self._took_s), _SLOW_AT_LEAST_S)
@@ -239,9 +240,9 @@ class _Fan:
             self._submit(index)
 
     def _say_waiting(self) -> None:
-        """Says that nothing moves: pieces are long, others hold the cluster's cores, or it has none.
+        """Prints why nothing moves: pieces are long, others hold the cluster's cores, or it has no cores.
 
-        Raises WorkerError if it has had none for too long.
+        Raises WorkerError if the cluster has had no core for too long.
         """
         now_s = time.monotonic()
         if self._cores:
@@ -284,7 +285,7 @@ class _Fan:
             self._ray.cancel(reference, force=True)
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """Ends running pieces."""
         for reference in list(self._running):
             self._drop(reference)
 
@@ -294,5 +295,5 @@ def _perform(work: Callable[[Any], Any], piece: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first: Ray's errors have whole logs."""
+    """Returns the first line of an error: Ray's errors contain whole logs."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

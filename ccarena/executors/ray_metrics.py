@@ -14,7 +14,7 @@ _EVERY_S = 1.0
 
 
 class Gauges:
-    """`ccarena_NAME` by name, each with the label `run`."""
+    """Gauges `ccarena_NAME` by name, each with the label `run`."""
 
     def __init__(self, run: str) -> None:
         module()
@@ -25,7 +25,7 @@ class Gauges:
         self._set_s, self._decisions = time.monotonic(), 0
 
     def set(self, decisions: int, figures: Mapping[str, float | None]) -> None:
-        """Takes the figures of now, at most once a second; None is left as it was."""
+        """Sets the gauges to the current figures, at most once a second; None leaves a gauge as it is."""
         now_s = time.monotonic()
         if now_s - self._set_s < _EVERY_S:
             return

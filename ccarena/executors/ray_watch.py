@@ -1,9 +1,11 @@
-"""Says how to go on if this process is ended because its Ray cluster is lost.
+"""Message about how to continue if Ray ends this process because its cluster is lost.
 
-If the node that a driver is connected to dies, Ray ends the driver's process at once and without a word. If the head
-dies, the driver waits inside Ray, where Python cannot raise, until Ray ends the process with a line of its log after
-`RAY_gcs_rpc_server_reconnect_timeout_s`. A small process therefore keeps the sentence that is then to be said, and a
-thread ends this process a little before Ray would. A head that is back by then costs nothing.
+If the node that a driver is connected to dies, Ray ends the driver's process at once, without a message. If the head
+dies, the driver waits inside Ray, where Python cannot raise. Ray ends the process after
+`RAY_gcs_rpc_server_reconnect_timeout_s` with a line of its log.
+
+A small second process therefore holds the message, and a thread ends this process a little before Ray would. If the
+head returns before that, nothing happens.
 """
 
 from __future__ import annotations
@@ -24,18 +26,20 @@ __all__ = ["watch"]
 
 _LOOK_EVERY_S, _ANSWERS_WITHIN_S = 1.0, 2.0
 _SHARE = 0.5
-"""The share that is waited of the time after which Ray itself ends the process."""
+"""Share of Ray's own timeout after which this process is ended."""
 _KEEPER = """
 import sys
 last = ""
 for last in sys.stdin: pass
 if last.strip(): print("\\nerror: " + last.strip(), file=sys.stderr)
 """
-"""Prints the last line that it was given when its input ends, as it does with the process that gives it."""
+"""Program that prints the last line it was given when its input ends, as it does when the parent process ends."""
 
 
 def watch(address: str, connected: Callable[[], bool]) -> None:
-    """Starts the watch over the cluster whose head is at `address` (HOST:PORT). It ends when `connected` says no."""
+    """Starts the watch over the cluster whose head is at `address` (HOST:PORT). It ends when `connected`
+    returns False.
+    """
     watching = _Watch(address, connected)
     atexit.register(watching.end)
     threading.Thread(target=watching.run, daemon=True, name="ray-watch").start()
@@ -52,7 +56,7 @@ class _Watch:
         self._keep("this process was killed, or lost")
 
     def run(self) -> None:
-        """Looks after the head until the process is no longer connected."""
+        """Checks the head until the process is no longer connected."""
         patience_s = _SHARE * float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))
         answered_s = time.monotonic()
         while self._connected():
@@ -66,7 +70,7 @@ class _Watch:
         self.end()
 
     def end(self) -> None:
-        """Nothing is to be said."""
+        """Ends the watch without a message."""
         with self._lock, suppress(OSError, ValueError):
             assert self._keeper.stdin is not None
             self._keeper.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""Pages: HTML files that commands write beside their results, in one design.
+"""HTML pages that commands write beside their results, in one design.
 
 A `Page` says what was run and how to repeat it, what was found in words, and holds sections of blocks: text, tables,
 figures. Every page is one file that needs neither a network nor another file. Figures are drawn in the browser by

@@ -1,4 +1,4 @@
-"""What a page's sections consist of. Text is text: every block escapes what it is given."""
+"""Blocks of a page's sections. Every block escapes its text."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ __all__ = [
 ]
 
 State = Literal["good", "bad", "unknown", "plain"]
-"""How something came out: as expected, not as expected, not tested or undecided, or no matter of that kind."""
+"""Outcome of a comparison: as expected, not as expected, not tested or undecided, or neutral."""
 MANY_COLUMNS = 10
-"""From so many on a table is set in smaller type."""
+"""Number of columns from which a table is set in smaller type."""
 _SPREAD = re.compile(r"(.*?) ([±(\[].*)")
-"""A number with its interval or range."""
+"""Pattern of a number with its interval or range."""
 SIGNS: Mapping[State, str] = {"good": "✓ ", "bad": "✗ ", "unknown": "? ", "plain": ""}
 
 
 @dataclass
 class Drawn:
-    """The charts of a page so far, which its script draws, and the number of elements that need a name."""
+    """State of a page while it is rendered: its charts, which its script draws, and the elements that need a name."""
 
     charts: list[dict[str, Any]] = field(default_factory=list)
     named: int = 0
     tables: int = 0
-    """How many there are so far; each region of a page has a name of its own."""
+    """Number of tables so far, from which each region of a page gets its own name."""
     grids: list[str] = field(default_factory=list)
-    """The grids of the page."""
+    """Grids of the page."""
 
     def name(self) -> str:
-        """A new id."""
+        """Returns a new id."""
         self.named += 1
         return f"part-{self.named}"
 
@@ -55,17 +55,17 @@ class Block(Protocol):
     """Anything that stands in a section."""
 
     def html(self, drawn: Drawn) -> str:
-        """The block as HTML; its charts are added to `drawn`."""
+        """Returns the block as HTML and adds its charts to `drawn`."""
         ...
 
 
 def escape(text: object) -> str:
-    """Text for HTML, between tags and in attributes."""
+    """Escapes text for HTML, between tags and in attributes."""
     return html.escape(str(text))
 
 
 def together(blocks: Sequence[Block], drawn: Drawn) -> str:
-    """The blocks one after the other."""
+    """Returns the blocks one after the other."""
     return "".join(block.html(drawn) for block in blocks)
 
 
@@ -137,23 +137,23 @@ class Cell:
     text: str
     state: State = "plain"
     note: str = ""
-    """Said below in small letters."""
+    """Note below the text, in small letters."""
     link: str = ""
-    """Where a click on the text leads, relative to the page."""
+    """Target of a click on the text, relative to the page."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table. An interval stands below its number where there is no room beside it; on a phone each row is a card."""
+    """Table with an interval below its number if space is short; on a phone each row is a card."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str | Cell]]
     words: int = 1
-    """So many columns at the left hold words, the others numbers."""
+    """Number of columns of words at the left; the others hold numbers."""
     grouped: bool = False
-    """A first cell that repeats the one above is not shown, and a rule stands between groups."""
+    """Grouping: a first cell that repeats the one above is not shown, and a rule separates groups."""
     emphasise: str = ""
-    """Rows with this cell are set off."""
+    """Cell by which rows are highlighted."""
 
     def html(self, drawn: Drawn) -> str:
         """See `Block`."""
@@ -188,7 +188,7 @@ class Table:
         return f"<td{label}{kind}><span>{SIGNS[cell.state]}{text}</span>{note}</td>"
 
     def _text(self, at: int, text: str) -> str:
-        """A number and its interval or range may stand in two lines, neither of which is broken."""
+        """Lets a number and its interval or range take two lines, and breaks no part."""
         if at < self.words or not (parts := _SPREAD.fullmatch(text)):
             return escape(text)
         return " ".join(f'<span class="whole">{escape(part)}</span>' for part in parts.groups())
@@ -203,10 +203,10 @@ class Figure:
     """Charts with one legend: a click on a name hides or shows that series in all of them."""
 
     label: str
-    """What it shows, for those who cannot see it, and the name of a saved image."""
+    """Description for people who cannot see the figure, and the name of a saved image."""
     charts: Sequence[Chart]
     columns: int = 1
-    """Side by side, where there is room for them."""
+    """Number of charts side by side, if there is room."""
     same_x: bool = False
     """Zooming one chart zooms all."""
     caption: str = ""
@@ -229,7 +229,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several sets of blocks, chosen by name; `first` says which is shown at first."""
+    """Choice among several sets of blocks by name; `first` is shown first."""
 
     label: str
     options: Mapping[str, Sequence[Block]]

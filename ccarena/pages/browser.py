@@ -1,8 +1,8 @@
-"""An installed Chrome or Chromium without a window, for drawing pages: started, told what to do, ended.
+"""Installed Chrome or Chromium without a window, for drawing pages.
 
-It is driven by the Chrome DevTools Protocol over two pipes, which needs no package and no port
-(https://chromedevtools.github.io/devtools-protocol, `--remote-debugging-pipe`: messages in JSON, each ended by a zero
-byte, on descriptors 3 and 4). Every answer has a deadline, because a browser now and then never answers.
+It is controlled by the Chrome DevTools Protocol over two pipes, which needs no package and no port. Messages are JSON,
+each ended by a zero byte, on descriptors 3 and 4 (https://chromedevtools.github.io/devtools-protocol,
+`--remote-debugging-pipe`). Every answer has a deadline, because a browser sometimes never answers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ DEADLINE_S = 30.0
 
 
 def find_browser() -> str | None:
-    """The program: what BROWSER_PATH names (as kaleido has it), else the first of the usual names on PATH."""
+    """Returns the browser's program: BROWSER_PATH (as for kaleido), else the first usual name on PATH."""
     named = os.environ.get("BROWSER_PATH")
     found = [named] if named and Path(named).is_file() else [shutil.which(name) for name in NAMES]
     return next((program for program in found if program), None)
 
 
 class Browser:
-    """One browser with one page. Use it in a `with` block, which ends the program.
+    """Browser with one page. Use it in a `with` block, which ends the program.
 
     Methods raise MissingDependencyError if it does not start, ends, or does not answer in time.
     """
@@ -89,7 +89,7 @@ class Browser:
         self.close()
 
     def close(self) -> None:
-        """End the browser and all of its processes."""
+        """Ends the browser and all of its processes."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -101,7 +101,7 @@ class Browser:
         self._opened.close()
 
     def open(self, path: Path) -> None:
-        """Load a page from a file and wait until its tables are shown and its charts are drawn."""
+        """Loads a page from a file and waits until its tables are shown and its charts are drawn."""
         self.call("Page.navigate", url=path.resolve().as_uri())
         self.evaluate(
             "new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))"
@@ -109,7 +109,7 @@ class Browser:
         )
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression, or of what it promises."""
+        """Returns the value of a JavaScript expression, or the value of its promise."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
@@ -118,7 +118,7 @@ class Browser:
         return answer["result"].get("value")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the protocol, and its result."""
+        """Sends a command of the protocol and returns its result."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:

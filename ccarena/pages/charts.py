@@ -1,7 +1,7 @@
-"""Charts as plain data in plotly.js's vocabulary: axes with units, and what is drawn between them.
+"""Charts as plain data in plotly.js's vocabulary: axes with units, and traces.
 
 Colours are names of the style sheet's variables, such as `var(--blue)`, so that one chart suits the light and the dark
-theme. The series' colours are Okabe and Ito's (2008), which stay apart for colour-blind readers; each series also has
+theme. The series' colours are Okabe and Ito's (2008), which colour-blind readers can tell apart. Each series also has
 its own dash and marker.
 """
 
@@ -34,7 +34,7 @@ Trace = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Style:
-    """How a series looks in every chart of a page."""
+    """Look of a series in every chart of a page."""
 
     colour: str
     dash: str = "solid"
@@ -56,7 +56,7 @@ STYLES = (
 
 
 def style(index: int) -> Style:
-    """The look of the `index`th series."""
+    """Returns the look of the `index`th series."""
     return STYLES[index % len(STYLES)]
 
 
@@ -68,19 +68,19 @@ class Axis:
     log: bool = False
     low: float | None = None
     high: float | None = None
-    """Ends in the axis's unit; None is what the data ask for."""
+    """Ends of the axis in its unit; None lets the data decide."""
     from_zero: bool = False
     ticks: Sequence[float] = ()
     labels: Sequence[str] = ()
-    """Where ticks are, and what stands there instead of the number."""
+    """Positions of ticks and their labels, which replace the numbers."""
     short: Sequence[str] = ()
-    """Instead of the labels, or of the words of a category, where there is no room for them."""
+    """Short labels or category names for narrow screens."""
     reversed: bool = False
     category: bool = False
-    """Positions are words."""
+    """Positions on the axis are words."""
 
     def layout(self) -> dict[str, Any]:
-        """The axis in plotly's words."""
+        """Returns the axis as plotly's layout."""
         out: dict[str, Any] = {"title": {"text": self.title}}
         if self.log:
             # Labels at 1, 2 and 5 of each decade.
@@ -112,16 +112,16 @@ class Chart:
     traces: Sequence[Trace]
     title: str = ""
     height: int = 300
-    """Pixels."""
+    """Height in pixels."""
     unified: bool = False
     """Hovering shows all series at that x instead of the nearest mark."""
     bars: Literal["group", "stack", "overlay"] = "group"
-    """Bars of one place stand side by side, on each other, or one before the other."""
+    """Arrangement of bars at one position: side by side, stacked, or one in front of the other."""
     levels: Sequence[tuple[float, str]] = ()
-    """Dotted lines across, at y, with what is written on them."""
+    """Dotted horizontal lines, by y, with their labels."""
 
     def plain(self) -> dict[str, Any]:
-        """The chart as the page's script takes it."""
+        """Returns the chart as the page's script takes it."""
         layout = {"xaxis": self.x.layout(), "yaxis": self.y.layout()}
         layout["hovermode"] = "x unified" if self.unified else "closest"  # type: ignore[assignment]
         layout["barmode"] = self.bars  # type: ignore[assignment]
@@ -140,7 +140,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Even:
-    """Evenly spaced positions, which a page need not hold one by one."""
+    """Evenly spaced positions, which a page need not store one by one."""
 
     start: float
     step: float
@@ -168,9 +168,10 @@ def line(
     interval: Interval | None = None,
     text: Sequence[str] = (),
 ) -> Trace:
-    """A line through (x, y); gaps where y is None or NaN. With `shown` False it waits in the legend for a click.
+    """Returns a line through (x, y) with gaps where y is None or NaN. With `shown` False a click in the legend shows
+    it.
 
-    Lines of one `stack` are areas that stand on each other.
+    Lines of one `stack` are areas on top of each other.
     """
     out: dict[str, Any] = {
         "type": "scatter",
@@ -194,7 +195,7 @@ def line(
 
 
 def area(name: str, x: Even | Sequence[float], y: Iterable[float | None]) -> Trace:
-    """Capacity: a grey area in steps, each from its position to the next, behind everything."""
+    """Returns capacity as a grey area in steps behind everything; each step reaches to the next position."""
     heights = _numbers(y)
     return {
         **{"type": "scatter", "mode": "lines", "name": name, "fill": "tozeroy", "fillcolor": CAPACITY},
@@ -215,7 +216,7 @@ def marks(
     text: Sequence[str] = (),
     across: Interval | None = None,
 ) -> Trace:
-    """A mark at each (x, y); `text` is shown when one is pointed at, `across` are intervals of x."""
+    """Returns a mark at each (x, y); `text` is shown on hovering, `across` are intervals of x."""
     marker = {"color": look.colour, "symbol": look.symbol, "size": size, "opacity": opacity}
     out: dict[str, Any] = {"type": "scatter", "mode": "markers", "name": name, "marker": marker}
     out |= {"x": _numbers(x), "y": _numbers(y)}
@@ -234,7 +235,7 @@ def bars(
     interval: Interval | None = None,
     across: bool = False,
 ) -> Trace:
-    """A bar over each label, or with `across` beside it."""
+    """Returns a bar over each label, or a horizontal one if `across`."""
     out: dict[str, Any] = {"type": "bar", "name": name, "marker": {"color": look.colour}}
     values = _numbers(lengths)
     out |= {"x": values, "y": list(labels), "orientation": "h"} if across else {"x": list(labels), "y": values}
@@ -246,7 +247,7 @@ def bars(
 def spans(
     name: str, labels: Sequence[str], low: Iterable[float], high: Iterable[float], colour: str, width: float
 ) -> Trace:
-    """A bar from `low` to `high` beside each label on the y axis, `width` of a row thick."""
+    """Returns a bar from `low` to `high` for each label on the y axis, `width` of a row thick."""
     starts = list(low)
     return {
         **{
@@ -265,9 +266,9 @@ def spans(
 
 def cells(rows: Sequence[str], columns: int, colours: Sequence[Sequence[str]], texts: Sequence[Sequence[str]],
           hover: Sequence[Sequence[str]]) -> Trace:  # fmt: skip
-    """A heat map: a cell per row and column with its text; the x axis runs from 0 to `columns`, cell j about j + 0.5.
+    """Returns a heat map with a cell per row and column, and its text; the x axis runs from 0 to `columns`.
 
-    An empty colour leaves the cell out.
+    Cell j is centred on j + 0.5. An empty colour leaves the cell out.
     """
     at = [(i, j) for i in range(len(rows)) for j in range(columns) if colours[i][j]]
     return {
@@ -285,7 +286,7 @@ def cells(rows: Sequence[str], columns: int, colours: Sequence[Sequence[str]], t
 
 
 def ramp(colours: Sequence[str], share: float) -> str:
-    """The colour at `share`, 0 to 1, of the way through `colours`, evenly spaced `#rrggbb`."""
+    """Returns the colour at `share`, 0 to 1, of the way through `colours`, evenly spaced `#rrggbb`."""
     share = min(max(share, 0.0), 1.0) * (len(colours) - 1)
     index = min(int(share), len(colours) - 2)
     parts = zip(_rgb(colours[index]), _rgb(colours[index + 1]), strict=True)
@@ -293,7 +294,7 @@ def ramp(colours: Sequence[str], share: float) -> str:
 
 
 def on(colour: str) -> str:
-    """Black or white, whichever is read more easily on `#rrggbb` (WCAG 2.2's relative luminance)."""
+    """Returns black or white, whichever is read more easily on `#rrggbb` (WCAG 2.2's relative luminance)."""
     linear = [c / 12.92 if (c := part / 255) <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for part in _rgb(colour)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "#ffffff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#111111"
@@ -308,7 +309,7 @@ def _positions(x: Even | Sequence[Any]) -> dict[str, Any]:
 
 
 def _numbers(values: Iterable[Any]) -> list[Any]:
-    """Four significant digits are more than a screen shows; what is not finite is a gap."""
+    """Rounds to four significant digits, more than a screen shows; a number that is not finite is a gap."""
     return [_number(value) for value in values]
 
 

@@ -1,12 +1,12 @@
 """Large tables that are sorted and filtered in the browser, and heat maps as tables.
 
-A grid draws only the rows that are in sight, so that 100,000 of them cost no more than twenty. It is a grid to a screen
-reader (WAI-ARIA 1.2), and every row is reached with the arrow keys. Its rows stand in the page, or in a script beside
-it, which a browser loads from a file, too.
+A grid draws only the visible rows, so that 100,000 of them cost no more than twenty. It is a grid to a screen reader
+(WAI-ARIA 1.2), and every row is reached with the arrow keys. The rows are stored in the page, or in a script beside it,
+which a browser also loads from a local file.
 
 The cells of a column are one text in which each cell has the same number of digits to the base 64 (`packed`). A browser
-takes in such a text without reading it, and finds the cells of the rows in sight by their place; a column is read as a
-whole once it is sorted or filtered.
+stores this text unparsed, and computes where the cells of the visible rows begin. A column is parsed as a whole once it
+is sorted or filtered.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ccarena.pages.blocks import Drawn, escape
 __all__ = ["Grid", "HeatMap", "Links", "Numbers", "Rows", "Words", "data_script", "packed"]
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-"""Of the base 64; none has a meaning in JSON or HTML."""
+"""Digits of the base 64; none has a meaning in JSON or HTML."""
 _DIGITS = np.frombuffer(DIGITS.encode(), np.uint8)
 LARGEST = 2**35
-"""Steps between the least and the largest number of a column: with a row's number, what a browser's number holds."""
+"""Most steps between the least and the largest number of a column; with a row's number they fit a JavaScript number."""
 
 
 def packed(cells: NDArray[np.int64]) -> dict[str, Any]:
-    """Whole numbers from 0 as a text: `cells`, `width` digits each, the most significant first."""
+    """Returns whole numbers from 0 as text: `cells`, with `width` digits each, the most significant first."""
     width = next(width for width in range(1, 9) if int(cells.max(initial=0)) < 64**width)
     places = 6 * np.arange(width - 1, -1, -1)
     digits = (cells[:, None] >> places) & 63
@@ -47,14 +47,14 @@ class Words:
     title: str
     cells: Sequence[str]
     links: Mapping[str, str] = field(default_factory=dict)
-    """Where a word leads, relative to the page."""
+    """Targets of words, relative to the page."""
     choose: bool = False
-    """Whether one of its words can be chosen in a list."""
+    """Offer the words in a list to choose from."""
     first: str = ""
-    """The word that is chosen at first; all rows if empty."""
+    """Word that is chosen first; all rows if empty."""
 
     def plain(self, order: NDArray[np.intp]) -> dict[str, Any]:
-        """Each different word once, and packed which one stands in each row; rows in `order`."""
+        """Returns each different word once, and the packed index of the word in each row; rows in `order`."""
         values = list(dict.fromkeys(self.cells))
         place = {word: at for at, word in enumerate(values)}
         at = np.fromiter((place[word] for word in self.cells), np.int64, len(self.cells))
@@ -66,16 +66,16 @@ class Words:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column of numbers; what is not finite is blank and stands below all others."""
+    """Column of numbers; one that is not finite is blank and sorts last."""
 
     title: str
     cells: Sequence[float | None]
     digits: int = 2
     help: str = ""
-    """What the figure is."""
+    """Description of the figure."""
 
     def plain(self, order: NDArray[np.intp]) -> dict[str, Any]:
-        """Numbers to as many digits as are shown, packed; rows in `order`."""
+        """Returns the numbers packed, with as many digits as are shown; rows in `order`."""
         low, scale, steps = self.steps()
         ends = (low, low + int(steps.max(initial=1)) - 1)
         longest = max(len(f"{end / scale:.{self.digits}f}") for end in ends)
@@ -84,9 +84,9 @@ class Numbers:
         return about | packed(steps[order])
 
     def steps(self) -> tuple[int, float, NDArray[np.int64]]:
-        """(low, scale, steps) so that a number is (low + step - 1) / scale; step 0 is unknown.
+        """Returns (low, scale, steps) so that a number is (low + step - 1) / scale; step 0 is unknown.
 
-        A column that spans more than `LARGEST` steps has steps of more than its last digit.
+        A column that spans more than `LARGEST` steps is rounded to fewer digits.
         """
         numbers = np.array([math.nan if x is None else x for x in self.cells], np.float64)
         known = np.isfinite(numbers)
@@ -100,36 +100,36 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Links:
-    """Where each row leads, relative to the page: `page`, and after its # two whole numbers, joined by a hyphen."""
+    """Targets of rows, relative to the page: `page`, a #, and two whole numbers joined by a hyphen."""
 
     page: str
     first: Sequence[int]
     second: Sequence[int]
 
     def plain(self, order: NDArray[np.intp]) -> dict[str, Any]:
-        """As the script takes it; rows in `order`."""
+        """Returns the links as the page's script takes them; rows in `order`."""
         both = (packed(np.array(numbers, np.int64)[order]) for numbers in (self.first, self.second))
         return {"page": self.page, "numbers": list(both)}
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a grid shows."""
+    """Contents of a grid: columns of words and numbers."""
 
     columns: Sequence[Words | Numbers]
     sort: str = ""
-    """The title of the column of numbers by which rows are at first, or "-TITLE", with the largest first."""
+    """Title of the column of numbers by which rows are sorted first; "-TITLE" sorts from the largest."""
     open: Links | None = None
 
     def plain(self) -> dict[str, Any]:
-        """As the script takes it."""
+        """Returns the rows as the page's script takes them."""
         order = self._order()
         columns = [column.plain(order) for column in self.columns]
         out: dict[str, Any] = {"rows": len(order), "columns": columns, "sort": self.sort}
         return out | ({"open": self.open.plain(order)} if self.open else {})
 
     def _order(self) -> NDArray[np.intp]:
-        """The rows as they stand at first, so that no browser has to sort them; what is unknown is last."""
+        """Sorts the rows for the first view, so that no browser has to; unknown values are last."""
         title = self.sort.removeprefix("-")
         by = next((column for column in self.columns if column.title == title and isinstance(column, Numbers)), None)
         if by is None:
@@ -140,14 +140,14 @@ class Rows:
 
 
 def data_script(name: str, rows: Rows) -> str:
-    """A script that gives the grid `name` its rows."""
+    """Returns a script that gives the grid `name` its rows."""
     text = json.dumps(rows.plain(), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return f"(window.ccarenaGrids ??= {{}})[{json.dumps(name)}] = {text};\n"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A block: the grid called `name`; without `rows` a script of the page has them."""
+    """Block that shows the grid `name`; without `rows`, a script of the page has them."""
 
     name: str
     label: str
@@ -166,14 +166,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A block: a table whose cells have colours, with names at the left and above."""
+    """Block that shows a table with coloured cells, and names at the left and above."""
 
     label: str
     names: Sequence[str]
     values: Sequence[Sequence[float]]
-    """Of the row beside the column; NaN is blank."""
+    """Values by row and column; NaN is blank."""
     shades: Sequence[Sequence[float]]
-    """0 to 1, through the colours."""
+    """Shades by row and column, 0 to 1, as places in the colour ramp."""
     colours: Sequence[str]
     percent: bool = True
 

@@ -17,11 +17,11 @@ __all__ = ["check_suffix", "save"]
 
 IMAGES = (".svg", ".png", ".pdf")
 WIDTH = 1100
-"""Pixels, of which an inch has 96; a .png has two each way."""
+"""Width in pixels, 96 of which are an inch; a .png has twice as many in each direction."""
 
 
 def check_suffix(path: Path) -> str:
-    """The form that `path` names, such as ".png". Raises ConfigError if it is none that can be written."""
+    """Returns the format of `path`, such as ".png". Raises ConfigError if it cannot be written."""
     suffix = path.suffix.lower()
     if suffix != ".html" and suffix not in IMAGES:
         raise ConfigError(f'{path}: cannot draw as "{suffix}"; expected .html, .svg, .png or .pdf')
@@ -29,10 +29,10 @@ def check_suffix(path: Path) -> str:
 
 
 def save(path: Path, page: Page, figures: Sequence[Figure]) -> Path:
-    """Write `page` to `path` if that ends in .html, else an image of `figures` one below the other.
+    """Writes `page` to `path` if that ends in .html, else an image of `figures` one below the other.
 
-    Raises ConfigError for another suffix or if it cannot be written, MissingDependencyError if an image needs a browser
-    that is not there or does not answer.
+    Raises ConfigError for another suffix or if the file cannot be written. Raises MissingDependencyError if an image
+    needs a browser that is missing or does not answer.
     """
     suffix = check_suffix(path)
     if suffix == ".html":
@@ -66,7 +66,7 @@ def save(path: Path, page: Page, figures: Sequence[Figure]) -> Path:
 
 
 def _stacked(parts: Sequence[str]) -> tuple[str, int]:
-    """SVGs one below the other as one, and its height."""
+    """Returns SVGs stacked into one, and its height."""
     placed, height = [], 0
     for part in parts:
         found = re.match(r'<svg [^>]*?height="(\d+)"', part)

@@ -1,6 +1,6 @@
-"""The blocks of a text in plain Markdown: headings, paragraphs, lists and tables; all else stays as it is written.
+"""Conversion of plain Markdown into blocks: headings, paragraphs, lists and tables; other lines stay text.
 
-Marks within a line (`code`, **bold**) are left out; text is text, whatever tags it holds.
+Marks within a line (`code`, **bold**) are left out. Tags are shown as text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["blocks_of"]
 
 
 def blocks_of(text: str) -> list[Block]:
-    """The blocks in their order; comments and the first heading, a page's own title, are left out."""
+    """Returns the blocks in their order, without comments and without the first heading, the page's own title."""
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     out: list[Block] = []
     for number, part in enumerate(each for each in re.split(r"\n\s*\n", text.strip()) if each.strip()):

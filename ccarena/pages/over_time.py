@@ -1,4 +1,4 @@
-"""Rates before capacity, and below them the queueing delay, over time: the figure that most pages show."""
+"""Figure over time that most pages show: rates in front of the capacity, and below them the queueing delay."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ccarena.pages.charts import Axis, Chart, Even, Style
 __all__ = ["DELAY_TICKS", "LEAST_DELAY_MS", "Course", "over_time"]
 
 LEAST_DELAY_MS = 0.1
-"""What is less is drawn as this, for an axis that is logarithmic."""
+"""Least delay that is drawn, for a logarithmic axis; smaller ones are raised to it."""
 DELAY_TICKS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000)
 
 
 @dataclass(frozen=True)
 class Course:
-    """One scheme or flow over time; None or NaN where nothing was sent."""
+    """Rates and delays of one scheme or flow over time; None or NaN if nothing was sent."""
 
     name: str
     look: Style
@@ -26,7 +26,7 @@ class Course:
     delay_ms: Iterable[float | None] | None = None
     bold: bool = False
     shown: bool = True
-    """Otherwise it waits in the legend for a click."""
+    """Show the course from the start; if False, a click in the legend shows it."""
 
 
 def over_time(
@@ -39,7 +39,7 @@ def over_time(
     budget_ms: float | None = None,
     caption: str = "",
 ) -> Figure:
-    """The figure, in bins of `bin_s`; its lower chart is there if any course has delays.
+    """Returns the figure, in bins of `bin_s`; the lower chart exists if any course has delays.
 
     `budget_ms` is drawn as a level of the delay.
     """

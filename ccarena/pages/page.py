@@ -1,4 +1,4 @@
-"""A page: what was run, how to repeat it, what was found, and sections; written as one HTML file."""
+"""Page of one HTML file: what was run, how to repeat it, what was found, and sections."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ class Section:
 
     title: str
     lead: str
-    """What the section shows and how to read it; may be empty."""
+    """Introduction: what the section shows and how to read it; may be empty."""
     blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page; its parts stand in this order."""
+    """Page; its parts appear in the order of the fields."""
 
     title: str
     kind: str
-    """What kind of page it is, such as "evaluation"."""
+    """Kind of page, such as "evaluation"."""
     lead: str
-    """What was run, for a reader who knows nothing of it."""
+    """Description of the run for a reader who knows nothing of it."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Backend, seeds, duration and the like."""
+    """Facts of the run: backend, seeds, duration and the like."""
     repeat: Sequence[str] = ()
-    """Commands that give the same page again."""
+    """Commands that produce the same page again."""
     findings: Sequence[Block] = ()
     sections: Sequence[Section] = ()
     shared: str = ""
-    """The folder, relative to the page, of the files that `assets` gives; if empty, all of them are in the page."""
+    """Folder of the files that `assets` gives, relative to the page; if empty, the page contains them."""
     scripts: Sequence[str] = ()
-    """Scripts beside the page: rows of grids first, which the page's own script finds."""
+    """Scripts in the page's folder: rows of grids first, which the page's own script reads."""
     home: str = ""
-    """Where the brand leads, and its name."""
+    """Target and name of the link in the page's head."""
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the page in a frame of its own, so that neither disturbs the other."""
+        """Returns the page in an HTML frame of its own for a notebook, so that their styles do not mix."""
         fit = "this.style.height = this.contentDocument.documentElement.scrollHeight + 'px'"
         return (
             f'<iframe srcdoc="{escape(render(self))}" onload="{fit}" style="width:100%;height:720px;border:0"></iframe>'
@@ -62,12 +62,12 @@ class Page:
 
 
 def write(path: Path, page: Page) -> None:
-    """Write the page, whole or not at all. Raises ConfigError if it cannot be written."""
+    """Writes the page atomically. Raises ConfigError if it cannot be written."""
     write_atomically(path, render(page))
 
 
 def render(page: Page) -> str:
-    """The page as HTML that needs no other file. The same page gives the same text."""
+    """Returns the page as HTML that needs no other file. The same page gives the same text."""
     drawn = Drawn()
     facts = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in page.facts.items())
     brand = f'<a href="{escape(page.home)}">ccarena</a>' if page.home else "ccarena"
@@ -103,7 +103,7 @@ def render(page: Page) -> str:
 
 
 def assets() -> dict[str, str]:
-    """The files that pages share which are not each in one file, by name."""
+    """Returns the files that pages can share, by name."""
     return {name: _asset(name) for name in ("page.css", "page.js", "grid.js", PLOTLY)}
 
 
@@ -126,9 +126,9 @@ def _anchor(title: str) -> str:
 
 
 def _scripts(drawn: Drawn, shared: str) -> str:
-    """The charts and the library that draws them, compressed; browsers have unpacked gzip by themselves since 2023.
+    """Returns the charts and the library that draws them, compressed; browsers have unpacked gzip since 2023.
 
-    The page's script loads the library once all else is shown: a browser takes longer to read it than all the rest.
+    The page's script loads the library last, because a browser takes longer to parse it than all the rest.
     """
     charts = json.dumps(drawn.charts, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return (

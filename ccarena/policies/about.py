@@ -1,6 +1,6 @@
-"""The page of `ccarena policy show`: an artifact's own account of itself, for people.
+"""Text of `ccarena policy show`: the facts of an artifact, for people.
 
-Every text on it may be a stranger's: what prints it makes it visible (`ccarena.core.terminal.visible`).
+The texts may come from a stranger; the printing code escapes them (`ccarena.core.terminal.visible`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["COLUMNS", "facts", "page", "results", "verdict_of"]
 COLUMNS = 80
 _LABEL = 12
 _MOST_LINES = 6
-"""The most lines of one fact; longer ones are cut, and --json has them whole."""
+"""Most lines of one fact; longer ones are cut, and --json has them whole."""
 _MOST_GROUPS = 12
-"""Kinds of links in the table of results."""
+"""Most kinds of links in the table of results."""
 FIGURES = {
     "throughput_mbps": "Mbit/s",
     "utilisation": "utilisation",
@@ -48,7 +48,7 @@ def page(policy: Artifact) -> str:
 
 
 def facts(policy: Artifact) -> dict[str, str]:
-    """Returns what a reader wants to know of `policy`, the most important first."""
+    """Returns the facts of `policy`, the most important first."""
     spec = Spec.of(_core.learned(policy.interface.spec))
     rule = rule_of(policy)
     return {

@@ -1,4 +1,4 @@
-"""Actions in the form that the native worlds take, checked where NumPy would accept anything."""
+"""Conversion of actions to the form that the native worlds take, with checks where NumPy would accept anything."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ccarena.errors import ActionError
 
 
 def as_actions(given: Any, shape: tuple[int, ...], expected: str = "integers") -> NDArray[np.float32]:
-    """`given` as float32 of `shape`; that the values are in the action space is for the worlds to check.
+    """Returns `given` as float32 of `shape`; the worlds check that the values are in the action space.
 
-    `expected` is what an error says that actions are.
+    `expected` names the kind of actions in errors.
 
     Raises:
         ActionError: it has another shape, or is not made of numbers.

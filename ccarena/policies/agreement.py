@@ -1,6 +1,6 @@
-"""The check that a policy decides as the model it was made from; every policy of a model passes it before it is saved.
+"""Check that a policy decides as the model it was made from; every policy of a model passes it before it is saved.
 
-Artifact and model decide side by side on recorded observations of several flows, with what they remember of each.
+Artifact and model decide side by side on recorded observations of several flows, each with its own memory.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from ccarena.policies.recording import record
 __all__ = ["DECISIONS", "Decide", "checked"]
 
 DECISIONS = 1024
-"""Recorded decisions that a policy is compared on, at least."""
+"""Least number of recorded decisions in the comparison."""
 ROUNDING = 1e-4
 """Rounding of float32 over a network's layers, as a share of the largest logit or continuous action."""
 TIES = 0.01
-"""Share of decisions in which two logits may be equal to rounding, so that either action may come out."""
+"""Largest share of decisions in which two logits are equal to rounding, so that both actions are accepted."""
 
 Decide = Callable[[FloatArray, NDArray[np.bool_]], NDArray[Any]]
-"""A model: raw observations `[N, length]` of N flows, in their order, and `[N]` which flows begin, to actions `[N]`."""
+"""Model as a function: raw observations `[N, length]` of N flows, and the flag `[N]` of flows that begin, to actions
+`[N]`.
+"""
 
 
 def checked(policy: Artifact, model: Decide, name: str) -> Artifact:
     """Returns `policy` if it decides as `model`, which messages call `name`.
 
-    Raises PolicyError, with how many decisions differ, if it does not.
+    Raises PolicyError with the number of different decisions if it does not.
     """
     recording = record(policy, DECISIONS)
     flows = recording.observations.shape[1]
@@ -60,7 +62,7 @@ def checked(policy: Artifact, model: Decide, name: str) -> Artifact:
 def _compared(
     policy: Artifact, outputs: FloatArray, theirs: NDArray[Any]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """In which decisions the actions differ, and in which no more than by rounding; both `[N]`."""
+    """Returns the decisions whose actions differ, and those that differ only by rounding; both `[N]`."""
     if policy.interface.bounds is not None:
         low, high = policy.interface.bounds
         theirs = np.clip(theirs, low, high)

@@ -1,4 +1,4 @@
-"""The policy artifact (format 2): one safetensors file with all that acting on a policy needs, and where it came from.
+"""Policy artifact (format 2): one safetensors file with all that acting on a policy needs, and its provenance.
 
 It holds the learned scheme's spec, the network as a graph with its weights, the normalisation, and the provenance;
 docs/artifact.md has every entry. Nothing in it is executed or unpickled. Reading and acting need NumPy alone.
@@ -39,29 +39,30 @@ class Artifact:
     """A policy."""
 
     interface: Interface
-    """What it was trained for."""
+    """Spec, observation and actions that the policy was trained for."""
     graph: Graph
-    """The network, from the normalised observation to its outputs."""
+    """Network, from the normalised observation to its outputs."""
     params: dict[str, float] = field(default_factory=dict)
     """Values of the spec's parameters in training."""
     training: dict[str, Any] = field(default_factory=dict)
     """Effective training configuration."""
     seed: int = 0
     versions: dict[str, str] = field(default_factory=dict)
-    """Of the software that trained it."""
+    """Versions of the software that trained the policy."""
     trained_on: list[dict[str, str]] = field(default_factory=list)
     """Every trace, preset and distribution of scenarios that it was trained on: `kind`, `name`, `digest`."""
     evaluation: dict[str, Any] = field(default_factory=dict)
     """Figures that it reached after training; empty if it was not evaluated."""
     rules: list[dict[str, Any]] = field(default_factory=list)
-    """The best ways to run its scheme without learning, found on its training links (`ccarena.eval.heldout.rules`)."""
+    """Best rules without learning, found on its training links (`ccarena.eval.heldout.rules`)."""
     tests: int = 0
-    """How often the tested links were opened for it before it was saved."""
+    """Number of times that the tested links were opened for it before it was saved."""
     curve: Curve = field(default_factory=dict)
-    """Its learning curve, in a few points; empty if it has none."""
+    """Learning curve in a few points; empty if there is none."""
     observed: dict[str, list[float]] = field(default_factory=dict)
-    """The range of observations on its training links: `low` and `high`, the least and the greatest raw value of each
-    entry; empty if it was not recorded."""
+    """Range of observations on its training links: `low` and `high`, the least and greatest raw value of each entry.
+    Empty if it was not recorded.
+    """
 
     @classmethod
     def of(
@@ -76,7 +77,7 @@ class Artifact:
         rules: Sequence[Mapping[str, Any]] = (),
         tests: int = 0,
     ) -> Artifact:
-        """The artifact of a network that was trained with the software that is installed."""
+        """Returns the artifact of a network that was trained with the installed software."""
         return cls(
             interface,
             graph,
@@ -92,7 +93,7 @@ class Artifact:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The learned scheme's spec."""
+        """Returns the learned scheme's spec."""
         spec: dict[str, Any] = json.loads(self.interface.spec)
         return spec
 
@@ -103,14 +104,14 @@ class Artifact:
 
     @property
     def tensors(self) -> dict[str, FloatArray]:
-        """Every tensor of the file by name."""
+        """Returns every tensor of the file by name."""
         return {**self.graph.tensors, **self.interface.normalisation.tensors()}
 
     def outputs(self, observations: FloatArray, state: FloatArray | None = None) -> FloatArray:
-        """Logits `[N, actions]`, or the continuous action `[N, 1]` within its bounds, for raw observations.
+        """Returns logits `[N, actions]`, or the continuous action `[N, 1]` within its bounds, for raw observations.
 
-        `observations` is `[N, length]`. `state` `[N, graph.state_len]` is what a recurrent policy remembers of
-        each flow; it is replaced in place. Zeros if None.
+        `observations` is `[N, length]`. `state` `[N, graph.state_len]` is a recurrent policy's memory of each flow,
+        updated in place; None starts from zeros.
         """
         y, after = run(self.graph, self.interface.normalisation(observations), state)
         if state is not None:
@@ -121,12 +122,14 @@ class Artifact:
         return np.clip(y, np.float32(low), np.float32(high))
 
     def act(self, observations: FloatArray, state: FloatArray | None = None) -> NDArray[Any]:
-        """Actions `[N]`: indices, or continuous ones. See `outputs`."""
+        """Returns actions `[N]`: indices, or continuous ones. See `outputs`."""
         y = self.outputs(observations, state)
         return y.argmax(axis=1) if self.interface.bounds is None else y[:, 0]
 
     def encode(self) -> bytes:
-        """The file's bytes, checked. Raises PolicyError: weights that are not finite, a graph that does not fit."""
+        """Returns the file's bytes, checked. Raises PolicyError for weights that are not finite or a graph that does
+        not fit.
+        """
         metadata = {
             "ccarena_format": FORMAT,
             "spec": self.interface.spec,
@@ -162,16 +165,18 @@ class Artifact:
 
     @classmethod
     def load(cls, path: str | Path) -> Artifact:
-        """See `load`."""
+        """Reads an artifact; see the function `load`."""
         return load(path)
 
 
 def load(path: str | Path) -> Artifact:
     """Reads and checks the artifact at `path`.
 
-    Raises PolicyError, naming file, fault and expectation, if it is missing, truncated, no policy or of another format
-    version, if graph, tensors, observation and actions do not fit each other, if a value is not finite, or if the
-    weights are not those that were saved.
+    Raises PolicyError, naming file, fault and expectation, in these cases:
+    - the file is missing, truncated, no policy or of another format version;
+    - graph, tensors, observation and actions do not fit each other;
+    - a value is not finite;
+    - the weights are not those that were saved.
     """
     path = Path(path)
     try:
@@ -187,7 +192,7 @@ def load(path: str | Path) -> Artifact:
 
 
 def count_test(path: Path) -> None:
-    """Counts in the artifact at `path` that the tested links were opened for it once more, if it can be written.
+    """Increases the artifact's count of tests on the tested links by one, if the file can be written.
 
     Shipped policies stay as they are.
     """
@@ -229,14 +234,14 @@ def _decode(data: bytes) -> Artifact:
 
 
 def _check(data: bytes) -> None:
-    """Raises PolicyError unless `data` is a policy: the one strict check, in Rust, that of whoever runs the policy."""
+    """Raises PolicyError unless `data` is a policy. The check is the native one, which every runtime applies."""
     from ccarena import _core
 
     _core.Policy.of(data)
 
 
 def versions() -> dict[str, str]:
-    """Versions of this Python and of the installed packages that training depends on."""
+    """Returns versions of this Python and of the installed packages that training depends on."""
     found = {"python": platform.python_version()}
     for name in ("ccarena", "torch", "numpy", "gymnasium", "stable-baselines3", "sb3-contrib", "cma"):
         try:
@@ -251,7 +256,7 @@ def _json(value: Any) -> str:
 
 
 def _parse(metadata: Mapping[str, str], key: str, kind: type) -> Any:
-    """The JSON of one entry of the metadata. Raises PolicyError if it is missing or of another type."""
+    """Returns the JSON of one entry of the metadata. Raises PolicyError if it is missing or of another type."""
     try:
         value = json.loads(metadata.get(key, ""))
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""The best rule without learning, as a policy of its own: what a network has to beat, wherever policies go.
+"""Best rule without learning, as a policy: the baseline that a network has to beat.
 
-A rule is one action always, or one for each category of the interval before, such as ACCT's zone. As a graph it is one
-layer, so that the simulator, the kernel, QUIC and every export run it as they run what was learned.
+A rule is a constant action, or one action for each category of the previous interval, such as ACCT's zone. Its graph is
+one layer, so that the simulator, the kernel, QUIC and every export run it like a learned policy.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["best_of", "best_rule", "rule_policy"]
 
 
 def best_rule(policy: Artifact) -> Mapping[str, Any]:
-    """The rule that scored best on the policy's training links, as the artifact has it.
+    """Returns the rule that scored best on the policy's training links, as the artifact has it.
 
-    Raises PolicyError if it has none, and if the base alone is the best, which no policy can say.
+    Raises PolicyError if the artifact has no rule, or if the base alone is the best, which no policy can express.
     """
     best = best_of(policy.rules)
     if best is None:
@@ -36,15 +36,15 @@ def best_rule(policy: Artifact) -> Mapping[str, Any]:
 
 
 def best_of(rules: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The rule with the highest score; None if none has one."""
+    """Returns the rule with the highest score; None if no rule has one."""
     found = [rule for rule in rules if rule.get("score") is not None]
     return max(found, key=lambda rule: float(rule["score"]), default=None)
 
 
 def rule_policy(policy: Artifact) -> Artifact:
-    """The policy that does what the best rule of `policy` says, with its parameters and where they come from.
+    """Returns a policy that follows the best rule of `policy`, with its parameters and provenance.
 
-    Raises PolicyError as `best_rule` does, and if the observation does not hold the category that the rule goes by.
+    Raises PolicyError as `best_rule` does, and if the observation lacks the category that the rule depends on.
     """
     rule = best_rule(policy)
     says = rule["policy"]
@@ -69,8 +69,11 @@ def _always(interface: Interface, action: float) -> Graph:
 
 
 def _table(interface: Interface, column: str, actions: list[float]) -> Graph:
-    """A layer of the observation's channels for the categories, as they were in the newest interval: what it answers in
-    the first category, as before there was an interval, and by how much the others differ."""
+    """Returns a layer over the observation's channels for the categories in the newest interval.
+
+    The bias is the answer in the first category, and before the first interval; the weights are the differences of the
+    other categories.
+    """
     spec = Spec.of(_core.learned(interface.spec))
     ends = np.cumsum([entry.length for entry in spec.observation])
     places = [int(end) - 1 for entry, end in zip(spec.observation, ends, strict=True) if entry.signal == column]
@@ -93,7 +96,7 @@ def _layer(interface: Interface, weight: FloatArray, bias: FloatArray) -> Graph:
 
 
 def _answer(interface: Interface, action: float) -> FloatArray:
-    """What a network says to take `action`: logits, or the value itself."""
+    """Returns a network's output for `action`: logits, or the value itself."""
     if interface.bounds is not None:
         return np.array([action], np.float32)
     return np.eye(interface.outputs, dtype=np.float32)[int(action)]

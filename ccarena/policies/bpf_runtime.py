@@ -1,4 +1,4 @@
-"""A policy in the kernel's BPF, decided by test runs: no socket, no congestion control attached."""
+"""Policy in the kernel's BPF, run by test runs without a socket or an attached congestion control."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["BpfRuntime"]
 
 
 class BpfRuntime:
-    """The loaded policy, which ends with this object."""
+    """Loaded policy, unloaded with this object."""
 
     spent_ns: int = 0
     """Time of the last batch of decisions, measured in the kernel."""
 
     def __init__(self, policy: Artifact) -> None:
-        """Raises PolicyError for a policy without an integer form, MachineError if it does not load here."""
+        """Loads the policy. Raises PolicyError if it has no integer form, MachineError if it does not load here."""
         integer = IntegerPolicy.of(policy)
         self._outputs, self._state = integer.output[1], integer.state
         with scratch() as folder:
@@ -37,7 +37,7 @@ class BpfRuntime:
             self(np.zeros((0, integer.observation), np.int64), np.zeros((0, self._state), np.int32))
 
     def __call__(self, raw: Integers, state: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Outputs `[N, outputs]` for raw observations; `state` `[N, numbers]` is replaced in place."""
+        """Returns outputs `[N, outputs]` for raw observations; `state` `[N, numbers]` is updated in place."""
         rows = len(raw)
         request = [np.uint32(rows).astype("<u4"), raw.astype("<i8"), state.astype("<i4")]
         answer = self._ask(b"".join(part.tobytes() for part in request), 8 + 4 * rows * (self._outputs + self._state))

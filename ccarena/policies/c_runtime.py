@@ -1,4 +1,4 @@
-"""A policy's C, compiled on this machine and called from Python, to be held against its other runtimes."""
+"""C code of a policy, compiled on this machine and called from Python, for comparison with its other runtimes."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ void replay(ccarena_u32 rows, const ccarena_s64 *observations, ccarena_s32 *stat
 
 
 def compiler() -> str | None:
-    """The C compiler: the one that CC names, else the first of cc, gcc and clang on PATH; None if there is none."""
+    """Returns the C compiler: the one in CC, else the first of cc, gcc and clang on PATH; None if there is none."""
     return next(
         (found for name in (os.environ.get("CC"), "cc", "gcc", "clang") if name and (found := shutil.which(name))), None
     )
 
 
 class CRuntime:
-    """The compiled policy."""
+    """Compiled policy."""
 
     def __init__(self, policy: Artifact, observations: NDArray[np.float32]) -> None:
-        """Raises PolicyError for a policy without an integer form, MachineError without a C compiler."""
+        """Compiles the policy. Raises PolicyError if it has no integer form, MachineError without a C compiler."""
         command = compiler()
         if command is None:
             raise MachineError("no C compiler: neither cc, gcc nor clang is on PATH; install one, or name it in CC")
@@ -65,7 +65,9 @@ class CRuntime:
             self._library = ctypes.CDLL(str(Path(folder, "policy.so")))
 
     def __call__(self, raw: Integers, state: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Answers `[N]` and outputs `[N, outputs]` for raw observations; `state` `[N, state]` is replaced in place."""
+        """Returns answers `[N]` and outputs `[N, outputs]` for raw observations; `state` `[N, state]` is updated in
+        place.
+        """
         raw = np.ascontiguousarray(raw, np.int64)
         answers = np.zeros(len(raw), np.int32)
         outputs = np.zeros((len(raw), self._outputs), np.int32)
@@ -75,7 +77,7 @@ class CRuntime:
 
 
 def compile_c(command: Sequence[str], folder: str | Path) -> None:
-    """Runs the compiler in `folder`. Raises MachineError with what it says."""
+    """Runs the compiler in `folder`. Raises MachineError with the compiler's message."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise MachineError(f"{command[0]} does not compile the policy: {done.stderr.strip()}")

@@ -1,8 +1,10 @@
-"""A policy as C: the header of integer inference, the policy's numbers, a function that decides, and test vectors.
+"""Export of a policy as C: integer inference, the policy's numbers, a function that decides, and test vectors.
 
-`write` gives four files: `ccarena_policy.h` is the same for every policy, `NAME.h` has the policy's sizes and its
-functions, `NAME.c` its numbers, and `NAME_vectors.h` observations with what the policy has to answer (`vectors`). None
-needs a library; docs/export.md says how to use them.
+`write` gives four files, none of which needs a library; docs/export.md says how to use them:
+- `ccarena_policy.h` is the same for every policy;
+- `NAME.h` has the policy's sizes and functions;
+- `NAME.c` has its numbers;
+- `NAME_vectors.h` has observations with the policy's answers (`vectors`).
 """
 
 from __future__ import annotations
@@ -25,14 +27,18 @@ __all__ = ["HEADER", "identifier", "sources", "vectors", "write"]
 
 HEADER = "ccarena_policy.h"
 VECTORS, FAR = 48, 16
-"""Observations in the file of test vectors: decisions of one flow, then others over all that the network can see."""
+"""Number of observations in the test vectors: decisions of one flow, then values over the network's whole input range.
+"""
 RECORDED = 4096
-"""Decisions that the flow is chosen from, by how much its answers vary."""
+"""Number of recorded decisions among which the flow with the most varied answers is chosen."""
 
 
 def write(policy: Artifact, observations: NDArray[np.float32], folder: Path, name: str | None = None) -> list[Path]:
-    """Writes the files into `folder` and returns them. Raises PolicyError for a policy without an integer form, and if
-    a file cannot be written, ConfigError for a name that C does not take. See `sources`."""
+    """Writes the files into `folder` and returns them.
+
+    Raises PolicyError for a policy without an integer form or if a file cannot be written, ConfigError for a name that
+    is no C identifier. See `sources`.
+    """
     files = []
     for file, text in sources(policy, observations, name).items():
         path = folder / file
@@ -46,10 +52,10 @@ def write(policy: Artifact, observations: NDArray[np.float32], folder: Path, nam
 
 
 def vectors(policy: Artifact) -> NDArray[np.float32]:
-    """Returns observations `[N, length]` to test a build with, of one flow in this order.
+    """Returns observations `[N, length]` to test a build with, as one flow in this order.
 
-    They begin with a flow's first decisions: that flow, of those recorded, whose answers vary most. Then each entry is
-    drawn evenly from its range behind the normalisation, since a flow leaves some inputs of a network at zero.
+    They begin with the first decisions of the recorded flow with the most varied answers. Then each entry is drawn
+    evenly from its range behind the normalisation, since a flow leaves some inputs of a network at zero.
 
     Raises PolicyError for a policy without an integer form.
     """
@@ -66,7 +72,7 @@ def vectors(policy: Artifact) -> NDArray[np.float32]:
 
 
 def sources(policy: Artifact, observations: NDArray[np.float32], name: str | None = None) -> dict[str, str]:
-    """The files' texts by name. `observations` `[N, length]` become test vectors, of one flow in this order."""
+    """Returns the files' texts by name. `observations` `[N, length]` become test vectors, as one flow in this order."""
     from ccarena import _core
 
     name = identifier(str(policy.spec.get("name", "policy"))) if name is None else name
@@ -82,7 +88,7 @@ def sources(policy: Artifact, observations: NDArray[np.float32], name: str | Non
 
 
 def identifier(name: str) -> str:
-    """`name` as C can call a function."""
+    """Returns `name` as a valid C identifier."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII).lower() or "policy"
     return f"policy_{word}" if word[0].isdigit() or word.startswith("ccarena") else word
 
@@ -215,7 +221,7 @@ static const ccarena_s32 {name}_outputs[{len(raw)}][{outputs.shape[1]}] = {{
 
 
 def _answers(integer: IntegerPolicy, flow: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Answers `[N]` and outputs `[N, outputs]` to the observations of one flow."""
+    """Returns answers `[N]` and outputs `[N, outputs]` to the observations of one flow."""
     state = np.zeros((1, integer.state), np.int32)
     outputs = np.concatenate([integer.outputs(row[None], state) for row in integer.raw(flow)])
     return outputs.argmax(axis=1) if integer.bounds is None else outputs[:, 0], outputs
@@ -229,7 +235,9 @@ def _starts(parts: Sequence[tuple[int, int]]) -> Iterable[tuple[int, tuple[int, 
 
 
 def _number(value: int) -> str:
-    """As C writes it: the least of 32 bits has no literal of its own, and greater ones are of 64."""
+    """Returns `value` as a C literal: the least 32-bit integer has no literal of its own, and larger ones are
+    64-bit.
+    """
     value = int(value)
     if value == -(2**31):
         return "-2147483647 - 1"

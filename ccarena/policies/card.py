@@ -1,4 +1,4 @@
-"""A policy's card: a page of Markdown, generated from its artifact alone."""
+"""Card of a policy: a page of Markdown, generated from its artifact alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIGURES = {
 
 
 def card(policy: Artifact, name: str) -> str:
-    """The card of a policy in Markdown. Every figure is the artifact's own, of the evaluation that is in it."""
+    """Returns the card of a policy in Markdown. Every figure comes from the evaluation in the artifact."""
     training, evaluation = policy.training, policy.evaluation
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
     command, rule = f"`ccarena train --config {training.get('name')}`", rule_of(policy)
@@ -100,7 +100,7 @@ def _shown(value: Any) -> str:
 
 
 def _limits(policy: Artifact, evaluation: Mapping[str, Any]) -> list[str]:
-    """What the artifact itself says against the policy."""
+    """Returns the policy's limits, according to its own evaluation."""
     meta = evaluation.get("meta") or {}
     verdict = evaluation.get("verdict")
     failed = [

@@ -1,4 +1,4 @@
-"""The learning curve that an artifact keeps: a few points of what its training wrote down."""
+"""Learning curve of an artifact: a few points of its training's progress file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ COLUMNS = {
     "return_mean": "return of an episode",
     "entropy": "entropy, nats",
 }
-"""What is kept of `progress.jsonl`, and what tables call it. No times: the same training gives the same bytes."""
+"""Kept columns of `progress.jsonl`, and their names in tables. Times are left out: the same training gives the same
+bytes.
+"""
 POINTS = 60
-"""At most; the first and the last are among them."""
+"""Most points of a curve; the first and the last line are among them."""
 
 
 def of_progress(rows: Sequence[Mapping[str, Any]]) -> Curve:
-    """The curve of the lines of a `progress.jsonl`, thinned evenly; empty without a line."""
+    """Returns the curve of the lines of a `progress.jsonl`, thinned evenly; empty without a line."""
     if not rows:
         return {}
     some = [rows[at] for at in np.unique(np.linspace(0, len(rows) - 1, min(POINTS, len(rows))).round().astype(int))]
@@ -33,7 +35,9 @@ def of_progress(rows: Sequence[Mapping[str, Any]]) -> Curve:
 
 
 def read(value: Any) -> Curve:
-    """What of a JSON value is a curve: `decisions`, not too many, and known figures of that length; empty if none."""
+    """Returns the curve in a JSON value, empty if there is none. It has `decisions`, at most `POINTS` points, and known
+    figures of that length.
+    """
     decisions = value.get("decisions") if isinstance(value, Mapping) else None
     if not isinstance(decisions, list) or not 0 < len(decisions) <= POINTS:
         return {}
@@ -43,7 +47,7 @@ def read(value: Any) -> Curve:
 
 
 def points_of(curve: Curve) -> list[dict[str, float | None]]:
-    """The points of a curve, each with its figures, as the lines of a `progress.jsonl`."""
+    """Returns the points of a curve, each with its figures, as the lines of a `progress.jsonl`."""
     return [dict(zip(curve, point, strict=True)) for point in zip(*curve.values(), strict=True)]
 
 

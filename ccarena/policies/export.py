@@ -1,9 +1,10 @@
-"""From a PyTorch module to the graph that an artifact holds, by tracing (torch.fx).
+"""Export of a PyTorch module as an artifact's graph, by tracing (torch.fx).
 
-The module takes observations `[N, length]` and, if it is recurrent, each of its states as an argument of its own,
-`[N, *shape]`; it returns its output `[N, actions]`, or that and each state as it is afterwards, in the same order.
-Modules of the user's own are traced through. PyTorch's operations are listed at the end of this file; an operation that
-the graph does not have is refused with the line that asks for it.
+The module takes observations `[N, length]`. A recurrent module also takes each of its states as an argument, `[N,
+*shape]`. It returns its output `[N, actions]`, followed by each new state in the same order.
+
+The user's own modules are traced through. PyTorch's operations are listed at the end of this file. An unsupported
+operation is refused with the line that calls it.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ except ImportError as error:
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 BATCH = object()
-"""The batch's size, in shapes: nothing may depend on it."""
+"""Size of the batch while tracing; no result may depend on it."""
 
 
 def to_graph(module: nn.Module, observation_len: int, *, state: Mapping[str, Sequence[int]] | None = None) -> Graph:
-    """The graph of `module`, from the normalised observation to its output, without what only training uses.
+    """Returns the graph of `module`, from the normalised observation to its output, without parts that only training
+    uses.
 
     `state` names the recurrent states, in the order of the arguments, with their shapes without the batch axis.
 
-    Raises PolicyError, with the line where it is known, for what the graph cannot say or computes otherwise.
+    Raises PolicyError, with the line if it is known, for an operation that the graph lacks or computes otherwise.
     """
     module = copy.deepcopy(module).cpu().float().eval()
     module.requires_grad_(False)
@@ -52,12 +54,12 @@ def to_graph(module: nn.Module, observation_len: int, *, state: Mapping[str, Seq
 
 
 def check(module: nn.Module, interface: Interface, *, state: Mapping[str, Sequence[int]] | None = None) -> None:
-    """Raises PolicyError unless `module` can be a policy of what `interface` says; ask before training starts."""
+    """Raises PolicyError unless `module` can be a policy for `interface`; call it before training starts."""
     Artifact.of(to_graph(module, interface.observation_len, state=state), interface).encode()
 
 
 def _compare(module: nn.Module, graph: Graph) -> None:
-    """Raises PolicyError if the module does something else than its graph."""
+    """Raises PolicyError if the module computes something else than its graph."""
     generator = np.random.default_rng(0)
     # Within 0..1, as most of what is normalised, and no index of an embedding that is out of range.
     x = generator.random((8, graph.input), dtype=np.float32)
@@ -86,30 +88,32 @@ def _flat(results: Any) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class _Value:
-    """A value of the graph, and what tensor it stands for."""
+    """Value of the graph, and the tensor that it represents."""
 
     name: str
     shape: tuple[int, ...]
-    """Without the batch."""
+    """Shape of the value, without the batch axis."""
     batch: int = 0
-    """Which axis of the tensor the batch is."""
+    """Index of the tensor's batch axis."""
     integer: bool = False
 
     @property
     def rank(self) -> int:
-        """Axes of the tensor."""
+        """Returns the number of the tensor's axes."""
         return len(self.shape) + 1
 
 
 class _Unsupported(Exception):
-    """An operation that the graph does not have; the message says what, not where."""
+    """Operation that the graph lacks; the message names the operation, not the place."""
 
 
 class _Tracer(fx.Tracer):
-    """Notes where in the network's code each operation is; stack traces of fx's would load PyTorch's compiler first."""
+    """Tracer that notes the source line of each operation; the stack traces of fx would load PyTorch's compiler
+    first.
+    """
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
-        """A node with its `place` in `meta`: file and line."""
+        """Returns a node with its `place` in `meta`: file and line."""
         node = super().create_node(*args, **kwargs)
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
@@ -120,7 +124,7 @@ class _Tracer(fx.Tracer):
 
 
 class _Exporter:
-    """Walks through what fx recorded, and writes a node for each operation that depends on the observation."""
+    """Exporter: walks through the graph of fx, and writes a node for each operation that depends on the observation."""
 
     def __init__(self, module: nn.Module, observation_len: int, states: Mapping[str, tuple[int, ...]]) -> None:
         self._module = module
@@ -187,7 +191,7 @@ class _Exporter:
         )
 
     def _look_up(self, argument: Any) -> Any:
-        """An argument of fx with the nodes in it replaced by what they stand for."""
+        """Returns an argument of fx with its nodes replaced by the values they represent."""
         if isinstance(argument, (tuple, list)):
             return type(argument)(self._look_up(a) for a in argument)
         if isinstance(argument, slice):
@@ -233,7 +237,7 @@ class _Exporter:
     # What handlers write with.
 
     def add(self, op: str, inputs: Sequence[_Value], batch: int | None = None, **attributes: Any) -> _Value:
-        """A node; tensors among the attributes are kept, None left out."""
+        """Adds a node; tensors among the attributes are kept, None left out."""
         kept = {}
         for key, value in attributes.items():
             if isinstance(value, Tensor):
@@ -264,7 +268,7 @@ class _Exporter:
         raise _Unsupported("so many constants")
 
     def reshape(self, x: _Value, shape: Sequence[int], batch: int | None = None) -> _Value:
-        """`x` with another shape, without the batch, and perhaps the batch elsewhere."""
+        """Returns `x` with another shape, without the batch axis, and optionally with the batch axis elsewhere."""
         batch = x.batch if batch is None else batch
         if tuple(shape) == x.shape:
             return _Value(x.name, x.shape, batch, x.integer)
@@ -272,14 +276,14 @@ class _Exporter:
         return _Value(made.name, made.shape, batch, x.integer)
 
     def slice(self, x: _Value, axis: int, start: int, stop: int) -> _Value:
-        """Entries `start..stop` of an axis, counted without the batch."""
+        """Returns entries `start..stop` of an axis, counted without the batch."""
         if (start, stop) == (0, x.shape[axis]):
             return x
         made = self.add("slice", [_Value(x.name, x.shape, x.batch)], axis=axis, start=start, stop=stop)
         return _Value(made.name, made.shape, x.batch, x.integer)
 
     def axis(self, x: _Value, dim: int) -> int:
-        """A tensor's axis, counted without the batch."""
+        """Returns a tensor's axis, counted without the batch."""
         dim = dim + x.rank if dim < 0 else dim
         if dim == x.batch or not 0 <= dim < x.rank:
             raise _Unsupported(f"an operation over axis {dim}, which is the batch's or none")
@@ -304,7 +308,9 @@ def _raised_at(error: Exception) -> str:
 
 
 def _unary(op: str, *names: str) -> Callable[..., Any]:
-    """`names` are further arguments of PyTorch's, with their attributes: `alpha` or `negative_slope=slope`."""
+    """Returns the handler of a unary operation. `names` map PyTorch's further arguments to attributes: `alpha` or
+    `negative_slope=slope`.
+    """
     pairs = [name.partition("=")[::2] for name in names]
 
     def handler(e: _Exporter, x: _Value, *args: Any, inplace: bool = False, **kwargs: Any) -> _Value:
@@ -337,7 +343,9 @@ def _cast(_: _Exporter, x: _Value, *args: Any, **kwargs: Any) -> _Value:
 
 
 def _constant(x: _Value, value: Any) -> Any:
-    """A constant as `affine` takes it: a number, or a tensor that repeats to the shape of `x` without the batch."""
+    """Returns a constant as `affine` takes it: a number, or a tensor that repeats to the shape of `x` without the
+    batch.
+    """
     if value is BATCH:
         raise _Unsupported("a number that depends on the batch")
     if not isinstance(value, Tensor):
@@ -650,7 +658,9 @@ def _lstm_cell(e: _Exporter, m: nn.LSTMCell, x: _Value, state: Any = None) -> tu
 
 
 def _recurrent(e: _Exporter, m: Any, x: _Value, start: Any = None) -> tuple[Any, Any]:
-    """nn.GRU and nn.LSTM over a sequence, layer by layer: output and the last state(s), `[layers, N, hidden]`."""
+    """Exports nn.GRU and nn.LSTM over a sequence, layer by layer: output and the last state(s), `[layers, N,
+    hidden]`.
+    """
     lstm, n = isinstance(m, nn.LSTM), m.hidden_size
     if m.bidirectional or getattr(m, "proj_size", 0) or x.rank != 3:
         raise _Unsupported(

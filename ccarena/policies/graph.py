@@ -1,8 +1,9 @@
-"""A network as a list of operations on named values: what an artifact holds, and NumPy's reference of what it computes.
+"""Network as a list of operations on named values, with a reference implementation in NumPy.
 
 Values are those of one observation: shapes have no batch axis, and axes are counted without it. The first value is
-`observation`, the normalised one; then come recurrent states, which belong to a flow, and then one value per node. The
-operations, with their attributes, are in docs/artifact.md; the strict check of a graph is that of the native extension
+`observation`, the normalised one. Recurrent states follow, which belong to a flow, then one value per node.
+
+docs/artifact.md lists the operations with their attributes. The native extension checks graphs
 (`ccarena._core.Policy`).
 """
 
@@ -22,7 +23,7 @@ OBSERVATION = "observation"
 
 @dataclass(frozen=True)
 class State:
-    """A recurrent state, zeros at a flow's start: its shape, and the value that it becomes after a decision."""
+    """Recurrent state, zeros at a flow's start: its shape, and the value that replaces it after a decision."""
 
     name: str
     shape: tuple[int, ...]
@@ -30,19 +31,19 @@ class State:
 
     @property
     def size(self) -> int:
-        """Numbers in it."""
+        """Returns how many numbers the state has."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operation: the value `name` is `op` of `inputs`."""
+    """Operation of a graph: the value `name` is `op` of `inputs`."""
 
     name: str
     op: str
     inputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """Weights by their tensors' names, and numbers."""
+    """Names of weight tensors, and numbers."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,14 +54,14 @@ class Graph:
     """Length of the observation."""
     nodes: tuple[Node, ...]
     output: str
-    """The value that is the output: `[actions]`, or `[1]` for a continuous action."""
+    """Name of the output value: `[actions]`, or `[1]` for a continuous action."""
     tensors: Mapping[str, FloatArray]
     """Weights by name."""
     state: tuple[State, ...] = ()
 
     @property
     def state_len(self) -> int:
-        """Numbers in all states together."""
+        """Returns how many numbers all states have together."""
         return sum(state.size for state in self.state)
 
     def __repr__(self) -> str:
@@ -68,7 +69,7 @@ class Graph:
         return f"Graph of {len(self.nodes)} nodes, {weights:,} weights and {self.state_len} numbers remembered"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the tensors."""
+        """Returns everything but the tensors as JSON data."""
         return {
             "input": self.input,
             "state": [{"name": s.name, "shape": list(s.shape), "next": s.next} for s in self.state],
@@ -78,7 +79,7 @@ class Graph:
 
     @classmethod
     def of_json(cls, json: Mapping[str, Any], tensors: Mapping[str, FloatArray]) -> Graph:
-        """The inverse of `to_json`, for what has been checked."""
+        """Builds a graph from checked JSON data; the inverse of `to_json`."""
         return cls(
             json["input"],
             tuple(
@@ -96,15 +97,15 @@ class Graph:
         )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every value, found by running it once."""
+        """Returns the shape of every value, found by running the graph once."""
         values = _values(self, np.zeros((1, self.input), np.float32), np.zeros((1, self.state_len), np.float32))
         return {name: value.shape[1:] for name, value in values.items()}
 
 
 def run(graph: Graph, x: FloatArray, state: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Output `[N, *shape]` for normalised observations `x` `[N, input]`, and the state after it, `[N, state_len]`.
+    """Returns output `[N, *shape]` for normalised observations `x` `[N, input]`, and the next state `[N, state_len]`.
 
-    `state` `[N, state_len]` is that before it, all states one after the other; zeros if None.
+    `state` `[N, state_len]` is the previous state, all states one after the other; None means zeros.
     """
     if state is None:
         state = np.zeros((len(x), graph.state_len), np.float32)
@@ -161,7 +162,7 @@ def _cell(
     width: int,
     step: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
 ) -> FloatArray:
-    """The states after each step of `step(input's gates, state's gates, state)`."""
+    """Returns the states after each step of `step(input's gates, state's gates, state)`."""
     x, weight = inputs[0], t[a["weight_hh"]]
     hidden = weight.shape[1]
     state = inputs[1] if len(inputs) > 1 else np.zeros((len(x), width * hidden), np.float32)
@@ -236,7 +237,7 @@ def _gelu(x: NDArray, approximate: str) -> NDArray:
 
 
 def _each(function: Callable[[NDArray, Mapping[str, Any]], NDArray]) -> Operation:
-    """A function of each entry, computed in float64 and rounded once."""
+    """Returns an operation on each entry, computed in float64 and rounded once."""
     return lambda inputs, attributes, _: function(inputs[0].astype(np.float64), attributes)
 
 
@@ -282,4 +283,4 @@ OPERATIONS: dict[str, Operation] = {
     "mul": _pair(lambda x, y: x * y),
     "affine": _affine,
 }
-"""By name: `operation(inputs [N, *shape], attributes, tensors)`."""
+"""Implementations by name: `operation(inputs [N, *shape], attributes, tensors)`."""

@@ -1,8 +1,8 @@
-"""A policy in integers: what the native code makes of an artifact, and NumPy's reference of what that computes.
+"""Policy in integers: the native conversion of an artifact, and NumPy's reference of its results.
 
-`IntegerPolicy.of(artifact)` has 16-bit weights, 32-bit values and 64-bit sums, of which none can overflow whatever is
-observed; docs/export.md says which networks have such a form. What each step does is said in
-`crates/ccarena-cc/src/policy/integer.rs`. NumPy, Rust and C give the same bits.
+`IntegerPolicy.of(artifact)` has 16-bit weights, 32-bit values and 64-bit sums, none of which can overflow for any
+observation. docs/export.md says which networks have such a form, and `crates/ccarena-cc/src/policy/integer.rs` what
+each step does. NumPy, Rust and C give the same bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LAYER_NORM_BITS = 23
 
 
 class Step(NamedTuple):
-    """One step: the values from `output` on are `op` of those from `input` and `second` on."""
+    """Step of the computation: the values from `output` on are `op` of those from `input` and `second` on."""
 
     op: int
     input: int
@@ -42,35 +42,38 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class IntegerPolicy:
-    """The integer form of a policy."""
+    """Integer form of a policy."""
 
     observation: int
-    """Length of the observation, which lies at the start of the values."""
+    """Length of the observation, at the start of the values."""
     observation_bits: int
-    """A raw observation is a multiple of 2^-this, in the signal's unit."""
+    """Binary digits after the point of a raw observation, in the signal's unit."""
     state: int
-    """How many numbers of a flow's state follow the observation."""
+    """Number of state values of a flow, which follow the observation."""
     next: tuple[tuple[int, int], ...]
-    """Where each part of the state lies after a decision, and its length."""
+    """Place of each part of the state after a decision, and its length."""
     steps: tuple[Step, ...]
     weights: NDArray[np.uint16]
-    """With 32768 added."""
+    """Weights, with 32768 added."""
     constants: Integers
     values: int
-    """Numbers in all values together."""
+    """Number of all values together."""
     output: tuple[int, int]
-    """Where the outputs lie, and how many they are."""
+    """Place of the outputs, and their number."""
     output_bits: int
-    """An output is a multiple of 2^-this."""
+    """Binary digits after the point of an output."""
     bounds: tuple[int, int] | None
-    """Of a continuous action in the outputs' unit; None of discrete actions."""
+    """Bounds of a continuous action in the outputs' unit; None for discrete actions."""
 
     @classmethod
     def of(cls, policy: Artifact) -> IntegerPolicy:
-        """The integer form of `policy`.
+        """Returns the integer form of `policy`.
 
-        Raises PolicyError, naming the node of its graph: an operation that has no integer form, weights or values too
-        large, a sum that could overflow, or a network that is too large.
+        Raises PolicyError, naming the node of its graph, in these cases:
+        - an operation has no integer form;
+        - weights or values are too large;
+        - a sum could overflow;
+        - the network is too large.
         """
         from ccarena import _core
 
@@ -80,16 +83,16 @@ class IntegerPolicy:
         return cls(steps=steps, next=following, **program)
 
     def raw(self, observations: NDArray[Any]) -> Integers:
-        """Observations `[N, length]` in the signals' units as integers, rounded to the nearest."""
+        """Returns observations `[N, length]` in the signals' units as integers, rounded to the nearest."""
         scaled = np.floor(np.asarray(observations, np.float64) * 2.0**self.observation_bits + 0.5)
         limited = np.clip(scaled, -float(_OBSERVATION_LIMIT), float(_OBSERVATION_LIMIT))
         whole: Integers = limited.astype(np.int64)
         return whole
 
     def outputs(self, raw: Integers, state: NDArray[np.int32] | None = None) -> NDArray[np.int32]:
-        """Outputs `[N, outputs]` in units of 2^-output_bits for `raw` observations.
+        """Returns outputs `[N, outputs]` in units of 2^-output_bits for `raw` observations.
 
-        `state` `[N, state]` is what a recurrent policy remembers of each flow, replaced in place; zeros if None.
+        `state` `[N, state]` is a recurrent policy's memory of each flow, updated in place; None means zeros.
         """
         values = np.zeros((len(raw), self.values), np.int64)
         values[:, : self.observation] = self._normalised(raw)
@@ -105,11 +108,11 @@ class IntegerPolicy:
         return (outputs if self.bounds is None else np.clip(outputs, *self.bounds)).astype(np.int32)
 
     def act(self, observations: NDArray[Any], state: NDArray[np.int32] | None = None) -> NDArray[Any]:
-        """Actions `[N]`: indices, or continuous ones, as `Artifact.act`."""
+        """Returns actions `[N]`: indices, or continuous ones, as `Artifact.act`."""
         return self.actions(self.outputs(self.raw(observations), state))
 
     def actions(self, outputs: NDArray[np.int32]) -> NDArray[Any]:
-        """The actions that `outputs` `[N, outputs]` stand for."""
+        """Returns the actions that `outputs` `[N, outputs]` stand for."""
         if self.bounds is None:
             return outputs.argmax(axis=1)
         return (outputs[:, 0] / 2.0**self.output_bits).astype(np.float32)
@@ -119,18 +122,18 @@ class IntegerPolicy:
         return np.clip(_shift((np.clip(raw, low, high) - offset) * factor, shift), least, most)
 
     def constants_of(self, step: Step, count: int) -> Integers:
-        """The first `count` constants of a step."""
+        """Returns the first `count` constants of a step."""
         return self.constants[step.constants : step.constants + count]
 
 
 def _shift(x: Integers, shift: Any) -> Integers:
-    """x / 2^shift, rounded to the nearest, halves upwards."""
+    """Returns x / 2^shift, rounded to the nearest, halves upwards."""
     shifted: Integers = (x + ((np.int64(1) << shift) >> 1)) >> shift
     return shifted
 
 
 def _taken(step: Step, values: Integers, width: int) -> Integers:
-    """What a step takes, `[N, rows, width]`."""
+    """Returns the input values of a step, `[N, rows, width]`."""
     return values[:, step.input : step.input + step.rows * width].reshape(len(values), step.rows, width)
 
 
@@ -191,7 +194,7 @@ def _layer_norm(policy: IntegerPolicy, step: Step, values: Integers) -> Integers
 
 
 def _root(x: Integers) -> Integers:
-    """⌊√x⌋: the float's, which may be one off."""
+    """Returns ⌊√x⌋ of the float, which may be one off."""
     root = np.sqrt(x.astype(np.float64)).astype(np.int64)
     root = np.where(root * root > x, root - 1, root)
     found: Integers = np.where((root + 1) * (root + 1) <= x, root + 1, root)
@@ -208,4 +211,4 @@ OPERATIONS: tuple[Callable[[IntegerPolicy, Step, Integers], Integers], ...] = (
     _affine,
     _layer_norm,
 )
-"""By the number of `Step.op`: `operation(policy, step, values [N, values])`."""
+"""Implementations by the number of `Step.op`: `operation(policy, step, values [N, values])`."""

@@ -1,4 +1,4 @@
-"""What a policy is trained for: a learned scheme's spec, as a network and an artifact need to know it."""
+"""Interface of a policy: a learned scheme's spec, as far as a network and an artifact use it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True, repr=False)
 class Normalisation:
-    """x' = clip((x - offset) · scale, low, high), by entry of the observation; each `[length]`.
+    """Normalisation x' = clip((x - offset) · scale, low, high), by entry of the observation; each `[length]`.
 
-    Fixed rather than running statistics, so that training has no hidden state and a policy means the same everywhere.
+    Its numbers are fixed, not running statistics: training has no hidden state, and a policy means the same everywhere.
     """
 
     offset: FloatArray
@@ -27,13 +27,13 @@ class Normalisation:
 
     @classmethod
     def of(cls, offset: ArrayLike, scale: ArrayLike, low: ArrayLike, high: ArrayLike) -> Normalisation:
-        """Returns one of any numbers, rounded to float32; ends that are infinite become its farthest ones."""
+        """Returns a normalisation with numbers rounded to float32; infinite bounds become the largest finite ones."""
         farthest = np.finfo(np.float32).max
         ends = (np.clip(np.asarray(end, np.float64), -farthest, farthest) for end in (low, high))
         return cls(*(np.asarray(part, np.float32) for part in (offset, scale, *ends)))
 
     def __call__(self, observations: FloatArray) -> FloatArray:
-        """Raw observations `[N, length]` to normalised ones."""
+        """Maps raw observations `[N, length]` to normalised ones."""
         x = (np.asarray(observations, np.float32) - self.offset) * self.scale
         return np.minimum(np.maximum(x, self.low), self.high)
 
@@ -49,33 +49,33 @@ class Normalisation:
         return f"Normalisation of {len(self.offset)} numbers"
 
     def tensors(self) -> dict[str, FloatArray]:
-        """By the names in an artifact."""
+        """Returns the tensors by their names in an artifact."""
         return {f"normalisation.{name}": getattr(self, name) for name in ("offset", "scale", "low", "high")}
 
 
 @dataclass(frozen=True, repr=False)
 class Interface:
-    """Document, observation and actions of a learned scheme."""
+    """Spec, observation and actions of a learned scheme."""
 
     spec: str
-    """In its canonical form, JSON."""
+    """Canonical form of the spec, JSON."""
     digest: str
-    """The spec's: a policy decides for flows of the same digest alone."""
+    """Digest of the spec: a policy decides only for flows with the same digest."""
     normalisation: Normalisation
-    """Of the observation."""
+    """Normalisation of the observation."""
     actions: tuple[float, ...]
-    """The values of discrete actions; empty if the action is continuous."""
+    """Values of discrete actions; empty if the action is continuous."""
     bounds: tuple[float, float] | None
-    """Of a continuous action, else None."""
+    """Bounds of a continuous action, else None."""
 
     @property
     def observation_len(self) -> int:
-        """Length of the observation."""
+        """Returns the length of the observation."""
         return len(self.normalisation.offset)
 
     @property
     def outputs(self) -> int:
-        """Numbers that a network gives: a logit for each action, or the continuous action."""
+        """Returns the number of a network's outputs: a logit for each action, or the continuous action."""
         return max(1, len(self.actions))
 
     def __repr__(self) -> str:

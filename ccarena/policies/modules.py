@@ -1,4 +1,4 @@
-"""A PyTorch module as a policy: its graph, held against the module on recorded observations."""
+"""PyTorch module as a policy: its graph, compared with the module on recorded observations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def to_artifact(
 
 
 def deciding(module: nn.Module, interface: Interface, state: Mapping[str, Sequence[int]] | None = None) -> Decide:
-    """Returns what decides by `module` itself, by PyTorch, on the normalisation of `interface`."""
+    """Returns a model that decides by `module` itself in PyTorch, on observations normalised by `interface`."""
     network = copy.deepcopy(module).cpu().float().eval()
     shapes = [tuple(shape) for shape in (state or {}).values()]
     memory: list[torch.Tensor] = []

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from ccarena.policies.spec import Spec
 
 GIVEN = ("spec", "outputs")
-"""Parameters of a network's constructor that are not the configuration's."""
+"""Parameters of a network's constructor that do not come from the configuration."""
 
 
 def build(config: NetworkConfig, spec: Spec, outputs: int) -> nn.Module:
-    """The configured network. Raises ConfigError for an unknown name or argument, or one that it cannot be built of."""
+    """Returns the configured network. Raises ConfigError for an unknown name, an unknown argument, or a wrong value."""
     found = _named(config.name)
     arguments = bind(found, config.arguments, "network", config.name, GIVEN)
     try:
@@ -49,12 +49,12 @@ def build(config: NetworkConfig, spec: Spec, outputs: int) -> nn.Module:
 
 
 def has_memory(network: nn.Module) -> bool:
-    """Whether `network` keeps a state from one decision to the next."""
+    """Returns whether `network` keeps a state from one decision to the next."""
     return bool(states_of(network))
 
 
 def states_of(network: nn.Module) -> dict[str, tuple[int, ...]]:
-    """The states that `network` keeps, by name, with their shapes for one flow; empty for one without memory."""
+    """Returns the states of `network` by name, with their shapes for one flow; empty for one without memory."""
     return dict(getattr(network, "state", None) or {})
 
 
@@ -82,13 +82,15 @@ class Mlp(nn.Module):
         self.out = _orthogonal(nn.Linear(inputs, outputs), 1.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, spec.size]` to `[N, outputs]`."""
+        """Maps `[N, spec.size]` to `[N, outputs]`."""
         y: Tensor = self.out(self.layers(x))
         return y
 
 
 class SeriesConv(nn.Module):
-    """A 1-D convolution whose kernel is as wide as its input, hence one matrix product: weight `[F, length]`."""
+    """Convolution in one dimension with a kernel as wide as its input, hence one matrix product: weight `[F,
+    length]`.
+    """
 
     def __init__(self, length: int, filters: int) -> None:
         super().__init__()
@@ -97,17 +99,19 @@ class SeriesConv(nn.Module):
         nn.init.orthogonal_(self.weight, gain=2**0.5)
 
     def forward(self, series: Tensor) -> Tensor:
-        """`[N, length]` to `[N, F]`."""
+        """Maps `[N, length]` to `[N, F]`."""
         return functional.linear(series, self.weight, self.bias)
 
 
 class AcctConv(nn.Module):
-    """The network of ACCT's agent (paper, §II-C and Fig. 3), for any observation.
+    """Network of ACCT (paper, §II-C and Fig. 3), for any observation.
 
-    Each series goes through a 1-D convolution as wide as the series, so that every filter gives one scalar; ReLU; these
-    and the entries without a history are fully connected to a hidden layer of ReLUs, and that to the output. The filter
-    count is not in the paper; 8 keeps inference in a kernel at microseconds, Pensieve, which the design follows, has
-    128.
+    Each series goes through a 1-D convolution as wide as the series, so that every filter gives one scalar, and a ReLU.
+    The results and the entries without a history are fully connected to a hidden layer of ReLUs, and that to the
+    output.
+
+    The paper does not give the number of filters. The design follows Pensieve, which has 128; 8 keep inference in a
+    kernel at microseconds.
     """
 
     def __init__(self, spec: Spec, outputs: int, filters: int = 8, hidden: int = 128) -> None:
@@ -122,7 +126,7 @@ class AcctConv(nn.Module):
         self.out = _orthogonal(nn.Linear(hidden, outputs), 1.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, spec.size]` to `[N, outputs]`."""
+        """Maps `[N, spec.size]` to `[N, outputs]`."""
         parts = [self.conv[name](x[:, where]) for name, where in self.series.items()]
         features = functional.relu(torch.cat(parts, dim=1))
         scalars = [x[:, where] for where in self.scalars]
@@ -131,7 +135,7 @@ class AcctConv(nn.Module):
 
 
 class Gru(nn.Module):
-    """A GRU cell (Cho et al. 2014, arXiv:1406.1078): what happened before the observation's history counts, too."""
+    """GRU cell (Cho et al. 2014, arXiv:1406.1078), whose memory reaches beyond the observation's history."""
 
     def __init__(self, spec: Spec, outputs: int, hidden: int = 16) -> None:
         super().__init__()
@@ -140,7 +144,7 @@ class Gru(nn.Module):
         self.out = _orthogonal(nn.Linear(hidden, outputs), 1.0)
 
     def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """`[N, spec.size]` and memory `[N, hidden]` to `[N, outputs]` and the memory after."""
+        """Maps `[N, spec.size]` and memory `[N, hidden]` to `[N, outputs]` and the next memory."""
         h = self.cell(x, h)
         return self.out(h), h
 
@@ -152,7 +156,7 @@ def _orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
 
 
 class Normalisation(nn.Module):
-    """x' = clip((x - offset) · scale, low, high), as the spec says. Fixed, so that training has no hidden state."""
+    """Layer x' = clip((x - offset) · scale, low, high), as the spec says. It is fixed: training has no hidden state."""
 
     offset: Tensor
     scale: Tensor
@@ -165,27 +169,27 @@ class Normalisation(nn.Module):
             self.register_buffer(name, torch.from_numpy(value))
 
     def forward(self, observation: Tensor) -> Tensor:
-        """Raw observations `[N, spec.size]` to the same, normalised."""
+        """Normalises raw observations `[N, spec.size]`."""
         return torch.clamp((observation - self.offset) * self.scale, self.low, self.high)
 
 
 class Squash(nn.Module):
-    """`tanh` into the bounds of a continuous action."""
+    """Layer that maps any number into the bounds of a continuous action, by `tanh`."""
 
     def __init__(self, bounds: tuple[float, float]) -> None:
         super().__init__()
         self.low, self.width = bounds[0], bounds[1] - bounds[0]
 
     def forward(self, y: Tensor) -> Tensor:
-        """Any number to the bounds, `[N, 1]`."""
+        """Maps any number to the bounds, `[N, 1]`."""
         return self.low + self.width * (0.5 + 0.5 * torch.tanh(y))
 
 
 def bind_flat(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """Moves the parameters of `module` into one vector and their gradients into another; both are returned.
+    """Moves the parameters of `module` into one vector and their gradients into another; returns both.
 
     Parameters and gradients become views, so that copying weights, clipping and optimising are single vector
-    operations. Gradients must afterwards be zeroed in place, not set to None.
+    operations. Afterwards, gradients must be zeroed in place, not set to None.
     """
     parameters = list(module.parameters())
     weights = torch.cat([p.detach().reshape(-1) for p in parameters])

@@ -24,9 +24,9 @@ except ImportError as error:
     raise MissingDependencyError.for_extra("onnx", "onnx", "exporting a policy to ONNX") from error
 
 OPSET = 20
-"""The first with GELU."""
+"""First operation set of ONNX with GELU."""
 IR_VERSION = 10
-"""Of files that runtimes of the same age read."""
+"""File version that runtimes of the same age as `OPSET` can read."""
 
 
 def export(artifact: Artifact, path: str | Path) -> None:
@@ -41,7 +41,7 @@ def export(artifact: Artifact, path: str | Path) -> None:
 
 
 def to_onnx(artifact: Artifact) -> Any:
-    """The `onnx.ModelProto` of `artifact`."""
+    """Returns the `onnx.ModelProto` of `artifact`."""
     graph = artifact.graph
     writer = _Writer(graph.shapes())
     x = OBSERVATION
@@ -90,7 +90,7 @@ def to_onnx(artifact: Artifact) -> Any:
 
 
 class _Writer:
-    """Collects nodes; names of ONNX values by those of the graph."""
+    """Writer that collects nodes, and maps the graph's names to ONNX's."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.shapes = shapes
@@ -100,14 +100,14 @@ class _Writer:
         self.initializers: list[Any] = []
 
     def add(self, op: str, inputs: Sequence[str], output: str | None = None, count: int = 1, **attributes: Any) -> str:
-        """A node; the name of its (first) output. `count` outputs are NAME.0, NAME.1 and so on."""
+        """Adds a node and returns the name of its (first) output. `count` outputs are NAME.0, NAME.1 and so on."""
         name = output or f"/v{len(self.nodes)}"
         outputs = [name] if count == 1 else [f"{name}.{k}" for k in range(count)]
         self.nodes.append(helper.make_node(op, list(inputs), outputs, **attributes))
         return outputs[0]
 
     def constant(self, value: Any) -> str:
-        """An initializer."""
+        """Adds an initializer."""
         name = f"/c{len(self.initializers)}"
         array = np.asarray(value)
         array = array if array.dtype == np.int64 else array.astype(np.float32)
@@ -115,12 +115,12 @@ class _Writer:
         return name
 
     def tensor(self, attributes: Mapping[str, Any], key: str, change: Callable[[Any], Any] = lambda t: t) -> str | None:
-        """The initializer of the tensor that an attribute names, changed."""
+        """Adds the changed tensor that an attribute names as an initializer."""
         name = attributes.get(key)
         return None if name is None else self.constant(change(self.tensors[name]))
 
     def reshape(self, x: str, shape: Sequence[int]) -> str:
-        """`x` `[N, *shape]`."""
+        """Reshapes `x` to `[N, *shape]`."""
         return self.add("Reshape", [x, self.constant(np.array([-1, *shape], np.int64))])
 
 
@@ -128,7 +128,7 @@ Operation = Callable[[_Writer, Node, Sequence[str], Mapping[str, Any]], str]
 
 
 def _plain(op: str, **renamed: str) -> Operation:
-    """ONNX's operation of the same meaning, with its attributes by ours."""
+    """Returns ONNX's operation of the same meaning, with its attributes by the graph's names."""
 
     def write(w: _Writer, _: Node, inputs: Sequence[str], a: Mapping[str, Any]) -> str:
         return w.add(op, inputs, **{theirs: a[ours] for theirs, ours in renamed.items() if ours in a})
@@ -257,4 +257,4 @@ OPERATIONS: dict[str, Operation] = {
     "mul": _pair("Mul"),
     "affine": _affine,
 }
-"""By the graph's names."""
+"""Operations by the graph's names."""

@@ -1,7 +1,7 @@
-"""An artifact's account of where it comes from: each entry has its type, or the file is refused.
+"""Provenance of an artifact: each entry has its type, or the file is refused.
 
-Nothing in it is needed to act. What is read here, perhaps of a stranger's file, is shown, compared and run again
-elsewhere, which relies on the types.
+No entry is needed to act. Other programs show, compare and re-run what is read here, perhaps from a stranger's file,
+and rely on the types.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ccarena.errors import PolicyError
 __all__ = ["read", "whole"]
 
 DEEPEST = 32
-"""Lists and mappings within each other, at most; ours have six."""
+"""Deepest nesting of lists and mappings; our own artifacts have six levels."""
 MOST_ENTRIES = 100_000
-"""Numbers, texts, lists and mappings in one entry of the metadata, at most."""
+"""Most numbers, texts, lists and mappings in one entry of the metadata."""
 
 
 def read(metadata: Mapping[str, str], key: str) -> Any:
@@ -75,7 +75,7 @@ def _rules(value: Any) -> list[dict[str, Any]]:
 
 
 def _decides(value: Any, place: str) -> Any:
-    """A scenario's `policy` of a rule: `none`, one action always, or one for each category."""
+    """Checks the `policy` of a rule in a scenario: `none`, a constant action, or one action for each category."""
     if value == "none":
         return value
     if isinstance(value, Mapping) and value.keys() == {"constant"}:
@@ -90,7 +90,7 @@ def _decides(value: Any, place: str) -> Any:
 
 
 def _evaluation(value: Any) -> dict[str, Any]:
-    """Figures by kind of links and scheme; of the rest, what is shown has its type."""
+    """Checks figures by kind of links and scheme, and the type of everything else that is shown."""
     _is_mapping(value, "evaluation", "figures")
     _is_mapping(value.get("means", {}), "evaluation.means", "figures by kind of links")
     for group, schemes in value.get("means", {}).items():
@@ -121,7 +121,7 @@ def _training(value: Any) -> dict[str, Any]:
 
 
 def _observed(value: Any) -> dict[str, list[float]]:
-    """The range of each entry of the observation in training."""
+    """Checks the range of each entry of the observation in training."""
     _is_mapping(value, "observed", "low and high")
     return {
         end: [_number(x, f"observed.{end}[{at}]") for at, x in enumerate(_list(numbers, f"observed.{end}"))]
@@ -141,7 +141,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _bounded(value: Any, key: str) -> None:
-    """Raises PolicyError for what is nested too deeply, has too much in it, or a number that is not finite."""
+    """Raises PolicyError for data that is nested too deeply, too large, or has a number that is not finite."""
     level, entries = [value], 0
     for _ in range(DEEPEST):
         entries += len(level)

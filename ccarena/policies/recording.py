@@ -1,4 +1,4 @@
-"""Observations that a policy meets: recorded while it decides on links of its own training distribution."""
+"""Observations of a policy, recorded while it decides on links of its own training distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ccarena.policies.trained_by import configuration_of
 __all__ = ["Recording", "record"]
 
 FLOWS = 16
-"""Flows that decide at a time, each on a link of its own where the configuration trains one flow per link."""
+"""Flows that decide at a time, each on its own link if the configuration trains one flow per link."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,20 +25,20 @@ class Recording:
     """Decisions of several flows."""
 
     observations: NDArray[np.float32]
-    """`[decisions, flows, length]`, raw."""
+    """Raw observations `[decisions, flows, length]`."""
     starts: NDArray[np.bool_]
-    """`[decisions, flows]`: what the policy remembers of the flow is zeros before this decision."""
+    """Flags `[decisions, flows]` of decisions before which the flow's memory is zero."""
 
     def __repr__(self) -> str:
         return "Recording of {} decisions of {} flows, {} numbers each".format(*self.observations.shape)
 
     @property
     def rows(self) -> NDArray[np.float32]:
-        """All observations, `[N, length]`."""
+        """Returns all observations, `[N, length]`."""
         return self.observations.reshape(-1, self.observations.shape[2])
 
     def flows(self, most: int) -> list[NDArray[np.float32]]:
-        """The first decisions of each flow, `most` of them or as many as there are, each `[N, length]`."""
+        """Returns the first `most` decisions of each flow, each `[N, length]`."""
         out = []
         for flow in range(self.observations.shape[1]):
             starts = np.flatnonzero(self.starts[:, flow])
@@ -48,10 +48,10 @@ class Recording:
 
 
 def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
-    """At least `decisions` decisions of `policy` in float32, on links drawn from `seed`.
+    """Records at least `decisions` decisions of `policy` in float32, on links drawn from `seed`.
 
-    Recorded traces that its training had are left out if they are not all here. Raises ConfigError if the other links
-    of its training cannot be had.
+    If recorded traces of its training are missing here, they are left out. Raises ConfigError if the other training
+    links cannot be made.
     """
     trained = configuration_of(policy)
     learners = trained.env.learners

@@ -1,7 +1,9 @@
 """Policies of Stable-Baselines3 and sb3-contrib: their deterministic actor as a plain module, and as an artifact.
 
-What `predict(deterministic=True)` gives, by the kind of the algorithm's policy: actor-critic ones (PPO, A2C, TRPO,
-MaskablePPO), recurrent ones (RecurrentPPO), TD3 and DDPG, SAC, TQC and CrossQ, DQN and QRDQN.
+Supported policies, whose actor gives what `predict(deterministic=True)` gives:
+- actor-critic (PPO, A2C, TRPO, MaskablePPO) and recurrent ones (RecurrentPPO);
+- TD3 and DDPG, SAC, TQC and CrossQ;
+- DQN and QRDQN.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ __all__ = ["Actor", "NormalisedObservation", "RecurrentActor", "actor", "predict
 
 
 class Actor(nn.Module):
-    """Normalised observations to logits, or to a continuous action: layers one after the other."""
+    """Actor: layers from normalised observations to logits, or to a continuous action."""
 
     def __init__(self, *layers: nn.Module, bounds: tuple[float, float] | None = None, tanh: bool = False) -> None:
         super().__init__()
@@ -43,7 +45,7 @@ class Actor(nn.Module):
         self._bounds, self._tanh = bounds, tanh
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, length]` to `[N, outputs]`. With `bounds`, the layers' -1..1 go to these."""
+        """Maps `[N, length]` to `[N, outputs]`. With `bounds`, the layers' -1..1 are scaled to them."""
         y: Tensor = self.layers(x)
         if self._tanh:
             y = torch.tanh(y)
@@ -62,19 +64,19 @@ class RecurrentActor(nn.Module):
 
     @property
     def state(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the states."""
+        """Returns the shapes of the states."""
         shape = (self.lstm.num_layers, self.lstm.hidden_size)
         return {"h": shape, "c": shape}
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Output and both states after it."""
+        """Returns the output and both next states."""
         state = (h.transpose(0, 1).contiguous(), c.transpose(0, 1).contiguous())
         y, (h, c) = self.lstm(self.features(x).unsqueeze(0), state)
         return self.actor(y.squeeze(0)), h.transpose(0, 1), c.transpose(0, 1)
 
 
 class _Latent(nn.Module):
-    """The actor's half of an SB3 extractor of latent features."""
+    """Actor's half of an SB3 extractor of latent features."""
 
     def __init__(self, extractor: nn.Module) -> None:
         super().__init__()
@@ -86,7 +88,7 @@ class _Latent(nn.Module):
 
 
 class _Quantiles(nn.Module):
-    """The mean of each action's quantiles (Dabney et al. 2018), from all of them `[N, quantiles · actions]`."""
+    """Layer that gives the mean of each action's quantiles (Dabney et al. 2018), `[N, quantiles · actions]`."""
 
     def __init__(self, quantiles: int, actions: int) -> None:
         super().__init__()
@@ -126,7 +128,9 @@ def actor(model: BaseAlgorithm) -> Actor | RecurrentActor:
 
 
 def predicting(model: BaseAlgorithm) -> Decide:
-    """Returns what decides by `model.predict(deterministic=True)`, on observations as its environment gives them."""
+    """Returns a model that decides by `model.predict(deterministic=True)`, on observations as its environment gives
+    them.
+    """
     wrappers = statistics_of(model)
     memory: Any = None
 
@@ -149,11 +153,14 @@ def to_artifact(
 ) -> Artifact:
     """Returns the artifact of a trained `model`: its deterministic actor, which acts as `predict` does.
 
-    The artifact normalises observations as the model's environment and extractor do (`normalisation_of`).
-    `training` says how it was trained (JSON-serialisable).
+    The artifact normalises observations as the model's environment and extractor do (`normalisation_of`). `training`
+    describes the training (JSON-serialisable).
 
-    Raises PolicyError if observations or actions are not those of `interface`, if the policy is of no known kind, if a
-    wrapper or an operation cannot be part of an artifact, and if the artifact decides otherwise than the model.
+    Raises PolicyError in these cases:
+    - observations or actions are not those of `interface`;
+    - the policy is of no known kind;
+    - a wrapper or an operation cannot be part of an artifact;
+    - the artifact decides otherwise than the model.
     """
     _check_spaces(model, interface)
     return modules.to_artifact(
@@ -171,7 +178,7 @@ def to_artifact(
 
 
 def _check_spaces(model: BaseAlgorithm, interface: Interface) -> None:
-    """Raises PolicyError unless the model observes and answers what `interface` says."""
+    """Raises PolicyError unless the model's observation and action spaces fit `interface`."""
     name, space = type(model).__name__, model.observation_space
     if not isinstance(space, spaces.Box) or space.shape != (interface.observation_len,):
         raise PolicyError(
@@ -200,7 +207,9 @@ def _bounds(model: BaseAlgorithm) -> tuple[float, float] | None:
 
 
 def _owner(model: BaseAlgorithm) -> Any:
-    """The part of the policy that has the actor's extractor. Raises PolicyError if the policy is of no known kind."""
+    """Returns the part of the policy that has the actor's extractor. Raises PolicyError if the policy is of no known
+    kind.
+    """
     policy: Any = model.policy
     parts = (getattr(policy, name, None) for name in ("quantile_net", "q_net", "actor"))
     owner = policy if hasattr(policy, "mlp_extractor") else next((part for part in parts if part is not None), None)

@@ -1,8 +1,8 @@
-"""The wrappers between an environment's raw observation and an SB3 model, folded into one normalisation.
+"""Normalisation of an SB3 model: the wrappers around its environment, combined into one normalisation.
 
-`VecNormalize`, Gymnasium's `NormalizeObservation` and the extractor `NormalisedObservation` are of the form
-clip((x - offset) · scale, low, high), and so is one after the other. What changes an observation or action in another
-way is refused by name, since an artifact would lack it.
+`VecNormalize`, Gymnasium's `NormalizeObservation` and the extractor `NormalisedObservation` have the form clip((x -
+offset) · scale, low, high), as has a chain of them. Other wrappers that change an observation or action are refused by
+name, since an artifact could not contain them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ NEUTRAL = {
     *("PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit"),
     *("VecCheckNan", "VecMonitor"),
 }
-"""Wrappers of Gymnasium and Stable-Baselines3, beside those of rewards, that change neither."""
+"""Wrappers of Gymnasium and Stable-Baselines3 that change neither observations nor actions, besides those of rewards.
+"""
 
 
 class NormalisedObservation(BaseFeaturesExtractor):
-    """The fixed input normalisation, which an artifact carries beside the network; then another extractor."""
+    """Extractor with the fixed input normalisation, which an artifact stores separately, followed by another
+    extractor.
+    """
 
     def __init__(
         self,
@@ -58,33 +61,31 @@ class NormalisedObservation(BaseFeaturesExtractor):
         return Normalisation(*(self.get_buffer(name).numpy(force=True) for name in ("offset", "scale", "low", "high")))
 
     def forward(self, observations: Tensor) -> Tensor:
-        """Raw observations `[N, length]` to features."""
+        """Maps raw observations `[N, length]` to features."""
         offset, scale, low, high = (self.get_buffer(name) for name in ("offset", "scale", "low", "high"))
         features: Tensor = self.then(torch.clamp((observations - offset) * scale, low, high))
         return features
 
 
 class Statistics:
-    """The normalisation by running statistics of a wrapper, as they are now."""
+    """Normalisation by the current running statistics of a wrapper."""
 
     def __init__(self, mean: NDArray[Any], variance: NDArray[Any], epsilon: float, limit: float) -> None:
         self._mean, self._deviation, self._limit = mean, np.sqrt(variance + epsilon), limit
 
     def __call__(self, observations: NDArray[Any]) -> FloatArray:
-        """Observations `[N, length]` as the wrapper gives them on."""
+        """Normalises observations `[N, length]` as the wrapper does."""
         scaled = (observations - self._mean) / self._deviation
         return np.clip(scaled, -self._limit, self._limit).astype(np.float32)
 
     def folded(self) -> Normalisation:
-        """The same as an artifact holds it."""
+        """Returns the same normalisation as an artifact stores it."""
         limit = np.full(len(self._mean), self._limit)
         return Normalisation.of(self._mean, 1 / self._deviation, -limit, limit)
 
 
 def normalisation_of(model: BaseAlgorithm, extractor: nn.Module) -> Normalisation:
-    """Returns the normalisation of raw observations in front of the network of `model`.
-
-    Without any, observations go on as they are.
+    """Returns the normalisation of raw observations in front of the network of `model`; identity if there is none.
 
     Raises PolicyError for a wrapper that changes observations or actions in another way, by name.
     """
@@ -136,7 +137,7 @@ def _moments(rms: Any, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _layers(envs: Any) -> Iterator[Any]:
-    """The wrappers around the worlds, the outermost first."""
+    """Yields the wrappers around the worlds, the outermost first."""
     while isinstance(envs, VecEnvWrapper):
         yield envs
         envs = envs.venv

@@ -1,6 +1,6 @@
-"""What a learned scheme sees, reports and takes, as its spec says: names, bounds, scales and spaces.
+"""Spec of a learned scheme in Python: observation, report and actions, with names, bounds, scales and spaces.
 
-The native extension reads specs and is the authority; here its answer gets types and Gymnasium's spaces.
+The native extension reads and checks specs; this module adds types and Gymnasium's spaces.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["Entry", "Spec", "spec_of"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A named piece of the observation, and how a network sees it: clip((x - offset) · scale, clip)."""
+    """Named piece of the observation with its normalisation: clip((x - offset) · scale, clip)."""
 
     name: str
     signal: str
-    """What it is a channel of, as the spec calls it; most signals have one channel."""
+    """Signal of which this is a channel, by its name in the spec; most signals have one channel."""
     length: int
-    """Numbers in it: its history, oldest first."""
+    """Number of values: the history, oldest first."""
     low: float
     high: float
     """Bounds of its raw values, finite."""
@@ -45,25 +45,25 @@ class Entry:
 
 @dataclass(frozen=True, repr=False)
 class Spec:
-    """A learned scheme's interface."""
+    """Observation, report and actions of a learned scheme."""
 
     name: str
     digest: str
-    """Of the spec in its canonical form: what a policy is bound by."""
+    """Digest of the spec's canonical form; a policy decides only for a spec with its digest."""
     canonical: str
-    """The spec in its canonical form, JSON."""
+    """Canonical form of the spec, JSON."""
     observation: tuple[Entry, ...]
     """Pieces of the observation in their order."""
     actions: tuple[float, ...]
     """Values of discrete actions by index; empty where actions are continuous."""
     bounds: tuple[float, float] | None
-    """Of a continuous action."""
+    """Bounds of a continuous action."""
     report: tuple[str, ...]
     """Columns of a report, float32, one row per decision; `interval_ms` is among them."""
     truth: tuple[str, ...]
-    """Columns that only the simulator knows, and no observation may name."""
+    """Columns of privileged state, which only the simulator knows and no observation may name."""
     params: dict[str, float]
-    """The spec's parameters and their defaults."""
+    """Parameters of the spec and their defaults."""
 
     def __repr__(self) -> str:
         actions = f"one of {len(self.actions)} actions" if self.actions else f"an action in {self.bounds}"
@@ -71,7 +71,7 @@ class Spec:
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Spec:
-        """From what `ccarena._core.learned` answers."""
+        """Builds a spec from the answer of `ccarena._core.learned`."""
         return cls(
             name=found["name"],
             digest=found["digest"],
@@ -89,12 +89,12 @@ class Spec:
 
     @property
     def size(self) -> int:
-        """Length of the observation, float32."""
+        """Returns the length of the observation, float32."""
         return sum(entry.length for entry in self.observation)
 
     @cached_property
     def signals(self) -> dict[str, slice]:
-        """Where in the observation each signal is: its channels, one after the other."""
+        """Returns the slice of the observation of each signal: its channels, one after the other."""
         out: dict[str, slice] = {}
         start = 0
         for entry in self.observation:
@@ -104,7 +104,7 @@ class Spec:
         return out
 
     def each(self, *fields: str) -> tuple[NDArray[np.float32], ...]:
-        """`low`, `scale` or another number of the entries, one value for every number of the observation."""
+        """Returns `low`, `scale` or another field of the entries, one value for every number of the observation."""
         lengths = [entry.length for entry in self.observation]
         return tuple(
             np.repeat(np.array([getattr(entry, field) for entry in self.observation], np.float32), lengths)
@@ -113,7 +113,7 @@ class Spec:
 
     @property
     def normalisation(self) -> dict[str, NDArray[np.float32]]:
-        """`offset`, `scale`, `low`, `high` of x' = clip((x - offset) · scale, low, high), each `[size]`."""
+        """Returns `offset`, `scale`, `low`, `high` of x' = clip((x - offset) · scale, low, high), each `[size]`."""
         lengths = [entry.length for entry in self.observation]
         low, high = (
             np.repeat(np.array([entry.clip[end] for entry in self.observation], np.float32), lengths) for end in (0, 1)
@@ -123,41 +123,42 @@ class Spec:
 
     @cached_property
     def observation_space(self) -> gym.spaces.Box:
-        """Of one learner, with finite bounds."""
+        """Returns the observation space of one learner, with finite bounds."""
         low, high = self.each("low", "high")
         return gym.spaces.Box(low, high, dtype=np.float32)
 
     @cached_property
     def action_space(self) -> gym.spaces.Discrete | gym.spaces.Box:
-        """Of one learner: `Discrete`, an index into `actions`, or a `Box` of shape (1,)."""
+        """Returns the action space of one learner: `Discrete`, an index into `actions`, or a `Box` of shape (1,)."""
         if self.bounds is None:
             return gym.spaces.Discrete(len(self.actions))
         return gym.spaces.Box(*self.bounds, (1,), np.float32)
 
     @property
     def outputs(self) -> int:
-        """Numbers that a policy's network answers: a logit per discrete action, or one value."""
+        """Returns the number of a policy network's outputs: a logit per discrete action, or one value."""
         return len(self.actions) or 1
 
     @property
     def interface(self) -> Interface:
-        """What a policy is trained for, as an artifact holds it."""
+        """Returns the interface of policies for this spec, as an artifact stores it."""
         normalisation = Normalisation(**self.normalisation)
         return Interface(self.canonical, self.digest, normalisation, self.actions, self.bounds)
 
     def values(self, params: Mapping[str, float]) -> dict[str, float]:
-        """Every parameter of the spec, as `params` or by default."""
+        """Returns every parameter of the spec, from `params` or by default."""
         return {**self.params, **params}
 
     def constant(self, action: float) -> float:
-        """What a scenario's `policy: {constant: ...}` holds for `action`: its index, or itself where it is continuous.
+        """Returns the value of a scenario's `policy: {constant: ...}` for `action`: its index, or a continuous action
+        itself.
 
         Raises ConfigError if there is no such action.
         """
         return action_of({"name": self.name, "actions": self.actions, "bounds": self.bounds}, action)
 
     def check(self, other: Mapping[str, Any]) -> None:
-        """Raises ScenarioError if the learner of a scenario, whose spec is `other`, is another scheme's."""
+        """Raises ScenarioError if a scenario's learner, whose spec is `other`, belongs to another scheme."""
         if other["digest"] != self.digest:
             raise ScenarioError(
                 f"the scenario's learner is {other['name']} ({other['digest']}), the environment's {self.name} "
@@ -165,7 +166,9 @@ class Spec:
             )
 
     def column(self, name: str, key: str) -> int:
-        """Where in a report the column `name` is; ConfigError, naming the configuration's `key`, if it is not."""
+        """Returns the index of the report's column `name`. Raises ConfigError, naming the configuration's `key`, if it
+        is missing.
+        """
         if name not in self.report:
             raise ConfigError(
                 f'{key}: {self.name} reports no "{name}"{did_you_mean(name, self.report)}; columns are in `report` of '
@@ -174,11 +177,11 @@ class Spec:
         return self.report.index(name)
 
     def intervals_s(self, reports: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Lengths `[N]` of the intervals reported, s."""
+        """Returns the lengths `[N]` of the reported intervals, s."""
         return reports[:, self.report.index("interval_ms")] * np.float32(1e-3)
 
     def given(self, actions: Any, learners: tuple[int, ...]) -> NDArray[np.float32]:
-        """`actions`, of shape `learners` and the action space's, as float32 of shape `learners`.
+        """Returns `actions`, of shape `learners` and the action space's, as float32 of shape `learners`.
 
         Raises:
             ActionError: it has another shape, or is not made of numbers.
@@ -188,5 +191,5 @@ class Spec:
 
 
 def spec_of(config: TrainConfig) -> Spec:
-    """The interface of the learned scheme of `config`. Raises ConfigError or ScenarioError for its spec."""
+    """Returns the spec of the learned scheme of `config`. Raises ConfigError or ScenarioError for a wrong spec."""
     return Spec.of(_core.learned(spec_json(config)))

@@ -1,8 +1,8 @@
 """Safetensors files, written atomically and with the same bytes for the same content.
 
-The library orders metadata by a randomly seeded hash, so writing, which is a length, a JSON header and the bytes, is
-done here; reading, which must stand any input, is the library's.
-Format: https://huggingface.co/docs/safetensors/index#format
+The library orders metadata by a randomly seeded hash. Writing (a length, a JSON header and the bytes) is therefore done
+here. Reading, which must withstand any input, is the library's. Format:
+https://huggingface.co/docs/safetensors/index#format
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _NAMES = {"float32": "F32", "float64": "F64", "int64": "I64", "int32": "I32", "u
 
 
 class TensorFileError(ValueError):
-    """The bytes are no usable safetensors file; the message says why, without the path."""
+    """Error for bytes that are no usable safetensors file; the message says why, without the path."""
 
 
 def encode(tensors: Mapping[str, NDArray], metadata: Mapping[str, str], checksum: str | None = None) -> bytes:
-    """The file's bytes. Tensors may be float32, float64, int64, int32, uint8 or bool; order is that of the names.
+    """Returns the file's bytes. Tensors may be float32, float64, int64, int32, uint8 or bool, and are ordered by name.
 
     `checksum` names an entry that is added to the metadata: the SHA-256, in hexadecimal, of all bytes after the header.
     """
@@ -51,9 +51,9 @@ def encode(tensors: Mapping[str, NDArray], metadata: Mapping[str, str], checksum
 
 
 def write(path: Path, tensors: Mapping[str, NDArray], metadata: Mapping[str, str]) -> None:
-    """Writes the file atomically: whoever reads `path`, at any time, finds the old file or the new one, whole.
+    """Writes the file atomically: a reader of `path` finds the old file or the new one, complete.
 
-    Raises OSError (disk full, no permission), after which the old file is still there.
+    Raises OSError (disk full, no permission); the old file is then still there.
     """
     write_bytes(path, encode(tensors, metadata))
 
@@ -75,7 +75,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def read(path: Path) -> tuple[dict[str, NDArray], dict[str, str]]:
-    """Tensors and metadata of the file at `path`.
+    """Returns tensors and metadata of the file at `path`.
 
     Raises TensorFileError if it is no safetensors file or is truncated, OSError if it cannot be read.
     """
@@ -88,14 +88,16 @@ def read(path: Path) -> tuple[dict[str, NDArray], dict[str, str]]:
 
 
 def decode(data: bytes) -> tuple[dict[str, NDArray], dict[str, str]]:
-    """Tensors and metadata of a file's bytes. Raises SafetensorError, ValueError or TypeError if it has none."""
+    """Returns tensors and metadata of a file's bytes. Raises SafetensorError, ValueError or TypeError for other
+    bytes.
+    """
     tensors = load(data)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return tensors, header.get("__metadata__") or {}
 
 
 def refuse_pickle(data: bytes) -> None:
-    """Raises TensorFileError if `data` is a pickle or what holds one."""
+    """Raises TensorFileError if `data` is a pickle, or a container of one."""
     # Ours begins with the length of its header, which may look like this too, and then with the header's brace.
     if data[8:9] != b"{" and (data[:2] == b"PK" or data[:1] == b"\x80"):
         raise TensorFileError("it is a pickle or a zip archive such as torch.save writes, which is never loaded")

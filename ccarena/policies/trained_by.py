@@ -1,4 +1,4 @@
-"""What an artifact says of its scheme, read as data: nothing that it names is loaded or run."""
+"""Configuration and scheme of an artifact, read as data: nothing that it names is loaded or run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ccarena.policies.artifact import Artifact
 __all__ = ["RULE", "configuration_of", "rule_of", "scheme_of"]
 
 RULE = "rule"
-"""Beside the configuration of a training: the rule that a policy follows in which nothing is learned."""
+"""Key of a training's configuration: the rule of a policy in which nothing is learned."""
 
 
 def configuration_of(policy: Artifact) -> TrainConfig:
-    """The configuration that `policy` was trained by; its spec alone if it names none that is understood."""
+    """Returns the configuration that `policy` was trained by; only its spec if the artifact names no known one."""
     spec = json.loads(policy.interface.spec)
     training = {key: value for key, value in policy.training.items() if key not in (RULE, DIGESTS)}
     try:
@@ -30,12 +30,12 @@ def configuration_of(policy: Artifact) -> TrainConfig:
 
 
 def rule_of(policy: Artifact) -> str:
-    """The rule that `policy` follows, if nothing in it is learned; else empty."""
+    """Returns the rule that `policy` follows, if nothing in it is learned; else ""."""
     return str(policy.training.get(RULE, ""))
 
 
 def scheme_of(policy: Artifact) -> str | dict[str, Any]:
-    """What a scenario's `scheme` is for `policy`: the name of a shipped spec, or the artifact's own spec."""
+    """Returns a scenario's `scheme` for `policy`: the name of a shipped spec, or the artifact's own spec."""
     spec: dict[str, Any] = json.loads(policy.interface.spec)
     name = spec.get("name")
     return str(name) if digest_of(name) == policy.interface.digest else spec

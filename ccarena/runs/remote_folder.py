@@ -1,10 +1,12 @@
-"""A run's or a sweep's folder on any file system that fsspec knows (`s3://bucket/acct`): worked on here, kept there.
+"""Folder of a run or a sweep on any file system that fsspec knows (`s3://bucket/acct`), with a local working copy.
 
-What a run writes goes to a folder of this machine, and from there to its URL whenever a checkpoint has been written, so
-that another machine can go on with it. A checkpoint is uploaded beside the last one, read back, and only then takes its
-place. While a run is worked on it holds a lease, which others respect until it has not been renewed for `LEASE_S`. A
-training that was stopped for longer, and whose lease another one has taken since, ends: before each file that it sends,
-it compares the lease's id with its own.
+A run writes to a local folder. Whenever a checkpoint has been written, the folder is copied to its URL, so that another
+machine can resume the run. A checkpoint is uploaded under a second name, read back, and only then replaces the last
+one.
+
+An active run holds a lease, which others respect until it has not been renewed for `LEASE_S`. Before each upload, a
+training compares the lease's id with its own. A training that was suspended for longer, and has lost its lease
+meanwhile, ends.
 """
 
 from __future__ import annotations
@@ -34,21 +36,22 @@ __all__ = ["RUN", "Kind", "RemoteFolder", "is_url", "opened", "remote_at", "remo
 log = logging.getLogger(__name__)
 
 MARK = ".remote"
-"""In the folder here: the URL."""
+"""File of the local folder that holds the URL."""
 SYNCED = ".synced"
-"""In the folder here: the digest of the checkpoint that was last the same here and there."""
+"""File of the local folder that holds the digest of the checkpoint that was last equal on both sides."""
 LEASE = "lease.json"
-"""Names the training that has the run. It is written once. Renewals go to another file: a training that was stopped
-amid one, and has lost the lease since, replaces nothing when it goes on."""
+"""File that names the training which has the run; written once. Renewals go to another file, so that a training that
+lost the lease during a suspension overwrites nothing when it resumes.
+"""
 _LEASES = re.compile(r"lease(\.\w*)?\.json")
 LEASE_S, RENEW_S = 20.0, 5.0
 _SETTLE_S = 0.5
-"""So long after it has written its lease a training looks whether it is still its own."""
+"""Seconds after writing its lease at which a training checks that the lease is still its own."""
 _NOT_SENT = (".lock", MARK, SYNCED)
 _KEPT = ".kept-"
-"""In the name of a folder here whose checkpoint was never sent."""
+"""Part of the name of a local folder whose checkpoint was never sent."""
 _open: dict[Path, RemoteFolder] = {}
-"""The folders that this process works on."""
+"""Remote folders that this process has opened."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +60,18 @@ class Kind:
 
     name: str
     work: str
-    """The work that writes it."""
+    """Name of the work that writes the folder."""
     mark: str
-    """The file that every such folder has."""
+    """File that every such folder has."""
     command: str
-    """That goes on with it, before `--out`."""
+    """Command that continues the work, before `--out`."""
     checkpoint: str = "checkpoint.safetensors"
     apart: tuple[str, ...] = ()
-    """Folders in it that are neither sent nor fetched as a whole: others write them, or they are of this machine."""
+    """Folders in it that are neither sent nor fetched as a whole: other machines write them, or they are local."""
 
     @property
     def previous(self) -> str:
-        """The checkpoint before the last one."""
+        """Returns the name of the checkpoint before the last one."""
         stem, _, suffix = self.checkpoint.rpartition(".")
         return f"{stem}.previous.{suffix}"
 
@@ -77,28 +80,30 @@ RUN = Kind("run", "training", "config.yaml", "ccarena train")
 
 
 def is_url(out: str) -> bool:
-    """Whether `out` names a folder of fsspec's and not one of this machine."""
+    """Returns whether `out` is a URL of fsspec and not a local folder."""
     return "://" in out
 
 
 def remote_of(folder: Path) -> RemoteFolder | None:
-    """Returns the remote folder of the run in `folder`, if this process has opened it; None of a local folder."""
+    """Returns the remote folder of the run in `folder`, if this process has opened it; None for a local folder."""
     return _open.get(folder)
 
 
 def remote_at(url: str) -> RemoteFolder | None:
-    """The folder that this process has opened at `url`, if any."""
+    """Returns the folder that this process has opened at `url`, if any."""
     return next((folder for folder in _open.values() if folder.url == url.rstrip("/")), None)
 
 
 def shown(folder: Path) -> str:
-    """What a user calls the run in `folder`: its URL, if it has one."""
+    """Returns the user's name of the run in `folder`: its URL, if it has one."""
     mark = folder / MARK
     return mark.read_text("utf-8") if mark.is_file() else str(folder)
 
 
 def check_packages(url: str) -> None:
-    """Raises MissingDependencyError without a package that `url` needs, ConfigError if nobody knows such an address."""
+    """Raises MissingDependencyError if a package for `url` is missing, ConfigError if fsspec does not know its
+    protocol.
+    """
     try:
         import fsspec
     except ImportError as error:
@@ -116,7 +121,7 @@ def check_packages(url: str) -> None:
 
 
 class RemoteFolder:
-    """The folder at `url`, and its copy in `here`."""
+    """Folder at `url`, and its local copy in `here`."""
 
     def __init__(self, url: str, here: Path, kind: Kind = RUN) -> None:
         check_packages(url)
@@ -140,7 +145,7 @@ class RemoteFolder:
         return ConfigError(f"{self.url}: cannot {what}: {error}; check the address and your credentials for it")
 
     def has(self, name: str) -> bool:
-        """Whether a file of that name is there. Raises ConfigError if that cannot be known."""
+        """Returns whether a file called `name` is at the URL. Raises ConfigError if the URL cannot be read."""
         try:
             self._files.invalidate_cache()
             return bool(self._files.exists(self._path(name)))
@@ -148,11 +153,13 @@ class RemoteFolder:
             raise self._said("look there", error) from error
 
     def read(self, name: str) -> bytes:
-        """A file's bytes."""
+        """Returns a file's bytes."""
         return bytes(self._files.cat_file(self._path(name)))
 
     def fetch(self, names: Iterable[str]) -> None:
-        """Makes the copies here of those files what they are there; one that is not there stays. Raises ConfigError."""
+        """Copies the named files from the URL; the local copy of a file that is missing there stays. Raises
+        ConfigError.
+        """
         for name in names:
             if self.has(name):
                 try:
@@ -171,10 +178,10 @@ class RemoteFolder:
         return PurePosixPath(name).parts[0] in self.kind.apart
 
     def pull(self) -> None:
-        """Makes the copy here what is there. Raises ConfigError.
+        """Makes the local copy equal to the URL. Raises ConfigError.
 
-        A checkpoint here that was never sent is not lost. If it continues the one that is there, this folder stays as
-        it is, for `push` to send. If the run went on elsewhere since, this folder is kept under another name.
+        A local checkpoint that was never sent is kept. If it continues the remote one, the folder stays as it is, for
+        `push` to send. If the run was continued elsewhere, the folder is kept under another name.
         """
         if self.ahead():
             log.warning(
@@ -235,8 +242,8 @@ class RemoteFolder:
     def push(self) -> None:
         """Sends what has changed since the last time.
 
-        Raises ConfigError, after which it can be tried again, and TrainingError if another training has taken the
-        lease: nothing of that one is replaced.
+        Raises ConfigError if the URL cannot be written; the call can be repeated. Raises TrainingError if another
+        training has the lease; its files are not touched.
         """
         changed = {}
         for path in sorted(self.here.rglob("*")):
@@ -278,7 +285,9 @@ class RemoteFolder:
 
     @contextmanager
     def lease(self) -> Iterator[None]:
-        """Keeps other trainings out. Raises ConfigError if another one renews its lease."""
+        """Holds the lease during the block, which keeps other trainings out. Raises ConfigError if another one renews
+        its lease.
+        """
         me, over = uuid.uuid4().hex, threading.Event()
         who = f"process {os.getpid()} on {socket.gethostname()}"
         before = self._holder()
@@ -337,7 +346,7 @@ class RemoteFolder:
             self._files.rm_file(self._path(name))
 
     def check(self) -> None:
-        """Raises TrainingError if it is known that another training has taken the lease."""
+        """Raises TrainingError if this process knows that another training has the lease."""
         if self._taken is not None:
             kind = self.kind
             raise TrainingError(
@@ -347,7 +356,9 @@ class RemoteFolder:
             )
 
     def _compare(self) -> None:
-        """Raises TrainingError if the lease there is another training's, ConfigError if that cannot be known."""
+        """Raises TrainingError if the remote lease belongs to another training, ConfigError if the URL cannot
+        be read.
+        """
         if self._me is not None and self._taken is None:
             holder = self._holder()
             if holder is not None and holder["id"] != self._me:
@@ -362,16 +373,16 @@ class RemoteFolder:
 
     @property
     def again(self) -> str:
-        """The command that goes on with what is there."""
+        """Returns the command that continues the work at the URL."""
         return f"{self.kind.command} --out {self.url} --resume"
 
     def in_use(self) -> bool:
-        """Returns whether a training renews its lease. Raises ConfigError if that cannot be known."""
+        """Returns whether a training renews its lease. Raises ConfigError if the URL cannot be read."""
         holder = self._holder()
         return holder is not None and holder["age_s"] < LEASE_S
 
     def _holder(self) -> dict[str, Any] | None:
-        """Returns the lease: `id`, `who`, `renewed` and `age_s`; None if nobody has it. Raises ConfigError."""
+        """Returns the lease: `id`, `who`, `renewed` and `age_s`; None if there is none. Raises ConfigError."""
         if not self.has(LEASE):
             return None
         try:
@@ -386,10 +397,11 @@ class RemoteFolder:
 
 @contextmanager
 def opened(url: str, resume: bool, kind: Kind = RUN) -> Iterator[Path]:
-    """A folder here with what is at `url`, which gets everything that is written here; leased meanwhile.
+    """Opens a local copy of the folder at `url` under a lease; what is written to it is sent to the URL.
 
-    Raises ConfigError if there is one of its kind and `resume` is off, or none and it is on, or if it cannot be read or
-    written; TrainingError if another training has taken it meanwhile.
+    Raises:
+        ConfigError: the folder has work of this kind and `resume` is off, or has none and it is on; or the URL fails.
+        TrainingError: another training has taken the lease meanwhile.
     """
     with _own_copy(url, kind) as folder:
         there = folder.has(kind.mark)
@@ -421,9 +433,9 @@ def opened(url: str, resume: bool, kind: Kind = RUN) -> Iterator[Path]:
 
 @contextmanager
 def _own_copy(url: str, kind: Kind) -> Iterator[RemoteFolder]:
-    """The folder with a copy here that no other process of this machine works on.
+    """Returns the folder with a local copy that no other process of this machine uses.
 
-    One whose checkpoint continues the one there, and was never sent, comes first.
+    A copy with an unsent checkpoint that continues the remote one comes first.
     """
     digest = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "ccarena", "runs")
@@ -456,12 +468,12 @@ def _own_copy(url: str, kind: Kind) -> Iterator[RemoteFolder]:
 
 
 def _beat(holder: str) -> str:
-    """The file that the holder of a lease writes again and again."""
+    """Returns the file that the holder of a lease rewrites regularly."""
     return f"lease.{holder}.json"
 
 
 def _held(place: Path) -> int | None:
-    """The lock of a copy, taken; None if another process has it."""
+    """Takes the lock of a copy and returns it; None if another process has it."""
     file = os.open(place.with_name(f"{place.name}.lock"), os.O_CREAT | os.O_RDWR, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A training run's folder and the shipped policies: names of files, and where they are."""
+"""Files of a training run's folder, and the shipped policies."""
 
 from __future__ import annotations
 
@@ -42,36 +42,37 @@ __all__ = [
 ]
 
 CONFIG, POLICY, PROGRESS = "config.yaml", "policy.safetensors", "progress.jsonl"
-"""What a training writes: its effective configuration, the policy, and a line of figures every few updates."""
+"""Files that a training writes: its effective configuration, the policy, and figures every few updates."""
 VALIDATION, BEST, LAST = "validation.jsonl", "policy.best.safetensors", "policy.last.safetensors"
-"""What its validations write: a line each, the best policy of all, and the last one; `POLICY` is one of the two."""
+"""Files that validations write: a line each, the best policy and the last one; `POLICY` is one of the two."""
 RESULTS, EVALUATION, PAGE = "results.json", "evaluation.json", "page.html"
-"""What an evaluation writes: every row and series; the verdict and the means; the page for people."""
+"""Files that an evaluation writes: every row and series; the verdict and the means; the page for people."""
 ROWS, SUMMARY = "rows.csv", "summary.csv"
-"""And its tables: a row per run; means with intervals."""
+"""Tables that an evaluation writes: a row per run; means with intervals."""
 
 COMMANDS = "commands.json"
-"""The shell lines that made a folder's results: those that started a training and went on with it, oldest first."""
+"""File of shell lines that made a folder's results: those that started and continued a training, oldest first."""
 
 RUNS = Path("runs")
-"""Where runs go that are not told another folder."""
+"""Folder of runs, unless `--out` names another one."""
 LOCK = ".lock"
-"""Held by the training that is in the folder, as long as its process lives (flock(2))."""
+"""Lock file that the active training holds, as long as its process lives (flock(2))."""
 
 
 SHIPPED = Path(__file__).parents[1] / "policies" / "shipped"
-"""Where the policies are that come with ccarena."""
+"""Folder of the policies that come with ccarena."""
 
 
 def shipped() -> dict[str, Path]:
-    """The policies that come with ccarena, by name; beside each, NAME.md says what it is."""
+    """Returns the policies that come with ccarena, by name; NAME.md in the same folder describes each."""
     return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 
 
 def policy_in(path: Path) -> Path | None:
-    """The policy file that `path` means: itself, or that of the run in this folder, which may not be there yet.
+    """Returns the policy file that `path` means: itself, or the file of the run in this folder, which may not exist
+    yet.
 
-    None if there is neither a file nor a run.
+    Returns None if there is neither a file nor a run.
     """
     # os.path answers False for what no file can be called, where pathlib raises.
     if os.path.isdir(path):
@@ -80,7 +81,7 @@ def policy_in(path: Path) -> Path | None:
 
 
 def resume_command(run: Path) -> str:
-    """What goes on with the training in the folder `run`, whenever and however it ended, as a line for a shell."""
+    """Returns the shell command that continues the training in the folder `run`, however it ended."""
     return shlex.join(["ccarena", "train", "--out", shown(run), "--resume"])
 
 
@@ -100,7 +101,9 @@ def read_commands(folder: Path) -> list[str]:
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:
-    """The lines of a `progress.jsonl`, oldest first; a last line cut short by a kill is left out. Empty if no file."""
+    """Returns the lines of a `progress.jsonl`, oldest first, without a last line cut short by a kill; [] without a
+    file.
+    """
     if not path.is_file():
         return []
     lines = path.read_text("utf-8").splitlines()
@@ -116,7 +119,7 @@ def read_progress(path: Path) -> list[dict[str, Any]]:
 
 
 def is_in_use(folder: Path) -> bool:
-    """Whether a training of this machine is in the folder."""
+    """Returns whether a training of this machine uses the folder."""
     try:
         with open(folder / LOCK, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -128,7 +131,7 @@ def is_in_use(folder: Path) -> bool:
 
 
 def newest_run(name: str) -> Path:
-    """The folder of the newest run called `name`: the last of `runs/NAME`, `runs/NAME-2`, ..."""
+    """Returns the folder of the newest run called `name`: the last of `runs/NAME`, `runs/NAME-2`, ..."""
     folder, number = RUNS / name, 2
     while (RUNS / f"{name}-{number}").exists():
         folder, number = RUNS / f"{name}-{number}", number + 1
@@ -136,7 +139,7 @@ def newest_run(name: str) -> Path:
 
 
 def free_folder(name: str, out: str | None) -> Path:
-    """Where a new run of the configuration `name` goes. No run is ever overwritten.
+    """Returns the folder for a new run of the configuration `name`. No run is ever overwritten.
 
     Raises ConfigError if `out` was given and holds a run already.
     """

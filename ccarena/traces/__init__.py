@@ -1,4 +1,4 @@
-"""Capacity of links over time: recorded traces, synthetic ones, and what is known about them.
+"""Capacity of links over time: recorded and synthetic traces, and their statistics.
 
 A trace is a `uint32` array of shape `(opportunities,)`: the milliseconds at which a packet of 1500 bytes may leave, in
 mahimahi's format. `load` reads one by name or path, `generate` draws one from a preset, `describe` gives statistics.

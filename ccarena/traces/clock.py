@@ -16,7 +16,7 @@ __all__ = ["EXAMPLES", "UNITS", "Clock"]
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _EPOCHS = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
-"""From which first number on a column holds an epoch in which unit: 1e11 s is the year 5138, 1e11 ms is 1973."""
+"""First numbers of a column that mean an epoch, with its unit: 1e11 s is the year 5138, 1e11 ms is 1973."""
 EXAMPLES = "a number, 2023-04-12T10:40:20.5Z, 2020.01.01_10.00.00, Fri Dec 17 14:06:06 UTC 2021 or 14:06:06"
 _DAY_S = 86_400.0
 
@@ -55,7 +55,7 @@ class Clock:
 
     @property
     def dated(self) -> bool:
-        """The times read so far are dates or times of day, not numbers."""
+        """Returns whether the times read so far are dates or times of day, not numbers."""
         return self._kind not in ("", "number")
 
     def next(self, text: str) -> float:

@@ -25,7 +25,9 @@ __all__ = ["convert", "recordings", "steps", "write_steps", "write_trace"]
 
 
 def convert(path: str | os.PathLike[str], table: Format) -> NDArray[np.uint32]:
-    """The trace of a file that holds one recording: milliseconds, `uint32[opportunities]`. Raises as `recordings`."""
+    """Returns the trace of a file that holds one recording: milliseconds, `uint32[opportunities]`. Raises as
+    `recordings`.
+    """
     (only,) = recordings(path, table)
     return np.concatenate(list(opportunities(only.rates_mbps, only.spans_s, name=only.name)))
 
@@ -37,7 +39,7 @@ def recordings(
     part: Part | None = None,
     max_mbps: float = MAX_MBPS,
 ) -> list[Recording]:
-    """The recordings in a file: one, unless `gaps` splits it.
+    """Returns the recordings in a file: one, unless `gaps` splits it.
 
     Raises:
         TraceError: with the place of a fault, or if no row is left.
@@ -47,7 +49,7 @@ def recordings(
 
 
 def write_trace(path: Path, recording: Recording, burstiness: float = 0.0, seed: int = 0) -> stats.TraceStats:
-    """Writes a recording as a trace, whole or not at all, in memory that its length does not change.
+    """Writes a recording as a trace, atomically, in bounded memory.
 
     Raises as `opportunities` does, and TraceError if the file cannot be written.
     """
@@ -67,7 +69,7 @@ def write_trace(path: Path, recording: Recording, burstiness: float = 0.0, seed:
 
 
 def steps(recording: Recording) -> dict[str, Any]:
-    """A recording as a scenario's service of type `steps`; its last rate holds on."""
+    """Returns a recording as a scenario's service of type `steps`; its last rate continues."""
     changes = np.flatnonzero(np.diff(recording.rates_mbps, prepend=np.nan) != 0)
     starts = (np.cumsum(recording.spans_s) - recording.spans_s)[changes]
     pairs = zip(starts.round(9).tolist(), recording.rates_mbps[changes].tolist(), strict=True)
@@ -75,7 +77,7 @@ def steps(recording: Recording) -> dict[str, Any]:
 
 
 def write_steps(path: Path, recording: Recording) -> int:
-    """Writes `steps` as JSON, whole or not at all, and returns how many. Raises ConfigError if it cannot."""
+    """Writes `steps` as JSON, atomically, and returns their number. Raises ConfigError if it cannot."""
     service = steps(recording)
     write_atomically(path, json.dumps(service) + "\n")
     return len(service["steps"])

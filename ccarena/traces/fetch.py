@@ -1,9 +1,9 @@
-"""Fetches the public trace sets of the manifest, checks them, and resumes broken downloads.
+"""Downloads of the public trace sets in the manifest: checked, and resumed after a break.
 
-None of the traces is part of this package, and each set has a licence of its own.
+No trace is part of this package, and each set has its own licence.
 
-A file is downloaded to `NAME.part`, continued there after a break (HTTP Range, RFC 9110 section 14.2), compared with
-the manifest's SHA-256 and only then renamed, so that a file under its own name is always complete.
+A file is downloaded to `NAME.part` and resumed there after a break (HTTP Range, RFC 9110 section 14.2). It gets its own
+name only once its SHA-256 equals the manifest's, so that a file under its own name is always complete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIMEOUT_S = 30.0
 
 @dataclasses.dataclass(frozen=True)
 class Fetched:
-    """What became of one file."""
+    """Outcome of one file."""
 
     entry: Entry
     path: Path
@@ -44,7 +44,7 @@ class Fetched:
 
 
 Progress = Callable[[Entry, int], None]
-"""Called with the file and its bytes so far."""
+"""Callback that takes the file and its number of bytes so far."""
 
 
 def fetch(
@@ -56,7 +56,7 @@ def fetch(
     progress: Progress | None = None,
     retry_wait_s: float = 1.0,
 ) -> list[Fetched]:
-    """Brings the files of the set `name` to `to`/NAME and checks them; files that are there and whole are left alone.
+    """Brings the files of the set `name` to `to`/NAME and checks them; complete files are left alone.
 
     Args:
         name: one of `sets()`.
@@ -136,7 +136,7 @@ def _download(entry: Entry, path: Path, report: Progress, wait_s: float) -> str:
 
 
 def _transfer(entry: Entry, part: Path, report: Progress) -> bool:
-    """Appends to `part` what it lacks. Returns whether the server went on from what was there before."""
+    """Appends the missing bytes to `part`. Returns whether the server resumed the download."""
     have = part.stat().st_size if part.is_file() else 0
     if have > entry.bytes:
         part.unlink()

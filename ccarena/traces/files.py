@@ -42,9 +42,9 @@ _NEWLINE, _ZERO, _NINE = ord("\n"), ord("0"), ord("9")
 _MAX_MS = 2**32 - 1
 _CHUNK = 2**20
 _LONGEST = 64
-"""Bytes after which a line is wrong for certain."""
+"""Longest line of a trace in bytes; a longer one is an error."""
 _WRITTEN = 2**16
-"""Opportunities whose text is made at once."""
+"""Opportunities that are written as text at once."""
 _MOST_FILES = 50_000
 
 
@@ -99,7 +99,7 @@ def _parsed(blocks: Iterator[bytes], name: str) -> Iterator[NDArray[np.uint32]]:
 
 
 def _lines(data: bytes, name: str, before: int, last: int) -> NDArray[np.uint32]:
-    """The times of whole lines, which come after `before` others, the last of them at `last`."""
+    """Returns the times of whole lines, which follow `before` other lines, the last of them at `last`."""
     raw = np.frombuffer(data, np.uint8)
     strange = np.flatnonzero(((raw < _ZERO) | (raw > _NINE)) & (raw != _NEWLINE))
     if strange.size:
@@ -119,7 +119,7 @@ def _lines(data: bytes, name: str, before: int, last: int) -> NDArray[np.uint32]
 
 
 def check(times_ms: ArrayLike, name: str) -> NDArray[np.uint32]:
-    """`times_ms` as a trace; `name` stands in errors, whose lines count from 1.
+    """Returns `times_ms` as a trace; errors name it `name` and count lines from 1.
 
     Raises:
         TraceError: empty, not whole numbers (NaN included), negative, too large, unsorted, or the last one zero.
@@ -212,22 +212,24 @@ def _terminable() -> Iterator[None]:
 
 
 def data_dir() -> Path:
-    """Where fetched traces are kept: `$XDG_DATA_HOME/ccarena/traces` (XDG Base Directory Specification)."""
+    """Returns the folder of fetched traces: `$XDG_DATA_HOME/ccarena/traces` (XDG Base Directory Specification)."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "ccarena" / "traces"
 
 
 def search_path() -> list[Path]:
-    """Where `find` looks, in this order: CCARENA_TRACE_DIR (a colon list), ./traces, `data_dir()`."""
+    """Returns the folders that `find` searches, in order: CCARENA_TRACE_DIR (a colon list), ./traces, `data_dir()`."""
     configured = [Path(p) for p in os.environ.get("CCARENA_TRACE_DIR", "").split(os.pathsep) if p]
     return [*configured, Path("traces"), data_dir()]
 
 
 def find(trace: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
-    """The file of a trace, given its path, its name or `SET/NAME`; names are looked up along `search_path()`.
+    """Returns the file of a trace, given its path, its name or `SET/NAME`; names are looked up along `search_path()`.
 
-    `others` are names that the caller knows besides, for the message. Raises:
-        TraceError: there is none; says where it looked, and how to get the trace if the manifest knows it.
+    `others`: further known names for the error message.
+
+    Raises TraceError if there is no such trace. The message says which folders were searched, and how to fetch the
+    trace if the manifest has it.
     """
     path = Path(trace)
     if path.is_file():
@@ -242,7 +244,7 @@ def find(trace: str | os.PathLike[str], others: Iterable[str] = ()) -> Path:
 
 
 def available() -> dict[str, Path]:
-    """All traces along `search_path()`, by name, the first of each name; files of other kinds are left out."""
+    """Returns all traces along `search_path()`, by name, the first of each name; other files are left out."""
     found: dict[str, Path] = {}
     for folder in search_path():
         for path in _files(folder):
@@ -252,7 +254,7 @@ def available() -> dict[str, Path]:
 
 
 def in_folder(folder: Path) -> list[Path]:
-    """The traces below a folder, sorted by path; files of other kinds are left out."""
+    """Returns the traces below a folder, sorted by path; other files are left out."""
     return [path for path in _files(folder) if _looks_like_trace(path)]
 
 
@@ -327,12 +329,12 @@ def _is_row(line: str) -> bool:
 
 
 def runs(values: NDArray[_Whole]) -> tuple[NDArray[_Whole], NDArray[np.int64]]:
-    """The distinct ones of sorted values, and how often each stands there: `np.unique` without sorting."""
+    """Returns the distinct values of a sorted array, and the count of each: `np.unique` without sorting."""
     starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     return values[starts], np.diff(starts, append=values.size)
 
 
 def _first(wrong: NDArray[np.bool_]) -> int:
-    """The line (from 1) of the first true element, 0 if there is none."""
+    """Returns the line (from 1) of the first true element, 0 if there is none."""
     at = int(np.argmax(wrong)) if wrong.size else 0
     return at + 1 if wrong.size and wrong[at] else 0

@@ -1,4 +1,4 @@
-"""The formats of recordings that are known by name: one entry each."""
+"""Formats of recordings that have a name: one entry each."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _HEAD = 16_384
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """A kind of file, read as a table or by a function of its own."""
+    """Format of a file, read as a table or by a function of its own."""
 
     name: str
     summary: str
     source: Table | Callable[[Path], Recording]
     looks_like: Callable[[str], bool] = lambda head: False
-    """Tells the format from the first lines of a file, if nothing else looks like it."""
+    """Function that recognises the format from the first lines of a file."""
 
     def read(self, path: Path, gaps: Gaps | None = None, part: Part | None = None) -> list[Recording]:
-        """The recordings in a file, of which `part` is taken. Raises TraceError with the place of a fault."""
+        """Returns the recordings in a file, limited to `part`. Raises TraceError with the place of a fault."""
         if isinstance(self.source, Table):
             return tables.read(path, self.source, gaps or Gaps(), part or Part())
         return take([self.source(path)], part or Part())
 
 
 def find_format(name: str) -> Format:
-    """The format called `name`. Raises ConfigError, naming the nearest, if there is none."""
+    """Returns the format called `name`. Raises ConfigError, naming the nearest, if there is none."""
     for known in FORMATS:
         if known.name == name:
             return known
@@ -43,7 +43,7 @@ def find_format(name: str) -> Format:
 
 
 def detect(path: Path) -> Format | None:
-    """The format that a file looks like, if it is one alone. Raises TraceError if the file cannot be read."""
+    """Returns the only format that a file looks like, else None. Raises TraceError if the file cannot be read."""
     if not path.is_file():  # a pipe can be read only once
         return None
     try:
@@ -60,7 +60,7 @@ def _has_columns(*names: str) -> Callable[[str], bool]:
 
 
 def _bytes_in(digits: int) -> Callable[[str], bool]:
-    """Six numbers, the first an epoch of so many digits."""
+    """Returns a test for lines of six numbers, the first an epoch with `digits` digits."""
 
     def looks_like(head: str) -> bool:
         cells = head.partition("\n")[0].split()

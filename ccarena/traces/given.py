@@ -1,4 +1,4 @@
-"""The traces that a user names, for evaluations and competitions over links of their own: `--traces`."""
+"""Traces that a user names with `--traces`, for evaluations and competitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIRECTIONS = {".down": ".up", ".up": ".down"}
 
 @dataclass(frozen=True)
 class GivenTrace:
-    """A trace that data follows, and perhaps another one that acknowledgements follow."""
+    """Trace for a link's data, and optionally another one for its acknowledgements."""
 
     name: str
     file: Path
@@ -48,7 +48,7 @@ class TraceLinks:
     traces: tuple[GivenTrace, ...]
     buffers_packets: tuple[int, ...] = BUFFERS_PACKETS
     delays_ms: tuple[float, ...] = DELAYS_MS
-    """One-way propagation."""
+    """One-way propagation delays."""
 
     @classmethod
     def of(
@@ -58,7 +58,7 @@ class TraceLinks:
         delays_ms: Sequence[float] = DELAYS_MS,
         pairs: bool = False,
     ) -> TraceLinks:
-        """From what `read_traces` takes, checked. Raises ConfigError or TraceError."""
+        """Builds the links from the arguments of `read_traces`, checked. Raises ConfigError or TraceError."""
         if not buffers or not all(isinstance(n, int) and n >= 1 for n in buffers):
             raise ConfigError(f"buffers = {list(buffers)}: expected whole numbers of packets from 1")
         if not delays_ms or not all(0 < ms <= 10_000 for ms in delays_ms):
@@ -66,24 +66,24 @@ class TraceLinks:
         return cls(tuple(read_traces(given, pairs)), tuple(buffers), tuple(float(ms) for ms in delays_ms))
 
     def each(self) -> Iterator[tuple[int, GivenTrace, int, float]]:
-        """(number of the trace, trace, buffer in packets, one-way delay in ms) of every link."""
+        """Yields (number of the trace, trace, buffer in packets, one-way delay in ms) of every link."""
         for buffer in self.buffers_packets:
             for delay_ms in self.delays_ms:
                 for index, trace in enumerate(self.traces):
                     yield index, trace, buffer, delay_ms
 
     def words(self) -> list[str]:
-        """The options that say the same on a command line."""
+        """Returns the same choice as options of the command line."""
         given = [f"{t.name}={t.file}" + (f",{t.back}" if t.back else "") for t in self.traces]
         buffers, delays = map(str, self.buffers_packets), (f"{ms:g}" for ms in self.delays_ms)
         return ["--traces", *given, "--buffers", *buffers, "--delays-ms", *delays]
 
 
 def read_traces(given: Iterable[str | os.PathLike[str]], pairs: bool = False) -> list[GivenTrace]:
-    """The traces that are named, each read once to know that it is one, under names that differ.
+    """Reads and checks the named traces, under names that differ.
 
-    `pairs` sends the acknowledgements of NAME.down over NAME.up beside it, and the other way round. Raises ConfigError
-    for a name or a pair that is not there, TraceError for a file that is no trace.
+    With `pairs`, acknowledgements of NAME.down travel over NAME.up, and the other way round. Raises ConfigError for a
+    name or a pair that is missing, TraceError for a file that is no trace.
     """
     found: dict[str, GivenTrace] = {}
     for text in given:
@@ -142,7 +142,7 @@ def add_options(parser: Any) -> None:
 
 
 def of_options(args: Any) -> TraceLinks | None:
-    """What the options of `add_options` ask for. Raises ConfigError or TraceError."""
+    """Returns the links that the options of `add_options` ask for. Raises ConfigError or TraceError."""
     if args.traces is None:
         return None
     return TraceLinks.of(args.traces, args.buffers or BUFFERS_PACKETS, args.delays_ms or DELAYS_MS, args.pairs)

@@ -1,7 +1,7 @@
-"""Which recordings are tested, for choices of hyperparameters, or free for training, and whose links they are.
+"""Split of the recordings into tested ones, ones for validation and free ones, and the carriers of their links.
 
-A synthetic preset that was fitted to a recording counts as that recording. Training uses neither a tested recording nor
-one of the validation set, nor what derives from them, unless a configuration names it.
+A synthetic preset that was fitted to a recording counts as that recording. By default, training uses neither tested
+recordings, nor validation recordings, nor anything fitted to them; a configuration can name them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ HELD_OUT = (
     "Verizon-EVDO-driving.down",
     "Verizon-EVDO-driving.up",
 )
-"""Tested: mahimahi's set, by name."""
+"""Tested recordings: mahimahi's set, by name."""
 VALIDATION = ("trace-2767958-taxi1",)
-"""For choices of hyperparameters: neither trained on nor tested."""
+"""Recordings for choosing hyperparameters: neither trained on nor tested."""
 ORIGINS = {
     "evdo-driving": "Verizon-EVDO-driving.down",
     "lte-bus": "trace-3114405-bus",
@@ -39,16 +39,16 @@ CARRIERS = {"att": "ATT-", "tmobile": "TMobile-", "verizon": "Verizon-"}
 
 
 def derives_from(name: str) -> str:
-    """The recording that `name`, a trace's or a preset's, stands for: itself, or what it was fitted to."""
+    """Returns the recording behind the trace or preset `name`: itself, or the recording that it was fitted to."""
     return ORIGINS.get(name, name)
 
 
 def free(names: Iterable[str]) -> list[str]:
-    """Those of `names`, of traces or presets, that training may use without being told to."""
+    """Returns those of the traces or presets `names` that training uses by default."""
     return [name for name in names if derives_from(name) not in (*HELD_OUT, *VALIDATION)]
 
 
 def carrier_of(name: str) -> str:
-    """Whose link a trace or a preset is of; empty if that is not known."""
+    """Returns the carrier of a trace's or preset's link; empty if it is unknown."""
     origin = derives_from(name)
     return next((carrier for carrier, begins in CARRIERS.items() if origin.startswith(begins)), "")

@@ -1,6 +1,6 @@
 """Output of iperf3: rates of its report intervals, from JSON (`-J`, `--json-stream`) and from text.
 
-Of several streams their sum counts, of `--bidir` the client's sending direction. Omitted intervals (`-O`) are left out.
+Several streams are added up; of `--bidir` the client's sending direction counts. Omitted intervals (`-O`) are left out.
 With `--get-server-output` the receiver's intervals count, since a sender fills its buffers first.
 """
 
@@ -27,21 +27,21 @@ _ROW = re.compile(
 )
 
 Interval = tuple[int, float, float, float]
-"""Line or number, start and end in seconds, rate in Mbit/s."""
+"""Interval of a report: line or number, start and end in seconds, rate in Mbit/s."""
 
 
 def looks_like_json(head: str) -> bool:
-    """Says whether a file that begins so is iperf3's JSON."""
+    """Returns whether `head`, the start of a file, is iperf3's JSON."""
     return (head.lstrip().startswith("{") and '"intervals"' in head) or head.startswith('{"event"')
 
 
 def looks_like_text(head: str) -> bool:
-    """Says whether a file that begins so is iperf3's text."""
+    """Returns whether `head`, the start of a file, is iperf3's text."""
     return bool(_ROW.search(head))
 
 
 def read_json(path: Path) -> Recording:
-    """The intervals in iperf3's JSON; errors count them from 1. Raises TraceError, naming what is missing."""
+    """Reads the intervals in iperf3's JSON; errors count them from 1. Raises TraceError, naming what is missing."""
     try:
         text = read_bytes(path, LARGEST_BYTES)
     except OSError as error:
@@ -61,7 +61,7 @@ def read_json(path: Path) -> Recording:
 
 
 def read_text(path: Path) -> Recording:
-    """The intervals in iperf3's text. Raises TraceError, naming the line where a second test begins."""
+    """Reads the intervals in iperf3's text. Raises TraceError, naming the line where a second test begins."""
     streams: dict[str, list[Interval]] = {}
     reverse = False
     for line, text in enumerate(text_lines(path), 1):

@@ -24,13 +24,13 @@ _EVENT = re.compile(r"(\d{1,15}) ([-+#d]) \d+( \d+)?$")
 
 
 def looks_like(head: str) -> bool:
-    """Says whether a file that begins so is a link log."""
+    """Returns whether `head`, the start of a file, is a link log."""
     lines = head.splitlines()[:-1]
     return any(map(_BASE.match, lines)) or (bool(lines) and all(map(_EVENT.match, lines)))
 
 
 def read(path: Path) -> Recording:
-    """The opportunities of a log, as rates of milliseconds. Raises TraceError with the line of a fault."""
+    """Reads the opportunities of a log, as rates of milliseconds. Raises TraceError with the line of a fault."""
     base: int | None = None
     last = 0
     lines, times = array.array("q"), array.array("q")

@@ -1,4 +1,4 @@
-"""The manifest of public trace sets: what can be fetched, from where, and how to tell that it arrived whole."""
+"""Manifest of public trace sets: their files, addresses, sizes and checksums."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Entry:
 
 @functools.cache
 def manifest() -> tuple[Entry, ...]:
-    """The public files that ccarena knows, with sizes and checksums."""
+    """Returns the public files that ccarena knows, with sizes and checksums."""
     text = resources.files("ccarena.traces").joinpath("manifest.json").read_text(encoding="utf-8")
     return tuple(Entry(**entry) for entry in json.loads(text))
 
 
 def sets() -> list[str]:
-    """The names of the sets, sorted."""
+    """Returns the names of the sets, sorted."""
     return sorted({entry.set for entry in manifest()})

@@ -1,8 +1,8 @@
-"""Turns rates into mahimahi's delivery opportunities, in chunks, so that memory does not grow with the rate.
+"""Conversion of rates into mahimahi's delivery opportunities, in chunks, so that memory does not grow with the rate.
 
-One fractional credit runs through the whole trace: an opportunity of 1500 bytes stands in the millisecond in which the
-sum of all capacity so far reaches the next multiple of 1500 bytes, so that nothing is lost between rows. A trace lasts
-until its last opportunity: if the rates last longer, the packet that their end cuts short stands there.
+One fractional credit runs through the whole trace. An opportunity of 1500 bytes is placed in the millisecond in which
+the sum of all capacity reaches the next multiple of 1500 bytes. No capacity is lost between rows. A trace lasts until
+its last opportunity: if the rates last longer, a last opportunity is placed at their end.
 
 Rows of a second hide what the link did within it. `burstiness` puts the fast component of the synthetic links
 (`ccarena.traces.presets`) into every row, rescaled so that each row keeps its bytes.
@@ -22,7 +22,7 @@ __all__ = ["MAX_OPPORTUNITIES", "PACKET_BITS", "from_rates", "opportunities"]
 
 PACKET_BITS = 1500 * 8
 MAX_OPPORTUNITIES = 1_000_000_000
-"""In one trace: about 10 GB of text."""
+"""Most opportunities of one trace: about 10 GB of text."""
 _CHUNK = 2**18
 _BURST_TICK_MS = 20
 _BURST_TAU_MS = 150
@@ -35,7 +35,7 @@ Pieces = Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]
 def from_rates(
     rates_mbps: ArrayLike, intervals_s: ArrayLike, *, name: str = "rates", burstiness: float = 0.0, seed: int = 0
 ) -> NDArray[np.uint32]:
-    """The trace of `opportunities`, whole: `uint32` milliseconds."""
+    """Returns the whole trace of `opportunities`: `uint32` milliseconds."""
     chunks = opportunities(rates_mbps, intervals_s, name=name, burstiness=burstiness, seed=seed)
     return np.concatenate(list(chunks))
 
@@ -43,7 +43,7 @@ def from_rates(
 def opportunities(
     rates_mbps: ArrayLike, intervals_s: ArrayLike, *, name: str = "rates", burstiness: float = 0.0, seed: int = 0
 ) -> Iterator[NDArray[np.uint32]]:
-    """The trace that offers each rate for its interval, as chunks of `uint32` milliseconds.
+    """Yields the trace that offers each rate for its interval, as chunks of `uint32` milliseconds.
 
     It has floor(all bytes / 1500) opportunities, and one more at the end if the last of them stands before it.
 

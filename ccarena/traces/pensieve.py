@@ -1,7 +1,7 @@
 """Pensieve's cooked traces: lines of a time in seconds and a throughput in Mbit/s (Mao et al., SIGCOMM 2017).
 
-A throughput counts from the time of the line before to its own (`fixed_env.py`: `cooked_bw[i]` lasts for
-`cooked_time[i] - cooked_time[i - 1]`), so that the first line gives the start alone.
+A throughput holds from the time of the line before to its own (`fixed_env.py`: `cooked_bw[i]` lasts for `cooked_time[i]
+- cooked_time[i - 1]`). The first line therefore only gives the start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["looks_like", "read"]
 
 
 def looks_like(head: str) -> bool:
-    """Says whether a file that begins so has two columns of numbers, of which the first one rises."""
+    """Returns whether `head`, the start of a file, has two columns of numbers, of which the first one rises."""
     lines = [line.split() for line in head.splitlines()[:50] if line.strip()]
     try:
         times = [float(time) for time, rate in lines if math.isfinite(float(rate))]
@@ -31,7 +31,7 @@ def looks_like(head: str) -> bool:
 
 
 def read(path: Path) -> Recording:
-    """The recording in a cooked trace. Raises TraceError with the line of a fault."""
+    """Reads the recording in a cooked trace. Raises TraceError with the line of a fault."""
     lines, times, rates = array.array("q"), array.array("d"), array.array("d")
     for line, text in enumerate(text_lines(path), 1):
         if not text.strip():

@@ -16,19 +16,19 @@ from ccarena.traces.stats import rates_mbps
 __all__ = ["plot"]
 
 MOST_TOGETHER = 6
-"""Traces that one chart shows at most; of more, one is chosen."""
+"""Most traces in one chart; of more, the reader chooses one."""
 QUANTILES = 400
-"""Points of a drawn distribution."""
+"""Points of a plotted distribution."""
 MOST_WINDOWS = 100_000
-"""Points of one drawn trace."""
+"""Points of one plotted trace."""
 
 
 def plot(
     traces: Mapping[str, NDArray[np.uint32]], path: Path, window_ms: int | None = None, repeat: Sequence[str] = ()
 ) -> Path:
-    """Write traces by name, rates in windows of `window_ms`, to `path`: a page (.html) or an image (see `images.save`).
+    """Writes traces by name, as rates in windows of `window_ms`, to `path`: a page (.html) or an image.
 
-    Without `window_ms` it is 100, or what leaves the longest trace `MOST_WINDOWS` windows.
+    By default, `window_ms` is 100, or larger if the longest trace would have more than `MOST_WINDOWS` windows.
 
     Raises:
         ConfigError: another suffix, a wrong window, or the file cannot be written.

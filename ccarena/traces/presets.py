@@ -21,7 +21,7 @@ MAX_DURATION_S = 86_400.0
 
 
 def all_presets() -> list[dict[str, Any]]:
-    """All presets: `name`, `summary`, `mean_mbps` and `published`, the statistics that each was fitted to.
+    """Returns all presets: `name`, `summary`, `mean_mbps` and `published`, the statistics that each was fitted to.
 
     Raises:
         MissingDependencyError: the native extension is not built.

@@ -1,8 +1,8 @@
 """Rattan's bandwidth traces (the file that a `BwReplay` cell's `trace` names), JSON or TOML.
 
 The models are netem-trace's: `StaticBwConfig` is one rate for a time, `TraceBwConfig` a list of them, and
-`RepeatedBwPatternConfig` repeats others, for ever with the count 0. A mahimahi trace repeats for ever, too, so that
-such a pattern counts once. Models that draw rates at random or compute them are refused.
+`RepeatedBwPatternConfig` repeats others, for ever with the count 0. Endless patterns are converted once, since a
+mahimahi trace repeats for ever. Models that draw rates at random or compute them are refused.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _SECONDS = {
 }
 
 Row = tuple[float, float]
-"""Seconds and Mbit/s."""
+"""Row of a trace: seconds and Mbit/s."""
 
 
 def looks_like(head: str) -> bool:
-    """Says whether a file that begins so is a bandwidth trace of Rattan's."""
+    """Returns whether `head`, the start of a file, is a bandwidth trace of Rattan's."""
     return head.lstrip().startswith(("{", "[")) and bool(_MODEL.search(head))
 
 
 def read(path: Path) -> Recording:
-    """The rates of a trace; errors say where in the document. Raises TraceError."""
+    """Reads the rates of a trace; errors say where in the document. Raises TraceError."""
     try:
         rows = _rows(_document(read_bytes(path), str(path)), "", outermost=True)
     except OSError as error:
@@ -76,7 +76,7 @@ def _document(data: bytes, origin: str) -> Any:
 
 
 def _rows(model: Any, where: str, outermost: bool = False) -> list[Row]:
-    """The rates of a model. Raises ValueError, whose message says where and what was expected."""
+    """Returns the rates of a model. Raises ValueError, whose message says where and what was expected."""
     if not isinstance(model, dict) or len(model) != 1 or next(iter(model)) not in _MODELS:
         names = ", ".join(sorted(map(str, model))) if isinstance(model, dict) else type(model).__name__
         raise ValueError(f"{where or 'document'}: got {names[:80]}; expected one of {', '.join(_MODELS)}")
@@ -110,7 +110,7 @@ def _rows(model: Any, where: str, outermost: bool = False) -> list[Row]:
 
 
 def _rate(value: Any, where: str) -> float:
-    """Mbit/s: of text, of `{gbps, bps}`, or a number of them."""
+    """Returns Mbit/s from text, from `{gbps, bps}`, or from a number of bit/s."""
     if isinstance(value, dict) and set(value) == {"gbps", "bps"}:
         return float(value["gbps"]) * 1e3 + float(value["bps"]) * 1e-6
     if isinstance(value, str) and re.fullmatch(f"({_RATE.pattern})+", value):
@@ -121,7 +121,7 @@ def _rate(value: Any, where: str) -> float:
 
 
 def _duration(value: Any, where: str) -> float:
-    """Seconds: of text, of `{secs, nanos}`, or a number of milliseconds."""
+    """Returns seconds from text, from `{secs, nanos}`, or from a number of milliseconds."""
     seconds = 0.0
     if isinstance(value, dict) and set(value) == {"secs", "nanos"}:
         seconds = float(value["secs"]) + float(value["nanos"]) * 1e-9

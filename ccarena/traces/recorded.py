@@ -1,4 +1,4 @@
-"""Recorded traces on which schemes are measured: where one is, where in it a run starts, who has trained on it."""
+"""Recorded traces that runs use: their files, the start of a run in them, and policies that were trained on them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 ]
 
 TRAINED_ON_TESTED = "(trained on tested links)"
-"""Follows the name of a policy in every table over recordings that it was trained on."""
+"""Note after the name of a policy in every table over recordings that it was trained on."""
 
 HELD_OUT_SEED = 0x5EED_0000
-"""Added to the seeds of synthetic capacity and of drawn rates, far above those of training's worlds."""
+"""Offset of the seeds of synthetic capacity and of drawn rates, far above those of training's worlds."""
 
 
 def find_trace(name: str) -> Path | None:
-    """The file of the recorded trace `name` in the trace folders, None if it is in none of them."""
+    """Returns the file of the recorded trace `name` in the trace folders, None if no folder has it."""
     try:
         return traces.find(name)
     except TraceError:
@@ -46,7 +46,7 @@ def trace_service(file: Path) -> dict[str, Any]:
 def started(service: Mapping[str, Any], duration_s: float, seed: int, index: int = 0) -> dict[str, Any]:
     """Returns a scenario's `service` with the start of a recorded trace for a seed (`trace_start_ms`).
 
-    A service that names its `offset_ms`, or that is no recorded trace, stays as it is.
+    A service with an `offset_ms`, or without a recorded trace, stays as it is.
     """
     if service["type"] != "trace" or "offset_ms" in service:
         return dict(service)
@@ -54,11 +54,10 @@ def started(service: Mapping[str, Any], duration_s: float, seed: int, index: int
 
 
 def trace_start_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
-    """Returns where in the trace a run starts: at its beginning for seed 0, anywhere in it for another seed.
+    """Returns the start of a run in a trace: its beginning for seed 0, a random place for another seed.
 
-    A trace repeats, so that a run may go over its end. Stretches with less than a quarter of the trace's mean capacity
-    are drawn again: a link that is dead for the whole run compares nobody. `index` tells traces apart that are drawn
-    separately.
+    A trace repeats, so a run may continue past its end. Stretches with less than a quarter of the trace's mean capacity
+    are drawn again: a link without capacity compares nothing. `index` separates traces that are drawn independently.
     """
     if seed == 0:
         return 0
@@ -76,7 +75,9 @@ def trace_start_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
 
 
 def seen_in_training(trained_on: Sequence[Mapping[str, str]], services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Recordings among the `services` of tested links that a policy was trained on, or on what was fitted to them."""
+    """Returns the recordings among the tested `services` that a policy was trained on, directly or through fitted
+    presets.
+    """
     files = {Path(service["file"]) for service in services if service["type"] == "trace"}
     digests = {digest(file.read_bytes()): file.name for file in files}
     names = {file.name for file in files}

@@ -1,8 +1,8 @@
-"""Recordings: rates of a link, each from its start for its span, and how they are read out of rows with times.
+"""Recordings: rates of a link, each with its start and span, read from rows with times.
 
 A row's rate holds until the time of the next row, the last one's for the median interval. Rows with one time share the
 interval in equal parts. An interval longer than `max_gap` medians is a gap, and a time that goes back starts a new
-session: `GAPS` says what can become of them.
+session. `GAPS` lists the treatments of gaps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GAPS = {
     "split": "one trace per session",
 }
 MAX_MBPS = 10_000.0
-"""A rate above this is taken for a fault of the recorder, unless the caller allows more."""
+"""Highest plausible rate: a rate above it counts as a fault of the recorder, unless the caller allows more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Gaps:
     action: str = "refuse"
     """One of `GAPS`."""
     longer_than: float = 60.0
-    """In median intervals."""
+    """Shortest gap, in median intervals."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,39 +52,39 @@ class Recording:
     """Rates in the order of time. Time between rows is left out: an outage is a row with rate 0."""
 
     name: str
-    """Stands in errors."""
+    """Name of the recording in errors."""
     lines: NDArray[np.int64]
     """Lines of the rows in the file, from 1."""
     starts_s: NDArray[np.float64]
-    """On the table's clock."""
+    """Starts of the rows on the table's clock."""
     spans_s: NDArray[np.float64]
     rates_mbps: NDArray[np.float64]
-    """NaN for rows that `kept` leaves out."""
+    """Rates of the rows; NaN for rows that `kept` leaves out."""
 
     def __len__(self) -> int:
         return int(self.lines.size)
 
     @property
     def duration_s(self) -> float:
-        """Length of all rows."""
+        """Returns the length of all rows."""
         return float(self.spans_s.sum())
 
     @property
     def mean_mbps(self) -> float:
-        """Mean rate over all rows."""
+        """Returns the mean rate over all rows."""
         return float(self.rates_mbps @ self.spans_s) / self.duration_s
 
     @property
     def kept(self) -> Recording:
-        """The recording without the rows that have no rate, time included."""
+        """Returns the recording without the rows that have no rate, time included."""
         return self.only(~np.isnan(self.rates_mbps))
 
     def only(self, rows: NDArray[np.bool_]) -> Recording:
-        """The recording without the other rows, and without their time."""
+        """Returns the recording with the selected `rows` alone; the time of the others is dropped."""
         return Recording(self.name, self.lines[rows], self.starts_s[rows], self.spans_s[rows], self.rates_mbps[rows])
 
     def part(self, part: Part, clock: Clock | None) -> Recording:
-        """The rows between two points; a row across a point is shortened. Raises ConfigError as `take` does."""
+        """Returns the rows between two points; a row across a point is shortened. Raises ConfigError as `take` does."""
         elapsed = np.cumsum(self.spans_s) - self.spans_s
         begins, ends = np.zeros(len(self)), self.spans_s  # within each row
         for option, text in (("--from", part.start), ("--until", part.end)):
@@ -97,7 +97,7 @@ class Recording:
         return dataclasses.replace(self, starts_s=self.starts_s + begins, spans_s=ends - begins).only(ends > begins)
 
     def check(self, max_mbps: float = MAX_MBPS) -> Recording:
-        """The recording itself. Raises TraceError, naming the row, for a rate that no link has."""
+        """Returns the recording. Raises TraceError, naming the row, for a rate above `max_mbps`."""
         wrong = ~((self.rates_mbps >= 0) & (self.rates_mbps <= max_mbps))
         if wrong.any():
             row = int(np.argmax(wrong))
@@ -109,7 +109,7 @@ class Recording:
 
 
 def take(sessions: list[Recording], part: Part, clock: Clock | None = None) -> list[Recording]:
-    """The kept rows of `part` in each session; sessions without any are left out.
+    """Returns the kept rows of `part` in each session; sessions without any are left out.
 
     `clock` is the one that read the table. Raises:
         ConfigError: a point cannot be read.
@@ -131,7 +131,7 @@ def hold(
     gaps: Gaps,
     single_s: float = 1.0,
 ) -> list[Recording]:
-    """The recordings in rows with times: one, unless `gaps` splits them.
+    """Returns the recordings in rows with times: one, unless `gaps` splits them.
 
     Args:
         name: stands in errors.
@@ -195,7 +195,7 @@ def _refuse(
 
 
 def _point(option: str, text: str, clock: Clock | None, first: float) -> tuple[float, bool]:
-    """A point in seconds, and whether it counts from the start of the recording."""
+    """Returns a point in seconds, and whether it counts from the start of the recording."""
     try:
         seconds = float(text)
     except ValueError:

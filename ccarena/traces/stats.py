@@ -3,12 +3,14 @@
 The definitions are those under which figures for public traces have been published, so that they can be compared:
 
 - rate: one opportunity is 1500 bytes; 1 Mbit/s is 10^6 bit/s;
-- coefficient of variation and autocorrelation: of the number of opportunities in consecutive windows of 100 ms, the
-  autocorrelation with the biased estimator, sum(x[i] x[i+k]) / sum(x[i]^2), whose x have the mean subtracted;
+- coefficient of variation and autocorrelation: of the number of opportunities in consecutive windows of 100 ms;
+- estimator of the autocorrelation: the biased one, sum(x[i] x[i+k]) / sum(x[i]^2), after the mean is subtracted;
 - outage: a gap of at least 200 ms between opportunities, the time before the first one included;
-- apparent sigma of window w: if the rate did a Brownian motion with sigma packets/s after one second, as Sprout assumes
-  (Winstein et al., NSDI 2013, section 3.1), then the means of adjacent windows of length w would differ with variance
-  2/3 sigma^2 w, and counting Poisson arrivals would add 2 rate/w. Solved for sigma. A real link's falls as w grows.
+- apparent sigma of window w: the sigma, in packets/s after one second, of a Brownian motion of the rate.
+
+Sprout assumes such a motion (Winstein et al., NSDI 2013, section 3.1). The means of adjacent windows of length w then
+differ with variance 2/3 sigma^2 w, to which the counting of Poisson arrivals adds 2 rate/w. The variance is measured
+and solved for sigma. On a real link, the apparent sigma falls as w grows.
 """
 
 from __future__ import annotations
@@ -45,16 +47,16 @@ class TraceStats:
     p50_mbps: float
     p95_mbps: float
     autocorrelation: dict[float, float]
-    """By lag in seconds."""
+    """Autocorrelation by lag in seconds."""
     outages_per_min: float
     outage_mean_s: float
-    """Zero without outages, as the maximum."""
+    """Mean length of an outage; zero without outages, as the maximum."""
     outage_max_s: float
     apparent_sigma_packets_per_s: dict[float, float]
-    """By window in seconds, in packets/s after one second; zero where counting noise explains all."""
+    """Apparent sigma by window in seconds, in packets/s after one second; zero where counting noise explains all."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON allows it: keys are text, NaN becomes None."""
+        """Returns the statistics as JSON data: keys are text, NaN becomes None."""
 
         def plain(value: Any) -> Any:
             if isinstance(value, dict):
@@ -65,7 +67,7 @@ class TraceStats:
 
 
 def rates_mbps(times_ms: ArrayLike, window_ms: int = WINDOW_MS) -> NDArray[np.float64]:
-    """Mean capacity in Mbit/s in consecutive whole windows, `float64[duration // window_ms]`."""
+    """Returns mean capacity in Mbit/s in consecutive whole windows, `float64[duration // window_ms]`."""
     times = np.asarray(times_ms, dtype=np.int64)
     windows = int(times[-1]) // window_ms
     counts = np.bincount((times.clip(1) - 1) // window_ms, minlength=windows)[:windows]
@@ -73,7 +75,7 @@ def rates_mbps(times_ms: ArrayLike, window_ms: int = WINDOW_MS) -> NDArray[np.fl
 
 
 def describe(times_ms: ArrayLike, name: str = "trace") -> TraceStats:
-    """The statistics of a trace of millisecond timestamps, as defined above.
+    """Returns the statistics of a trace of millisecond timestamps, as defined above.
 
     Raises:
         TraceError: `times_ms` is not a trace; `name` stands in the message.
@@ -84,9 +86,9 @@ def describe(times_ms: ArrayLike, name: str = "trace") -> TraceStats:
 
 
 class Counter:
-    """Counts a trace's opportunities, chunk by chunk, and gives its statistics.
+    """Counter of a trace's opportunities, chunk by chunk, that gives its statistics.
 
-    Memory grows with the number of windows that have any, so neither with the rate nor with the length of outages.
+    Memory grows only with the number of windows with opportunities, not with the rate or the length of outages.
     """
 
     def __init__(self) -> None:
@@ -108,7 +110,7 @@ class Counter:
         self.last_ms = int(times[-1])
 
     def stats(self) -> TraceStats:
-        """The statistics of what has been added, as a whole trace."""
+        """Returns the statistics of what has been added, as a whole trace."""
         duration_s = self.last_ms / 1000
         windows = _Windows(self.last_ms // WINDOW_MS, np.concatenate(self._places), np.concatenate(self._counts))
         windows = windows.joined(1)  # chunks share a window
@@ -140,7 +142,7 @@ class _Windows:
     counts: NDArray[np.int64]
 
     def joined(self, together: int) -> _Windows:
-        """Windows so many times as long, whole ones alone."""
+        """Returns windows `together` times as long; an incomplete last window is dropped."""
         places = self.places // together
         number = self.number // together
         firsts = np.flatnonzero(np.diff(places, prepend=-1))
@@ -149,7 +151,7 @@ class _Windows:
         return _Windows(number, places[firsts][inside], counts[inside])
 
     def quantiles(self, *shares: float) -> list[float]:
-        """Quantiles of the counts, interpolated."""
+        """Returns quantiles of the counts, interpolated."""
         if not self.number:
             return [math.nan] * len(shares)
         ranked, zeros = np.sort(self.counts), self.number - self.counts.size
@@ -161,12 +163,12 @@ class _Windows:
         return [at(int(low)) * (1 - part) + at(min(int(low) + 1, self.number - 1)) * part for low, part in places]
 
     def cv(self) -> float:
-        """Coefficient of variation; NaN without any opportunity."""
+        """Returns the coefficient of variation; NaN without any opportunity."""
         total, squares = self._sums()
         return math.sqrt(self.number * squares - total * total) / total if total else math.nan
 
     def autocorrelation(self, lag: int) -> float:
-        """The autocorrelation at `lag` windows (biased estimator); NaN if too short or constant."""
+        """Returns the autocorrelation at `lag` windows (biased estimator); NaN if too short or constant."""
         n = self.number
         total, squares = self._sums()
         power = n * squares - total * total
@@ -176,7 +178,7 @@ class _Windows:
         return (n * n * self._products(lag) - n * total * ends + (n - lag) * total * total) / (n * power)
 
     def step_variance(self) -> float:
-        """The mean of the squared difference between adjacent windows."""
+        """Returns the mean of the squared difference between adjacent windows."""
         first = int(self.counts[self.places == 0].sum())
         last = int(self.counts[self.places == self.number - 1].sum())
         return (2 * self._sums()[1] - first**2 - last**2 - 2 * self._products(1)) / (self.number - 1)
@@ -185,7 +187,7 @@ class _Windows:
         return int(self.counts.sum()), int(self.counts @ self.counts)
 
     def _products(self, lag: int) -> int:
-        """The sum of x[i] x[i + lag]."""
+        """Returns the sum of x[i] x[i + lag]."""
         _, later, earlier = np.intersect1d(self.places, self.places + lag, assume_unique=True, return_indices=True)
         return int(self.counts[later] @ self.counts[earlier])
 
@@ -204,7 +206,7 @@ HEAD = ("trace", "s", "Mbit/s", "p5", "p95", "CV", *_LAGS, "outages/min", "mean 
 
 
 def cells(name: str, one: TraceStats) -> tuple[str, ...]:
-    """The row of a trace in a table under `HEAD`."""
+    """Returns the row of a trace in a table under `HEAD`."""
     return (
         name,
         f"{one.duration_s:.0f}",
@@ -217,7 +219,7 @@ def cells(name: str, one: TraceStats) -> tuple[str, ...]:
 
 
 def in_words(name: str, one: TraceStats) -> str:
-    """A trace in one sentence."""
+    """Returns a trace's statistics as one sentence."""
     outages = f"{one.outages_per_min:.1f} outages a minute, the longest {one.outage_max_s:.2f} s"
     return (
         f"{name}: {one.mean_mbps:.2f} Mbit/s on average over {one.duration_s:.0f} s, between {one.p5_mbps:.2f} and "

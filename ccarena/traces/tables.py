@@ -1,4 +1,4 @@
-"""Tables of rates, one row per line: where a format keeps what, and how its rows become recordings."""
+"""Tables of rates, one row per line: their columns, and the conversion of rows into recordings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORDS = {"bits/sec": 1e-6, "kbits/sec": 1e-3, "mbits/sec": 1.0, "gbits/sec": 1e
 MAX_LINE = 65_536
 
 Column = str | int
-"""A header's name, or a number from 0."""
+"""Column of a table: a header's name, or a number from 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Condition:
         return condition
 
     def holds(self, cell: str) -> bool:
-        """Says whether the condition holds for a row whose column is `cell`."""
+        """Returns whether the condition holds for a row whose column is `cell`."""
         left, right = _as_number(cell), _as_number(self.value)
         if left is None or right is None:
             same = cell == self.value
@@ -78,27 +78,27 @@ class Table:
     unit: str = "mbps"
     """`bps`, `kbps`, `mbps`, `gbps`, or `bytes` per row."""
     unit_column: Column | None = None
-    """A column that must say the unit in iperf's words ("Mbits/sec"), row by row."""
+    """Column with the unit in iperf's words ("Mbits/sec"), row by row."""
     interval: Column | None = None
-    """A column with each row's length; without one, `time` or `interval_s` tells it."""
+    """Column with each row's length; without one, `time` or `interval_s` gives it."""
     time: Column | None = None
-    """A column with the time from which each row's rate holds (`recording.hold`)."""
+    """Column with the time from which each row's rate holds (`recording.hold`)."""
     time_unit: str | None = None
-    """The unit of `interval` (None: seconds) and of numbers in `time` (None: chosen by the first one)."""
+    """Unit of `interval` (None: seconds) and of numbers in `time` (None: chosen by the first one)."""
     time_format: str | None = None
-    """The form of `time` for `datetime.strptime`; None reads the usual ones (`clock`)."""
+    """Form of `time` for `datetime.strptime`; None reads the usual ones (`clock`)."""
     interval_s: float = 1.0
     header: bool = True
     delimiter: str = ","
-    """A space stands for any white space."""
+    """Separator of columns; a space stands for any white space."""
     keep: tuple[Condition, ...] = ()
-    """Rows for which one of these does not hold are left out, time included."""
+    """Conditions on rows: a row that fails one of them is left out, time included."""
     drop: tuple[Condition, ...] = ()
-    """Rows for which one of these holds are left out, time included."""
+    """Conditions on rows: a row that meets one of them is left out, time included."""
 
 
 def read(path: Path, table: Table, gaps: Gaps, part: Part) -> list[Recording]:
-    """The recordings in a table, of which `part` is taken.
+    """Reads the recordings in a table, limited to `part`.
 
     Raises TraceError with file, line, value and expectation, or if no row is left.
     """
@@ -114,7 +114,7 @@ def read(path: Path, table: Table, gaps: Gaps, part: Part) -> list[Recording]:
 
 
 def text_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file of any length, one at a time. Raises TraceError for what is not text."""
+    """Yields the lines of a text file of any length. Raises TraceError for what is not text."""
     try:
         # What is not a regular file has no end that is known: the reader sets one.
         source = path.open("rb") if path.is_file() else io.BytesIO(read_bytes(path))
@@ -133,7 +133,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 
 def column_of(text: str) -> Column:
-    """A column as a user writes it."""
+    """Returns a column from its name or number on the command line."""
     return int(text) if text.isdecimal() else text
 
 

@@ -1,1 +1,3 @@
-"""`ccarena tune`: configurations drawn from a space, each trained with several seeds, compared by their validations."""
+"""Package of `ccarena tune`: configurations drawn from a space, each trained with several seeds and compared by
+validation.
+"""

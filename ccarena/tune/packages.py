@@ -1,4 +1,4 @@
-"""The packages that a sweep needs, here and on the cluster's machines: looked for before anything is written."""
+"""Check for the packages that a sweep needs, here and on the cluster's machines, before anything is written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["check_here", "check_machines"]
 EVERYWHERE: Mapping[str, tuple[str, str]] = {"torch": ("torch", "train"), "ray.tune": ("ray[tune]", "tune")}
 """Modules that every training machine needs, with their packages and the extras that bring them."""
 _SEARCHES: Mapping[str, Mapping[str, tuple[str, str]]] = {"optuna": {"optuna": ("optuna", "optuna")}}
-"""Modules of the machine that draws settings, by search."""
+"""Modules that only the machine which draws settings needs, by search."""
 _ANSWERS_WITHIN_S = 120.0
-"""A machine that is busy takes so long at most to import them."""
+"""Longest time in which a busy machine imports the modules, s."""
 
 
 def check_here(search: str) -> None:
@@ -30,11 +30,10 @@ def check_here(search: str) -> None:
 
 
 def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE, url: str | None = None) -> None:
-    """Raises MissingDependencyError for a package that a machine of the connected cluster lacks, naming the machine.
+    """Raises MissingDependencyError for a package that a machine of the cluster lacks, naming the machine.
 
-    Each needs the modules `needed`, and those with which fsspec reads `url`.
-
-    A machine without cores runs no trial, and is not asked. Raises ConfigError if one cannot say what it has.
+    Each machine needs the modules `needed`, and those with which fsspec reads `url`. A machine without cores runs no
+    trial and is not checked. Raises ConfigError if a machine does not answer.
     """
     ray = module("ccarena tune")
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -61,7 +60,7 @@ def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE, url: str 
 
 
 def _look(names: list[str], url: str | None) -> tuple[list[str], str | None]:
-    """Returns the modules that are missing where this runs, and why `url` cannot be read there."""
+    """Returns the modules that are missing on the machine that runs this, and the error of reading `url` there."""
     lacking = _lacking(names)
     try:
         if url is not None:

@@ -1,4 +1,4 @@
-"""A sweep's report: every trial with its setting and what its seeds came to, the best first."""
+"""Page of a sweep: every trial with its setting and its scores by seed, the best first."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ccarena.tune.trial import Trials
 __all__ = ["PAGE", "ROWS", "rows_of", "show", "write"]
 
 ROWS, PAGE, BEST = "trials.csv", "page.html", "best.json"
-"""What a sweep writes: a row per trial and seed; the page; the best setting."""
+"""Files that a sweep writes: a row per trial and seed; the page; the best setting."""
 
 DRAWN = len(STYLES)
-"""Trials whose validations are drawn: as many as can be told apart."""
+"""Most trials whose validations are drawn; more cannot be told apart."""
 
 LEAD = (
     "Each trial is one setting, trained with the same seeds as every other one. The score is that of the last "
@@ -34,10 +34,11 @@ LEAD = (
 
 
 def rows_of(trials: Trials, found: Sequence[Mapping[str, Any]], seeds: int, last: int) -> list[dict[str, Any]]:
-    """A row per trial, the best first.
+    """Returns a row per trial, the best first.
 
-    `trial`, `state`, `setting`, `validation`, `decisions`, `scores` by seed, their `mean`, `low` and `high`, and its
-    `curve`: (decisions, mean, low, high) of each validation. `last` is the number of validations of a whole training.
+    Keys: `trial`, `state`, `setting`, `validation`, `decisions`, `scores` by seed, their `mean`, `low` and `high`, and
+    `curve`. A point of the curve is (decisions, mean, low, high) of one validation. `last` is the number of validations
+    of a whole training.
     """
     rows = []
     for each in found:
@@ -68,7 +69,7 @@ def rows_of(trials: Trials, found: Sequence[Mapping[str, Any]], seeds: int, last
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """(headings, cells)."""
+    """Returns (headings, cells)."""
     keys = list(dict.fromkeys(key for row in rows for key in row["setting"]))
     head = ["trial", "state", *keys, "decisions", "validation score", "seeds"]
     cells = []

@@ -1,4 +1,4 @@
-"""What is searched: a YAML file of configuration keys, each with its values or the range that they are drawn from.
+"""Search space: a YAML file of configuration keys, each with its values or the range that they are drawn from.
 
     algorithm.actor_lr: {log_uniform: [1.0e-5, 1.0e-2]}
     algorithm.gamma: [0.9, 0.95, 0.99]
@@ -21,7 +21,7 @@ from ccarena.errors import ConfigError, did_you_mean, excerpt
 __all__ = ["Dimension", "Space", "read_space"]
 
 MOST_VALUES = 1000
-"""The most values of all keys together: each value is checked in a configuration of its own."""
+"""Most values of all keys together: each value is checked in a configuration of its own."""
 KINDS = ("choice", "grid", "uniform", "log_uniform", "int", "log_int")
 
 
@@ -32,7 +32,7 @@ class Dimension:
     kind: str
     """One of [`KINDS`]."""
     values: tuple[Any, ...]
-    """Of a choice or a grid all of them; else low and high."""
+    """All values of a choice or a grid; the low and high end of a range."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Space:
     dimensions: dict[str, Dimension]
 
     def corners(self) -> list[dict[str, Any]]:
-        """Settings that together have every value of every choice and both ends of every range."""
+        """Returns settings that together have every value of every choice and both ends of every range."""
         first = {key: each.values[0] for key, each in self.dimensions.items()}
         return [{**first, key: value} for key, each in self.dimensions.items() for value in each.values]
 
 
 def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
-    """The space in the file, each of whose corners is a configuration. Raises ConfigError."""
+    """Reads the space in the file and checks that each corner is a configuration. Raises ConfigError."""
     try:
         document = read_data(path)
     except OSError as error:
@@ -96,6 +96,6 @@ def _dimension(path: Path, key: str, value: Any) -> Dimension:
 
 
 def check(config: TrainConfig) -> None:
-    """Raises ConfigError for what cannot be compared: a training without validations."""
+    """Raises ConfigError for a training without validations, whose results cannot be compared."""
     if not config.validation.kinds:
         raise ConfigError("validation.kinds is empty: trials are compared by their validations; name a kind of links")

@@ -1,7 +1,7 @@
-"""The checkpoint of a sweep at a URL: all that Ray Tune goes on from, in one file that is sent as a training's is.
+"""Checkpoint of a sweep at a URL: all that Ray Tune needs to resume, in one file that is sent like a training's.
 
 Ray Tune writes several files, one after the other. A sweep that is killed meanwhile leaves old files beside new ones,
-or half of one. The file is therefore packed between two steps of Ray Tune, which has then written all of them.
+or a partial file. The checkpoint is therefore packed between two steps of Ray Tune, when all of them are complete.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 __all__ = ["Sender", "pack", "unpack"]
 
 _SEND_EVERY_S, _SOON_S = 10.0, 2.0
-"""Between two checkpoints; after a trial has begun or ended. Ray Tune writes its files every second."""
+"""Seconds between two checkpoints, and after a trial begins or ends. Ray Tune writes its files every second."""
 
 
 def pack(folders: Iterable[Path], target: Path) -> None:
-    """Writes what Ray Tune has in `folders`, not below them, to the file `target`; the first of a name counts."""
+    """Packs the files of Ray Tune in `folders`, without subfolders, into `target`; of equal names, the first counts."""
     files: dict[str, Path] = {}
     for folder in folders:
         for path in folder.iterdir() if folder.is_dir() else ():
@@ -42,9 +42,9 @@ def pack(folders: Iterable[Path], target: Path) -> None:
 
 
 def unpack(sources: Iterable[Path], folder: Path) -> None:
-    """Makes `folder` what the first whole file of `sources` has; leaves it out if there is no file.
+    """Unpacks the first undamaged file of `sources` into `folder`; does nothing if there is no file.
 
-    Raises CheckpointError if all that are there are damaged.
+    Raises CheckpointError if all files are damaged.
     """
     shutil.rmtree(folder, ignore_errors=True)
     there = [path for path in sources if path.is_file()]
@@ -61,9 +61,9 @@ def unpack(sources: Iterable[Path], folder: Path) -> None:
 
 
 class Sender(Callback):
-    """Packs and sends the checkpoint, at intervals and when a trial begins or ends.
+    """Callback that packs and sends the checkpoint, at intervals and when a trial begins or ends.
 
-    Ray Tune pickles it: it finds the sweep by its URL, on whichever machine it goes on.
+    Ray Tune pickles it. It therefore finds the sweep by its URL, on whichever machine it is unpickled.
     """
 
     def __init__(self, url: str, experiment: str) -> None:
@@ -74,19 +74,19 @@ class Sender(Callback):
         self.__dict__ = {**state, "_due_s": -math.inf}  # of another machine's clock
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial whose beginning is not kept would be drawn once more."""
+        """Requests a checkpoint; without one, the trial would be drawn again after a resumption."""
         self._soon()
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A whole trial is kept."""
+        """Requests a checkpoint for a complete trial."""
         self._soon()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """So is a failed one."""
+        """Requests a checkpoint for a failed trial."""
         self._soon()
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Sends if it is time to. Raises TrainingError if another sweep has taken the lease."""
+        """Sends the checkpoint if it is time. Raises TrainingError if another sweep has taken the lease."""
         folder = remote_at(self._url)
         if folder is None or not trials:
             return

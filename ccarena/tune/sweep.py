@@ -1,4 +1,4 @@
-"""Trials on Ray Tune: who draws them, who ends them early, and where they are kept so that a sweep can go on."""
+"""Trials on Ray Tune: drawn by a search, ended early by a scheduler, and stored so that a sweep can be resumed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ log = logging.getLogger(__name__)
 __all__ = ["EXPERIMENT", "PLAN", "SWEEP", "Plan", "prepare", "read_plan", "sweep"]
 
 PLAN, EXPERIMENT = "plan.json", "ray"
-"""In the sweep's folder: the request, and what Ray Tune needs to go on."""
+"""Files of the sweep's folder: the request, and what Ray Tune needs to resume."""
 SWEEP = Kind("sweep", "sweep", PLAN, "ccarena tune", checkpoint="ray.zip", apart=(EXPERIMENT, TRIALS))
-"""At a URL, trials send their own folders, and `ccarena.tune.state` packs that of Ray Tune."""
+"""Kind of a sweep's folder. At a URL, trials send their own folders, and `ccarena.tune.state` packs the state of Ray
+Tune.
+"""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep was started with."""
+    """Arguments that a sweep was started with."""
 
     name: str
     samples: int
@@ -44,11 +46,11 @@ class Plan:
     validations: int
     dimensions: dict[str, Any]
     command: str
-    """That started it."""
+    """Command that started the sweep."""
 
 
 def read_plan(out: Path) -> Plan:
-    """The plan of the sweep in `out`. Raises ConfigError if there is none."""
+    """Returns the plan of the sweep in `out`. Raises ConfigError if there is none."""
     try:
         return Plan(**json.loads((out / PLAN).read_text("utf-8")))
     except OSError as error:
@@ -58,10 +60,10 @@ def read_plan(out: Path) -> Plan:
 
 
 def prepare(place: str, search: str, address: str | None) -> None:
-    """Connects to the cluster, and looks for the packages that trials, `search` and a sweep at `place` need.
+    """Connects to the cluster, and checks for the packages that trials, `search` and a sweep at `place` need.
 
-    Raises MissingDependencyError for a package that this machine or one of the cluster's lacks, and ConfigError for the
-    cluster's address. Writes nothing.
+    Raises MissingDependencyError for a package that a machine lacks, and ConfigError for the cluster's address. Writes
+    nothing.
     """
     check_here(search)
     connect(address)
@@ -69,12 +71,12 @@ def prepare(place: str, search: str, address: str | None) -> None:
 
 
 def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tuple[list[dict[str, Any]], int]:
-    """Runs the trials that are not over, and returns a row per trial: `trial`, `setting`, `error` and figures.
+    """Runs the unfinished trials, and returns a row per trial: `trial`, `setting`, `error` and figures.
 
-    Also returns how many of them are not over, as Ctrl-C has ended the sweep. `config` is the configuration of a new
-    sweep; None goes on with the one in `out`. `prepare` comes before it.
+    Also returns the number of unfinished trials, which is above 0 after Ctrl-C. `config` is the configuration of a new
+    sweep; None resumes the one in `out`. Call `prepare` first.
 
-    Raises TrainingError if another sweep has gone on with the one at this URL.
+    Raises TrainingError if another sweep has resumed the one at this URL.
     """
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     # What is not kept when the sweep is killed is drawn anew: by default the trials of the last ten seconds.
@@ -154,7 +156,7 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
 
 
 def _cores_each(seeds: int) -> int:
-    """Cores of a trial: one per seed, all on one machine, where its folder is; all of the largest, if that has less."""
+    """Returns the cores of a trial: one per seed on one machine, or all of the largest machine if that has fewer."""
     largest = max((int(each["Resources"].get("CPU", 0)) for each in module().nodes() if each["Alive"]), default=0)
     if 0 < largest < seeds:
         log.warning("no machine has %d cores: the %d seeds of a trial share %d", seeds, seeds, largest)
@@ -162,7 +164,7 @@ def _cores_each(seeds: int) -> int:
 
 
 def _identifier(trial: Any) -> str:
-    """The name of a trial's folder, Ray Tune's as well as ours."""
+    """Returns the name of a trial's folder, for Ray Tune and for us."""
     return str(trial.trial_id)
 
 
@@ -185,7 +187,7 @@ def _param_space(tune: Any, space: Space) -> dict[str, Any]:
 
 
 def _searcher(plan: Plan, space: Space) -> Any:
-    """Ray's own draws if None."""
+    """Returns the searcher; None lets Ray draw the settings."""
     if plan.search != "optuna":
         return None
     import optuna

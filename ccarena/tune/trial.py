@@ -1,8 +1,8 @@
-"""One trial: a configuration trained with several seeds side by side, each in a run's folder and process of its own.
+"""Trial of a sweep: a configuration trained with several seeds side by side, each in its own run folder and process.
 
-After every validation that all seeds have reached, the trial reports the mean of their scores, by which a scheduler
-may end it. A trial that was interrupted goes on from its runs' checkpoints. Below a URL, each training sends its own
-run (`ccarena.runs.remote_folder`), and the validations are read from there.
+After every validation that all seeds have reached, the trial reports the mean of their scores, by which a scheduler may
+end it. An interrupted trial resumes from its runs' checkpoints. Below a URL, each training sends its own run
+(`ccarena.runs.remote_folder`), and the validations are read from there.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from ccarena.runs.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
 __all__ = ["BASE", "TRIALS", "Trials", "follow"]
 
 BASE, TRIALS = "base.yaml", "trials"
-"""In the sweep's folder: the configuration, and a folder per trial."""
+"""Entries of the sweep's folder: the configuration, and a folder per trial."""
 
 _LOOK_EVERY_S, _ASK_EVERY_S = 0.5, 3.0
-"""For validations in a folder, and at a URL."""
+"""Seconds between two looks for validations in a folder, and at a URL."""
 _LEFT_WITHIN_S = 60.0
-"""So long may the trainings of a trial that was killed take to write their last checkpoints."""
+"""Longest time that the trainings of a killed trial take to write their last checkpoints, s."""
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
 class Trials:
-    """The trials of a sweep, as every machine finds them."""
+    """Trials of a sweep, located so that every machine finds them."""
 
     sweep: str
-    """The sweep's folder, or its URL."""
+    """Folder or URL of the sweep."""
 
     def folder(self, trial: str) -> str:
-        """The folder, or the URL, of a trial."""
+        """Returns the folder, or the URL, of a trial."""
         return f"{self.sweep}/{TRIALS}/{trial}"
 
     def run(self, trial: str, seed: int) -> str:
-        """The folder, or the URL, of the run of `seed`."""
+        """Returns the folder, or the URL, of the run of `seed`."""
         return f"{self.folder(trial)}/seed-{seed}"
 
     def validations(self, trial: str, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
@@ -61,7 +61,7 @@ class Trials:
 
 @dataclass(frozen=True)
 class _Copy:
-    """A folder on this machine: itself, or what was fetched of a URL."""
+    """Local folder: the run itself, or a copy of its URL."""
 
     here: Path
     remote: RemoteFolder | None
@@ -96,7 +96,7 @@ def follow(
     seeds: Sequence[int],
     report: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Trains the sweep's configuration with `setting` for every seed, and reports as the module says.
+    """Trains the sweep's configuration with `setting` for every seed, and reports each validation's mean score.
 
     Raises TrainingError if a training fails, ConfigError if the sweep's URL cannot be read.
     """
@@ -135,7 +135,7 @@ def follow(
 
 
 def _take_those_over(running: dict[int, subprocess.Popen[bytes]], logs: Mapping[int, Path]) -> None:
-    """Takes those that have ended out of `running`. Raises TrainingError if one has failed."""
+    """Removes ended trainings from `running`. Raises TrainingError if one has failed."""
     over = {seed: process.poll() for seed, process in running.items() if process.poll() is not None}
     for seed, code in over.items():
         del running[seed]
@@ -154,7 +154,9 @@ def _end(running: Collection[subprocess.Popen[bytes]]) -> None:
 
 
 def _wait_for_others(runs: Iterable[str]) -> None:
-    """Trainings outlive a trial that is killed by as long as a checkpoint takes; at a URL, so do their leases."""
+    """Waits for trainings of a killed trial, which run until their checkpoint is written; at a URL, for their
+    leases.
+    """
     until_s = time.monotonic() + _LEFT_WITHIN_S
     while time.monotonic() < until_s and any(_is_in_use(run) for run in runs):
         time.sleep(_LOOK_EVERY_S)
@@ -189,5 +191,5 @@ def _start(run: str, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]
 
 
 def _end_with_parent() -> None:
-    """A training whose trial is killed must not go on: another one may take its folder."""
+    """Ends a training whose trial is killed, since another trial may take its folder."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
