@@ -58,7 +58,7 @@ def scenario(rate_mbps: float, seconds: float, flow: dict[str, Any], delay_ms: f
     link = {
         "service": {"type": "constant", "rate_mbps": rate_mbps},
         "delay_ms": delay_ms,
-        "agent": True,
+        "router": True,
         "queue": queue,
     }
     return {"duration_s": seconds, "links": [link], "flows": [flow]}
@@ -190,7 +190,7 @@ def daemon(sheet: Sheet, seconds: float = 4.0, rounds: int = 5) -> None:
         spent = {}
         for key, one, in_kernel in runtimes:
             result = run_scenario(scenario(24.0, seconds, one), in_kernel=in_kernel)
-            spent[key] = result["machine"]["agent_cpu_s"]
+            spent[key] = result["machine"]["daemon_cpu_s"]
             if key == "bridge":
                 wakeups += result["machine"]["wakeups"]
                 questions += result["flows"][0]["decisions"]

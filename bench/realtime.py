@@ -84,10 +84,10 @@ def bridge(sheet: Sheet, seconds: float) -> None:
 
 
 def _daemon(sheet: Sheet, key: str, who: str, machine: dict[str, Any], seconds: float, flows: int) -> None:
-    """The CPU of the bridge daemon, which the result calls the agent."""
-    per_report = 1e6 * machine["agent_cpu_s"] / machine["reports"]
+    """The CPU of the bridge daemon."""
+    per_report = 1e6 * machine["daemon_cpu_s"] / machine["reports"]
     sheet.add(f"bridge/{key}-cpu-per-report", f"{who}: CPU of the bridge daemon per report", per_report, "µs")
-    share = 100 * machine["agent_cpu_s"] / seconds / flows
+    share = 100 * machine["daemon_cpu_s"] / seconds / flows
     sheet.add(f"bridge/{key}-cpu", f"{who}: CPU of the bridge daemon per flow", share, "% of a core")
 
 

@@ -61,7 +61,7 @@ def queue_disciplines() -> list[dict[str, Any]]:
     """Every queue discipline: `name`, `summary`, `params`."""
 
 def routers() -> list[dict[str, Any]]:
-    """Every kind of router that a link's `agent` can be: `name`, `summary`, `params`, `on_the_wire`."""
+    """Every kind of router that a link's `router` can be: `name`, `summary`, `params`, `on_the_wire`."""
 
 def estimate(scenario_json: str) -> dict[str, float]:
     """What a run would ask for: `memory_bytes`, and `packets` counted at every link. Raises ScenarioError."""
@@ -175,7 +175,7 @@ class VecWorlds:
 
         `name` and `digest` of the document; `observation`, a list of `{name, signal, length, low, high, offset,
         scale, clip, unit, doc}`, and its `observation_len`; `actions` (empty if continuous) or `bounds` (None if
-        discrete); names of the `report`'s and the `truth`'s columns; `params` and `inputs`.
+        discrete); names of the `report`'s and the `privileged`'s columns; `params` and `inputs`.
         """
 
     @property
@@ -196,7 +196,7 @@ class VecWorlds:
         reports: NDArray[np.float32],
         truncated: NDArray[np.bool_],
         final_observations: NDArray[np.float32],
-        truth: NDArray[np.float32] | None = None,
+        privileged: NDArray[np.float32] | None = None,
         held: NDArray[np.bool_] | None = None,
     ) -> None:
         """Runs every world until each of its learners has decided and fills the arrays; the GIL is released meanwhile.
@@ -204,8 +204,8 @@ class VecWorlds:
         Worlds whose rows are `held`, `[rows]`, stay where they are, and their rows as they were.
 
         A learner that decides more often keeps its action and reports its last interval. A world whose episode is over
-        starts the next one; `final_observations` is written in its rows alone. `truth`, `[rows, columns]`, gets what
-        only the simulator knows of the step. Raises ActionError, before any world has moved.
+        starts the next one; `final_observations` is written in its rows alone. `privileged`, `[rows, columns]`, gets
+        what only the simulator knows of the step. Raises ActionError, before any world has moved.
         """
 
     def rollout(
@@ -219,7 +219,7 @@ class VecWorlds:
         truncated: NDArray[np.bool_],
         final_observations: NDArray[np.float32],
         following: NDArray[np.float32],
-        truth: NDArray[np.float32] | None = None,
+        privileged: NDArray[np.float32] | None = None,
     ) -> None:
         """Lets every world run as many decisions of `policy` as `drawn` has room for, and fills the arrays.
 
@@ -263,8 +263,8 @@ class SharedWorld:
         """What a learner sees, `[length]`."""
 
     def step(self, actions: NDArray[np.float32]) -> tuple[list[NDArray[np.float32]], NDArray[np.float32], bool]:
-        """Runs until every learner has finished an interval: their reports `[k, columns]`, the truth of the step
-        `[learners, columns]`, and whether it is over.
+        """Runs until every learner has finished an interval: their reports `[k, columns]`, the privileged state of the
+        step `[learners, columns]`, and whether it is over.
 
         Raises ActionError, before the world has moved.
         """
@@ -293,6 +293,6 @@ class Trials:
         A candidate is who decides (a policy, one action always, a column of the report and an action for each of its
         categories, or None: nobody) and the parameters that differ from the learners'. The answer has, with a row per
         trial and learner, `figures` float64 `[rows, figures]`, `params` (a dict per row), and `intervals` uint64
-        `[rows]`, how many of the rows of `reports` `[n, columns]` and `truth` `[n, columns]`, both float32, are each
-        one's.
+        `[rows]`, how many of the rows of `reports` `[n, columns]` and `privileged` `[n, columns]`, both float32, are
+        each one's.
         """

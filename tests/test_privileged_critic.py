@@ -88,13 +88,13 @@ def test_a_state_before_a_cut_stands_for_what_would_have_followed() -> None:
 def test_it_is_told_of_the_step_before_and_of_nothing_before_an_episode(made: Any) -> None:
     ppo = made(ahead=2)
     seen: Seen = ppo.collect()
-    assert seen.truth is not None and seen.truncated.any()
+    assert seen.privileged is not None and seen.truncated.any()
     told = ppo.tell(seen)
-    names, begins = ppo.context.spec.truth, np.flatnonzero(seen.truncated[:-1, 0]) + 1
+    names, begins = ppo.context.spec.privileged, np.flatnonzero(seen.truncated[:-1, 0]) + 1
     assert told.shape == (24, 2, ppo.told()) and not told[0, :, :-1].any() and not told[begins, 0, :-1].any()
     rtt = names.index("base_rtt_ms")
-    np.testing.assert_allclose(told[1, 0, rtt], np.log1p(seen.truth[0, 0, rtt]))
-    coming = seen.truth[:2, :, names.index("capacity_mbps")].mean(axis=0)
+    np.testing.assert_allclose(told[1, 0, rtt], np.log1p(seen.privileged[0, 0, rtt]))
+    coming = seen.privileged[:2, :, names.index("capacity_mbps")].mean(axis=0)
     np.testing.assert_allclose(told[0, :, -1], np.log1p(coming), 1e-5)
 
 

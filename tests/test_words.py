@@ -23,6 +23,7 @@ class Old(NamedTuple):
     """Files and folders of the repository that are searched."""
 
 
+RUST = ("crates", "fuzz", "docs")
 PYTHON = ("ccarena", "bench", "examples", "docs", "README.md")
 OLD = [
     Old(r"\bpolicy control\b", "policy rule"),
@@ -36,6 +37,19 @@ OLD = [
     Old(r"^controls:", "constant_actions:", (*PYTHON, "tests")),
     Old(r"(?<!_)\b(c|bpf)_home\b|\bHOMES\b|\bhomes of a policy\b|\bpolicy's homes\b", "runtimes", (*PYTHON, "tests")),
     Old(r"\bWorth\b|\bworth_of\b|\bheldout\.worth\b", "Gain, gain_of", PYTHON),
+    Old(r"\b[Nn]etwork[ _]agents?\b|\bNetworkAgent\b|\bAgentConfig\b|\bagent_headroom\b", "router"),
+    Old(r"\blinks?(\[\w*\])?\.agent\b|[\"'`]agent[\"'`]?: *(true|false|True|False|abc|xcp|\{)", "router"),
+    Old(r"\bagent_cpu_\w+|\bkernel agent\b", "daemon"),
+    Old(r"\b(truths?|TRUTH|needs_truth|write_truth)\b(?! about)", "privileged"),
+    Old(r"\b(hears_every_segment|takes_rate_samples|tracks_packets)\b", "TransportNeeds, PacketTracker"),
+    Old(r"\b(adopt_verdict|Reasoning|Verdict)\b", "adopt_decision, ReasonerOptions, Decision", RUST),
+    Old(r"\bstruct mind\b|\bmind_\w+|\bmind\.[ch]\b", "learned", RUST),
+    Old(r"\buntold\b", "unreported"),
+    Old(
+        r"\bLearnedSpec\b|\bccarena_cc::Document\b|\bContract\b|learned/documents?\b", "Spec, Interface, Trained", RUST
+    ),
+    Old(r"\b(Run|Flow|Link|Machine|Lateness|Bridge)Record\b", "RunResult, FlowResult and so on", RUST),
+    Old(r"\benum Home\b|\bHome::|\bstruct (Law|Said|Told)\b", "Runtime, ControlLaw, Deferred", RUST),
 ]
 
 

@@ -103,7 +103,7 @@ class Native:
         return Steps(
             seen.observations,
             drawn.astype(actions.dtype),
-            envs.rewards_of(seen.reports, seen.truth),
+            envs.rewards_of(seen.reports, seen.privileged),
             np.zeros_like(seen.truncated),
             seen.truncated,
             seen.reports,
@@ -134,7 +134,7 @@ class StepByStep:
         self._terminated = np.empty((steps, worlds), dtype=np.bool_)
         self._truncated = np.empty((steps, worlds), dtype=np.bool_)
         self._reports = np.empty((steps, worlds, len(spec.report)), dtype=np.float32)
-        self._truth = np.empty((steps, worlds, len(spec.truth)), dtype=np.float32)
+        self._privileged = np.empty((steps, worlds, len(spec.privileged)), dtype=np.float32)
         self.observation = observation
 
     def collect(self, rng: np.random.Generator) -> Steps:
@@ -153,14 +153,14 @@ class StepByStep:
             if (report := infos.get("reports")) is not None:
                 self._reports[t] = report
                 has_reports = True
-            if (truth := infos.get("truth")) is not None:
-                self._truth[t] = truth
+            if (privileged := infos.get("privileged")) is not None:
+                self._privileged[t] = privileged
             if "final_obs" in infos:
                 (cut,) = np.nonzero(self._truncated[t] & ~self._terminated[t])
                 if len(cut):
                     finals.append((t, cut, np.stack([infos["final_obs"][world] for world in cut])))
         if self._rewards_of is not None:
-            self._rewards[:] = self._rewards_of(self._reports, self._truth)
+            self._rewards[:] = self._rewards_of(self._reports, self._privileged)
         return Steps(
             self._observations,
             self._actions,

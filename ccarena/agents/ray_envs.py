@@ -116,7 +116,7 @@ class RayVectorEnv(gym.vector.VectorEnv):
 
     def _infos(self, each: list[dict[str, Any]], truncated: NDArray[np.bool_]) -> dict[str, Any]:
         infos: dict[str, Any] = {}
-        for name in ("reports", "interval_s", "truth"):
+        for name in ("reports", "interval_s", "privileged"):
             known = [part[name] for part in each if name in part]
             if known:
                 # Of a process that was lost nothing is known, and nothing is reported.

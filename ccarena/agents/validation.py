@@ -116,7 +116,7 @@ def _natively(envs: LearnedVectorEnv, policy: Artifact, _: NDArray[np.float32], 
     """Runs a native rollout, which takes the discrete action of the largest logit as the policy does."""
     noise = np.zeros((decisions, envs.num_envs, envs.scheme.outputs), np.float32)
     seen = envs.rollout(_core.Policy.of(policy.encode()), noise)
-    return seen.reports, envs.rewards_of(seen.reports, seen.truth), seen.drawn
+    return seen.reports, envs.rewards_of(seen.reports, seen.privileged), seen.drawn
 
 
 def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArray[np.float32], decisions: int) -> Lived:

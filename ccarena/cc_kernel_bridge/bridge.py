@@ -42,7 +42,7 @@ class Status:
     """Sockets that have chosen `ccarena`, without those beyond a user's quota."""
     driven: int
     """Of these, how many a bridge daemon drives; the others are CUBIC's."""
-    untold: int
+    unreported: int
     """Events that the bridge daemon could not be told, because too many came at once."""
     pins: Path
     """Where the programs are pinned."""
@@ -159,7 +159,7 @@ def _status(answer: str) -> Status | None:
             bool(found["option"]),
             int(found["sockets"]),
             int(found["driven"]),
-            int(found["untold"]),
+            int(found["unreported"]),
             Path(found["pins"]),
         )
     except (ValueError, KeyError, TypeError) as error:

@@ -30,8 +30,8 @@ class Loaded:
     name: str
     """The congestion control, for `TCP_CONGESTION`."""
     scheme: str
-    document: str
-    """Digest of the scheme's document."""
+    spec: str
+    """Digest of the scheme's spec."""
     policy: str
     """Where it came from."""
     generation: int
@@ -131,7 +131,7 @@ def _read(answer: str) -> Any:
 
 def _loaded(found: dict[str, Any]) -> Loaded:
     try:
-        fields = {key: found[key] for key in ("name", "scheme", "document", "policy", "generation", "option", "age_s")}
+        fields = {key: found[key] for key in ("name", "scheme", "spec", "policy", "generation", "option", "age_s")}
         counts = {key: found[key] for key in ("sockets", "periods", "decisions", "ns_most", "held", "missed")}
         mean = found["ns"] / found["decisions"] if found["decisions"] else 0.0
         cases = {name: count for name, count in found["cases"].items() if name != "none"}

@@ -18,9 +18,6 @@ from ccarena.errors import ConfigError
 
 __all__ = ["add_parser", "run"]
 
-FORMERLY_DAEMON = "agent"
-"""The older spelling of `ccarena kernel daemon`, still accepted."""
-
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's own commands."""
@@ -95,7 +92,6 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
     daemon = commands.add_parser(
         "daemon",
-        aliases=[FORMERLY_DAEMON],
         help="drive the sockets that have chosen ccarena, until interrupted; there can be one daemon",
     )
     daemon.add_argument("who", metavar="SCHEME_OR_POLICY", help="a scheme, a policy file, or a run's name or folder")

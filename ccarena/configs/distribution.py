@@ -50,8 +50,8 @@ class Augment(Section):
     """Rate during an outage, Mbit/s, in evenly spaced packets: 0.012 is a packet per second."""
 
 
-class AgentConfig(Section):
-    """What the network agent lacks (docs/scenario.md, routers): each episode draws it, uniformly within each range."""
+class RouterConfig(Section):
+    """Faults of the router (docs/scenario.md, routers): each episode draws it, uniformly within each range."""
 
     every_ms: Annotated[Pair, Range(0, 10_000)] = (0.0, 0.0)
     """Time between two measurements of the capacity, ms."""
@@ -102,9 +102,9 @@ class LinkConfig(Section):
     """Probability that a link is lossy."""
     signal: float = Field(0.9, ge=0, le=1)
     """Probability that the link has ACCT's router, which advertises a rate to the sender."""
-    agent_headroom: float = Field(1.0, gt=0, le=2)
+    router_headroom: float = Field(1.0, gt=0, le=2)
     """Share of the capacity that the router offers; 1 in the ACCT paper."""
-    agent: AgentConfig | None = None
+    router: RouterConfig | None = None
     """Faults of the router; null is the paper's router, which knows the capacity at any time."""
 
     @model_validator(mode="after")

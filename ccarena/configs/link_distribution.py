@@ -65,8 +65,8 @@ def distribution_json(config: TrainConfig, whole_runs: bool = False) -> str:
             "loss": link.loss,
             "lossy": link.lossy,
             "signal": link.signal,
-            "agent_headroom": link.agent_headroom,
-            "agent": link.agent.model_dump() if link.agent else None,
+            "router_headroom": link.router_headroom,
+            "router": link.router.model_dump() if link.router else None,
         },
         "cross_traffic": {
             "probability": env.cross_traffic.probability,

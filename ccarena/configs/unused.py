@@ -23,7 +23,7 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
     (("env.link.traces",), lambda c: c.env.link.kinds.trace == 0, "env.link.kinds draws no trace"),
     (("env.link.buffer_bdp",), lambda c: c.env.link.buffer_packets is not None, "env.link.buffer_packets is given"),
     (("env.link.lossy",), lambda c: c.env.link.loss == (0, 0), "env.link.loss is 0"),
-    (("env.link.agent_headroom", "env.link.agent"), lambda c: c.env.link.signal == 0, "env.link.signal is 0"),
+    (("env.link.router_headroom", "env.link.router"), lambda c: c.env.link.signal == 0, "env.link.signal is 0"),
     (
         ("env.cross_traffic.schemes", "env.cross_traffic.flows"),
         lambda c: c.env.cross_traffic.probability == 0,

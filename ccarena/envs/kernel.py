@@ -33,7 +33,7 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     """`ccarena/Learned-v0` on real TCP: the same spaces, rewards, arguments and, for the same seed, the same links.
 
     ## Action Space, Observation Space, Rewards
-    Those of `ccarena.envs.LearnedEnv`. A reward that takes `truth` is refused: nobody knows it here.
+    Those of `ccarena.envs.LearnedEnv`. A reward that takes `privileged` is refused: nobody knows it here.
 
     ## Starting State
     A flow that has sent nothing. It starts with the first action, so that no time passes between the two.
@@ -66,9 +66,9 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
         EzPickle.__init__(self, spec=spec, distribution=distribution, scenario=scenario, reward=reward, traffic=traffic)
         check_traffic(traffic)
         self._setting = Setting.of(spec, distribution, scenario, reward, learners=None if scenario is not None else 1)
-        if self._setting.reward.needs_truth:
+        if self._setting.reward.needs_privileged:
             raise ConfigError(
-                "reward: it takes `truth`, which only the simulator knows; give reward= with one of reports alone"
+                "reward: it takes `privileged`, which only the simulator knows; give reward= with one of reports alone"
             )
         self._runner: Runner | None = None
         self._prepared: dict[str, Any] | None = None

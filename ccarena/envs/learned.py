@@ -135,7 +135,7 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
         self.action_space = self._setting.spec.action_space
         self.render_mode = render_mode
         own = self._setting.spec
-        self._scope = None if render_mode is None else Scope(render_mode, own.truth, own.name)
+        self._scope = None if render_mode is None else Scope(render_mode, own.privileged, own.name)
         self._start(seed=0)
 
     @property
@@ -163,14 +163,14 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
             ActionError: the action is not in the action space; nothing has moved.
         """
         spec = self._setting.spec
-        (report,), truth, over = self._world.step(spec.given(action, ()).reshape(1))
+        (report,), privileged, over = self._world.step(spec.given(action, ()).reshape(1))
         info = dict(zip(spec.report, report[0].tolist(), strict=True))
         info["interval_s"] = info["interval_ms"] / 1e3
         if self._scope is not None:
-            self._scope.add(truth[0])
+            self._scope.add(privileged[0])
             if self._scope.mode == "human":
                 self._scope.draw()
-        return self._world.observe(0), float(self._setting.reward(report, truth)[0]), False, over, info
+        return self._world.observe(0), float(self._setting.reward(report, privileged)[0]), False, over, info
 
     def render(self) -> NDArray[np.uint8] | None:
         """The episode so far as `uint8[480, 720, 3]`; None in `human` mode, which draws at every step by itself.

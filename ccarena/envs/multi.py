@@ -98,11 +98,11 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
         spec, reward = self._setting.spec, self._setting.reward
         shape = () if spec.actions else (1,)
         given = np.concatenate([spec.given(np.reshape(actions[agent], shape), ()).reshape(1) for agent in self.agents])
-        reports, truths, over = self._world.step(given)
+        reports, privileged_rows, over = self._world.step(given)
         agents = self.agents
         means = {
-            agent: float(reward(rows, np.broadcast_to(truth, (len(rows), len(truth)))).mean())
-            for agent, rows, truth in zip(agents, reports, truths, strict=True)
+            agent: float(reward(rows, np.broadcast_to(privileged, (len(rows), len(privileged)))).mean())
+            for agent, rows, privileged in zip(agents, reports, privileged_rows, strict=True)
         }
         infos = {agent: {"reports": rows, "columns": spec.report} for agent, rows in zip(agents, reports, strict=True)}
         observations = self._observe()

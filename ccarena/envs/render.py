@@ -31,15 +31,15 @@ _NEEDED = ("own_mbps", "capacity_mbps", "queue_ms", "step_ms")
 class Scope:
     """Draws an episode while it runs, as Gymnasium's modes say: `rgb_array` on request, `human` in a window.
 
-    `truth` names the columns of what `add` is given. Where matplotlib has no window to draw in, `human` warns and shows
+    `privileged` names the columns that `add` gets. Where matplotlib has no window to draw in, `human` warns and shows
     nothing. Raises ConfigError for another mode, and MissingDependencyError without matplotlib.
     """
 
-    def __init__(self, mode: str, truth: Sequence[str], title: str) -> None:
+    def __init__(self, mode: str, privileged: Sequence[str], title: str) -> None:
         if mode not in MODES:
             raise ConfigError(f'unknown render_mode "{mode}"{did_you_mean(mode, MODES)}')
         self.mode = mode
-        self._columns = [truth.index(name) for name in _NEEDED]
+        self._columns = [privileged.index(name) for name in _NEEDED]
         self._points: deque[tuple[float, ...]] = deque(maxlen=MOST_POINTS)
         self._time_s = 0.0
         self._window = _window(title) if mode == "human" else None
@@ -60,9 +60,9 @@ class Scope:
         self._points.clear()
         self._time_s = 0.0
 
-    def add(self, truth: NDArray[np.float32]) -> None:
-        """One step: a row of the simulator's truth."""
-        rate_mbps, capacity_mbps, queue_ms, step_ms = (float(truth[column]) for column in self._columns)
+    def add(self, privileged: NDArray[np.float32]) -> None:
+        """One step: a row of the simulator's privileged state."""
+        rate_mbps, capacity_mbps, queue_ms, step_ms = (float(privileged[column]) for column in self._columns)
         self._time_s += step_ms / 1e3
         self._points.append((self._time_s, rate_mbps, capacity_mbps, queue_ms))
 

@@ -2,9 +2,9 @@
 
 A reward is a function, or a class whose objects are called, with parameters among these, by name:
 
-    report   `Columns`: what the scheme reported of N decision intervals; `report.rtt_ms` is `float32[N]`
-    truth    `Columns`: what only the simulator knows of them, such as `truth.capacity_mbps`; not on the kernel
-    spec     `ccarena.policies.spec.Spec`: the scheme's actions and names
+    report       `Columns`: what the scheme reported of N decision intervals; `report.rtt_ms` is `float32[N]`
+    privileged   `Columns`: what only the simulator knows of them, such as `privileged.capacity_mbps`; not on the kernel
+    spec         `ccarena.policies.spec.Spec`: the scheme's actions and names
 
 It answers `[N]` numbers, unscaled. Every further parameter is a coefficient: a key of `reward` in the configuration.
 
@@ -36,7 +36,7 @@ BUILT_IN = {
     "power": "ccarena.envs.power:power",
 }
 """Rewards by name: the module and what in it."""
-GIVEN = ("report", "truth", "spec")
+GIVEN = ("report", "privileged", "spec")
 """Parameters that are no coefficients."""
 PROBES = 2
 """Rows of zeros that a reward is tried with before anything is simulated."""
@@ -87,20 +87,22 @@ class Reward:
         takes = _parameters(self._call)
         self._given = [name for name in GIVEN if name in takes]
         self._report = {name: column for column, name in enumerate(spec.report)}
-        self._truth = {name: column for column, name in enumerate(spec.truth)}
+        self._privileged = {name: column for column, name in enumerate(spec.privileged)}
         self._check()
 
     @property
-    def needs_truth(self) -> bool:
+    def needs_privileged(self) -> bool:
         """Whether it looks at what only the simulator knows."""
-        return "truth" in self._given
+        return "privileged" in self._given
 
-    def __call__(self, reports: NDArray[np.float32], truth: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Rewards `[N]` of intervals from their reports `[N, len(spec.report)]` and truth `[N, len(spec.truth)]`.
+    def __call__(
+        self, reports: NDArray[np.float32], privileged: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Rewards `[N]` from reports `[N, len(spec.report)]` and privileged state `[N, len(spec.privileged)]`.
 
         Raises ConfigError if the user's own answers another shape or a value that is not finite.
         """
-        out = np.asarray(self._answer(reports, truth))
+        out = np.asarray(self._answer(reports, privileged))
         if out.shape != (len(reports),) or out.dtype.kind not in "fiub":
             raise ConfigError(
                 f"reward = {self._name}: it answered {out.dtype} of shape {out.shape}; expected {len(reports)} "
@@ -116,20 +118,20 @@ class Reward:
             )
         return out
 
-    def _answer(self, reports: NDArray[np.float32], truth: NDArray[np.float32] | None) -> ArrayLike:
+    def _answer(self, reports: NDArray[np.float32], privileged: NDArray[np.float32] | None) -> ArrayLike:
         given: dict[str, Any] = {}
         for name in self._given:
             if name == "report":
                 given[name] = Columns(reports, self._report, f"the report of {self._spec.name}")
             elif name == "spec":
                 given[name] = self._spec
-            elif truth is None:
+            elif privileged is None:
                 raise ConfigError(
-                    f"reward = {self._name}: it takes `truth`, which only the simulator knows; on the kernel give "
+                    f"reward = {self._name}: it takes `privileged`, which only the simulator knows; on the kernel give "
                     "another reward"
                 )
             else:
-                given[name] = Columns(truth, self._truth, "the simulator's truth")
+                given[name] = Columns(privileged, self._privileged, "the simulator's privileged state")
         return self._call(**given, **self._coefficients)
 
     def _check(self) -> None:
@@ -137,9 +139,9 @@ class Reward:
         if not self._given:
             raise ConfigError(f"reward = {self._name}: it takes none of {', '.join(GIVEN)}; expected `report` at least")
         reports = np.zeros((PROBES, len(self._spec.report)), np.float32)
-        truth = np.zeros((PROBES, len(self._spec.truth)), np.float32)
+        privileged = np.zeros((PROBES, len(self._spec.privileged)), np.float32)
         try:
-            self(reports, truth)
+            self(reports, privileged)
         except ConfigError:
             raise
         except Exception as error:

@@ -84,10 +84,10 @@ class Trials:
         return out
 
     def _outcome(self, found: Mapping[str, Any]) -> Outcome:
-        figures, reports, truth = (np.asarray(found[key]) for key in ("figures", "reports", "truth"))
+        figures, reports, privileged = (np.asarray(found[key]) for key in ("figures", "reports", "privileged"))
         intervals = np.asarray(found["intervals"]).astype(np.int64)
         row = np.repeat(np.arange(len(figures)), intervals)
-        rewards = self._reward(reports, truth) if len(reports) else np.empty(0, np.float32)
+        rewards = self._reward(reports, privileged) if len(reports) else np.empty(0, np.float32)
         length_s = self._spec.intervals_s(reports).astype(np.float64)
         total_s = np.bincount(row, length_s, len(figures))
         gained = np.bincount(row, rewards * length_s, len(figures))

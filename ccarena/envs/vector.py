@@ -33,8 +33,8 @@ class Seen:
     """`[T, N]`."""
     final_observations: NDArray[np.float32]
     """`[T, N, size]`: last ones of finished episodes where `truncated`, nothing elsewhere."""
-    truth: NDArray[np.float32] | None
-    """`[T, N, truth]`, if the reward takes it or it was asked for."""
+    privileged: NDArray[np.float32] | None
+    """`[T, N, privileged]`, if the reward takes it or it was asked for."""
     following: NDArray[np.float32]
     """`[N, size]`: the observations after the last decision."""
 
@@ -53,8 +53,8 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
     new episode's first observation with a reward of 0 and a report of zeros.
 
     `infos["reports"]` holds the interval's report of every row, `float32[N, report]`, `infos["interval_s"]`
-    its length, `float32[N]`, and `infos["truth"]` what only the simulator knows, `float32[N, truth]`, if the reward
-    takes it or `privileged` asks for it. Without `copy`, arrays are reused at every step.
+    its length, `float32[N]`, and `infos["privileged"]` what only the simulator knows, `float32[N, privileged]`, if the
+    reward takes it or `privileged` asks for it. Without `copy`, arrays are reused at every step.
 
     Arguments:
         spec: the scheme: the name of a shipped configuration, a YAML file (a configuration, or a spec alone), or a
@@ -66,7 +66,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         threads: threads that simulate; results do not depend on it.
         reward: another reward than the configuration's: a name, a mapping with coefficients, or a callable.
         copy: return fresh arrays from every step.
-        privileged: put the simulator's truth into the infos.
+        privileged: put the simulator's privileged state into the infos.
         late_rewards: `step` answers zeros, and `rewards_of` the rewards of many steps at once, which takes less time.
         autoreset_mode: when the next episode starts: `AutoresetMode.SAME_STEP` (default) or `NEXT_STEP`, or its name.
         max_episode_steps: most steps of an episode; None leaves the end to the simulated time.
@@ -133,8 +133,8 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         self._reports = np.zeros((n, len(setting.spec.report)), np.float32)
         self._truncated = np.zeros(n, np.bool_)
         self._terminated = np.zeros(n, np.bool_)
-        needed = privileged or setting.reward.needs_truth
-        self._truth = np.zeros((n, len(setting.spec.truth)), np.float32) if needed else None
+        needed = privileged or setting.reward.needs_privileged
+        self._privileged = np.zeros((n, len(setting.spec.privileged)), np.float32) if needed else None
         self.late_rewards = late_rewards
         # Rows whose next step shows the first observation of an episode that has begun (NEXT_STEP alone).
         self._held = np.zeros(n, np.bool_) if self._mode_is(AutoresetMode.NEXT_STEP) else None
@@ -172,16 +172,18 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         held = self._held
         if held is not None:
             self._truncated[held], self._reports[held] = False, 0.0
-        self._worlds.step(given, self._observations, self._reports, self._truncated, self._final, self._truth, held)
+        self._worlds.step(
+            given, self._observations, self._reports, self._truncated, self._final, self._privileged, held
+        )
         reward = np.zeros(self.num_envs, np.float32)
         if not self.late_rewards:
             moved = slice(None) if held is None else ~held
             reward[moved] = self._setting.reward(
-                self._reports[moved], None if self._truth is None else self._truth[moved]
+                self._reports[moved], None if self._privileged is None else self._privileged[moved]
             )
         infos: dict[str, Any] = {"reports": self._out(self._reports), "interval_s": spec.intervals_s(self._reports)}
-        if self._truth is not None:
-            infos["truth"] = self._out(self._truth)
+        if self._privileged is not None:
+            infos["privileged"] = self._out(self._privileged)
         if held is not None:
             np.copyto(held, self._truncated)
             return self._shown(), reward, self._terminated.copy(), self._truncated.copy(), infos
@@ -218,7 +220,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
 
         observations, finals = fresh(spec.size), fresh(spec.size)
         drawn, reports, truncated = fresh(), fresh(len(spec.report)), fresh(dtype=np.bool_)
-        truth = None if self._truth is None else fresh(len(spec.truth))
+        privileged = None if self._privileged is None else fresh(len(spec.privileged))
         given = noise.reshape(steps, worlds, learners, spec.outputs).swapaxes(0, 1)
         self._worlds.rollout(
             policy,
@@ -230,7 +232,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
             truncated,
             finals,
             self._observations,
-            truth,
+            privileged,
         )
         return Seen(
             by_step(observations),
@@ -238,14 +240,16 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
             by_step(reports),
             by_step(truncated),
             by_step(finals),
-            None if truth is None else by_step(truth),
+            None if privileged is None else by_step(privileged),
             self._observations.copy(),
         )
 
-    def rewards_of(self, reports: NDArray[np.float32], truth: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Rewards `[...]` of steps from what they reported, `[..., report]`, and the simulator's truth, `[..., truth]`,
-        which may be None where the reward does not look at it."""
-        told = None if truth is None else truth.reshape(-1, truth.shape[-1])
+    def rewards_of(
+        self, reports: NDArray[np.float32], privileged: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Rewards `[...]` of steps from their reports, `[..., report]`, and the simulator's privileged state,
+        `[..., privileged]`, which may be None if the reward does not take it."""
+        told = None if privileged is None else privileged.reshape(-1, privileged.shape[-1])
         return self._setting.reward(reports.reshape(-1, reports.shape[-1]), told).reshape(reports.shape[:-1])
 
     def get_state(self) -> bytes:

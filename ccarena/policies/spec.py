@@ -60,7 +60,7 @@ class Spec:
     """Bounds of a continuous action."""
     report: tuple[str, ...]
     """Columns of a report, float32, one row per decision; `interval_ms` is among them."""
-    truth: tuple[str, ...]
+    privileged: tuple[str, ...]
     """Columns of privileged state, which only the simulator knows and no observation may name."""
     params: dict[str, float]
     """Parameters of the spec and their defaults."""
@@ -83,7 +83,7 @@ class Spec:
             actions=tuple(found["actions"]),
             bounds=None if found["actions"] else tuple(found["bounds"]),
             report=tuple(found["report"]),
-            truth=tuple(found["truth"]),
+            privileged=tuple(found["privileged"]),
             params={param["name"]: float(param["default"]) for param in found["params"]},
         )
 

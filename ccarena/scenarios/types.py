@@ -27,7 +27,7 @@ class Link(_Link, total=False):
     wakes_ms: float
     loss: float
     outages: Mapping[str, float] | None
-    agent: bool | str | Mapping[str, Any]
+    router: bool | str | Mapping[str, Any]
 
 
 class _Flow(TypedDict):

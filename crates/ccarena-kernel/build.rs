@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const PROGRAMS: [&str; 3] = ["bridge", "policy", "wcc"];
-/// Headers of `ccarena-cc` that the programs share with other homes of a policy.
+/// Headers of `ccarena-cc` that the programs share with other runtimes of a policy.
 const SHARED: [&str; 2] = ["../ccarena-cc/src/policy/integer", "../ccarena-cc/src/policy/kernel"];
 
 fn main() -> ExitCode {

@@ -81,8 +81,8 @@ class Dagger:
 
     def _note(self, infos):
         """Remembers what the expert needs: the window, and how many packets fill the path."""
-        spec, reports, truth = self.context.spec, infos["reports"], infos["truth"]
-        capacity, rtt = (truth[:, spec.truth.index(name)] for name in ("capacity_mbps", "base_rtt_ms"))
+        spec, reports, privileged = self.context.spec, infos["reports"], infos["privileged"]
+        capacity, rtt = (privileged[:, spec.privileged.index(name)] for name in ("capacity_mbps", "base_rtt_ms"))
         self.window = reports[:, spec.report.index("cwnd_packets")].copy()
         self.capacity = capacity * rtt * 1e3 / PACKET_BITS
 

@@ -57,7 +57,7 @@ class Ppo:
         self.optimiser = torch.optim.Adam([{"params": actor, "lr": actor_lr}, {"params": critic, "lr": critic_lr}])
         self.envs = context.make_envs(context.rows, context.config.threads, privileged=True)
         self.envs.reset(seed=context.config.seed)
-        self.latest = np.zeros((context.rows, len(context.spec.truth)), np.float32)
+        self.latest = np.zeros((context.rows, len(context.spec.privileged)), np.float32)
         self.decisions = self.updates = 0
 
     def learn(self, run):
@@ -81,20 +81,20 @@ class Ppo:
 
     def rewards(self, seen):
         """The record's reward, `[T, N]`."""
-        return self.envs.rewards_of(seen.reports, seen.truth)
+        return self.envs.rewards_of(seen.reports, seen.privileged)
 
     def told(self):
         """How many numbers `tell` has per decision."""
-        return len(self.context.spec.truth) + 1
+        return len(self.context.spec.privileged) + 1
 
     def tell(self, seen):
-        """What the critic knows beyond the observation, `[T, N, told]`: the truth of the step before each decision, and
-        the mean capacity of the next `ahead` steps of the episode; as signed logarithms."""
-        truth, over = seen.truth, seen.truncated
-        before = np.concatenate([self.latest[None], truth[:-1]])
+        """What the critic knows beyond the observation, `[T, N, told]`: the privileged state of the step before each
+        decision, and the mean capacity of the next `ahead` steps of the episode; as signed logarithms."""
+        privileged, over = seen.privileged, seen.truncated
+        before = np.concatenate([self.latest[None], privileged[:-1]])
         before[1:][over[:-1]] = 0
-        self.latest = np.where(over[-1][:, None], 0, truth[-1])
-        coming = ahead_of(truth[..., self.context.spec.truth.index("capacity_mbps")], over, self.ahead)
+        self.latest = np.where(over[-1][:, None], 0, privileged[-1])
+        coming = ahead_of(privileged[..., self.context.spec.privileged.index("capacity_mbps")], over, self.ahead)
         known = np.concatenate([before, coming[..., None]], axis=-1)
         return np.sign(known) * np.log1p(np.abs(known))
 

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(policy) = Policy::from_bytes(bytes) {
-        let observation = vec![1.0; policy.contract().observation_len];
+        let observation = vec![1.0; policy.trained().observation_len];
         let mut scratch = policy.scratch();
         for _ in 0..2 {
             if let Ok((action, outputs)) = policy.act(&observation, &mut scratch) {

@@ -17,7 +17,7 @@ struct Input {
     events: Vec<(u32, Event)>,
 }
 
-/// What routers may say.
+/// Signals that routers may write.
 #[derive(Arbitrary, Debug)]
 enum Heard {
     Nothing,
@@ -148,7 +148,7 @@ fuzz_target!(|input: Input| {
                 if let Some(learned) = controller.learned() {
                     learned.take_decision();
                     // Refused or taken.
-                    let (low, high) = learned.spec().bounds;
+                    let (low, high) = learned.interface().bounds;
                     let _ = learned.act(Action::Discrete(action % 20), now);
                     let _ = learned.act(Action::Continuous(low + (high - low) * (action % 20) as f32 / 16.0), now);
                 }

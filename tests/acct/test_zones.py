@@ -22,7 +22,7 @@ def test_reports_say_in_which_zone_a_decision_was() -> None:
         "flows": [{"scheme": "acct", "policy": {"constant": 3}}],
         "record": {"reports": True},
     }
-    runs = [{**scenario, "links": [{**scenario["links"][0], "agent": agent}]} for agent in (True, False)]
+    runs = [{**scenario, "links": [{**scenario["links"][0], "router": router}]} for router in (True, False)]
     reports = np.concatenate([_core.simulate(json.dumps(run))["flows"][0]["reports"] for run in runs])
     column = dict(zip(spec_of(load_config("acct")).report, reports.T, strict=True))
     below = column["cwnd_packets"] < column["twnd_packets"]

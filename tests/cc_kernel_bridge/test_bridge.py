@@ -22,13 +22,13 @@ ATTACHED = {
     "option": True,
     "sockets": 7,
     "driven": 5,
-    "untold": 3,
+    "unreported": 3,
     "pins": "/run/x",
 }
 LOADED = {
     "name": "acct",
     "scheme": "acct",
-    "document": "d1",
+    "spec": "d1",
     "policy": "runs/mine",
     "generation": 2,
     "option": False,
@@ -151,8 +151,7 @@ def test_the_bridge_daemon_takes_the_command_s_place(program: Program, tmp_path:
     assert done.returncode == 7
     assert heard.read_text() == "daemon --scheme acct --param budget_ms=4 --action 3.0 --desired-mbps 20.0\n"
     golden = Path(__file__).parents[2] / "crates" / "ccarena-cc" / "tests" / "data" / "golden.safetensors"
-    # Its older name.
-    subprocess.run([sys.executable, "-m", "ccarena.cli", "kernel", "agent", str(golden)], check=False)
+    subprocess.run([sys.executable, "-m", "ccarena.cli", "kernel", "daemon", str(golden)], check=False)
     assert heard.read_text().startswith(f"daemon --policy {golden}")
 
 

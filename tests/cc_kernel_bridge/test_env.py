@@ -31,7 +31,7 @@ KernelEnv = partial(LearnedKernelEnv, "acct", None)
 SHORT = EnvConfig(episode_s=(1.0, 1.0))
 SCENARIO: dict[str, Any] = {
     "duration_s": 1,
-    "links": [{"service": {"type": "constant", "rate_mbps": 12}, "agent": True}],
+    "links": [{"service": {"type": "constant", "rate_mbps": 12}, "router": True}],
     "flows": [{"scheme": "cubic"}, {"scheme": "acct"}],
 }
 
@@ -229,7 +229,7 @@ def test_what_has_to_be_given() -> None:
     with pytest.raises(ConfigError, match="give spec="):
         LearnedKernelEnv()
     with pytest.raises(ConfigError, match="only the simulator knows"):
-        AcctKernelEnv(SHORT, reward=lambda truth: truth.capacity_mbps)
+        AcctKernelEnv(SHORT, reward=lambda privileged: privileged.capacity_mbps)
     with pytest.raises(ConfigError, match="not both"):
         AcctKernelEnv(SHORT, SCENARIO)
     with pytest.raises(ConfigError, match='did you mean "iperf3"'):

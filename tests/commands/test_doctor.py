@@ -1,4 +1,4 @@
-"""The doctor tells the truth about this machine, also when something is missing."""
+"""The doctor is right about this machine, also when something is missing."""
 
 from __future__ import annotations
 

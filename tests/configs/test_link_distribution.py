@@ -63,7 +63,7 @@ def test_buffers_limit_the_queue(packets: int) -> None:
     assert rows[..., REPORT.lost_packets].sum() > 0
 
 
-def test_without_a_network_agent_no_rate_is_advertised() -> None:
+def test_without_a_router_no_rate_is_advertised() -> None:
     rows = reports(action=9, signal=0)
     assert (rows[..., REPORT.advertised_mbps] == 10_000).all()
     assert set(np.unique(rows[..., REPORT.zone])) == {Zone.GREEN, Zone.BLUE}
@@ -147,33 +147,33 @@ def test_every_preset_can_be_trained_on() -> None:
         assert np.isfinite(rows).all() and rows[..., REPORT.acked_packets].sum() > 0
 
 
-def test_agents_lack_what_is_configured() -> None:
+def test_routers_lack_what_is_configured() -> None:
     lacking = {"every_ms": [50, 100], "late_ms": 30, "noise": [0.1, 0.2], "bits": [2, 4], "missing": 0.25}
-    config = load_config("acct", {"env.link.signal": 1, "env.link.agent": lacking})
+    config = load_config("acct", {"env.link.signal": 1, "env.link.router": lacking})
     drawn = [
         json.loads(_core.draw_scenario(distribution_json=distribution_json(config), seed=seed)) for seed in range(20)
     ]
-    agents = [each["links"][0]["agent"] for each in drawn]
-    assert {agent["bits"] for agent in agents} == {2, 3, 4}
-    for agent in agents:
-        assert 50 <= agent["every_ms"] <= 100 and 0.1 <= agent["noise"] <= 0.2
-        assert (agent["late_ms"], agent["missing"]) == (30, 0.25)
-    assert len({agent["noise"] for agent in agents}) == len(agents)
+    routers = [each["links"][0]["router"] for each in drawn]
+    assert {router["bits"] for router in routers} == {2, 3, 4}
+    for router in routers:
+        assert 50 <= router["every_ms"] <= 100 and 0.1 <= router["noise"] <= 0.2
+        assert (router["late_ms"], router["missing"]) == (30, 0.25)
+    assert len({router["noise"] for router in routers}) == len(routers)
     with pytest.raises(ConfigError, match="bits"):
-        load_config("acct", {"env.link.agent": {"bits": [0, 65]}})
+        load_config("acct", {"env.link.router": {"bits": [0, 65]}})
 
 
-def test_agents_lack_one_thing_alone_where_it_is_configured() -> None:
+def test_routers_lack_one_thing_alone_where_it_is_configured() -> None:
     lacking = {"every_ms": 100, "late_ms": 30, "noise": 0.2, "single": 1}
-    config = load_config("acct", {"env.link.signal": 1, "env.link.agent": lacking})
+    config = load_config("acct", {"env.link.signal": 1, "env.link.router": lacking})
     drawn = [
         json.loads(_core.draw_scenario(distribution_json=distribution_json(config), seed=seed)) for seed in range(20)
     ]
-    agents = [each["links"][0]["agent"] for each in drawn]
-    found = {tuple(key for key in lacking if agent.get(key)) for agent in agents}
+    routers = [each["links"][0]["router"] for each in drawn]
+    found = {tuple(key for key in lacking if router.get(key)) for router in routers}
     assert found == {("every_ms",), ("late_ms",), ("every_ms", "noise")}
     with pytest.raises(ConfigError, match="single"):
-        load_config("acct", {"env.link.agent": {"single": 1.5}})
+        load_config("acct", {"env.link.router": {"single": 1.5}})
 
 
 def test_recordings_are_reshaped_as_configured(tmp_path: Path) -> None:

@@ -590,8 +590,8 @@ def key_cases() -> list[tuple[str, str]]:
         "env.link.traces": "--env.link.kinds.trace 0",
         "env.link.buffer_bdp": "--env.link.buffer_packets 100",
         "env.link.lossy": "--env.link.loss 0",
-        "env.link.agent_headroom": "--env.link.signal 0",
-        "env.link.agent": "--env.link.signal 0",
+        "env.link.router_headroom": "--env.link.signal 0",
+        "env.link.router": "--env.link.signal 0",
         "env.cross_traffic.schemes": "--env.cross_traffic.probability 0",
         "env.cross_traffic.flows": "--env.cross_traffic.probability 0",
         "algorithm.reward_below": "--algorithm.reward_floor null",
@@ -624,7 +624,7 @@ def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) ->
         "recordings": "[]",
         "exchange": "rollouts",
         "reward_below": "flat",
-        "agent": "'{bits: 3}'",
+        "router": "'{bits: 3}'",
     }
     value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")
     given = f"train {makes} --{key} {value}"

@@ -23,7 +23,7 @@ def scenario(**changes: Any) -> dict[str, Any]:
     """A learner among CUBIC flows."""
     document: dict[str, Any] = {
         "duration_s": 2,
-        "links": [{"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "agent": True}],
+        "links": [{"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "router": True}],
         "flows": [{"scheme": "cubic"}, {"scheme": "acct"}, {"scheme": "cubic", "start_s": 0.5}],
     }
     return {**document, **changes}
@@ -59,7 +59,8 @@ def test_spaces_and_starting_state() -> None:
 
 def test_a_reward_may_take_what_only_the_simulator_knows() -> None:
     env = AcctEnv(
-        distribution=SHORT, reward=lambda report, truth: report.throughput_mbps / truth.capacity_mbps.clip(0.01)
+        distribution=SHORT,
+        reward=lambda report, privileged: report.throughput_mbps / privileged.capacity_mbps.clip(0.01),
     )
     env.reset(seed=1)
     rewards = [env.step(3)[1] for _ in range(10)]

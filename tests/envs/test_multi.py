@@ -21,7 +21,7 @@ def test_pettingzoo_finds_it_deterministic() -> None:
 
 
 def test_learners_share_the_bottleneck() -> None:
-    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "agent": True}
+    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "router": True}
     env = LearnedParallelEnv(
         "acct",
         scenario={"duration_s": 4, "links": [link], "flows": [{"scheme": "acct", "count": 3}, {"scheme": "cubic"}]},
@@ -66,10 +66,10 @@ def test_competitors_come_from_the_scenario() -> None:
 
 
 def test_rewards_may_take_what_only_the_simulator_knows() -> None:
-    def reward(report, truth):  # type: ignore[no-untyped-def]
-        return report.throughput_mbps / truth.capacity_mbps.clip(0.01)
+    def reward(report, privileged):  # type: ignore[no-untyped-def]
+        return report.throughput_mbps / privileged.capacity_mbps.clip(0.01)
 
-    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 1, "agent": True}
+    link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 1, "router": True}
     flows = [{"scheme": "acct", "base_rtt_ms": rtt_ms} for rtt_ms in (10, 80)]
     env = LearnedParallelEnv("acct", scenario={"duration_s": 3, "links": [link], "flows": flows}, reward=reward)
     env.reset(seed=1)

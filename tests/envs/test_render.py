@@ -52,8 +52,8 @@ def test_the_picture_grows_with_the_episode_and_starts_anew() -> None:
 
 
 def test_what_is_drawn_is_what_the_simulator_knows() -> None:
-    truth = ("capacity_mbps", "queue_ms", "own_mbps", "step_ms")
-    scope = Scope("rgb_array", truth, "test")
+    privileged = ("capacity_mbps", "queue_ms", "own_mbps", "step_ms")
+    scope = Scope("rgb_array", privileged, "test")
     for row in ([24, 1, 12, 500], [6, 30, 5, 1500]):
         scope.add(np.array(row, np.float32))
     scope.draw()

@@ -61,15 +61,17 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "wcc-ai": on("droptail", of("wcc-ai", weight=2, changes=[{"at_s": 5, "weight": 0.5}]), CUBIC),
     "wcc-md": on("bytes", of("wcc-md", weight=2), CUBIC, service=STEPS),
     # With their routers.
-    "abc": on("infinite", of("abc"), of("abc", start_s=2), agent="abc", service=CELLULAR),
-    "abc beside cubic": on("fq_codel", of("abc"), CUBIC, agent="abc"),
-    "acct": on("droptail", of("acct", policy="acct"), CUBIC, agent=True),
-    "acct over steps": on("droptail", of("acct", policy="acct"), agent={"type": "acct", "every_ms": 50}, service=STEPS),
-    "acct in integers": on("codel", of("acct", policy={"integer": "acct"}), CUBIC, agent="acct"),
-    "acct-signals": on("droptail", of("acct", policy="acct-signals"), CUBIC, agent={"type": "acct", "noise": 0.1}),
-    "acct-table": on("drophead", of("acct", policy="acct-table", **SHORT), CUBIC, agent="acct"),
-    "acct without a policy": on("droptail", of("acct", policy="none"), CUBIC, agent="acct"),
-    "xcp": on("droptail", of("xcp"), of("xcp", start_s=3), agent="xcp"),
+    "abc": on("infinite", of("abc"), of("abc", start_s=2), router="abc", service=CELLULAR),
+    "abc beside cubic": on("fq_codel", of("abc"), CUBIC, router="abc"),
+    "acct": on("droptail", of("acct", policy="acct"), CUBIC, router=True),
+    "acct over steps": on(
+        "droptail", of("acct", policy="acct"), router={"type": "acct", "every_ms": 50}, service=STEPS
+    ),
+    "acct in integers": on("codel", of("acct", policy={"integer": "acct"}), CUBIC, router="acct"),
+    "acct-signals": on("droptail", of("acct", policy="acct-signals"), CUBIC, router={"type": "acct", "noise": 0.1}),
+    "acct-table": on("drophead", of("acct", policy="acct-table", **SHORT), CUBIC, router="acct"),
+    "acct without a policy": on("droptail", of("acct", policy="none"), CUBIC, router="acct"),
+    "xcp": on("droptail", of("xcp"), of("xcp", start_s=3), router="xcp"),
     # Learned.
     "aurora": on("droptail", of("aurora", policy={"constant": 0.3}), CUBIC),
     "hyvar": on("droptail", of("hyvar", policy="hyvar"), CUBIC),

@@ -53,7 +53,7 @@ def test_it_does_what_the_rule_does(name: str, tmp_path: Path, capsys) -> None:
                 },
                 "queue": {"type": "droptail", "packets": 100},
                 "delay_ms": 15,
-                "agent": True,
+                "router": True,
             }
         ],
         "record": {"reports": True},

@@ -191,7 +191,7 @@ def scenario(names: list[str], backend: str, folder: Path) -> dict[str, Any]:
             "queue": {"type": "droptail", "packets": 200},
             "delay_ms": 20,
             "loss": flow.loss,
-            "agent": flow.base == "acct",
+            "router": flow.base == "acct",
         }
         links.append(link)
         policy: Any = {"constant": flow.action}

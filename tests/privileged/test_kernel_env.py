@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("kernel")
 
 SCENARIO: dict[str, Any] = {
     "duration_s": 3,
-    "links": [{"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "agent": True}],
+    "links": [{"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 10, "router": True}],
     "flows": [{"scheme": "cubic", "start_s": 1.5}, {"scheme": "acct"}],
 }
 ALONE = {**SCENARIO, "flows": [{"scheme": "acct"}]}

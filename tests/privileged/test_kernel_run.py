@@ -36,7 +36,7 @@ def scenario(*schemes: str, seconds: float = 2.0, **flow: Any) -> dict[str, Any]
         "service": {"type": "constant", "rate_mbps": 24},
         "queue": {"type": "droptail", "packets": 50},
         "delay_ms": 10,
-        "agent": True,
+        "router": True,
     }
     flows = [{"scheme": scheme, **flow} for scheme in schemes]
     return {"duration_s": seconds, "links": [link], "flows": flows, "record": {"packets": True, "reports": True}}
@@ -138,7 +138,7 @@ def test_the_simulator_and_the_kernel_agree_on_cubic() -> None:
 
 
 def test_acct_hears_the_network_on_real_packets() -> None:
-    """The option goes out on data, the emulated network agent lowers it, and the receiver echoes it."""
+    """The option goes out on data, the emulated router lowers it, and the receiver echoes it."""
     result = run_scenario(scenario("acct", policy={"constant": 4}))
     reports = result["flows"][0]["reports"]
     advertised = reports[:, REPORT_FIELDS.index("advertised_mbps")]

@@ -61,7 +61,7 @@ def test_routers_tell_acct_their_rate() -> None:
     # Two flows from 1 s on; a router offers each its share.
     flow = {"scheme": "acct", "policy": {"constant": 0}}
     document = scenario(flow, {"scheme": "cubic", "start_s": 1.0}, seconds=2.5)
-    document["links"][0]["agent"] = True
+    document["links"][0]["router"] = True
     result = run_scenario({**document, "record": {"reports": True}})
     reports = result["flows"][0]["reports"]
     advertised = reports[:, REPORT.advertised_mbps]

@@ -26,7 +26,7 @@ links:
     BASE_RTT   two-way propagation (20ms)
     QUEUE      1bdp, packets=100 or bytes=150000 (all drop-tail), or DISCIPLINE[:PARAMETER=VALUE]..., one that
                `ccarena schemes --queues` lists (1bdp)
-    NAME       loss=0.001 (share of packets, at random), jitter_ms=1, agent=0 (without ACCT's network agent)
+    NAME       loss=0.001 (share of packets, at random), jitter_ms=1, router=0 (without ACCT's router)
   48mbps,20ms,1bdp   1gbps,10ms,codel:packets=400   lte-driving,40ms,packets=100   12mbps,loss=0.001"""
 
 _RATE = re.compile(r"([0-9.]+(?:e[0-9]+)?)(k|m|g)(?:bps|bit/s)", re.IGNORECASE)
@@ -75,7 +75,7 @@ def parse_link(text: str) -> Bottleneck:
     Raises ConfigError, naming the part of `text` that is wrong.
     """
     where = f'--link "{text}"'
-    link: dict[str, Any] = {"name": "bottleneck", "agent": True}
+    link: dict[str, Any] = {"name": "bottleneck", "router": True}
     found: dict[str, str] = {}
     rtt_ms = 20.0
     for part in text.split(","):
@@ -115,8 +115,8 @@ def over_traces(given: TraceLinks) -> list[Bottleneck]:
         queue = {"type": "droptail", "packets": buffer}
         ways = [("bottleneck", trace.file, True), ("back", trace.back, False)]
         made = [
-            {"name": name, "service": {"type": "trace", "file": str(file)}, "queue": queue, "agent": agent}
-            for name, file, agent in ways
+            {"name": name, "service": {"type": "trace", "file": str(file)}, "queue": queue, "router": router}
+            for name, file, router in ways
             if file is not None
         ]
         name = f"{trace.name}, {buffer} packets, {delay_ms:g} ms"
@@ -169,7 +169,7 @@ def _rate_meant(part: str) -> str:
     return f'; did you mean "{match[1]}{match[2].lower()}bps"?' if match else ""
 
 
-OPTIONS: Mapping[str, Callable[[float], Any]] = {"loss": float, "jitter_ms": float, "agent": bool}
+OPTIONS: Mapping[str, Callable[[float], Any]] = {"loss": float, "jitter_ms": float, "router": bool}
 """What may follow by name, and how the scenario wants its number."""
 
 

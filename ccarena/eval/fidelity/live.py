@@ -166,7 +166,7 @@ def _reward(scheme: str) -> Reward | None:
         return None
     record = load_config(scheme)
     reward = Reward(record.reward, spec_of(record))
-    return None if reward.needs_truth else reward
+    return None if reward.needs_privileged else reward
 
 
 def variant(document: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -229,5 +229,5 @@ def _document(
     if scheme == LEARNED:
         constant = {"policy": {"constant": spec_of(load_config(LEARNED)).constant(CONSTANT_ACTION)}}
         flow |= _trained(policy) if policy else constant
-    link = {"service": dict(service), "queue": {"type": "droptail", **limit}, "delay_ms": rtt_ms / 2, "agent": True}
+    link = {"service": dict(service), "queue": {"type": "droptail", **limit}, "delay_ms": rtt_ms / 2, "router": True}
     return {"version": 1, "duration_s": s, "links": [link], "flows": [flow]}

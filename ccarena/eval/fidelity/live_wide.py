@@ -53,7 +53,7 @@ def setups(duration_s: float = 15.0) -> list[Setup]:
 
 def _link(rate_mbps: float = 24, **fields: Any) -> dict[str, Any]:
     service = {"type": "constant", "rate_mbps": rate_mbps}
-    return {"service": service, "queue": {"type": "droptail", "bdp": 1}, "delay_ms": 20, "agent": True, **fields}
+    return {"service": service, "queue": {"type": "droptail", "bdp": 1}, "delay_ms": 20, "router": True, **fields}
 
 
 def _mixed(count: int, scheme: str) -> list[dict[str, Any]]:

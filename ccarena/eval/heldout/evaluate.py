@@ -282,7 +282,7 @@ class _Watched:
         # Code comes from the user's configuration alone, never from an artifact, which is what the configuration is
         # read from.
         reward = Reward(config.reward, spec) if config.reward.name in BUILT_IN else None
-        self._reward = None if reward is None or reward.needs_truth else reward
+        self._reward = None if reward is None or reward.needs_privileged else reward
 
     def __call__(self, reports: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:
         """(figures, counts [categories, actions] or None) of reports `[N, columns]`."""

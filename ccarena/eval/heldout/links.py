@@ -5,13 +5,13 @@
 | `slides`          | 48 Mbit/s, base RTT 30 ms                         | 1 BDP                  | Hyvar's slides    |
 | `constant`        | 5-100 Mbit/s, base RTT 10-100 ms                  | 1 BDP, 32 at least     | training's range  |
 | `steps`           | new in 5-100 Mbit/s every 4 s; RTT 10, 40, 100 ms | 1 BDP of the mean rate | ACCT §III, Fig. 4 |
-| `signals`         | steps under agents that each lack something       | 1 BDP of the mean rate | ours              |
-| `silent`          | as `constant`, without an agent                   | 1 BDP, 32 at least     | ours              |
+| `signals`         | steps under routers that each lack something       | 1 BDP of the mean rate | ours              |
+| `silent`          | as `constant`, without a router                  | 1 BDP, 32 at least     | ours              |
 | `cellular`        | recorded traces, 20 ms one way                    | 100 and 1000 packets   | mahimahi's traces |
 | `cellular-50ms`   | the same, 50 ms one way                           | 100 packets            | ABC, NSDI 2020    |
 | `cellular-uplink` | 20 ms, ACKs over the trace of the other direction | 100 packets            | 6.829's contest   |
 
-Every scheme gets the same links, with ACCT's network agent on them, which only ACCT's packets address. It knows the
+Every scheme gets the same links, with ACCT's router on them, which only ACCT's packets address. It knows the
 capacity at any time, but on `signals` it is late, measures now and then, errs, writes few bits, or is often or always
 silent, and on `silent` there is none. Stepped rates are drawn here, not by the simulator's random steps that training
 uses. The paper prints no RTTs for Fig. 4's small, medium and large BDP: 10, 40 and 100 ms are ours. Where none of the
@@ -62,7 +62,7 @@ RATE_MBPS = (5.0, 100.0)
 RTT_MS = (10.0, 100.0)
 STEP_S = 4.0
 STEPS_RTT_MS = {"small": 10.0, "medium": 40.0, "large": 100.0}
-AGENTS: dict[str, bool | dict[str, float]] = {
+ROUTERS: dict[str, bool | dict[str, float]] = {
     "late": {"late_ms": 200},
     "measured now and then": {"every_ms": 500, "late_ms": 50},
     "noisy": {"every_ms": 100, "noise": 0.3},
@@ -94,8 +94,8 @@ class Link:
     """Made up in the place of a recorded trace that was not found."""
     back: dict[str, Any] | None = None
     """The `service` of the link that acknowledgements cross; None is pure delay."""
-    agent: bool | dict[str, Any] = True
-    """The scenario's `links[0].agent`: the router that advertises a rate."""
+    router: bool | dict[str, Any] = True
+    """The scenario's `links[0].router`: the router that advertises a rate."""
 
     @property
     def base_rtt_ms(self) -> float:
@@ -104,7 +104,7 @@ class Link:
 
     @property
     def capacity_window_ms(self) -> float:
-        """Over how long capacity has to be counted to be known: the network agent's 100 ms on a trace, else 0."""
+        """Over how long capacity has to be counted to be known: the router's 100 ms on a trace, else 0."""
         return 100.0 if self.recorded else 0.0
 
     @property
@@ -123,7 +123,7 @@ def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
     flow = entrant.as_flow(name="flow0", base_rtt_ms=link.base_rtt_ms)
     queue = {"type": "droptail", "packets": link.buffer_packets}
     one_way = {"queue": queue, "delay_ms": link.delay_ms}
-    links = [{"name": "bottleneck", "service": link.service, "agent": link.agent, **one_way}]
+    links = [{"name": "bottleneck", "service": link.service, "router": link.router, **one_way}]
     if link.back is not None:
         links.append({"name": "back", "service": link.back, **one_way})
         flow |= {"path": ["bottleneck"], "return_path": ["back"]}
@@ -236,7 +236,7 @@ def _constant(seed: int, duration_s: float) -> list[Link]:
 
 def _silent(seed: int, duration_s: float) -> list[Link]:
     """Bottlenecks that say nothing: ACCT sees neither its target nor the zones Yellow and Red."""
-    return [replace(link, link_set="silent", group="silent", agent=False) for link in _constant(seed, duration_s)]
+    return [replace(link, link_set="silent", group="silent", router=False) for link in _constant(seed, duration_s)]
 
 
 def _steps(seed: int, duration_s: float) -> list[Link]:
@@ -250,13 +250,13 @@ def _steps(seed: int, duration_s: float) -> list[Link]:
 
 
 def _signals(seed: int, duration_s: float) -> list[Link]:
-    """Steps of capacity under agents that each lack something, with RTTs as those of `constant`."""
+    """Steps of capacity under routers that each lack something, with RTTs as those of `constant`."""
     out = []
-    for index, (lacking, agent) in enumerate(AGENTS.items()):
+    for index, (lacking, router) in enumerate(ROUTERS.items()):
         rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 5, seed, index]))
         rtt = float(f"{rng.uniform(*RTT_MS):.3g}")
         service, buffer = _stepped(rng, duration_s, rtt)
-        out.append(Link("signals", lacking, seed, duration_s, rtt / 2, buffer, service, "signals", agent=agent))
+        out.append(Link("signals", lacking, seed, duration_s, rtt / 2, buffer, service, "signals", router=router))
     return out
 
 

@@ -7,7 +7,7 @@ base RTT old, and it does the obvious thing, to keep one bandwidth-delay product
 
     a(t) = clip(S(t - RTT) + L(t - RTT) + g c(t - RTT) RTT - A(t), 0, g c(t - RTT) dt)
 
-with A sent, S served and L lost so far, c the capacity (its mean over `average_ms`, as a network agent that counts a
+with A sent, S served and L lost so far, c the capacity (its mean over `average_ms`, as a router that counts a
 trace's delivery opportunities sees it), and g = 1. The queue is fluid, FIFO, with a tail-drop limit:
 
     q(t + dt) = min(q(t) + a(t), limit) - served,  served = min(q(t) + a(t), c(t) dt)

@@ -74,7 +74,7 @@ class Board:
         for entry in self.schemes:
             if (name := parse(entry).scheme) in lacking:
                 raise ConfigError(
-                    f"--schemes {entry}: what {name} routers say has no place in the packets of --backend "
+                    f"--schemes {entry}: signals of {name} routers have no place in the packets of --backend "
                     f"{self.backend}; leave it out, or run it with --backend {SIM}"
                 )
         return list(self.schemes)

@@ -53,7 +53,7 @@ def returns(
     trained = artifact.load(policy)
     config, spec = configuration_of(trained), Spec.of(_core.learned(trained.interface.spec))
     reward = Reward(config.reward, spec) if config.reward.name in BUILT_IN else None
-    if reward is None or reward.needs_truth:
+    if reward is None or reward.needs_privileged:
         return None
     own = of_file(policy)
     entrants = [own, own.deciding({"integer": own.policy})]

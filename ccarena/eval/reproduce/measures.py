@@ -58,7 +58,7 @@ RUN = {
     "queue_drop_share": "packets dropped by the queue over packets that arrived at the link",
     "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
     "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
-    "agent_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
+    "daemon_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
     "datapath_cpu_percent": "CPU time of the BPF programs that serve them, over the run's; null in the simulator",
 }
 PACKETS = {
@@ -288,7 +288,7 @@ class _View:
             **metrics.loss_shares(*(float(link[f"{what}_packets"]) for what in ("dropped", "lost", "delivered"))),
             "queueing_mean_ms": math.nan,
             "queueing_bin_p95_ms": math.nan,
-            **{f"{who}_cpu_percent": self.percent(machine.get(f"{who}_cpu_s")) for who in ("agent", "datapath")},
+            **{f"{who}_cpu_percent": self.percent(machine.get(f"{who}_cpu_s")) for who in ("daemon", "datapath")},
         }
         if "series" in link:
             delay, sent = (self.bins(self.of(link, what), window) for what in ("queueing_ms", "delivered_bytes"))

@@ -47,7 +47,7 @@ impl Backend {
 pub struct Unmeasured {
     /// Its name in the registry.
     pub signal: &'static str,
-    /// The document's name for it.
+    /// The spec's name for it.
     pub label: String,
     /// The backend that does not measure it.
     pub backend: Backend,

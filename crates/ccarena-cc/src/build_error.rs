@@ -28,7 +28,7 @@ pub enum BuildError {
         /// All parameters.
         known: String,
     },
-    /// A signal of its document that the backend does not measure.
+    /// A signal of its spec that the backend does not measure.
     #[error(transparent)]
     Signal(#[from] Unmeasured),
     /// Outside the parameter's bounds, or not a number.

@@ -142,12 +142,12 @@ pub trait RouterAssisted {
 /// Takes changes of an application's settings while the flow runs.
 pub trait Adjustable {
     /// Puts `setting` in force. A controller ignores a setting that means nothing to its scheme.
-    fn set(&mut self, setting: Setting);
+    fn set(&mut self, setting: FlowSetting);
 }
 
 /// A setting that an application may change while a flow runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Setting {
+pub enum FlowSetting {
     /// The rate that the application wants, written into packets for routers to lower.
     DesiredRate(Rate),
     /// The flow's weight among others, above the scheme's [bound](crate::scheme::Scheme::weight_above).
@@ -156,7 +156,7 @@ pub enum Setting {
     Requirement(Option<Requirement>),
 }
 
-impl Setting {
+impl FlowSetting {
     /// Puts the setting in force at `controller`, if it takes settings.
     pub fn apply(self, controller: &mut dyn Controller) {
         if let Some(adjustable) = controller.adjustable() {

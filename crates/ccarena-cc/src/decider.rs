@@ -15,7 +15,7 @@ use crate::bounded::{self, LARGEST_POLICY_BYTES};
 use crate::build_error::BuildError;
 use crate::controller::Controller;
 use crate::learned::LearnedController;
-use crate::learned::{Document, LearnedSpec, shipped};
+use crate::learned::{Interface, Spec, shipped};
 use crate::policy::integer::{Memory, Program};
 use crate::policy::{Policy, PolicyError, Scratch};
 use crate::registry;
@@ -134,22 +134,20 @@ pub enum BindError {
         /// What is wrong with it.
         source: PolicyError,
     },
-    /// The policy was trained for another document.
+    /// The policy was trained for another spec.
     #[error(
         "{file}: was trained for the scheme {found}; the flow's is {expected}: give the flow the policy's scheme, or train for the flow's"
     )]
-    Document {
+    Spec {
         /// The artifact's file.
         file: String,
-        /// Name and digest of the policy's document.
+        /// Name and digest of the policy's spec.
         found: String,
         /// Those of the flow's.
         expected: String,
     },
-    /// The artifact contradicts its own document.
-    #[error(
-        "{file}: its network or its actions do not fit its own document: the file was changed; train the policy again"
-    )]
+    /// The artifact contradicts its own spec.
+    #[error("{file}: its network or its actions do not fit its own spec: the file was changed; train the policy again")]
     Shape {
         /// The artifact's file.
         file: String,
@@ -157,7 +155,7 @@ pub enum BindError {
     /// The flow sets a parameter otherwise than the policy was trained with.
     #[error(
         "{file}: was trained with {name} = {trained}, and the flow has {given}: leave the parameter out, or train for it \
-         (only parameters that the document marks `runtime` may differ)"
+         (only parameters that the spec marks `runtime` may differ)"
     )]
     Param {
         /// The artifact's file.
@@ -227,11 +225,11 @@ impl Policies {
         Ok(policy)
     }
 
-    /// The controller of a flow of `scheme`, or of `document` if one is given, and who decides for it as `spec` says: nobody
-    /// if the scheme is not learned; without a `spec` a program outside of the run, if there is one (`outside`).
+    /// The controller of a flow of `scheme`, or of `spec` if one is given, and who decides for it as `policy` says: nobody
+    /// if the scheme is not learned; without a `policy` a program outside of the run, if there is one (`outside`).
     ///
     /// The controller gets the parameters that its policy was trained with. `config` may give the same values, and others
-    /// for parameters that the document marks `runtime`.
+    /// for parameters that the spec marks `runtime`.
     ///
     /// # Errors
     /// If the scheme or its parameters are refused, if the backend does not measure a signal of it, if the artifact cannot be read or does not fit the flow, if the scheme
@@ -239,33 +237,33 @@ impl Policies {
     pub fn build(
         &self,
         scheme: &str,
-        document: Option<&Document>,
+        spec: Option<&Spec>,
         config: &Config,
-        spec: Option<&PolicySpec>,
+        policy: Option<&PolicySpec>,
         outside: bool,
     ) -> Result<(Box<dyn Controller>, Option<Decider>), FlowError> {
-        let build = |config: &Config| match document {
-            Some(document) => document.controller(config),
+        let build = |config: &Config| match spec {
+            Some(spec) => spec.controller(config),
             None => registry::build(scheme, config),
         };
-        if let Some(document) = document.or_else(|| shipped::find(scheme)) {
-            document.check_signals(self.backend).map_err(BuildError::from)?;
+        if let Some(spec) = spec.or_else(|| shipped::find(scheme)) {
+            spec.check_signals(self.backend).map_err(BuildError::from)?;
         }
         let mut controller = build(config)?;
         let Some(learned) = controller.learned() else { return Ok((controller, None)) };
-        let decider = match spec {
-            Some(spec @ (PolicySpec::Artifact(file) | PolicySpec::Integer(file))) => {
+        let decider = match policy {
+            Some(decided @ (PolicySpec::Artifact(file) | PolicySpec::Integer(file))) => {
                 let policy = self.load(Path::new(file))?;
-                let in_integers = matches!(spec, PolicySpec::Integer(_));
+                let in_integers = matches!(decided, PolicySpec::Integer(_));
                 let bound = BoundPolicy::new(Arc::clone(&policy), file, learned, in_integers)?;
-                let params = trained_params(&policy, file, learned.spec(), &config.params)?;
+                let params = trained_params(&policy, file, learned.interface(), &config.params)?;
                 if params != config.params {
                     controller = build(&Config { params, ..config.clone() })?;
                 }
                 Decider::Policy(bound)
             }
             Some(PolicySpec::Constant(value)) => {
-                let action = learned.spec().action(*value).map_err(BindError::from)?;
+                let action = learned.interface().action(*value).map_err(BindError::from)?;
                 learned.act(action, Time::ZERO).map_err(BindError::from)?;
                 Decider::Constant(action)
             }
@@ -287,12 +285,12 @@ impl Policies {
 fn trained_params(
     policy: &Policy,
     file: &str,
-    spec: &LearnedSpec,
+    interface: &Interface,
     given: &BTreeMap<String, f64>,
 ) -> Result<BTreeMap<String, f64>, BindError> {
     let mut params = given.clone();
-    for declared in &spec.params {
-        let Some(&trained) = policy.contract().params.get(&declared.name) else { continue };
+    for declared in &interface.params {
+        let Some(&trained) = policy.trained().params.get(&declared.name) else { continue };
         let given = *params.entry(declared.name.clone()).or_insert(trained);
         if !declared.runtime && given.total_cmp(&trained).is_ne() {
             return Err(BindError::Param { file: file.into(), name: declared.name.clone(), trained, given });
@@ -305,7 +303,7 @@ impl Decider {
     /// `policy`, which was read from `file`, for a flow of `learned`'s scheme. Parameters are the caller's to compare.
     ///
     /// # Errors
-    /// If the policy was trained for another document or contradicts its own.
+    /// If the policy was trained for another spec or contradicts its own.
     pub fn policy(policy: Arc<Policy>, file: &str, learned: &dyn LearnedController) -> Result<Self, BindError> {
         BoundPolicy::new(policy, file, learned, false).map(Self::Policy)
     }
@@ -351,14 +349,14 @@ impl Decider {
 
 impl Table {
     fn new(by: &str, actions: &[f64], learned: &dyn LearnedController) -> Result<Self, BindError> {
-        let spec = learned.spec();
-        let column = spec.report.iter().position(|name| name == by).filter(|_| !actions.is_empty());
-        let columns = || spec.report.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let interface = learned.interface();
+        let column = interface.report.iter().position(|name| name == by).filter(|_| !actions.is_empty());
+        let columns = || interface.report.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let column =
             column.ok_or_else(|| BindError::Table { by: by.into(), actions: actions.len(), columns: columns() })?;
-        let actions = actions.iter().map(|&value| spec.action(value)).collect::<Result<Vec<_>, _>>()?;
+        let actions = actions.iter().map(|&value| interface.action(value)).collect::<Result<Vec<_>, _>>()?;
         let taken = vec![false; actions.len()];
-        Ok(Self { column, actions, report: vec![0.0; spec.report.len()], taken })
+        Ok(Self { column, actions, report: vec![0.0; interface.report.len()], taken })
     }
 
     fn decide(&mut self, learned: &dyn LearnedController) -> Action {
@@ -378,18 +376,18 @@ impl BoundPolicy {
         learned: &dyn LearnedController,
         in_integers: bool,
     ) -> Result<Self, BindError> {
-        let (spec, contract) = (learned.spec(), policy.contract());
-        let trained = contract.document.spec();
-        if trained.digest != spec.digest {
-            let name = |spec: &LearnedSpec| format!("{} ({})", spec.name, spec.digest);
-            return Err(BindError::Document { file: file.into(), found: name(trained), expected: name(spec) });
+        let (interface, trained) = (learned.interface(), policy.trained());
+        let trained = trained.spec.interface();
+        if trained.digest != interface.digest {
+            let name = |interface: &Interface| format!("{} ({})", interface.name, interface.digest);
+            return Err(BindError::Spec { file: file.into(), found: name(trained), expected: name(interface) });
         }
-        let (entries, actions) = (contract.observation_len, &contract.actions);
-        let bounds = if actions.is_empty() { contract.bounds } else { spec.bounds };
-        if entries != spec.observation_len || *actions != spec.actions || bounds != spec.bounds {
+        let (entries, actions) = (trained.observation_len, &trained.actions);
+        let bounds = if actions.is_empty() { trained.bounds } else { interface.bounds };
+        if entries != interface.observation_len || *actions != interface.actions || bounds != interface.bounds {
             return Err(BindError::Shape { file: file.into() });
         }
-        let observation = vec![0.0; spec.observation_len];
+        let observation = vec![0.0; interface.observation_len];
         let memory = if in_integers {
             let program = policy.integer();
             Inference::Integer(program.map_err(|source| BindError::Artifact { file: file.into(), source })?.memory())
@@ -404,7 +402,7 @@ impl BoundPolicy {
         self.was_outside = self.policy.observed().map(|observed| observed.is_outside(&self.observation));
         // Inference refuses observations of another length, which `new` rules out, and such that are not finite.
         let neutral =
-            || if self.policy.contract().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
+            || if self.policy.trained().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
         let action = match &mut self.memory {
             Inference::Float32(scratch) => self.policy.action(&self.observation, scratch),
             Inference::Integer(memory) => {
@@ -436,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_decides_for_the_document_that_it_was_trained_for() {
+    fn a_policy_decides_for_the_spec_that_it_was_trained_for() {
         let artifact = PolicySpec::Artifact(GOLDEN.into());
         let Ok(mut decider) = bind("acct", Some(&artifact), false) else { panic!("the policy is acct's") };
         let mut controller = build("acct", &Config::default()).unwrap();
@@ -470,9 +468,10 @@ mod tests {
             "{error}"
         );
         let policy = policies.load(Path::new(GOLDEN)).unwrap();
-        let controller = build("acct", &Config::default()).unwrap().learned().map(|l| Arc::clone(l.spec())).unwrap();
+        let controller =
+            build("acct", &Config::default()).unwrap().learned().map(|l| Arc::clone(l.interface())).unwrap();
         let params = trained_params(&policy, GOLDEN, &controller, &BTreeMap::new()).unwrap();
-        assert_eq!(params, policy.contract().params, "what the flow leaves out is the policy's");
+        assert_eq!(params, policy.trained().params, "what the flow leaves out is the policy's");
     }
 
     #[test]

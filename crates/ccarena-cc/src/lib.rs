@@ -2,7 +2,7 @@
 //!
 //! A controller turns acknowledgements, losses and time into a window and a pacing rate ([`Controller`]). It reads no
 //! clock, draws no randomness of its own and touches no socket, so the same code runs in the simulator, over a Linux
-//! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each, and the learned ones are documents
+//! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each, and the learned ones are specs
 //! ([`learned`]).
 
 pub mod action;
@@ -26,11 +26,11 @@ pub mod types;
 pub use action::{Action, ActionError};
 pub use backends::Backend;
 pub use controller::{
-    Adjustable, Controller, Extrapolated, Extrapolation, PacketTracker, RouterAssisted, Setting, TransportNeeds,
+    Adjustable, Controller, Extrapolated, Extrapolation, FlowSetting, PacketTracker, RouterAssisted, TransportNeeds,
 };
 pub use decider::{BindError, Decider, FlowError, Outside, Policies, PolicySpec};
 pub use events::{AckInfo, LossInfo, RateSample, RecoveryState, SentInfo};
-pub use learned::{Document, LearnedController, LearnedSpec};
+pub use learned::{Interface, LearnedController, Spec};
 pub use param::Param;
 pub use registry::{BuildError, build, find, schemes as all_schemes};
 pub use scheme::{Config, Scheme};

@@ -1,4 +1,4 @@
-//! The list of schemes. Adding one costs a file in [`crate::schemes`] and a line here, or a document and a line in
+//! The list of schemes. Adding one costs a file in [`crate::schemes`] and a line here, or a spec and a line in
 //! [`crate::learned::shipped`]; names, parameters, docs tables, conformance tests and command-line choices all read this
 //! list.
 

@@ -1,4 +1,4 @@
-//! What senders and routers tell each other in the headers of packets, and receivers echo.
+//! Signals between senders and routers in the headers of packets, which receivers echo.
 
 use crate::types::Rate;
 
@@ -7,7 +7,7 @@ use crate::types::Rate;
 /// On kernel TCP only [`Rate`](Self::Rate) travels, in an option of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Signal {
-    /// Nothing is asked and nothing said.
+    /// No request and no signal.
     #[default]
     None,
     /// ACCT: the rate that the application wants, which each router lowers to its offer.
@@ -26,11 +26,11 @@ pub enum Signal {
         window_bytes: f32,
         /// The sender's smoothed RTT (H_rtt); zero before it has one.
         rtt_us: u32,
-        /// What the window is to grow by (H_feedback); infinite until a router says so.
+        /// What the window is to grow by (H_feedback); infinite until a router writes it.
         feedback_bytes: f32,
     },
-    /// In the simulator, whose receivers may take packets before routers have spoken: what is looked up when the
-    /// acknowledgement arrives. In a packet, both numbers are 1.
+    /// In the simulator, whose receivers may take packets before routers have signalled: the sender looks up the
+    /// signal when the acknowledgement arrives. In a packet, both numbers are 1.
     Later {
         /// Packets that it stands for, since the flow began.
         packets: u32,
@@ -40,9 +40,9 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// At a receiver: a packet with `packet` has come after those that this stands for.
+    /// At a receiver: adds the signal of a new packet to the signals of those before it.
     #[inline]
-    pub fn heard(&mut self, packet: Self) {
+    pub fn accumulate(&mut self, packet: Self) {
         match (&mut *self, packet) {
             (Self::Marks { accelerate, brake }, Self::Marks { accelerate: a, brake: b }) => {
                 *accelerate = accelerate.wrapping_add(a);
@@ -57,16 +57,16 @@ impl Signal {
         }
     }
 
-    /// At a receiver: what an acknowledgement that leaves now says.
+    /// At a receiver: returns the signal of an acknowledgement that leaves now.
     #[inline]
     pub fn echo(&mut self) -> Self {
-        let said = *self;
+        let echoed = *self;
         match self {
             Self::Window { .. } => *self = Self::None,
             Self::Later { fresh, .. } => *fresh = 0,
             _ => {}
         }
-        said
+        echoed
     }
 
     /// The rate that routers advertise, if they do.
@@ -83,33 +83,33 @@ mod tests {
 
     #[test]
     fn marks_add_up_for_ever_and_feedback_from_one_acknowledgement_to_the_next() {
-        let mut heard = Signal::None;
-        heard.heard(Signal::Marks { accelerate: 1, brake: 0 });
-        heard.heard(Signal::Marks { accelerate: 0, brake: 1 });
-        assert_eq!(heard.echo(), Signal::Marks { accelerate: 1, brake: 1 });
-        heard.heard(Signal::Marks { accelerate: 1, brake: 0 });
-        assert_eq!(heard.echo(), Signal::Marks { accelerate: 2, brake: 1 });
+        let mut signal = Signal::None;
+        signal.accumulate(Signal::Marks { accelerate: 1, brake: 0 });
+        signal.accumulate(Signal::Marks { accelerate: 0, brake: 1 });
+        assert_eq!(signal.echo(), Signal::Marks { accelerate: 1, brake: 1 });
+        signal.accumulate(Signal::Marks { accelerate: 1, brake: 0 });
+        assert_eq!(signal.echo(), Signal::Marks { accelerate: 2, brake: 1 });
 
         let header = |feedback_bytes| Signal::Window { window_bytes: 9.0, rtt_us: 5, feedback_bytes };
-        let mut heard = Signal::None;
-        heard.heard(header(10.0));
-        heard.heard(header(-2.5));
-        assert_eq!(heard.echo(), header(7.5));
-        assert_eq!(heard.echo(), Signal::None, "what was said is not said again");
-        heard.heard(header(1.0));
-        assert_eq!(heard.echo(), header(1.0));
+        let mut signal = Signal::None;
+        signal.accumulate(header(10.0));
+        signal.accumulate(header(-2.5));
+        assert_eq!(signal.echo(), header(7.5));
+        assert_eq!(signal.echo(), Signal::None, "feedback is echoed once");
+        signal.accumulate(header(1.0));
+        assert_eq!(signal.echo(), header(1.0));
 
-        let mut heard = Signal::None;
+        let mut signal = Signal::None;
         let one = Signal::Later { packets: 1, fresh: 1 };
-        heard.heard(one);
-        heard.heard(one);
-        assert_eq!(heard.echo(), Signal::Later { packets: 2, fresh: 2 });
-        heard.heard(one);
-        assert_eq!(heard.echo(), Signal::Later { packets: 3, fresh: 1 });
+        signal.accumulate(one);
+        signal.accumulate(one);
+        assert_eq!(signal.echo(), Signal::Later { packets: 2, fresh: 2 });
+        signal.accumulate(one);
+        assert_eq!(signal.echo(), Signal::Later { packets: 3, fresh: 1 });
 
-        let mut heard = Signal::None;
-        heard.heard(Signal::Rate(Rate(5)));
-        heard.heard(Signal::Rate(Rate(3)));
-        assert_eq!((heard.echo(), heard.echo().rate()), (Signal::Rate(Rate(3)), Some(Rate(3))));
+        let mut signal = Signal::None;
+        signal.accumulate(Signal::Rate(Rate(5)));
+        signal.accumulate(Signal::Rate(Rate(3)));
+        assert_eq!((signal.echo(), signal.echo().rate()), (Signal::Rate(Rate(3)), Some(Rate(3))));
     }
 }

@@ -65,16 +65,16 @@ proptest! {
 fn refuse_bad_actions(flow: &mut Flow, index: u32) {
     let now = flow.now;
     let learned = flow.controller.learned().unwrap();
-    let spec = std::sync::Arc::clone(learned.spec());
+    let interface = std::sync::Arc::clone(learned.interface());
     let mut act = |action| learned.act(action, now).unwrap_err();
-    if spec.actions.is_empty() {
+    if interface.actions.is_empty() {
         assert_eq!(act(Action::Discrete(0)), ActionError::WrongKind { expected: "continuous" });
         assert!(matches!(act(Action::Continuous(f32::NAN)), ActionError::NotFinite(_)));
         assert!(matches!(act(Action::Continuous(f32::INFINITY)), ActionError::NotFinite(_)));
-        assert!(matches!(act(Action::Continuous(spec.bounds.1 + 1.0)), ActionError::OutOfRange { .. }));
+        assert!(matches!(act(Action::Continuous(interface.bounds.1 + 1.0)), ActionError::OutOfRange { .. }));
     } else {
         assert_eq!(act(Action::Continuous(f32::NAN)), ActionError::WrongKind { expected: "discrete" });
-        let error = act(Action::Discrete(index.max(spec.actions.len() as u32)));
+        let error = act(Action::Discrete(index.max(interface.actions.len() as u32)));
         assert!(matches!(error, ActionError::OutOfRange { .. }), "{error}");
     }
 }
@@ -96,10 +96,10 @@ fn names_are_unique_sorted_and_found() {
 fn learned_schemes_say_what_they_observe() {
     for scheme in all_schemes().iter().filter(|s| s.learned) {
         let mut built = build(scheme.name, &Config::default()).unwrap();
-        let spec = built.learned().unwrap().spec();
-        let total: usize = spec.observation.iter().map(|entry| entry.length).sum();
-        assert_eq!(total, spec.observation_len, "{}", scheme.name);
-        assert!(spec.bounds.0 < spec.bounds.1, "{}", scheme.name);
+        let interface = built.learned().unwrap().interface();
+        let total: usize = interface.observation.iter().map(|entry| entry.length).sum();
+        assert_eq!(total, interface.observation_len, "{}", scheme.name);
+        assert!(interface.bounds.0 < interface.bounds.1, "{}", scheme.name);
     }
 }
 

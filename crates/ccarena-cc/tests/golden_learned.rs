@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ccarena_cc::{Action, Config, Extrapolation, Rate, Setting, Signal, build};
+use ccarena_cc::{Action, Config, Extrapolation, FlowSetting, Rate, Signal, build};
 use common::{Flow, Operation};
 use serde_json::{Value, json};
 
@@ -114,7 +114,7 @@ fn run(scheme: &str, params: &[(&str, f64)], calm: bool) -> Value {
     for step in 0..OPERATIONS {
         if step % 50 == 49 && numbers.chance(20) {
             let rate = ccarena_cc::Rate(numbers.below(200_000_000));
-            Setting::DesiredRate(rate).apply(flow.controller.as_mut());
+            FlowSetting::DesiredRate(rate).apply(flow.controller.as_mut());
         }
         if calm && step == OPERATIONS * 3 / 4 {
             flow.controller.extrapolated().unwrap().adopt_window(ccarena_cc::Bytes(40 * common::MSS));
@@ -141,14 +141,14 @@ fn run(scheme: &str, params: &[(&str, f64)], calm: bool) -> Value {
         if due {
             decisions += 1;
             if decisions % 40 == 1 && sampled.len() < 4 {
-                let report = flow.controller.learned().unwrap().spec().report.len();
+                let report = flow.controller.learned().unwrap().interface().report.len();
                 let rounded = |x: &f32| (f64::from(*x) * 1e3).round() / 1e3;
                 sampled.push(seen[seen.len() - report..].iter().map(rounded).collect::<Vec<f64>>());
             }
             // Most decisions are answered, some are not, as when an environment is late.
             if numbers.chance(90) {
                 let learned = flow.controller.learned().unwrap();
-                let (actions, (low, high)) = (learned.spec().actions.len() as u64, learned.spec().bounds);
+                let (actions, (low, high)) = (learned.interface().actions.len() as u64, learned.interface().bounds);
                 let action = match actions {
                     0 => Action::Continuous(low + (high - low) * numbers.below(1001) as f32 / 1000.0),
                     n => Action::Discrete(numbers.below(n) as u32),

@@ -85,7 +85,7 @@ fn results_are_those_of_pytorch() {
         assert_eq!(policy.act(observation, &mut scratch).unwrap().1, &batch[15 * i..15 * (i + 1)]);
     }
     assert_eq!(policy.metadata("seed"), Some("7"));
-    assert_eq!(policy.contract().document.spec().name, "acct");
+    assert_eq!(policy.trained().spec.interface().name, "acct");
 }
 
 #[test]
@@ -505,7 +505,7 @@ fn continuous() -> Parts {
 fn a_continuous_policy_acts_within_its_bounds() {
     let policy = Policy::from_bytes(&continuous().bytes()).unwrap();
     let mut scratch = policy.scratch();
-    assert_eq!((policy.contract().bounds, policy.outputs()), ((-0.5, 2.0), 1));
+    assert_eq!((policy.trained().bounds, policy.outputs()), ((-0.5, 2.0), 1));
     for (seen, output) in [(0.0, 0.1), (0.6, -0.2), (1.0, -0.4), (9.0, -0.4), (-1.0, 0.1_f32)] {
         let mut observation = [0.0; 70];
         observation[9] = seen;

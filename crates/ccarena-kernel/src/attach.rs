@@ -51,7 +51,7 @@ pub struct Status {
     /// Of these, how many a bridge daemon drives; the others are CUBIC's.
     pub driven: usize,
     /// Events that the bridge daemon could not be told.
-    pub untold: u64,
+    pub unreported: u64,
     /// Where the pins are.
     pub pins: PathBuf,
 }
@@ -97,14 +97,14 @@ pub fn status() -> Result<Option<Status>, KernelError> {
         option: false,
         sockets: 0,
         driven: 0,
-        untold: 0,
+        unreported: 0,
         pins: pins.into(),
     };
     if let Ok(maps) = maps() {
         let flows = maps.flows()?;
         status.sockets = flows.len();
         status.driven = flows.iter().filter(|e| e.answer_sequence > 0 && e.flags & FLAG_FALLBACK == 0).count();
-        status.untold = maps.untold()?;
+        status.unreported = maps.unreported()?;
     }
     let links = pins.join(LINKS);
     let entries = match fs::read_dir(&links) {
@@ -215,7 +215,7 @@ pub(crate) fn maps() -> Result<Maps, KernelError> {
         events: open("events")?,
         answers: open("answers")?,
         namespaces: open("namespaces")?,
-        untold: open("untold")?,
+        unreported: open("unreported")?,
         config,
         list,
         wcc: if weighted { Some(WccMaps { weights: open("weights")?, state: open("state")? }) } else { None },

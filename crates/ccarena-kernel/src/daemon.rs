@@ -1,6 +1,6 @@
 //! The bridge daemon: controllers in user space for sockets in the kernel.
 //!
-//! The controller holds the truth. The datapath reports the sums of a decision interval, [`Feed`] makes the controller's
+//! The controller's window and rate count. The datapath reports the sums of a decision interval, [`Feed`] makes the controller's
 //! calls of them, and what the controller then says is the answer; until the next one the datapath extrapolates as the
 //! controller's [`Extrapolation`](ccarena_cc::Extrapolation) tells it.
 
@@ -11,7 +11,7 @@ pub(crate) mod testing;
 
 use std::collections::{HashMap, HashSet};
 
-use ccarena_cc::{ActionError, Controller, Decider, Setting, Time};
+use ccarena_cc::{ActionError, Controller, Decider, FlowSetting, Time};
 
 pub use self::feed::Feed;
 pub use self::socket::{Socket, Totals};
@@ -20,7 +20,7 @@ use crate::sampled::Sampled;
 
 /// A decision is due, and a program outside of the run makes it.
 #[derive(Clone, Copy, Debug)]
-pub struct Decision<'a> {
+pub struct DueDecision<'a> {
     /// The flow.
     pub flow: usize,
     /// When its interval ended.
@@ -42,7 +42,7 @@ pub struct Driver {
     /// Who decides, if the controller is learned.
     pub decider: Option<Decider>,
     /// All changes of the flow's settings, the next one last.
-    pub settings: Vec<(Time, Setting)>,
+    pub settings: Vec<(Time, FlowSetting)>,
     /// Rows of reports are kept.
     pub keeps_reports: bool,
 }
@@ -110,8 +110,8 @@ impl<'a> Daemon<'a> {
         answer
     }
 
-    /// Takes an event in. `hear` gets decisions that a program outside of the run makes; the reply, if any, is due at once.
-    pub fn on_event(&mut self, event: &Event, hear: &mut dyn FnMut(Decision<'_>)) -> Option<Reply> {
+    /// Takes an event in. `on_due` gets decisions that a program outside of the run makes; the reply, if any, is due at once.
+    pub fn on_event(&mut self, event: &Event, on_due: &mut dyn FnMut(DueDecision<'_>)) -> Option<Reply> {
         let cookie = event.cookie;
         self.dropped = self.dropped.max(event.dropped);
         if event.kind != EVENT_OPENED {
@@ -126,7 +126,7 @@ impl<'a> Daemon<'a> {
         if let Some(late) = socket.enforced_us(event) {
             self.enforced_us.push(late);
         }
-        socket.on_event(event, totals, hear);
+        socket.on_event(event, totals, on_due);
         if event.kind == EVENT_CLOSED {
             self.sockets.remove(&cookie);
             return None;
@@ -177,14 +177,14 @@ impl<'a> Daemon<'a> {
         self.sockets.values().map(Socket::next_timer).min().unwrap_or(Time::NEVER)
     }
 
-    /// Runs what is due at `now`: controllers' timers, and changes of what applications want. `hear` gets decisions that
+    /// Runs what is due at `now`: controllers' timers, and changes of settings. `on_due` gets decisions that
     /// a program outside of the run makes.
-    pub fn on_timers(&mut self, now: Time, hear: &mut dyn FnMut(Decision<'_>)) -> Vec<Reply> {
+    pub fn on_timers(&mut self, now: Time, on_due: &mut dyn FnMut(DueDecision<'_>)) -> Vec<Reply> {
         let Self { zero_ns, sockets, flows, .. } = self;
         let mut replies = Vec::new();
         for (&cookie, socket) in sockets.iter_mut().filter(|(_, socket)| socket.next_timer() <= now) {
             if let Some(totals) = flows.get_mut(socket.flow()) {
-                socket.on_timers(now, totals, hear);
+                socket.on_timers(now, totals, on_due);
                 replies.push((cookie, socket.answer(*zero_ns + now.0)));
             }
         }

@@ -204,8 +204,8 @@ impl Datapath {
     ///
     /// # Errors
     /// If the map cannot be read.
-    pub fn untold(&self) -> Result<u64, KernelError> {
-        self.maps.untold()
+    pub fn unreported(&self) -> Result<u64, KernelError> {
+        self.maps.unreported()
     }
 
     /// The rate in kbit/s that socket `cookie` writes into its packets from its next ACK on.

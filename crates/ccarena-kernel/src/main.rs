@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccarena_cc::{Document, PolicySpec, Rate, bounded};
+use ccarena_cc::{PolicySpec, Rate, Spec, bounded};
 use ccarena_kernel::run::{self, RunError};
 use ccarena_kernel::serve::Service;
 use ccarena_kernel::{Key, Options, TcpOption, attach, checks};
@@ -42,8 +42,7 @@ status   what is attached, as JSON
 detach   takes everything back, net.ipv4.tcp_congestion_control where it names one of them included
 weight   sets or takes back the weight of attached sockets of the weighted congestion controls: by mark,
          cgroup (its inode) or socket cookie, else of all that have none
-daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM; there is one;
-         `agent` is another word for it
+daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM; there is one
 load     makes a policy (an artifact, or an image that `ccarena export --to kernel` wrote) a congestion control NAME
          that thinks in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy
 unload   takes the policy NAME back, or all
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
         ["status"] => status(),
         ["detach"] => attach::detach().map_err(failed),
         ["weight", options @ ..] => weight(options),
-        ["daemon" | "agent", options @ ..] => daemon(options),
+        ["daemon", options @ ..] => daemon(options),
         ["load", options @ ..] => policy_commands::load(options),
         ["image", options @ ..] => policy_commands::image(options),
         ["unload", options @ ..] => policy_commands::unload(options),
@@ -166,7 +165,7 @@ fn status() -> Done {
             "option": s.option,
             "sockets": s.sockets,
             "driven": s.driven,
-            "untold": s.untold,
+            "unreported": s.unreported,
             "pins": s.pins,
         })
     });
@@ -196,7 +195,7 @@ fn weight(words: &[&str]) -> Done {
 
 fn daemon(words: &[&str]) -> Done {
     let mut service =
-        Service { scheme: String::new(), document: None, config: ccarena_cc::Config::default(), policy: None };
+        Service { scheme: String::new(), spec: None, config: ccarena_cc::Config::default(), policy: None };
     let mut rest = words.iter();
     while let Some(&word) = rest.next() {
         match word {
@@ -225,7 +224,7 @@ fn daemon(words: &[&str]) -> Done {
     Ok(())
 }
 
-/// A scheme by name, or a learned one by its document: JSON text, or a file of it.
+/// A scheme by name, or a learned one by its spec: JSON text, or a file of it.
 fn set_scheme(service: &mut Service, given: &str) -> Result<(), Failure> {
     let text = if given.ends_with(".json") {
         bounded::read_text(Path::new(given)).map_err(|e| failed(format!("--scheme: {given}: cannot be read: {e}")))?
@@ -233,9 +232,9 @@ fn set_scheme(service: &mut Service, given: &str) -> Result<(), Failure> {
         given.to_owned()
     };
     if text.trim_start().starts_with('{') {
-        let document = Document::parse(&text).map_err(|e| failed(format!("--scheme: {e}")))?;
-        service.scheme = document.spec().name.clone();
-        service.document = Some(Arc::new(document));
+        let spec = Spec::parse(&text).map_err(|e| failed(format!("--scheme: {e}")))?;
+        service.scheme = spec.interface().name.clone();
+        service.spec = Some(Arc::new(spec));
     } else {
         service.scheme = text;
     }

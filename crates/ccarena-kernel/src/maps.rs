@@ -28,7 +28,7 @@ pub(crate) struct Maps {
     pub answers: MapHandle,
     pub namespaces: MapHandle,
     /// Events that were not told, of all flows.
-    pub untold: MapHandle,
+    pub unreported: MapHandle,
     pub config: MapHandle,
     /// Gives the list of flows to whoever reads it.
     pub list: Link,
@@ -62,7 +62,7 @@ impl Maps {
             ("events", &mut self.events),
             ("answers", &mut self.answers),
             ("namespaces", &mut self.namespaces),
-            ("untold", &mut self.untold),
+            ("unreported", &mut self.unreported),
         ];
         let wcc = self.wcc.as_mut().map(|wcc| [("weights", &mut wcc.weights), ("state", &mut wcc.state)]);
         bridge.into_iter().chain(wcc.into_iter().flatten())
@@ -81,9 +81,11 @@ impl Maps {
     }
 
     /// How many events were not told so far.
-    pub(crate) fn untold(&self) -> Result<u64, KernelError> {
-        let value =
-            self.untold.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).map_err(|e| map_error("read", "untold", &e))?;
+    pub(crate) fn unreported(&self) -> Result<u64, KernelError> {
+        let value = self
+            .unreported
+            .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| map_error("read", "unreported", &e))?;
         Ok(value.as_deref().and_then(|v| v.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
     }
 

@@ -137,7 +137,7 @@ pub(crate) fn load(options: &Options, names: &Names) -> Result<(Maps, Vec<(Strin
         events: handle(&bridge, "events")?,
         answers: handle(&bridge, "answers")?,
         namespaces: handle(&bridge, "namespaces")?,
-        untold: handle(&bridge, ".data.untold")?,
+        unreported: handle(&bridge, ".data.unreported")?,
         config: handle(&bridge, ".rodata.config")?,
         list,
         wcc,

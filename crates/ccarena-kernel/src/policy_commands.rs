@@ -94,7 +94,7 @@ pub fn image(words: &[&str]) -> Done {
             "version": kernel::VERSION,
             "sha256": kernel::checksum(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
             "scheme": about.scheme,
-            "document": about.document,
+            "spec": about.spec,
             "policy": about.label,
             "observation": about.observation,
             "outputs": about.outputs,
@@ -138,7 +138,7 @@ fn shown(loaded: &Loaded) -> Value {
     json!({
         "name": loaded.name,
         "scheme": loaded.about.scheme,
-        "document": loaded.about.document,
+        "spec": loaded.about.spec,
         "policy": loaded.about.label,
         "generation": loaded.about.generation,
         "option": loaded.option,

@@ -1,4 +1,4 @@
-//! A scenario on real Linux TCP: emulated links, sockets, their controllers, and the record of it all.
+//! A scenario on real Linux TCP: emulated links, sockets, their controllers, and the result.
 
 mod error;
 mod plan;
@@ -8,16 +8,16 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
-use ccarena_cc::{Backend, Dur, Policies, Setting, Time};
+use ccarena_cc::{Backend, Dur, FlowSetting, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
-use ccarena_net::record::{BridgeRecord, FlowRecord, LinkRecord, MachineRecord, Quantiles, RunRecord};
+use ccarena_net::result::{BridgeResult, FlowResult, LinkResult, MachineResult, Quantiles, RunResult};
 use ccarena_net::{Scenario, trace};
 
 pub use self::error::RunError;
-use self::plan::Homes;
-pub use self::plan::{Home, Plan};
+use self::plan::Runtimes;
+pub use self::plan::{Plan, Runtime};
 
 use crate::daemon::{Daemon, Driver, Reply};
 use crate::datapath::{Datapath, Key};
@@ -50,12 +50,12 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     ccarena_link::resources::check(scenario)?;
     let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let available: Vec<&str> = available.split_whitespace().collect();
-    let homes = Homes { bridge: request.bridge, in_kernel: request.in_kernel };
-    let plans = plan::plan(scenario, homes, request.traffic, request.environment, &available)?;
+    let runtimes = Runtimes { bridge: request.bridge, in_kernel: request.in_kernel };
+    let plans = plan::plan(scenario, runtimes, request.traffic, request.environment, &available)?;
     let datapath = load(&plans)?;
     let thinking = load_policies(scenario, &plans)?;
     // Counting costs something per run of a program, so runs of the kernel's own schemes alone are spared it.
-    let bridged = plans.iter().any(|p| p.home == Home::Bridge);
+    let bridged = plans.iter().any(|p| p.runtime == Runtime::Bridge);
     let cost = datapath.as_ref().filter(|_| bridged).and_then(Datapath::count_cost);
     let network = network(scenario)?;
     let names: Vec<String> = scenario
@@ -65,7 +65,9 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
         .zip(&thinking)
         .map(|((flow, plan), thinking)| match (&datapath, thinking) {
             (_, Some(policy)) => policy.name().to_owned(),
-            (Some(datapath), None) if plan.home != Home::Kernel => datapath.congestion_control(&flow.scheme).to_owned(),
+            (Some(datapath), None) if plan.runtime != Runtime::Kernel => {
+                datapath.congestion_control(&flow.scheme).to_owned()
+            }
             _ => flow.scheme.clone(),
         })
         .collect();
@@ -89,11 +91,11 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let overruns = network.all_overruns()?;
     let outcome = emulator.stop()?;
     let machine = live::machine(&outcome, request.lateness_bound, overruns);
-    let machine = MachineRecord { bridge: Some(control.record(datapath_cpu_s)), ..machine };
+    let machine = MachineResult { bridge: Some(control.record(datapath_cpu_s)), ..machine };
     let mut links = outcome.links;
     let flows = flows(scenario, &plans, sent, received, &mut control);
-    let links = links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link)).collect();
-    let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
+    let links = links.iter_mut().enumerate().map(|(index, link)| LinkResult::new(scenario, index, link)).collect();
+    let record = RunResult { machine: Some(machine), ..RunResult::new(scenario, flows, links) };
     frames.result(record).map_err(|_| RunError::Stopped)
 }
 
@@ -102,7 +104,7 @@ const MOST_THINKING: usize = 16;
 
 /// The programs of policies that think in the kernel, by flow: each has one of its own, which counts its decisions.
 fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Private>>, RunError> {
-    let count = plans.iter().filter(|plan| plan.home == Home::Policy).count();
+    let count = plans.iter().filter(|plan| plan.runtime == Runtime::Policy).count();
     if count > MOST_THINKING {
         let problem = format!(
             "got {count} with policies that think in the kernel; expected at most {MOST_THINKING}. Leave `in_kernel` out"
@@ -121,15 +123,15 @@ fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Priva
 
 /// Loads BPF programs if some flow needs them; else sees to it that namespaces can be made without root.
 fn load(plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
-    if plans.iter().all(|p| p.home == Home::Kernel) {
+    if plans.iter().all(|p| p.runtime == Runtime::Kernel) {
         namespace::become_root_in_user_namespace()?;
         return Ok(None);
     }
-    if !plans.iter().any(|p| matches!(p.home, Home::Bridge | Home::Weighted)) {
+    if !plans.iter().any(|p| matches!(p.runtime, Runtime::Bridge | Runtime::Weighted)) {
         return Ok(None);
     }
     let options = Options {
-        option: if plans.iter().any(|p| p.signals && p.home == Home::Bridge) {
+        option: if plans.iter().any(|p| p.signals && p.runtime == Runtime::Bridge) {
             TcpOption::Namespaces
         } else {
             TcpOption::Off
@@ -137,7 +139,7 @@ fn load(plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
         // One user has all of the sockets, and all of the machine's attention.
         sockets_per_user: 0,
         changes_per_s: 0,
-        wcc: plans.iter().any(|p| p.home == Home::Weighted),
+        wcc: plans.iter().any(|p| p.runtime == Runtime::Weighted),
         ..Options::default()
     };
     Ok(Some(Datapath::load(&options)?))
@@ -185,7 +187,7 @@ fn flows(
     sent: Vec<Sent>,
     received: Vec<Received>,
     control: &mut Control<'_>,
-) -> Vec<FlowRecord> {
+) -> Vec<FlowResult> {
     let ends = sent.into_iter().zip(received);
     let flows = plans.iter().zip(ends).enumerate();
     flows
@@ -228,7 +230,7 @@ impl<'a> Control<'a> {
         let driver = move |flow: usize| driver(request, plans, &policies, flow);
         let mut first = Vec::new();
         for (flow, plan) in plans.iter().enumerate() {
-            first.push(if plan.home == Home::Bridge { Some(driver(flow)?) } else { None });
+            first.push(if plan.runtime == Runtime::Bridge { Some(driver(flow)?) } else { None });
         }
         // Sockets that another program opened are known by their address.
         let open = move |event: &Event| {
@@ -255,11 +257,11 @@ impl<'a> Control<'a> {
             control.reply((cookie, answer))?;
         }
         for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
-            if plan.home == Home::Weighted {
+            if plan.runtime == Runtime::Weighted {
                 control.weigh(index, flow.weight)?;
                 control.weights.extend(flow.settings().into_iter().filter_map(|(at, setting)| match setting {
-                    Setting::Weight(weight) => Some((at, index, weight)),
-                    Setting::DesiredRate(_) | Setting::Requirement(_) => None,
+                    FlowSetting::Weight(weight) => Some((at, index, weight)),
+                    FlowSetting::DesiredRate(_) | FlowSetting::Requirement(_) => None,
                 }));
             }
         }
@@ -319,13 +321,13 @@ impl<'a> Control<'a> {
         datapath.poll(Duration::ZERO, |event| events.push(*event))?;
         self.wakeups += u64::from(!self.events.is_empty());
         for event in &self.events {
-            let mut heard = Ok(());
+            let mut written = Ok(());
             let reply = self.daemon.on_event(event, &mut |due| {
                 if frames.is_writable() {
-                    heard = frames.decision(due.flow as u32, due.now, due.observation, due.report);
+                    written = frames.decision(due.flow as u32, due.now, due.observation, due.report);
                 }
             });
-            heard.map_err(|_| RunError::Stopped)?;
+            written.map_err(|_| RunError::Stopped)?;
             if let Some((cookie, answer)) = reply {
                 datapath.answer(cookie, &answer)?;
                 let late = clock::now_ns().saturating_sub(event.now_ns) / 1000;
@@ -353,13 +355,13 @@ impl<'a> Control<'a> {
     fn run_timers<W: Write>(&mut self, frames: &mut Frames<W>) -> Result<(), RunError> {
         let now = self.now();
         if self.daemon.next_timer() <= now {
-            let mut heard = Ok(());
+            let mut written = Ok(());
             let replies = self.daemon.on_timers(now, &mut |due| {
                 if frames.is_writable() {
-                    heard = frames.decision(due.flow as u32, due.now, due.observation, due.report);
+                    written = frames.decision(due.flow as u32, due.now, due.observation, due.report);
                 }
             });
-            heard.map_err(|_| RunError::Stopped)?;
+            written.map_err(|_| RunError::Stopped)?;
             for reply in replies {
                 self.reply(reply)?;
             }
@@ -399,8 +401,8 @@ impl<'a> Control<'a> {
     }
 
     /// How the bridge kept up, if its programs took `datapath_cpu_s`.
-    fn record(&mut self, datapath_cpu_s: Option<f64>) -> BridgeRecord {
-        BridgeRecord {
+    fn record(&mut self, datapath_cpu_s: Option<f64>) -> BridgeResult {
+        BridgeResult {
             daemon_cpu_s: self.cpu_s,
             datapath_cpu_s,
             reports: self.daemon.reports,

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ccarena_cc::{Backend, Config, Document, Dur, FlowError, Policies, PolicySpec, Time};
+use ccarena_cc::{Backend, Config, Dur, FlowError, Policies, PolicySpec, Spec, Time};
 use ccarena_link::clock;
 
 use crate::attach;
@@ -20,8 +20,8 @@ use crate::intf::{EVENT_CLOSED, Event};
 pub struct Service {
     /// The scheme.
     pub scheme: String,
-    /// A learned scheme that is given by its document.
-    pub document: Option<Arc<Document>>,
+    /// A learned scheme that is given by its spec.
+    pub spec: Option<Arc<Spec>>,
     /// What its controllers are built from; segment and initial window are the socket's.
     pub config: Config,
     /// Who decides for a learned scheme.
@@ -69,16 +69,16 @@ impl Service {
     /// If the artifact cannot be read.
     pub fn of_policy(file: &str, config: Config) -> Result<Self, ServiceError> {
         let policy = Policies::default().load(file.as_ref()).map_err(FlowError::from)?;
-        let document = Arc::clone(&policy.contract().document);
-        let scheme = document.spec().name.clone();
-        Ok(Self { scheme, document: Some(document), config, policy: Some(PolicySpec::Artifact(file.into())) })
+        let spec = Arc::clone(&policy.trained().spec);
+        let scheme = spec.interface().name.clone();
+        Ok(Self { scheme, spec: Some(spec), config, policy: Some(PolicySpec::Artifact(file.into())) })
     }
 
     fn driver(&self, policies: &Policies, event: &Event) -> Result<Driver, ServiceError> {
         let config =
             Config { mss: event.mss.max(1), initial_window: event.window_packets.max(1), ..self.config.clone() };
         let (controller, decider) =
-            policies.build(&self.scheme, self.document.as_deref(), &config, self.policy.as_ref(), false)?;
+            policies.build(&self.scheme, self.spec.as_deref(), &config, self.policy.as_ref(), false)?;
         Ok(Driver { flow: 0, controller, mss: config.mss, decider, settings: Vec::new(), keeps_reports: false })
     }
 
@@ -122,7 +122,7 @@ impl Service {
         let mut answers = Answers { datapath, refused: 0, told: 0 };
         // What was told before was told to nobody: the list has it.
         datapath.poll(Duration::ZERO, |_| ())?;
-        let mut untold = datapath.untold()?;
+        let mut unreported = datapath.unreported()?;
         answers.write_all(reconciled(&mut daemon, datapath)?);
         let mut fds = vec![datapath.ready_fd()];
         fds.extend(stop);
@@ -158,9 +158,9 @@ impl Service {
             if !attached && attach::is_complete() {
                 break Ended::Replaced;
             }
-            let lost = datapath.untold()?;
-            if lost != untold || looks % LOOKS == 0 {
-                untold = lost;
+            let lost = datapath.unreported()?;
+            if lost != unreported || looks % LOOKS == 0 {
+                unreported = lost;
                 answers.write_all(reconciled(&mut daemon, datapath)?);
             }
             if looks % LOOKS == 0 {

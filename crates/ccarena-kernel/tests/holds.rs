@@ -174,7 +174,7 @@ fn a_user_who_toggles_does_not_fill_the_ring_of_all() {
         let most = f64::from(PER_S) * (2.0 + (clock() - begun).as_secs_f64());
         let told = events(&path).len();
         assert!((told as f64) < most, "{told} of 10,000 changes were told, expected at most {most}");
-        assert!(path.untold().unwrap() > 5000);
+        assert!(path.unreported().unwrap() > 5000);
         // Nobody else is the worse for it.
         let _other = connection(name);
         assert_eq!(events(&path).iter().map(|e| e.kind).collect::<Vec<_>>(), [EVENT_OPENED]);
@@ -193,12 +193,15 @@ fn reports_leave_room_in_the_ring_for_what_is_told_once() {
         let mut first = connection(name);
         // At a report in each millisecond, far more than fit, however slow the machine is.
         let begun = clock();
-        while path.untold().unwrap() <= 10 && clock() - begun < Duration::from_secs(20) {
+        while path.unreported().unwrap() <= 10 && clock() - begun < Duration::from_secs(20) {
             pass(&mut first, 16_384);
         }
         let second = connection(name);
         let all = events(&path);
-        assert!(all.iter().filter(|e| e.kind == EVENT_REPORT).count() > 3 && path.untold().unwrap() > 10, "{all:?}");
+        assert!(
+            all.iter().filter(|e| e.kind == EVENT_REPORT).count() > 3 && path.unreported().unwrap() > 10,
+            "{all:?}"
+        );
         assert_eq!(all.iter().filter(|e| e.kind == EVENT_OPENED).count(), 2, "{all:?}");
         drop(second);
     });
@@ -245,7 +248,7 @@ fn reports_that_need_no_answer_wake_nobody_until_they_would_fill_the_ring() {
             wakes()
         });
         let waited = events(&path).len() * size_of::<Event>();
-        assert!((RING / 8..RING * 3 / 4).contains(&waited) && path.untold().unwrap() == 0, "{waited}");
+        assert!((RING / 8..RING * 3 / 4).contains(&waited) && path.unreported().unwrap() == 0, "{waited}");
         judge(cookie, 2, 1.0);
         wait("it is asked", || {
             send();
@@ -380,15 +383,15 @@ impl Drop for Attached {
 }
 
 /// A bridge daemon in a thread until told to stop.
-struct Agent {
+struct TestDaemon {
     stop: UnixStream,
     thread: thread::JoinHandle<Result<Served, ServiceError>>,
 }
 
-impl Agent {
+impl TestDaemon {
     fn start() -> Self {
         let service =
-            Service { scheme: "vegas".into(), document: None, config: ccarena_cc::Config::default(), policy: None };
+            Service { scheme: "vegas".into(), spec: None, config: ccarena_cc::Config::default(), policy: None };
         let (stop, stopped) = UnixStream::pair().unwrap();
         let thread = thread::spawn(move || service.run(&[stopped.as_raw_fd()]));
         Self { stop, thread }
@@ -421,7 +424,7 @@ fn a_daemon_outlives_more_sockets_than_it_can_answer() {
         return;
     }
     let _attached = Attached::new(|options| options.sockets = 4);
-    let agent = Agent::start();
+    let daemon = TestDaemon::start();
     in_namespace(|| {
         let mut pairs: Vec<_> = (0..10).map(|_| connection("ccarena")).collect();
         pairs.iter_mut().for_each(|pair| pass(pair, 200_000));
@@ -431,7 +434,7 @@ fn a_daemon_outlives_more_sockets_than_it_can_answer() {
         wait("they close", || attach::flows().unwrap().is_empty());
         wait_driven(&mut [connection("ccarena")], 1);
     });
-    let served = agent.stop();
+    let served = daemon.stop();
     assert!(served.refused > 0 && served.sockets >= 11, "{served:?}");
 }
 
@@ -441,27 +444,27 @@ fn a_daemon_takes_up_the_sockets_that_live_and_those_it_was_not_told_of() {
     if !able() {
         return;
     }
-    // Most openings go untold, too.
+    // Most openings go unreported, too.
     let _attached = Attached::new(|options| options.changes_per_s = 2);
     in_namespace(|| {
         let mut pairs: Vec<_> = (0..8).map(|_| connection("ccarena")).collect();
         pairs.iter_mut().for_each(|pair| pass(pair, 200_000));
         for _ in 0..2 {
             assert_eq!(driven(), 0);
-            let agent = Agent::start();
+            let daemon = TestDaemon::start();
             wait_driven(&mut pairs, 8);
-            assert_eq!(agent.stop().refused, 0);
+            assert_eq!(daemon.stop().refused, 0);
             // Without it, CUBIC.
             wait_driven(&mut pairs, 0);
         }
         // One that says nothing, and of which nothing is told, is found all the same.
-        let agent = Agent::start();
+        let daemon = TestDaemon::start();
         wait_driven(&mut pairs, 8);
         let idle: Vec<_> = (0..8).map(|_| connection("ccarena")).collect();
         wait("idle sockets have answers waiting", || map("answers").keys().count() == 16);
         drop(idle);
         wait("and lose them", || map("answers").keys().count() == 8);
-        agent.stop();
+        daemon.stop();
     });
 }
 
@@ -501,7 +504,7 @@ fn a_daemon_notices_that_it_is_attached_anew() {
         return;
     }
     let attached = Attached::new(|_| ());
-    let agent = Agent::start();
+    let daemon = TestDaemon::start();
     in_namespace(|| {
         let mut old = [connection("ccarena")];
         wait_driven(&mut old, 1);
@@ -511,7 +514,7 @@ fn a_daemon_notices_that_it_is_attached_anew() {
         wait_driven(&mut [connection("ccarena")], 1);
         pass(&mut old[0], 1_000_000);
     });
-    assert!(agent.stop().sockets >= 2);
+    assert!(daemon.stop().sockets >= 2);
 }
 
 /// The ids of all programs of the bridge.

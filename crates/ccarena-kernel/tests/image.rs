@@ -43,7 +43,7 @@ fn the_header_says_where_things_are() {
     for (field, at) in [
         ("checksum", 16),
         ("scheme", 48),
-        ("document", 112),
+        ("spec", 112),
         ("label", 136),
         ("columns_length", 632),
         ("reports_length", kernel::REPORTS_AT),

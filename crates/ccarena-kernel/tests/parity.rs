@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use ccarena_cc::{AckInfo, Bytes, Config, Controller, LossInfo, Setting, build};
+use ccarena_cc::{AckInfo, Bytes, Config, Controller, FlowSetting, LossInfo, build};
 use proptest::prelude::*;
 
 /// In the order of `enum aimd_scheme`, each with the least weight, in thousandths, that it can share by.
@@ -82,7 +82,7 @@ fn apply(controller: &mut dyn Controller, operation: Operation, una: &mut u64) {
             controller.on_timeout(&LossInfo { in_flight, new_episode: first, ..LossInfo::default() });
         }
         Operation::Undo => controller.on_spurious_loss(ccarena_cc::Time::ZERO),
-        Operation::Weight(weight) => Setting::Weight(f64::from(weight) / 1000.0).apply(controller),
+        Operation::Weight(weight) => FlowSetting::Weight(f64::from(weight) / 1000.0).apply(controller),
     }
 }
 

@@ -115,13 +115,13 @@ fn loaded_by(pid: &str) -> Ids {
 }
 
 /// What a transfer over the bridge told.
-struct Told {
+struct Transferred {
     events: Vec<Event>,
     bytes: u64,
     time: Duration,
 }
 
-impl Told {
+impl Transferred {
     fn reports(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|e| e.kind == EVENT_REPORT)
     }
@@ -133,7 +133,7 @@ fn transfer(
     loss: u32,
     send: impl FnOnce(&mut std::net::TcpStream) + Send,
     mut answer: impl FnMut(&Event) -> Option<Answer> + Send,
-) -> Told {
+) -> Transferred {
     let name = path.congestion_control("vegas").to_string();
     thread::scope(|scope| {
         let daemon = scope.spawn(|| {
@@ -160,7 +160,7 @@ fn transfer(
             drop(stream);
             (sink.finish(), clock() - begun)
         });
-        Told { events: daemon.join().unwrap(), bytes, time }
+        Transferred { events: daemon.join().unwrap(), bytes, time }
     })
 }
 

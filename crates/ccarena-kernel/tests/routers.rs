@@ -321,8 +321,8 @@ fn a_lying_router_changes_no_more_than_what_is_heard() {
             return;
         }
         for zeros in [false, true] {
-            let truth = if zeros { vec![0, 1, ASKED_KBPS] } else { vec![0, ASKED_KBPS] };
-            let said = Arc::new(Mutex::new(BTreeSet::from_iter(truth)));
+            let expected = if zeros { vec![0, 1, ASKED_KBPS] } else { vec![0, ASKED_KBPS] };
+            let said = Arc::new(Mutex::new(BTreeSet::from_iter(expected)));
             let wire = Wire::new(liar(zeros, &said));
             let answer = Answer { desired_kbps: ASKED_KBPS, ..window(50) };
             let (events, time) =

@@ -144,7 +144,7 @@ fn a_controller_in_user_space_does_as_well() {
         between(machine["reports"].as_f64().unwrap(), 1000.0, 3200.0);
         assert_eq!(machine["dropped_reports"], 0);
         assert!(machine["answer_latency_us"]["p50"].as_f64().unwrap() < 5000.0);
-        for who in ["agent", "datapath"] {
+        for who in ["daemon", "datapath"] {
             between(machine[format!("{who}_cpu_s")].as_f64().unwrap(), 1e-4, 1.5);
         }
     });
@@ -166,7 +166,7 @@ fn weights_share_the_link() {
 fn acct_hears_the_network_and_its_environment() {
     real_time(|| {
         let _alone = alone();
-        let mut document = scenario(&json!([{"scheme": "acct"}]), 3.0, &json!({"agent": true}));
+        let mut document = scenario(&json!([{"scheme": "acct"}]), 3.0, &json!({"router": true}));
         document["record"]["reports"] = json!(true);
         let Some(result) = result(&document, &json!({"environment": true})) else { return };
         let flow = &result["flows"][0];

@@ -1,4 +1,4 @@
-//! What a packet meets on its way: queues, link services, traces, routers that tell senders something and ACCT's option on the wire; and the
+//! What a packet meets on its way: queues, link services, traces, routers that signal to senders, and ACCT's option on the wire; and the
 //! scenario document.
 //!
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams ([`rng`]), and the one
@@ -9,9 +9,9 @@ pub mod link;
 pub mod log;
 pub mod queues;
 pub mod rate_datagram;
-pub mod record;
 pub mod reshape;
 pub mod resources;
+pub mod result;
 pub mod rng;
 pub mod routers;
 pub mod scenario;
@@ -23,7 +23,7 @@ pub mod trace;
 pub use link::{Carried, Link};
 pub use queues::{Item, Queue, QueueSpec};
 pub use resources::{Demand, Limits, ResourceError};
-pub use routers::NetworkAgent;
+pub use routers::AcctRouter;
 pub use scenario::{Scenario, ScenarioError};
 pub use service::{Service, ServiceError, ServiceSpec};
 pub use trace::{Trace, TraceError};

@@ -1,6 +1,6 @@
-//! A link: loss, a queue, a service, perhaps a router that tells senders something, and a pipe of packets in propagation.
+//! A link: loss, a queue, a service, perhaps a router that signals to senders, and a pipe of packets in propagation.
 
-mod said;
+mod deferred;
 mod timetable;
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
 use crate::trace::{Trace, TraceError};
-use said::Said;
+use deferred::Deferred;
 use timetable::Timetable;
 
 /// What a link carries.
@@ -145,8 +145,8 @@ pub struct Link<T> {
 
     /// In place of the queue, if departures are known when packets arrive.
     timetable: Option<Timetable>,
-    /// What the router says where there is a timetable.
-    said: Said,
+    /// The router's signals, if the link has a timetable.
+    deferred: Deferred,
     /// The packet in transmission, if it has been taken from the queue.
     transmitting: Option<T>,
     /// When the packet in service will have left; never if there is none.
@@ -189,7 +189,7 @@ impl<T: Carried> Link<T> {
             logs_late_drops: true,
             serves_from_queue,
             timetable: None,
-            said: Said::new(),
+            deferred: Deferred::new(),
             transmitting: None,
             departs: Time::NEVER,
             serialisation: Dur::ZERO,
@@ -220,7 +220,7 @@ impl<T: Carried> Link<T> {
         let stream = |purpose| Stream::new(scenario.seed, purpose, index as u64);
         let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
         let queue = queues::build(&spec.queue, &setting);
-        let router = spec.agent.as_ref().map(|router| routers::build(router, stream(Purpose::Router)));
+        let router = spec.router.as_ref().map(|router| routers::build(router, stream(Purpose::Router)));
         let mut link = Self::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), router);
         let mut lateness = stream(Purpose::Jitter);
         link.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
@@ -314,7 +314,7 @@ impl<T: Carried> Link<T> {
     /// A packet arrives at a link with a timetable. When it will reach the other end, at which the packet before it arrives
     /// at `previous`; none if it is lost, dropped, or never leaves. What arrives from `end` on is counted for no flow.
     ///
-    /// `ROUTED` if the link has a router, which answers later ([`said`](Self::said)). Who calls knows it for all packets:
+    /// `ROUTED` if the link has a router, which signals later ([`deferred_signal`](Self::deferred_signal)). Who calls knows it for all packets:
     /// looking at each shows in the simulator's rate.
     #[inline]
     pub fn book<const ROUTED: bool>(&mut self, packet: &mut T, now: Time, previous: Time, end: Time) -> Option<Time>
@@ -353,7 +353,7 @@ impl<T: Carried> Link<T> {
             timetable.push(departs, bytes, flow, at < end);
         }
         if ROUTED {
-            packet.set_signal(self.said.defer(flow, packet.signal()));
+            packet.set_signal(self.deferred.defer(flow, packet.signal()));
         }
         Some(at)
     }
@@ -373,15 +373,15 @@ impl<T: Carried> Link<T> {
         let Some(router) = &mut self.router else { return timetable.settle(now, &mut self.stats) };
         while let Some(left) = timetable.leave(now, &mut self.stats) {
             let sight = Sight { now: left.at, service: &mut self.service, backlog_bytes: timetable.bytes() };
-            self.said.leave(left.flow, left.bytes, router, sight);
+            self.deferred.leave(left.flow, left.bytes, router, sight);
         }
     }
 
-    /// What an acknowledgement that reaches `flow`'s sender at `now` says from the router of a link with a timetable. It
-    /// says [`Signal::Later`] so far, with these numbers.
-    pub fn said(&mut self, flow: u32, packets: u32, fresh: u32, now: Time) -> Signal {
+    /// Returns the router's signal in an acknowledgement that reaches `flow`'s sender at `now`, for a link with a timetable.
+    /// The acknowledgement carries [`Signal::Later`] with these numbers so far.
+    pub fn deferred_signal(&mut self, flow: u32, packets: u32, fresh: u32, now: Time) -> Signal {
         self.settle(now);
-        self.said.to(flow, packets, fresh)
+        self.deferred.take(flow, packets, fresh)
     }
 
     /// The packets on a link with a timetable that will arrive in time to be counted: flow and IP bytes of each.

@@ -28,7 +28,7 @@ const LINK_BYTES: f64 = 2048.0;
 const HASHED_QUEUE_BYTES: f64 = 96.0;
 /// A packet in a queue or on a wire, its entry in the sender's scoreboard and its acknowledgement.
 const IN_FLIGHT_BYTES: f64 = 192.0;
-/// Arrays of the record are made of bins and logs while these still stand.
+/// Arrays of the result are made of bins and logs while these still stand.
 const COPIES: f64 = 2.0;
 /// A learned scheme decides at most so often, and a report has so many columns of four bytes.
 const DECISION_MS: f64 = 1.0;
@@ -59,7 +59,7 @@ impl Limits {
         let Some(text) = setting else { return Ok(Self::default()) };
         match text.trim().parse::<f64>() {
             Ok(factor) if (0.001..=MOST).contains(&factor) => Ok(Self::default().times(factor)),
-            _ => Err(ResourceError::Setting { value: text.chars().take(60).collect() }),
+            _ => Err(ResourceError::FlowSetting { value: text.chars().take(60).collect() }),
         }
     }
 
@@ -102,7 +102,7 @@ pub enum ResourceError {
     },
     /// The variable is no factor.
     #[error("{VARIABLE}: got {value:?}; expected a number from 0.001 to {MOST}: how many times the default limits")]
-    Setting {
+    FlowSetting {
         /// What it is.
         value: String,
     },
@@ -261,7 +261,7 @@ impl Demand {
             let sent = sent.min(application_packets(flow, scenario.duration));
             window.0 += sent * IN_FLIGHT_BYTES;
             window.1 = if sent > window_of(scenario, window.1) { index } else { window.1 };
-            if scenario.record.reports && (flow.document.is_some() || flow.policy.is_some()) {
+            if scenario.record.reports && (flow.spec.is_some() || flow.policy.is_some()) {
                 reports += packets.min(seconds * 1e3 / DECISION_MS) * REPORT_BYTES;
             }
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ccarena_cc::reader;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Config, Document, PolicySpec, Setting};
+use ccarena_cc::{Config, FlowSetting, PolicySpec, Spec};
 use serde_json::Value;
 
 use crate::queues::QueueSpec;
@@ -60,8 +60,8 @@ pub struct Link {
     pub loss: f64,
     /// Times at which every packet that arrives is lost.
     pub outages: Option<Outages>,
-    /// What its router tells the flows that cross it, if anything.
-    pub agent: Option<RouterSpec>,
+    /// Its router, which signals to the flows that cross the link; none for most links.
+    pub router: Option<RouterSpec>,
 }
 
 /// A link that is in turns on and off, for exponentially distributed times (mahimahi's `mm-onoff`); it begins on.
@@ -78,10 +78,10 @@ pub struct Outages {
 pub struct Flow {
     /// Unique name.
     pub name: String,
-    /// A scheme in [`ccarena_cc::registry`], or the name of `document`.
+    /// A scheme in [`ccarena_cc::registry`], or the name of `spec`.
     pub scheme: String,
-    /// A learned scheme that is given by its document.
-    pub document: Option<Arc<Document>>,
+    /// A learned scheme that is given by its spec.
+    pub spec: Option<Arc<Spec>>,
     /// The scheme's parameters; those that are missing are those of its trained policy, and without one the defaults.
     pub params: BTreeMap<String, f64>,
     /// When it starts.
@@ -246,7 +246,7 @@ impl Default for Link {
             wakes: Dur::ZERO,
             loss: 0.0,
             outages: None,
-            agent: None,
+            router: None,
         }
     }
 }
@@ -257,7 +257,7 @@ impl Default for Flow {
         Self {
             name: "flow0".into(),
             scheme: "cubic".into(),
-            document: None,
+            spec: None,
             params: BTreeMap::new(),
             start: Time::ZERO,
             stop: None,
@@ -295,12 +295,12 @@ impl Default for Record {
 impl Flow {
     /// All changes of the flow's settings, the next one last.
     #[must_use]
-    pub fn settings(&self) -> Vec<(Time, Setting)> {
-        let mut settings: Vec<(Time, Setting)> =
-            self.desired.iter().skip(1).map(|&(at, rate)| (at, Setting::DesiredRate(rate))).collect();
+    pub fn settings(&self) -> Vec<(Time, FlowSetting)> {
+        let mut settings: Vec<(Time, FlowSetting)> =
+            self.desired.iter().skip(1).map(|&(at, rate)| (at, FlowSetting::DesiredRate(rate))).collect();
         for &(at, change) in &self.changes {
-            settings.extend(change.weight.map(|weight| (at, Setting::Weight(weight))));
-            settings.extend(change.requirement.map(|requirement| (at, Setting::Requirement(Some(requirement)))));
+            settings.extend(change.weight.map(|weight| (at, FlowSetting::Weight(weight))));
+            settings.extend(change.requirement.map(|requirement| (at, FlowSetting::Requirement(Some(requirement)))));
         }
         settings.sort_by_key(|s| std::cmp::Reverse(s.0));
         settings

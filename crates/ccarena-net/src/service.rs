@@ -166,7 +166,7 @@ impl Service {
         }
     }
 
-    /// Capacity as a router's agent sees it at `now`, which does not go back: the current rate, or for a trace the
+    /// Capacity as a router sees it at `now`, which does not go back: the current rate, or for a trace the
     /// opportunities of the last 100 ms.
     #[inline]
     pub fn rate(&mut self, now: Time) -> Rate {

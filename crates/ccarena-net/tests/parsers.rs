@@ -12,7 +12,7 @@ const TRACE: &[u8] = b"0\n1\n1\n5\n17\n1000\n4294967295\n";
 const LOG: &[u8] = b"# queue: infinite\n# base timestamp: 12\n12 # 1504\n13 + 1504\n20 - 1504 7\n21 d 2 3008\n";
 const SCENARIO: &[u8] = br#"{"version": 1, "duration_s": 30, "seed": 1,
 "links": [{"name": "a", "service": {"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 4.8e1}]}, "queue": {"type": "droptail",
-"bdp": 1.5}, "delay_ms": 10, "loss": 0.0, "agent": {"headroom": 1.0}}], "flows": [{"scheme": "cubic", "path": ["a"],
+"bdp": 1.5}, "delay_ms": 10, "loss": 0.0, "router": {"headroom": 1.0}}], "flows": [{"scheme": "cubic", "path": ["a"],
 "app": {"type": "transfers", "sizes_bytes": [1000, 2000]}, "desired_mbps": 100, "count": 2}], "record": {"packets": false}}"#;
 
 /// `seed`'s variant of a valid input: bytes changed, removed, repeated, cut; now and then noise alone.

@@ -1,13 +1,13 @@
-//! Learned schemes as documents, and the registries that they name parts of.
+//! Learned schemes as specs, and the registries that they name parts of.
 
-use ccarena_cc::Document;
+use ccarena_cc::Spec;
 use ccarena_cc::backends::Backend;
 use ccarena_cc::learned::actuators::ACTUATORS;
 use ccarena_cc::learned::bases::{BASES, Lever};
 use ccarena_cc::learned::clocks::CLOCKS;
-use ccarena_cc::learned::{LearnedSpec, ParamSpec, shipped, signals};
+use ccarena_cc::learned::{Interface, ParamSpec, shipped, signals};
 use ccarena_cc::param::Param;
-use ccarena_sim::TRUTH;
+use ccarena_sim::PRIVILEGED;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Map, Value, json};
@@ -16,8 +16,8 @@ use crate::errors;
 use crate::simulate::{params, to_python};
 
 /// What a learned scheme observes, reports and takes.
-pub fn spec(spec: &LearnedSpec) -> Value {
-    let entries: Vec<Value> = spec
+pub fn interface(interface: &Interface) -> Value {
+    let entries: Vec<Value> = interface
         .observation
         .iter()
         .map(|e| {
@@ -34,44 +34,44 @@ pub fn spec(spec: &LearnedSpec) -> Value {
     };
     let input =
         |p: &ParamSpec| (p.name.clone(), json!({"default": p.default, "min": p.min, "max": p.max, "doc": p.doc}));
-    let continuous = spec.actions.is_empty();
+    let continuous = interface.actions.is_empty();
     json!({
-        "name": spec.name,
-        "digest": spec.digest,
+        "name": interface.name,
+        "digest": interface.digest,
         "observation": entries,
-        "observation_len": spec.observation_len,
-        "actions": spec.actions,
-        "bounds": continuous.then_some([spec.bounds.0, spec.bounds.1]),
-        "report": spec.report,
-        "truth": TRUTH,
-        "params": spec.params.iter().filter(|p| !p.input).map(param).collect::<Vec<_>>(),
-        "inputs": spec.params.iter().filter(|p| p.input).map(input).collect::<Map<_, _>>(),
+        "observation_len": interface.observation_len,
+        "actions": interface.actions,
+        "bounds": continuous.then_some([interface.bounds.0, interface.bounds.1]),
+        "report": interface.report,
+        "privileged": PRIVILEGED,
+        "params": interface.params.iter().filter(|p| !p.input).map(param).collect::<Vec<_>>(),
+        "inputs": interface.params.iter().filter(|p| p.input).map(input).collect::<Map<_, _>>(),
     })
 }
 
-/// learned(spec_json) -> dict: a document checked, with its digest, canonical form and interface.
+/// learned(spec_json) -> dict: a spec checked, with its digest, canonical form and interface.
 ///
 /// Raises ScenarioError.
 #[pyfunction]
 fn learned<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyAny>> {
-    let document = Document::parse(spec_json).map_err(errors::scenario)?;
-    let mut entry = spec(document.spec());
-    entry["canonical"] = json!(document.canonical());
-    entry["spec"] = document.to_json();
-    entry["summary"] = json!(document.summary);
-    entry["source"] = json!(document.source);
-    entry["departures"] = json!(document.departures);
+    let spec = Spec::parse(spec_json).map_err(errors::scenario)?;
+    let mut entry = interface(spec.interface());
+    entry["canonical"] = json!(spec.canonical());
+    entry["spec"] = spec.to_json();
+    entry["summary"] = json!(spec.summary);
+    entry["source"] = json!(spec.source);
+    entry["departures"] = json!(spec.departures);
     to_python(py, &entry)
 }
 
-/// shipped_specs() -> dict: the documents of the shipped learned schemes as JSON, by name.
+/// shipped_specs() -> dict: the specs of the shipped learned schemes as JSON, by name.
 #[pyfunction]
 fn shipped_specs(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let documents = PyDict::new(py);
-    for document in shipped::documents() {
-        documents.set_item(&document.spec().name, document.to_json().to_string())?;
+    let specs = PyDict::new(py);
+    for spec in shipped::specs() {
+        specs.set_item(&spec.interface().name, spec.to_json().to_string())?;
     }
-    Ok(documents)
+    Ok(specs)
 }
 
 fn entry(name: &str, doc: &str, source: &str, options: &[Param]) -> Value {
@@ -85,7 +85,7 @@ fn piece(name: &str, doc: &str, source: &str, options: &[Param], kernel: bool) -
     value
 }
 
-/// signals() -> list of dicts: what a document can observe and report.
+/// signals() -> list of dicts: what a spec can observe and report.
 #[pyfunction(name = "signals")]
 fn all_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     signals::all()
@@ -102,13 +102,13 @@ fn all_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .collect()
 }
 
-/// clocks() -> list of dicts: when a document can decide.
+/// clocks() -> list of dicts: when a spec can decide.
 #[pyfunction]
 fn clocks(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     CLOCKS.iter().map(|c| to_python(py, &piece(c.name, c.doc, c.source, c.options, c.kernel))).collect()
 }
 
-/// actuators() -> list of dicts: what the actions of a document can move.
+/// actuators() -> list of dicts: what the actions of a spec can move.
 #[pyfunction]
 fn actuators(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     ACTUATORS
@@ -124,7 +124,7 @@ fn actuators(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .collect()
 }
 
-/// bases() -> list of dicts: over what a document can decide.
+/// bases() -> list of dicts: over what a spec can decide.
 #[pyfunction]
 fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     BASES

@@ -28,10 +28,10 @@ impl Policy {
         Inner::from_bytes(bytes).map(|p| Self(Arc::new(p))).map_err(errors::policy)
     }
 
-    /// The digest of the document that it was trained for.
+    /// The digest of the spec that it was trained for.
     #[getter]
     fn digest(&self) -> &str {
-        &self.0.contract().document.spec().digest
+        &self.0.trained().spec.interface().digest
     }
 
     /// Numbers that a recurrent policy remembers; 0 of another.
@@ -58,7 +58,7 @@ impl Policy {
         observations: PyReadonlyArray2<'py, f32>,
         state: Option<PyReadwriteArray2<'py, f32>>,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray2<f32>>)> {
-        let width = self.0.contract().observation_len;
+        let width = self.0.trained().observation_len;
         let &[rows, found] = observations.shape() else { return Err(errors::policy("observations of 2 axes")) };
         if found != width {
             return Err(errors::policy(format!(

@@ -1,9 +1,9 @@
-//! One scenario in, one record out.
+//! One scenario in, one result out.
 
 use ccarena_cc::learned::shipped;
 use ccarena_cc::{Dur, Policies, Time, registry, steady_state};
 use ccarena_net::queues::LimitRule;
-use ccarena_net::record::{Array, FlowRecord, LinkRecord, RunRecord};
+use ccarena_net::result::{Array, FlowResult, LinkResult, RunResult};
 use ccarena_net::{Demand, Scenario, queues, routers};
 use ccarena_sim::{Files, Sim, oracle};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
@@ -29,14 +29,14 @@ fn simulate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, Py
         py.detach(|| sim.run_until(at));
         py.check_signals()?;
     }
-    let record = py.detach(|| sim.take_record(&scenario));
+    let record = py.detach(|| sim.take_result(&scenario));
     dict(py, record)
 }
 
-/// The record as nested dictionaries.
-fn dict<'py>(py: Python<'py>, mut record: RunRecord) -> PyResult<Bound<'py, PyDict>> {
-    let flows: Vec<_> = record.flows.iter_mut().map(FlowRecord::take_arrays).collect();
-    let links: Vec<_> = record.links.iter_mut().map(LinkRecord::take_arrays).collect();
+/// The result as nested dictionaries.
+fn dict<'py>(py: Python<'py>, mut record: RunResult) -> PyResult<Bound<'py, PyDict>> {
+    let flows: Vec<_> = record.flows.iter_mut().map(FlowResult::take_arrays).collect();
+    let links: Vec<_> = record.links.iter_mut().map(LinkResult::take_arrays).collect();
     let text = serde_json::to_string(&record).map_err(|e| PyValueError::new_err(e.to_string()))?;
     let out = py.import("json")?.call_method1("loads", (text,))?.cast_into::<PyDict>()?;
     for (key, arrays) in [("flows", flows), ("links", links)] {
@@ -112,16 +112,16 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
                 "assisted": routers::all().map(|r| r.name).find(|name| *name == s.name),
                 "params": params(s.params),
             });
-            if let Some(document) = shipped::find(s.name) {
-                let spec = document.spec();
-                entry["observation_len"] = json!(spec.observation_len);
-                entry["observation_entries"] = json!(spec.labels());
-                entry["actions"] = json!(spec.actions);
-                entry["bounds"] = json!([spec.bounds.0, spec.bounds.1]);
-                entry["report"] = json!(spec.report);
-                entry["digest"] = json!(spec.digest);
-                entry["source"] = json!(document.source);
-                entry["departures"] = json!(document.departures);
+            if let Some(spec) = shipped::find(s.name) {
+                let interface = spec.interface();
+                entry["observation_len"] = json!(interface.observation_len);
+                entry["observation_entries"] = json!(interface.labels());
+                entry["actions"] = json!(interface.actions);
+                entry["bounds"] = json!([interface.bounds.0, interface.bounds.1]);
+                entry["report"] = json!(interface.report);
+                entry["digest"] = json!(interface.digest);
+                entry["source"] = json!(spec.source);
+                entry["departures"] = json!(spec.departures);
             }
             to_python(py, &entry)
         })
@@ -152,7 +152,7 @@ fn queue_disciplines(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .collect()
 }
 
-/// routers() -> list of dicts: every kind of router that a link's `agent` can be, with its parameters.
+/// routers() -> list of dicts: every kind of router that a link's `router` can be, with its parameters.
 #[pyfunction]
 #[pyo3(name = "routers")]
 fn list_routers<'py>(py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
@@ -180,9 +180,8 @@ fn drive(py: Python<'_>, scenario_json: &str, acks: u64) -> PyResult<()> {
     let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
     let flow = scenario.flows.first().ok_or_else(|| errors::scenario("no flow"))?;
     let config = scenario.controller(0, flow.mss_bytes);
-    let (mut controller, _) = Policies::default()
-        .build(&flow.scheme, flow.document.as_deref(), &config, None, true)
-        .map_err(errors::scenario)?;
+    let (mut controller, _) =
+        Policies::default().build(&flow.scheme, flow.spec.as_deref(), &config, None, true).map_err(errors::scenario)?;
     py.detach(|| steady_state::drive(controller.as_mut(), acks));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccarena_sim::TRUTH;
+use ccarena_sim::PRIVILEGED;
 use ccarena_sim::trials::{Answers, Candidate, FIGURES, Learned, Trials as Inner};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -50,7 +50,7 @@ impl Trials {
     }
 
     /// `run(candidates: [(policy | action | (column, actions) | None, params)], seed, count, first=0)` -> list of dicts, one per
-    /// candidate: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `truth: float32[n,
+    /// candidate: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `privileged: float32[n,
     /// columns]` and `intervals: uint64[rows]`, how many of them each row has. The GIL is released meanwhile.
     #[pyo3(signature = (candidates, seed, count, first=0))]
     fn run<'py>(
@@ -72,7 +72,7 @@ impl Trials {
 
 /// The runs of one candidate, a row per learner.
 fn dict(py: Python<'_>, rows: Vec<Learned>) -> PyResult<Bound<'_, PyDict>> {
-    let intervals: Vec<usize> = rows.iter().map(|row| row.truth.len() / TRUTH.len()).collect();
+    let intervals: Vec<usize> = rows.iter().map(|row| row.privileged.len() / PRIVILEGED.len()).collect();
     let total: usize = intervals.iter().sum();
     let floats = |of: fn(&Learned) -> &[f32]| {
         let all: Vec<f32> = rows.iter().flat_map(|row| of(row).iter().copied()).collect();
@@ -83,7 +83,7 @@ fn dict(py: Python<'_>, rows: Vec<Learned>) -> PyResult<Bound<'_, PyDict>> {
     let figures: Vec<f64> = rows.iter().flat_map(|row| row.figures.iter().copied()).collect();
     out.set_item("figures", PyArray1::from_vec(py, figures).reshape([rows.len(), FIGURES.len()])?)?;
     out.set_item("reports", floats(|row| &row.reports)?)?;
-    out.set_item("truth", floats(|row| &row.truth)?)?;
+    out.set_item("privileged", floats(|row| &row.privileged)?)?;
     out.set_item("intervals", PyArray1::from_iter(py, intervals.iter().map(|&n| n as u64)))?;
     out.set_item("params", rows.into_iter().map(|row| row.params).collect::<Vec<_>>())?;
     Ok(out)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ccarena_net::Scenario;
-use ccarena_sim::{Domain, Draw, RolloutOut, Source, StepOut, TRUTH, World, Worlds};
+use ccarena_sim::{Domain, Draw, PRIVILEGED, RolloutOut, Source, StepOut, World, Worlds};
 use numpy::{
     PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArray2,
     PyReadwriteArrayDyn, PyUntypedArrayMethods,
@@ -80,9 +80,9 @@ impl VecWorlds {
         self.0.limit_episodes(decisions);
     }
 
-    /// `step(actions: float32[n], observations, reports, truncated, final_observations, truth=None, held=None)`: to the next
+    /// `step(actions: float32[n], observations, reports, truncated, final_observations, privileged=None, held=None)`: to the next
     /// decision of every learner that is not held; fills the arrays. The GIL is released meanwhile.
-    #[pyo3(signature = (actions, observations, reports, truncated, final_observations, truth=None, held=None))]
+    #[pyo3(signature = (actions, observations, reports, truncated, final_observations, privileged=None, held=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn step(
         &mut self,
@@ -92,17 +92,17 @@ impl VecWorlds {
         mut reports: PyReadwriteArray2<'_, f32>,
         mut truncated: PyReadwriteArray1<'_, bool>,
         mut final_observations: PyReadwriteArray2<'_, f32>,
-        mut truth: Option<PyReadwriteArray2<'_, f32>>,
+        mut privileged: Option<PyReadwriteArray2<'_, f32>>,
         held: Option<PyReadonlyArray1<'_, bool>>,
     ) -> PyResult<()> {
         let actions = actions.as_slice()?;
         let held = held.as_ref().map(|array| array.as_slice()).transpose()?.unwrap_or_default();
         let rows = self.0.len() * self.0.learners();
-        let truth = match &mut truth {
-            Some(array) if array.shape() == [rows, TRUTH.len()] => array.as_slice_mut()?,
+        let privileged = match &mut privileged {
+            Some(array) if array.shape() == [rows, PRIVILEGED.len()] => array.as_slice_mut()?,
             Some(array) => {
-                let (found, columns) = (array.shape(), TRUTH.len());
-                return Err(errors::action(format!("truth has shape {found:?}; expected [{rows}, {columns}]")));
+                let (found, columns) = (array.shape(), PRIVILEGED.len());
+                return Err(errors::action(format!("privileged has shape {found:?}; expected [{rows}, {columns}]")));
             }
             None => &mut [],
         };
@@ -111,14 +111,14 @@ impl VecWorlds {
             reports: reports.as_slice_mut()?,
             truncated: truncated.as_slice_mut()?,
             final_observations: final_observations.as_slice_mut()?,
-            truth,
+            privileged,
         };
         py.detach(|| self.0.step_others(actions, held, out)).map_err(|e| errors::world(&e))
     }
 
-    /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, truth=None):
+    /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None):
     /// every world runs as many decisions as `drawn` [worlds, steps, learners] has room for, with nobody in between.
-    #[pyo3(signature = (policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, truth=None))]
+    #[pyo3(signature = (policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn rollout(
         &mut self,
@@ -132,15 +132,15 @@ impl VecWorlds {
         mut truncated: PyReadwriteArrayDyn<'_, bool>,
         mut final_observations: PyReadwriteArrayDyn<'_, f32>,
         mut following: PyReadwriteArrayDyn<'_, f32>,
-        mut truth: Option<PyReadwriteArrayDyn<'_, f32>>,
+        mut privileged: Option<PyReadwriteArrayDyn<'_, f32>>,
     ) -> PyResult<()> {
         let policy = &*policy.0;
-        let contract = policy.contract();
-        let (digest, expected) = (&contract.document.spec().digest, &self.0.spec().digest);
+        let trained = policy.trained();
+        let (digest, expected) = (&trained.spec.interface().digest, &self.0.interface().digest);
         if digest != expected {
-            return Err(errors::policy(format!("a policy for the document {digest}; expected one for {expected}")));
+            return Err(errors::policy(format!("a policy for the spec {digest}; expected one for {expected}")));
         }
-        let bounds = contract.actions.is_empty().then_some(contract.bounds);
+        let bounds = trained.actions.is_empty().then_some(trained.bounds);
         let draw = Draw { noise: noise.as_slice()?, spread, bounds };
         let drawn = drawn.as_slice_mut()?;
         let steps = drawn.len() / (self.0.len() * self.0.learners());
@@ -151,7 +151,7 @@ impl VecWorlds {
             truncated: truncated.as_slice_mut()?,
             final_observations: final_observations.as_slice_mut()?,
             following: following.as_slice_mut()?,
-            truth: truth.as_mut().map(|array| array.as_slice_mut()).transpose()?.unwrap_or_default(),
+            privileged: privileged.as_mut().map(|array| array.as_slice_mut()).transpose()?.unwrap_or_default(),
         };
         py.detach(|| self.0.rollout(policy, draw, steps, out)).map_err(|e| errors::world(&e))
     }
@@ -175,7 +175,7 @@ impl VecWorlds {
     /// What the learners observe, report and take: a dict as `learned` gives, without what is for readers.
     #[getter]
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &learned::spec(self.0.spec()))
+        to_python(py, &learned::interface(self.0.interface()))
     }
 
     /// Learners of each world.
@@ -210,7 +210,7 @@ impl SharedWorld {
     /// What the learners observe, report and take: a dict as `learned` gives, without what is for readers.
     #[getter]
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &learned::spec(self.0.spec()))
+        to_python(py, &learned::interface(self.0.interface()))
     }
 
     /// reset(episode)
@@ -223,12 +223,12 @@ impl SharedWorld {
         if learner >= self.0.learners().len() {
             return Err(errors::action(format!("learner {learner} of {}", self.0.learners().len())));
         }
-        let mut out = vec![0.0; self.0.spec().observation_len];
+        let mut out = vec![0.0; self.0.interface().observation_len];
         self.0.observe(learner, &mut out);
         Ok(PyArray1::from_vec(py, out))
     }
 
-    /// `step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], truth: float32[learners,
+    /// `step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], privileged: float32[learners,
     /// columns], over: bool)`
     #[expect(clippy::type_complexity, reason = "three things of one step")]
     fn step<'py>(
@@ -237,7 +237,7 @@ impl SharedWorld {
         actions: PyReadonlyArray1<'py, f32>,
     ) -> PyResult<(Vec<Bound<'py, PyArray2<f32>>>, Bound<'py, PyArray2<f32>>, bool)> {
         let actions = actions.as_slice()?;
-        let (width, learners) = (self.0.spec().report.len(), self.0.learners().len());
+        let (width, learners) = (self.0.interface().report.len(), self.0.learners().len());
         let mut rows = vec![Vec::new(); learners];
         let before = self.0.before();
         let over = py
@@ -250,11 +250,11 @@ impl SharedWorld {
                 PyArray1::from_vec(py, r).reshape([count, width])
             })
             .collect::<PyResult<_>>()?;
-        let mut truth = vec![0.0; learners * TRUTH.len()];
-        for (learner, row) in truth.chunks_mut(TRUTH.len()).enumerate() {
-            self.0.write_truth(&before, learner, row);
+        let mut privileged = vec![0.0; learners * PRIVILEGED.len()];
+        for (learner, row) in privileged.chunks_mut(PRIVILEGED.len()).enumerate() {
+            self.0.write_privileged(&before, learner, row);
         }
-        Ok((reports, PyArray1::from_vec(py, truth).reshape([learners, TRUTH.len()])?, over))
+        Ok((reports, PyArray1::from_vec(py, privileged).reshape([learners, PRIVILEGED.len()])?, over))
     }
 }
 

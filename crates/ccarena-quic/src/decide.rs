@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ccarena_cc::{Action, ActionError, LearnedController};
-use ccarena_cc::{BindError, Config, FlowError, LearnedSpec, Policies, PolicySpec, Time};
+use ccarena_cc::{BindError, Config, FlowError, Interface, Policies, PolicySpec, Time};
 use ccarena_link::clock;
 use serde_json::{Value, json};
 
@@ -30,14 +30,14 @@ pub enum DecideError {
 
 /// A learned scheme that has seen `row`.
 struct Recorded<'a> {
-    spec: &'a Arc<LearnedSpec>,
+    interface: &'a Arc<Interface>,
     row: &'a [f32],
     action: f32,
 }
 
 impl LearnedController for Recorded<'_> {
-    fn spec(&self) -> &Arc<LearnedSpec> {
-        self.spec
+    fn interface(&self) -> &Arc<Interface> {
+        self.interface
     }
 
     fn take_decision(&mut self) -> bool {
@@ -73,19 +73,21 @@ impl LearnedController for Recorded<'_> {
 pub fn decide(file: &str, input: &mut dyn Read, out: &mut dyn Write) -> Result<(), DecideError> {
     let policies = Policies::default();
     let policy = policies.load(Path::new(file)).map_err(FlowError::from)?;
-    let document = Arc::clone(&policy.contract().document);
-    let spec = PolicySpec::Artifact(file.into());
-    let name = document.spec().name.clone();
-    let (mut controller, decider) = policies.build(&name, Some(&document), &Config::default(), Some(&spec), false)?;
-    let learned = controller.learned().map(|l| Arc::clone(l.spec()));
-    let (Some(spec), Some(fresh)) = (learned, decider) else { return Err(FlowError::from(BindError::Missing).into()) };
+    let spec = Arc::clone(&policy.trained().spec);
+    let trained = PolicySpec::Artifact(file.into());
+    let name = spec.interface().name.clone();
+    let (mut controller, decider) = policies.build(&name, Some(&spec), &Config::default(), Some(&trained), false)?;
+    let learned = controller.learned().map(|l| Arc::clone(l.interface()));
+    let (Some(interface), Some(fresh)) = (learned, decider) else {
+        return Err(FlowError::from(BindError::Missing).into());
+    };
     let header = header(input)?;
     let count = |name: &str| header[name].as_u64().filter(|n| (1..=MOST).contains(n)).map(|n| n as usize);
     let expected = || DecideError::Malformed(format!("got {header}; expected `decisions` and `flows`, at least 1"));
     let (decisions, flows) = (count("decisions").ok_or_else(expected)?, count("flows").ok_or_else(expected)?);
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes)?;
-    let (rows, length) = (decisions.saturating_mul(flows), spec.observation_len);
+    let (rows, length) = (decisions.saturating_mul(flows), interface.observation_len);
     if bytes.len() != rows.saturating_mul(1 + 4 * length) {
         let message = format!("{} bytes for {rows} observations; expected {length} numbers in each", bytes.len());
         return Err(DecideError::Malformed(message));
@@ -102,7 +104,7 @@ pub fn decide(file: &str, input: &mut dyn Read, out: &mut dyn Write) -> Result<(
             if starts[at] != 0 {
                 *decider = fresh.clone();
             }
-            let mut recorded = Recorded { spec: &spec, row, action: 0.0 };
+            let mut recorded = Recorded { interface: &interface, row, action: 0.0 };
             decider.decide(&mut recorded, Time::ZERO);
             actions[at] = recorded.action;
         }

@@ -77,19 +77,19 @@ impl Offer {
             params: if own { request.params.clone() } else { self.default.params.clone() },
             ..Config::default()
         };
-        let (scheme, document, spec) = match &base.policy {
+        let (scheme, spec, policy) = match &base.policy {
             None => (base.scheme.clone().unwrap_or_else(|| DEFAULT_SCHEME.into()), None, None),
             Some(name) => {
                 let known = || self.files.keys().cloned().collect::<Vec<_>>().join(", ");
                 let file = self.files.get(name);
                 let file = file.ok_or_else(|| OfferError::Policy { name: name.clone(), known: known() })?;
                 let policy = self.policies.load(file).map_err(FlowError::from)?;
-                let document = Arc::clone(&policy.contract().document);
-                let spec = PolicySpec::Artifact(file.to_string_lossy().into_owned());
-                (document.spec().name.clone(), Some(document), Some(spec))
+                let spec = Arc::clone(&policy.trained().spec);
+                let trained = PolicySpec::Artifact(file.to_string_lossy().into_owned());
+                (spec.interface().name.clone(), Some(spec), Some(trained))
             }
         };
-        let (controller, decider) = self.policies.build(&scheme, document.as_deref(), &config, spec.as_ref(), false)?;
+        let (controller, decider) = self.policies.build(&scheme, spec.as_deref(), &config, policy.as_ref(), false)?;
         Ok((scheme, Driver { controller, decider, settings: Vec::new(), keeps_reports: false }))
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::{Rate, Requirement, Setting};
+use ccarena_cc::{FlowSetting, Rate, Requirement};
 use serde::{Deserialize, Serialize};
 
 /// No line is longer.
@@ -120,11 +120,11 @@ impl Change {
 
     /// What a controller is told.
     #[must_use]
-    pub fn settings(&self) -> Vec<Setting> {
+    pub fn settings(&self) -> Vec<FlowSetting> {
         let mut settings = Vec::new();
-        settings.extend(self.requirement.map(|range| Setting::Requirement(Some(requirement(range)))));
-        settings.extend(self.weight.map(Setting::Weight));
-        settings.extend(self.desired_mbps.map(|mbps| Setting::DesiredRate(Rate::from_mbps(mbps))));
+        settings.extend(self.requirement.map(|range| FlowSetting::Requirement(Some(requirement(range)))));
+        settings.extend(self.weight.map(FlowSetting::Weight));
+        settings.extend(self.desired_mbps.map(|mbps| FlowSetting::DesiredRate(Rate::from_mbps(mbps))));
         settings
     }
 }
@@ -179,7 +179,7 @@ mod tests {
         assert!(error(r#"{"requirement": [0, 1e300]}"#).starts_with("requirement"));
         assert!(error(r#"{"weight": -1}"#).starts_with("weight: got -1"));
         assert!(error("[").contains("expected one JSON object"));
-        assert_eq!(Change::parse(br#"{"weight": 2}"#).unwrap().settings(), [Setting::Weight(2.0)]);
+        assert_eq!(Change::parse(br#"{"weight": 2}"#).unwrap().settings(), [FlowSetting::Weight(2.0)]);
     }
 
     proptest! {

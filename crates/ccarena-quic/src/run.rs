@@ -1,4 +1,4 @@
-//! A scenario over QUIC: emulated links, a client that sends and a server that receives for each flow, and the record.
+//! A scenario over QUIC: emulated links, a client that sends and a server that receives for each flow, and the result.
 //!
 //! A thread runs all senders and one all receivers. As on kernel TCP, a connection opens when its flow starts, so that the
 //! first data leaves a round trip later than in the simulator, which has no handshake.
@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use ccarena_cc::{Backend, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_link::{Emulator, End, Network, clock as link_clock, namespace};
-use ccarena_net::record::{FlowRecord, LinkRecord, Rows, RunRecord};
+use ccarena_net::result::{FlowResult, LinkResult, Rows, RunResult};
 use ccarena_net::{Scenario, trace};
 
 pub use self::error::RunError;
@@ -80,8 +80,8 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let ends = sent.into_iter().zip(received).enumerate();
     let flows = ends.map(|(index, (sent, received))| record(scenario, index, &plans[index], sent, received)).collect();
     let mut links = outcome.links;
-    let links = links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link)).collect();
-    let record = RunRecord { machine: Some(machine), ..RunRecord::new(scenario, flows, links) };
+    let links = links.iter_mut().enumerate().map(|(index, link)| LinkResult::new(scenario, index, link)).collect();
+    let record = RunResult { machine: Some(machine), ..RunResult::new(scenario, flows, links) };
     frames.result(record).map_err(|_| RunError::Stopped)
 }
 
@@ -234,9 +234,9 @@ fn record(
     plan: &Plan,
     (sent, totals): (Sent, Totals),
     received: Received,
-) -> FlowRecord {
+) -> FlowResult {
     let mean = (totals.rtt_count > 0).then(|| totals.rtt_sum / totals.rtt_count.max(1));
-    FlowRecord {
+    FlowResult {
         sent_packets: totals.sent_packets,
         // What was lost goes out again in as many new packets, or nearly.
         retransmitted_packets: totals.lost_packets,
@@ -258,6 +258,6 @@ fn record(
             .as_ref()
             .filter(|_| scenario.record.reports)
             .map(|learned| Rows { values: totals.reports, width: learned.report.len() }),
-        ..FlowRecord::new(scenario, index)
+        ..FlowResult::new(scenario, index)
     }
 }

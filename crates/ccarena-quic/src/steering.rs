@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ccarena_cc::{
-    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, LossInfo, Outside, Rate, RecoveryState, SentInfo,
-    Setting, Signal, Time, registry,
+    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, FlowSetting, LossInfo, Outside, Rate, RecoveryState,
+    SentInfo, Signal, Time, registry,
 };
 use ccarena_net::tcp_option;
 use noq_proto::RttEstimator;
@@ -49,7 +49,7 @@ pub struct Driver {
     /// Who decides for it, if it is learned.
     pub decider: Option<Decider>,
     /// Changes of the flow's settings, the next one last.
-    pub settings: Vec<(Time, Setting)>,
+    pub settings: Vec<(Time, FlowSetting)>,
     /// Keep the learned scheme's reports.
     pub keeps_reports: bool,
 }
@@ -277,7 +277,7 @@ impl Steering {
     }
 
     /// Puts a setting of the application in force.
-    pub fn set(&self, setting: Setting) {
+    pub fn set(&self, setting: FlowSetting) {
         let mut state = self.state();
         setting.apply(state.driver.controller.as_mut());
         state.read_controller();
@@ -316,8 +316,8 @@ impl State {
         self.tracks = self.driver.controller.packet_tracker().is_some();
         self.every_segment = self.driver.controller.transport().every_segment || self.tracks;
         if let Some(learned) = self.driver.controller.learned() {
-            self.observation = vec![0.0; learned.spec().observation_len];
-            self.report = vec![0.0; learned.spec().report.len()];
+            self.observation = vec![0.0; learned.interface().observation_len];
+            self.report = vec![0.0; learned.interface().report.len()];
             if let Some(decider) = &mut self.driver.decider {
                 decider.decide(learned, self.now);
             }

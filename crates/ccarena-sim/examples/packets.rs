@@ -93,7 +93,7 @@ fn run_all(file: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let scenario = Scenario::parse(line)?;
         let mut sim = Sim::new(&scenario, &Files::default(), false)?;
         sim.run_until(Time(scenario.duration.0));
-        drop(sim.take_record(&scenario));
+        drop(sim.take_result(&scenario));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccarena_cc::reader::At;
-use ccarena_cc::{Document, Dur, Rate, Time};
+use ccarena_cc::{Dur, Rate, Spec, Time};
 use ccarena_net::ServiceSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::reshape::{Outages, Reshape};
@@ -102,16 +102,16 @@ pub struct LinkDomain {
     /// Probability that a link does.
     #[serde(default = "always")]
     pub lossy: f64,
-    /// Probability that the bottleneck has a network agent.
+    /// Probability that the bottleneck has a router.
     pub signal: f64,
-    /// Share of capacity that the agent offers.
-    pub agent_headroom: f64,
-    /// What the agent lacks; it is perfect if none.
+    /// Share of capacity that the router offers.
+    pub router_headroom: f64,
+    /// What the router lacks; it is perfect if none.
     #[serde(default)]
-    pub agent: Option<Imperfection>,
+    pub router: Option<Imperfection>,
 }
 
-/// Distribution of what an ACCT router's measurements lack (`agent` of a scenario's link).
+/// Distribution of what an ACCT router's measurements lack (`router` of a scenario's link).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Imperfection {
@@ -125,7 +125,7 @@ pub struct Imperfection {
     pub bits: Range,
     /// Share of measurements that are missing.
     pub missing: Range,
-    /// Probability that an agent lacks one of these alone, each as often.
+    /// Probability that a router lacks one of these alone, each as often.
     #[serde(default)]
     pub single: f64,
 }
@@ -139,7 +139,7 @@ impl Imperfection {
             ("bits", self.bits.uniform(stream).round()),
             ("missing", self.missing.uniform(stream)),
         ];
-        // Nothing is drawn for an agent that always lacks all, so that its episodes stay as they were.
+        // Nothing is drawn for a router that always lacks all, so that its episodes stay as they were.
         if self.single > 0.0 && stream.chance(self.single) {
             let ranges = [self.every_ms, self.late_ms, self.noise, self.bits, self.missing];
             let possible = lacks.iter().zip(ranges).filter(|(_, range)| range.bounds().1 > 0.0);
@@ -217,24 +217,23 @@ pub struct CrossTraffic {
 /// The scheme of a competitor that is one more learner.
 const OWN: &str = "self";
 
-/// A learned scheme, by name or as a document.
+/// A learned scheme, by name or as a spec.
 #[derive(Clone, Debug)]
 pub struct LearnerScheme {
     /// Its name.
     pub name: String,
-    /// Its document, if it is given by that.
-    pub document: Option<Arc<Document>>,
+    /// Its spec, if it is given by that.
+    pub spec: Option<Arc<Spec>>,
 }
 
 impl<'de> Deserialize<'de> for LearnerScheme {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         if let Value::String(name) = value {
-            return Ok(Self { name, document: None });
+            return Ok(Self { name, spec: None });
         }
-        let document =
-            Document::read(&At { value: &value, path: "learner.scheme".into() }).map_err(D::Error::custom)?;
-        Ok(Self { name: document.spec().name.clone(), document: Some(Arc::new(document)) })
+        let spec = Spec::read(&At { value: &value, path: "learner.scheme".into() }).map_err(D::Error::custom)?;
+        Ok(Self { name: spec.interface().name.clone(), spec: Some(Arc::new(spec)) })
     }
 }
 
@@ -242,7 +241,7 @@ impl<'de> Deserialize<'de> for LearnerScheme {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Learner {
-    /// A learned scheme, by name or as a document.
+    /// A learned scheme, by name or as a spec.
     pub scheme: LearnerScheme,
     /// Its parameters.
     #[serde(default)]
@@ -288,9 +287,9 @@ const LEAST_BUFFER_PACKETS: u64 = 10;
 
 impl Domain {
     fn router(&self, stream: &mut Stream) -> RouterSpec {
-        let lacks = self.link.agent.map(|agent| agent.draw(stream));
-        let given = lacks.into_iter().flatten().chain([("headroom", self.link.agent_headroom)]);
-        RouterSpec::new(Kind::NetworkAgent, &given.collect())
+        let lacks = self.link.router.map(|router| router.draw(stream));
+        let given = lacks.into_iter().flatten().chain([("headroom", self.link.router_headroom)]);
+        RouterSpec::new(Kind::AcctRouter, &given.collect())
     }
 
     /// The scenario of `episode` in world `world` of a run seeded with `seed`.
@@ -310,7 +309,7 @@ impl Domain {
             } else {
                 0.0
             },
-            agent: stream.chance(self.link.signal).then(|| self.router(stream)),
+            router: stream.chance(self.link.signal).then(|| self.router(stream)),
             ..Link::default()
         };
         let mut links = vec![link];
@@ -351,7 +350,7 @@ impl Domain {
         Flow {
             name,
             scheme: scheme.name.clone(),
-            document: scheme.document.clone(),
+            spec: scheme.spec.clone(),
             params: params.clone(),
             desired: vec![(Time::ZERO, Rate::from_mbps(*desired_mbps))],
             ..Flow::default()

@@ -118,7 +118,7 @@ pub struct Ack {
     pub echo_congestion: bool,
     /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).
     pub echo: Time,
-    /// What routers said in data segments.
+    /// Signals of routers in data segments.
     pub signal: Signal,
     /// How long it has been held since the newest segment that it reports came, if QUIC's (RFC 9000 §13.2.5).
     pub delay: Dur,

@@ -196,7 +196,7 @@ impl Receiver {
         match packet.signal {
             Signal::None => {}
             Signal::Later { packets, .. } => self.later = self.later.wrapping_add(packets),
-            said => self.signal.heard(said),
+            signal => self.signal.accumulate(signal),
         }
         if packet.ecn == Ecn::Marked || packet.reduced {
             self.hear_congestion(packet);

@@ -6,7 +6,7 @@
 use ccarena_cc::policy::Policy;
 use rayon::prelude::*;
 
-use crate::truth::TRUTH;
+use crate::privileged::PRIVILEGED;
 use crate::worlds::{Row, World, WorldError, Worlds};
 
 /// How decisions are drawn from what a policy answers.
@@ -50,8 +50,8 @@ pub struct RolloutOut<'a> {
     pub truncated: &'a mut [bool],
     /// Last observations of finished episodes, elsewhere untouched; `[.., observation_len]`.
     pub final_observations: &'a mut [f32],
-    /// What only the simulator knows of the steps, if that is wanted: `[.., TRUTH]`, or empty.
-    pub truth: &'a mut [f32],
+    /// What only the simulator knows of the steps, if that is wanted: `[.., PRIVILEGED]`, or empty.
+    pub privileged: &'a mut [f32],
     /// Observations after the last decision; `[worlds, learners, observation_len]`.
     pub following: &'a mut [f32],
 }
@@ -64,7 +64,7 @@ struct Part<'a> {
     reports: &'a mut [f32],
     truncated: &'a mut [bool],
     finals: &'a mut [f32],
-    truth: &'a mut [f32],
+    privileged: &'a mut [f32],
     following: &'a mut [f32],
 }
 
@@ -81,7 +81,8 @@ impl Worlds {
         steps: usize,
         out: RolloutOut<'_>,
     ) -> Result<(), WorldError> {
-        let (width, report, learners) = (self.spec().observation_len, self.spec().report.len(), self.learners());
+        let (width, report, learners) =
+            (self.interface().observation_len, self.interface().report.len(), self.learners());
         let (decisions, outputs) = (self.len() * steps * learners, policy.outputs());
         for (name, found, expected) in [
             ("noise", draw.noise.len(), decisions * outputs),
@@ -96,36 +97,29 @@ impl Worlds {
                 return Err(WorldError::Length { name, found, expected });
             }
         }
-        let (told, expected) = (out.truth.len(), decisions * TRUTH.len());
+        let (told, expected) = (out.privileged.len(), decisions * PRIVILEGED.len());
         if told != 0 && told != expected {
-            return Err(WorldError::Length { name: "truth", found: told, expected });
+            return Err(WorldError::Length { name: "privileged", found: told, expected });
         }
         let rows = steps * learners;
-        let truths: Vec<&mut [f32]> = match told {
+        let privileged_rows: Vec<&mut [f32]> = match told {
             0 => (0..self.len()).map(|_| Default::default()).collect(),
-            _ => out.truth.chunks_mut(rows * TRUTH.len()).collect(),
+            _ => out.privileged.chunks_mut(rows * PRIVILEGED.len()).collect(),
         };
-        let mut parts: Vec<Part<'_>> = draw
-            .noise
-            .chunks(rows * outputs)
-            .zip(out.observations.chunks_mut(rows * width))
-            .zip(out.drawn.chunks_mut(rows))
-            .zip(out.reports.chunks_mut(rows * report))
-            .zip(out.truncated.chunks_mut(rows))
-            .zip(out.final_observations.chunks_mut(rows * width))
-            .zip(out.following.chunks_mut(learners * width))
-            .zip(truths)
-            .map(|(((((((noise, observations), drawn), reports), truncated), finals), following), truth)| Part {
-                noise,
-                observations,
-                drawn,
-                reports,
-                truncated,
-                finals,
-                truth,
-                following,
-            })
-            .collect();
+        let mut parts: Vec<Part<'_>> =
+            draw.noise
+                .chunks(rows * outputs)
+                .zip(out.observations.chunks_mut(rows * width))
+                .zip(out.drawn.chunks_mut(rows))
+                .zip(out.reports.chunks_mut(rows * report))
+                .zip(out.truncated.chunks_mut(rows))
+                .zip(out.final_observations.chunks_mut(rows * width))
+                .zip(out.following.chunks_mut(learners * width))
+                .zip(privileged_rows)
+                .map(|(((((((noise, observations), drawn), reports), truncated), finals), following), privileged)| {
+                    Part { noise, observations, drawn, reports, truncated, finals, privileged, following }
+                })
+                .collect();
         let (pool, worlds) = self.parts();
         pool.install(|| {
             worlds.par_iter_mut().zip(&mut parts).enumerate().with_max_len(1).try_for_each(|(index, (world, part))| {
@@ -137,9 +131,10 @@ impl Worlds {
 
 impl Part<'_> {
     fn fill(&mut self, world: &mut World, policy: &Policy, draw: &Draw<'_>, learners: usize) -> Result<(), WorldError> {
-        let (width, report, outputs) = (world.spec().observation_len, world.spec().report.len(), policy.outputs());
+        let (width, report, outputs) =
+            (world.interface().observation_len, world.interface().report.len(), policy.outputs());
         let (mut scratch, mut actions) = (policy.scratch(), vec![0.0; learners]);
-        let mut truths = self.truth.chunks_mut(learners * TRUTH.len());
+        let mut privileged_rows = self.privileged.chunks_mut(learners * PRIVILEGED.len());
         let steps = self
             .noise
             .chunks(learners * outputs)
@@ -155,8 +150,8 @@ impl Part<'_> {
                 scratch.state().fill(0.0);
                 (*drawn, *action) = draw.of(policy.answer(observation, &mut scratch)?, noise);
             }
-            let truth = truths.next().unwrap_or_default();
-            world.advance(&actions, Row { reports, truncated, finals, truth })?;
+            let privileged = privileged_rows.next().unwrap_or_default();
+            world.advance(&actions, Row { reports, truncated, finals, privileged })?;
         }
         world.observe_all(self.following);
         Ok(())

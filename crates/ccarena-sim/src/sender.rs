@@ -315,7 +315,7 @@ impl Sender {
         self.app_at = self.app.advance(now, self.board.nxt());
     }
 
-    /// An acknowledgement arrives (`tcp_ack`), with `blocks` if it has some and what routers say in it. Sending what it allows is the caller's next step ([`send`](Self::send)).
+    /// Takes an acknowledgement (`tcp_ack`), its `blocks` and the routers' `signal`. The caller then sends what it allows ([`send`](Self::send)).
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], signal: Signal, now: Time) {
         let una = self.board.una();

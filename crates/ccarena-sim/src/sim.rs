@@ -5,13 +5,13 @@
 //! delivery opportunity is used before the arrivals of the same instant, and of two links or flows the first.
 //!
 //! Most links keep a timetable ([`Link::keep_timetable`]): what is sent over one goes to its receiver at once, with the time
-//! of its arrival, and nothing happens at the link later. What a router says there, the sender looks up when it hears the
-//! acknowledgement. Results are the same as without.
+//! of its arrival, and nothing happens at the link later. The sender looks up a router's signal when the acknowledgement
+//! arrives. Results are the same as without.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ccarena_cc::{Action, ActionError, Decider, Dur, LearnedController, LearnedSpec, Outside, Setting, Signal, Time};
+use ccarena_cc::{Action, ActionError, Decider, Dur, FlowSetting, Interface, LearnedController, Outside, Signal, Time};
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
@@ -43,7 +43,7 @@ pub struct Flow {
     pub(crate) stop: Time,
     started: bool,
     /// Changes of the flow's settings, the next one last.
-    pub(crate) settings: Vec<(Time, Setting)>,
+    pub(crate) settings: Vec<(Time, FlowSetting)>,
 
     pub(crate) decider: Option<Decider>,
     /// Decisions made so far.
@@ -134,11 +134,13 @@ impl Flow {
         due
     }
 
-    /// The sender takes an acknowledgement, once it is known what the router of a link with a timetable says in it.
+    /// The sender takes an acknowledgement, once the router of a link with a timetable has written its signal.
     #[inline(always)]
     fn take(&mut self, index: u32, ack: &Ack, blocks: &[Block], now: Time, links: &mut [Link]) {
         let signal = match ack.signal {
-            Signal::Later { packets, fresh } => links[self.path[0] as usize].said(index, packets, fresh, now),
+            Signal::Later { packets, fresh } => {
+                links[self.path[0] as usize].deferred_signal(index, packets, fresh, now)
+            }
             said => said,
         };
         self.sender.on_ack(ack, blocks, signal, now);
@@ -254,8 +256,8 @@ impl Sim {
     }
 
     /// What a learned flow observes, reports and takes.
-    pub fn spec(&mut self, flow: usize) -> Option<Arc<LearnedSpec>> {
-        self.learned(flow).map(|l| Arc::clone(l.spec()))
+    pub fn interface(&mut self, flow: usize) -> Option<Arc<Interface>> {
+        self.learned(flow).map(|l| Arc::clone(l.interface()))
     }
 
     /// Writes what a learned flow observes.
@@ -489,7 +491,7 @@ impl Sim {
         if let Some(rows) = &mut flow.reports {
             if let Some(learned) = flow.sender.controller().learned() {
                 let at = rows.len();
-                rows.resize(at + learned.spec().report.len(), 0.0);
+                rows.resize(at + learned.interface().report.len(), 0.0);
                 learned.report(&mut rows[at..]);
             }
         }

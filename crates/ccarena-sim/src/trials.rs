@@ -14,8 +14,8 @@ use rayon::prelude::*;
 
 use crate::build::SimError;
 use crate::files::Files;
+use crate::privileged::{Before, PRIVILEGED};
 use crate::sim::{Sim, Stop};
-use crate::truth::{Before, TRUTH};
 use crate::worlds::{Source, WorldError};
 
 /// Names of the figures of a learner's run. Throughput, delays and loss are the learner's, the rest its bottleneck's,
@@ -60,7 +60,7 @@ impl Answers {
     fn decider(&self, learned: &dyn LearnedController) -> Result<Decider, BindError> {
         match self {
             Self::Policy(policy) => Decider::policy(Arc::clone(policy), "candidate", learned),
-            Self::Constant(value) => Ok(Decider::Constant(learned.spec().action(*value)?)),
+            Self::Constant(value) => Ok(Decider::Constant(learned.interface().action(*value)?)),
             Self::Table(by, actions) => Decider::table(by, actions, learned),
             Self::Nobody => Ok(Decider::Nobody),
         }
@@ -72,7 +72,7 @@ impl Answers {
 pub struct Candidate {
     /// Who decides.
     pub answers: Answers,
-    /// Parameters of the document.
+    /// Parameters of the spec.
     pub params: BTreeMap<String, f64>,
 }
 
@@ -85,8 +85,8 @@ pub struct Learned {
     pub params: BTreeMap<String, f64>,
     /// Reports of its intervals, one after the other; the last interval ends with the run.
     pub reports: Vec<f32>,
-    /// What only the simulator knows of each interval, [`TRUTH`].
-    pub truth: Vec<f32>,
+    /// What only the simulator knows of each interval, [`PRIVILEGED`].
+    pub privileged: Vec<f32>,
 }
 
 /// A receiver's room in BDPs of the bottleneck's mean rate, and in packets at least: more than any queue of a training
@@ -120,7 +120,7 @@ impl Trials {
     /// not come to are run once in it.
     ///
     /// # Errors
-    /// If a scenario cannot be simulated or has no learner, or a candidate does not fit its document.
+    /// If a scenario cannot be simulated or has no learner, or a candidate does not fit its spec.
     pub fn run(
         &self,
         candidates: &[Candidate],
@@ -197,15 +197,15 @@ fn each<'a>(
 fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<(Vec<bool>, Vec<Learned>), WorldError> {
     let learned = |scheme: &str| registry::schemes().iter().any(|s| s.name == scheme && s.learned);
     for flow in scenario.flows.iter_mut().filter(|f| f.policy.is_none()) {
-        if flow.document.is_some() || learned(&flow.scheme) {
+        if flow.spec.is_some() || learned(&flow.scheme) {
             flow.params.extend(candidate.params.iter().map(|(name, value)| (name.clone(), *value)));
         }
     }
     scenario.record.packets = true;
     let flows = bounded(&mut scenario, files)?;
     let mut sim = Sim::new(&scenario, files, true)?;
-    let spec = flows.first().and_then(|&flow| sim.spec(flow));
-    let spec = spec.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
+    let interface = flows.first().and_then(|&flow| sim.interface(flow));
+    let interface = interface.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
     let mut learners = Vec::with_capacity(flows.len());
     for &flow in &flows {
         let Some(learned) = sim.learned(flow) else { continue };
@@ -214,14 +214,14 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<(
         answer(&mut sim, flow, &mut decider);
         learners.push((decider, Before::of(&sim), Learned::default()));
     }
-    let (width, end) = (spec.report.len(), Time(scenario.duration.0));
+    let (width, end) = (interface.report.len(), Time(scenario.duration.0));
     let book = |sim: &mut Sim, learner: usize, before: &Before, out: &mut Learned| {
         let at = out.reports.len();
         out.reports.resize(at + width, 0.0);
         sim.report(flows[learner], &mut out.reports[at..]);
-        let at = out.truth.len();
-        out.truth.resize(at + TRUTH.len(), 0.0);
-        before.write(sim, flows[learner], &flows, &mut out.truth[at..]);
+        let at = out.privileged.len();
+        out.privileged.resize(at + PRIVILEGED.len(), 0.0);
+        before.write(sim, flows[learner], &flows, &mut out.privileged[at..]);
     };
     while let Stop::Decision(flow) = sim.run_until(end) {
         let Some(i) = flows.iter().position(|&f| f == flow) else { continue };

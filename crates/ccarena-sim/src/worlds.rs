@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::policy::PolicyError;
-use ccarena_cc::{ActionError, Dur, LearnedSpec, Time};
+use ccarena_cc::{ActionError, Dur, Interface, Time};
 use ccarena_net::rng::{Purpose, derive};
 use ccarena_net::{Demand, ResourceError, Scenario};
 use rayon::prelude::*;
@@ -14,8 +14,8 @@ use rayon::prelude::*;
 use crate::build::SimError;
 use crate::domain::Domain;
 use crate::files::Files;
+use crate::privileged::{Before, PRIVILEGED};
 use crate::sim::{Sim, Stop};
-use crate::truth::{Before, TRUTH};
 
 /// Where a world's episodes come from.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ pub struct World {
     episode: u64,
     actions: Vec<f32>,
     sim: Sim,
-    spec: Arc<LearnedSpec>,
+    interface: Arc<Interface>,
     learners: Vec<usize>,
     horizon: Time,
     /// Most decisions of an episode.
@@ -151,14 +151,14 @@ impl World {
         let scenario = source.scenario(seed, index, 0);
         let mut sim = Sim::new(&scenario, &files, true)?;
         let learners = sim.learners();
-        let first = learners.first().and_then(|&flow| sim.spec(flow));
-        let spec = first.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
-        let mut others = learners.iter().filter_map(|&flow| sim.spec(flow));
-        if let Some(other) = others.find(|other| *other != spec) {
-            return Err(WorldError::Mixed { first: spec.name.clone(), other: other.name.clone() });
+        let first = learners.first().and_then(|&flow| sim.interface(flow));
+        let interface = first.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
+        let mut others = learners.iter().filter_map(|&flow| sim.interface(flow));
+        if let Some(other) = others.find(|other| *other != interface) {
+            return Err(WorldError::Mixed { first: interface.name.clone(), other: other.name.clone() });
         }
         let horizon = Time(scenario.duration.0);
-        let report = vec![0.0; spec.report.len()];
+        let report = vec![0.0; interface.report.len()];
         Ok(Self {
             source,
             files,
@@ -167,7 +167,7 @@ impl World {
             episode: 0,
             actions: Vec::new(),
             sim,
-            spec,
+            interface,
             learners,
             horizon,
             most_decisions: u64::MAX,
@@ -204,8 +204,8 @@ impl World {
 
     /// What the learners observe, report and take.
     #[must_use]
-    pub fn spec(&self) -> &Arc<LearnedSpec> {
-        &self.spec
+    pub fn interface(&self) -> &Arc<Interface> {
+        &self.interface
     }
 
     /// Puts an action in force for each learner and runs until every one of them has decided at least once; one that
@@ -222,7 +222,7 @@ impl World {
         let mut checked = Vec::with_capacity(self.learners.len());
         for i in 0..self.learners.len() {
             let value = actions.get(i).copied().unwrap_or(f32::NAN);
-            checked.push(self.spec.action(f64::from(value)).map_err(|e| (i, e))?);
+            checked.push(self.interface.action(f64::from(value)).map_err(|e| (i, e))?);
         }
         for (i, action) in checked.into_iter().enumerate() {
             self.sim.act(self.learners[i], action).map_err(|e| (i, e))?;
@@ -254,15 +254,15 @@ impl World {
         Ok(sim.now() >= *horizon)
     }
 
-    /// What [`write_truth`](Self::write_truth) measures from: the present.
+    /// What [`write_privileged`](Self::write_privileged) measures from: the present.
     #[must_use]
     pub fn before(&self) -> Before {
         Before::of(&self.sim)
     }
 
-    /// Writes what only the simulator knows of the time since `before`, [`TRUTH`] for learner number
+    /// Writes what only the simulator knows of the time since `before`, [`PRIVILEGED`] for learner number
     /// `learner`.
-    pub fn write_truth(&self, before: &Before, learner: usize, out: &mut [f32]) {
+    pub fn write_privileged(&self, before: &Before, learner: usize, out: &mut [f32]) {
         before.write(&self.sim, self.learners[learner], &self.learners, out);
     }
 
@@ -273,15 +273,15 @@ impl World {
 
     /// To the next decision of every learner, and if that ends the episode, on to the first one of the next.
     pub(crate) fn advance(&mut self, actions: &[f32], row: Row<'_>) -> Result<(), WorldError> {
-        let (before, width) = ((!row.truth.is_empty()).then(|| self.before()), self.spec.report.len());
+        let (before, width) = ((!row.privileged.is_empty()).then(|| self.before()), self.interface.report.len());
         let over = self
             .step(actions, |i, report| row.reports[i * width..(i + 1) * width].copy_from_slice(report))
             .map_err(|(index, source)| WorldError::Action { index, source })?;
         let over = over || (self.actions.len() / self.learners.len()) as u64 >= self.most_decisions;
         row.truncated.fill(over);
         if let Some(before) = before {
-            for (i, truth) in row.truth.chunks_mut(TRUTH.len()).enumerate() {
-                self.write_truth(&before, i, truth);
+            for (i, privileged) in row.privileged.chunks_mut(PRIVILEGED.len()).enumerate() {
+                self.write_privileged(&before, i, privileged);
             }
         }
         if over {
@@ -293,7 +293,7 @@ impl World {
 
     /// Writes what every learner observes, one after the other.
     pub(crate) fn observe_all(&mut self, out: &mut [f32]) {
-        let width = self.spec.observation_len;
+        let width = self.interface.observation_len;
         for (learner, row) in out.chunks_mut(width).enumerate() {
             self.observe(learner, row);
         }
@@ -310,7 +310,7 @@ pub(crate) struct Row<'a> {
     pub reports: &'a mut [f32],
     pub truncated: &'a mut [bool],
     pub finals: &'a mut [f32],
-    pub truth: &'a mut [f32],
+    pub privileged: &'a mut [f32],
 }
 
 /// Arrays that a step fills, one row per learner: those of the first world, of the second and so on.
@@ -323,15 +323,15 @@ pub struct StepOut<'a> {
     pub truncated: &'a mut [bool],
     /// Last observations of finished episodes, elsewhere untouched; `[rows, observation_len]`.
     pub final_observations: &'a mut [f32],
-    /// What only the simulator knows of the step, if that is wanted: `[rows, TRUTH]`, or empty.
-    pub truth: &'a mut [f32],
+    /// What only the simulator knows of the step, if that is wanted: `[rows, PRIVILEGED]`, or empty.
+    pub privileged: &'a mut [f32],
 }
 
 /// Many worlds with as many learners each, stepped by a pool of threads.
 pub struct Worlds {
     worlds: Vec<World>,
     pool: rayon::ThreadPool,
-    spec: Arc<LearnedSpec>,
+    interface: Arc<Interface>,
     learners: usize,
 }
 
@@ -362,14 +362,14 @@ impl Worlds {
             let expected = if learners == 1 { "exactly one".into() } else { format!("exactly {learners}") };
             return Err(WorldError::Learners { found: other.learners.len(), expected });
         }
-        let spec = Arc::clone(worlds[0].spec());
-        Ok(Self { worlds, pool, spec, learners })
+        let interface = Arc::clone(worlds[0].interface());
+        Ok(Self { worlds, pool, interface, learners })
     }
 
     /// What the learners observe, report and take.
     #[must_use]
-    pub fn spec(&self) -> &Arc<LearnedSpec> {
-        &self.spec
+    pub fn interface(&self) -> &Arc<Interface> {
+        &self.interface
     }
 
     /// Number of worlds.
@@ -406,7 +406,7 @@ impl Worlds {
     /// # Errors
     /// If a scenario cannot be simulated.
     pub fn reset(&mut self, seed: Option<u64>, observations: &mut [f32]) -> Result<(), WorldError> {
-        let (width, learners) = (self.spec.observation_len, self.learners);
+        let (width, learners) = (self.interface.observation_len, self.learners);
         let Self { worlds, pool, .. } = self;
         pool.install(|| {
             worlds.par_iter_mut().zip(observations.par_chunks_mut(width * learners)).try_for_each(|(world, out)| {
@@ -436,11 +436,12 @@ impl Worlds {
             return Err(WorldError::Length { name: "held", found: held.len(), expected: actions.len() });
         }
         for (index, &action) in actions.iter().enumerate() {
-            self.spec.action(f64::from(action)).map_err(|source| WorldError::Action { index, source })?;
+            self.interface.action(f64::from(action)).map_err(|source| WorldError::Action { index, source })?;
         }
-        let (width, report_width, learners) = (self.spec.observation_len, self.spec.report.len(), self.learners);
+        let (width, report_width, learners) =
+            (self.interface.observation_len, self.interface.report.len(), self.learners);
         let Self { worlds, pool, .. } = self;
-        let mut truths = out.truth.chunks_mut(TRUTH.len() * learners);
+        let mut privileged_rows = out.privileged.chunks_mut(PRIVILEGED.len() * learners);
         let rows = worlds
             .iter_mut()
             .zip(actions.chunks(learners))
@@ -449,16 +450,20 @@ impl Worlds {
             .zip(out.truncated.chunks_mut(learners))
             .zip(out.final_observations.chunks_mut(width * learners))
             .enumerate()
-            .map(|(index, row)| (index, row, truths.next().unwrap_or_default()));
-        shared_out(pool, rows, |(index, (((((world, actions), observation), reports), truncated), finals), truth)| {
-            if held.get(index * learners).copied().unwrap_or_default() {
-                return Ok(());
-            }
-            let row = Row { reports, truncated, finals, truth };
-            world.advance(actions, row).map_err(|error| error.at(index * learners))?;
-            world.observe_all(observation);
-            Ok(())
-        })
+            .map(|(index, row)| (index, row, privileged_rows.next().unwrap_or_default()));
+        shared_out(
+            pool,
+            rows,
+            |(index, (((((world, actions), observation), reports), truncated), finals), privileged)| {
+                if held.get(index * learners).copied().unwrap_or_default() {
+                    return Ok(());
+                }
+                let row = Row { reports, truncated, finals, privileged };
+                world.advance(actions, row).map_err(|error| error.at(index * learners))?;
+                world.observe_all(observation);
+                Ok(())
+            },
+        )
     }
 
     /// The threads, and the worlds that they run.
@@ -498,7 +503,7 @@ impl Worlds {
         if !rest.is_empty() {
             return Err(WorldError::State(format!("{} bytes too many: of more worlds?", rest.len())));
         }
-        let (width, learners) = (self.spec.observation_len, self.learners);
+        let (width, learners) = (self.interface.observation_len, self.learners);
         let Self { worlds, pool, .. } = self;
         pool.install(|| {
             worlds

@@ -57,9 +57,9 @@ fn link() -> impl Strategy<Value = Value> {
         1 => (0.5..3.0_f64, 0.01..0.5_f64).prop_map(|(on, off)| json!({"on_s": on, "off_s": off})),
     ];
     let parts = (service(), queue(), 0.0..60.0_f64, loss, jitter, outages, any::<bool>());
-    parts.prop_map(|(service, queue, delay, loss, late, outages, agent)| {
+    parts.prop_map(|(service, queue, delay, loss, late, outages, router)| {
         json!({"service": service, "queue": queue, "delay_ms": delay, "loss": loss, "jitter_ms": late,
-            "outages": outages, "agent": agent})
+            "outages": outages, "router": router})
     })
 }
 
@@ -183,7 +183,7 @@ fn single_hops() -> impl Strategy<Value = Value> {
         let round = |ms: &mut Value| *ms = json!(ms.as_f64().unwrap().round());
         for (link, (limit, router)) in document["links"].as_array_mut().unwrap().iter_mut().zip(links) {
             link["queue"] = limit;
-            link["agent"] = router;
+            link["router"] = router;
             link["wakes_ms"] = json!(wakes);
             if whole {
                 round(&mut link["delay_ms"]);

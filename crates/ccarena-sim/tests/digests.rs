@@ -80,7 +80,7 @@ impl Draw {
             link["outages"] = json!({"on_s": 1, "off_s": 0.1});
         }
         if self.chance(20) {
-            link["agent"] = json!(true);
+            link["router"] = json!(true);
         }
         link
     }

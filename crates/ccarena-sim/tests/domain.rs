@@ -14,7 +14,7 @@ fn domain(link: Value) -> Domain {
     let mut all = json!({
         "kinds": {"trace": 3, "constant": 1}, "rate_mbps": [2, 40], "step_s": 1, "presets": [],
         "traces": ["a", "b"], "rtt_ms": [10, 120], "buffer_bdp": null, "buffer_packets": [50, 1000], "loss": 0,
-        "signal": 0, "agent_headroom": 1,
+        "signal": 0, "router_headroom": 1,
     });
     all.as_object_mut().unwrap().extend(link.as_object().unwrap().clone());
     let learner = json!({"scheme": "pilot", "desired_mbps": 10_000});
@@ -115,20 +115,20 @@ fn cross_traffic_may_be_of_the_learners_own_kind() {
     assert!(own > 100 && cubic > 100, "{own} of its own, {cubic} of CUBIC");
 }
 
-/// What the agents of `DRAWS` episodes lack, and the rest of their links.
-fn agents(single: Option<f64>) -> Vec<(BTreeMap<String, f64>, Link)> {
+/// What the routers of `DRAWS` episodes lack, and the rest of their links.
+fn routers(single: Option<f64>) -> Vec<(BTreeMap<String, f64>, Link)> {
     let mut lacking =
         json!({"every_ms": [50, 600], "late_ms": [1, 250], "noise": [0.01, 0.3], "bits": [2, 6], "missing": 0.5});
     if let Some(single) = single {
         lacking["single"] = json!(single);
     }
-    let domain = domain(json!({"signal": 1, "agent": lacking}));
+    let domain = domain(json!({"signal": 1, "router": lacking}));
     let of_episode = |episode| {
         let scenario = domain.draw(1, 0, episode);
         let written = scenario.to_json();
-        let lacks = |name: &&str| written["links"][0]["agent"][*name].as_f64().filter(|x| *x > 0.0);
+        let lacks = |name: &&str| written["links"][0]["router"][*name].as_f64().filter(|x| *x > 0.0);
         let lacks = LACKS.iter().filter_map(|name| lacks(name).map(|x| ((*name).to_owned(), x))).collect();
-        (lacks, Link { agent: None, ..scenario.links[0].clone() })
+        (lacks, Link { router: None, ..scenario.links[0].clone() })
     };
     (0..DRAWS).map(of_episode).collect()
 }
@@ -136,9 +136,9 @@ fn agents(single: Option<f64>) -> Vec<(BTreeMap<String, f64>, Link)> {
 const LACKS: [&str; 5] = ["every_ms", "late_ms", "noise", "bits", "missing"];
 
 #[test]
-fn an_agent_may_lack_one_thing_alone() {
-    let (all, some) = (agents(None), agents(Some(0.5)));
-    assert_eq!(agents(Some(0.0)), all);
+fn a_router_may_lack_one_thing_alone() {
+    let (all, some) = (routers(None), routers(Some(0.5)));
+    assert_eq!(routers(Some(0.0)), all);
     let mut alone: BTreeMap<&str, f64> = BTreeMap::new();
     for ((everything, link), (lacks, same)) in all.iter().zip(&some) {
         assert_eq!((everything.len(), link), (LACKS.len(), same));

@@ -44,14 +44,14 @@ fn paths() -> Vec<(&'static str, Value, Value, Value)> {
     let mut outage = link(&constant(12.0), &json!({"type": "infinite"}));
     outage["outages"] = json!({"on_s": 1.2, "off_s": 0.4});
     let mut signalled = link(&cellular, &json!({"type": "infinite"}));
-    signalled["agent"] = json!(true);
+    signalled["router"] = json!(true);
     let mut stepped = link(&steps, &bdp);
-    stepped["agent"] = json!(true);
+    stepped["router"] = json!(true);
     let (plain, none) = (json!({}), json!([]));
     vec![
         ("constant", json!([link(&constant(20.0), &bdp)]), plain.clone(), none.clone()),
-        ("steps, network agent", json!([stepped]), plain.clone(), none.clone()),
-        ("cellular, network agent", json!([signalled]), plain.clone(), none.clone()),
+        ("steps, router", json!([stepped]), plain.clone(), none.clone()),
+        ("cellular, router", json!([signalled]), plain.clone(), none.clone()),
         (
             "cellular",
             json!([link(&cellular, &json!({"type": "droptail", "packets": 60}))]),
@@ -88,8 +88,8 @@ fn of_floats(hash: u64, values: &[f32]) -> u64 {
 }
 
 fn act(sim: &mut Sim, flow: usize, numbers: &mut u64) {
-    let spec = sim.spec(flow).unwrap();
-    let (actions, (low, high)) = (spec.actions.len() as u64, spec.bounds);
+    let interface = sim.interface(flow).unwrap();
+    let (actions, (low, high)) = (interface.actions.len() as u64, interface.bounds);
     let action = match actions {
         0 => Action::Continuous(low + (high - low) * (next(numbers) % 1001) as f32 / 1000.0),
         n => Action::Discrete((next(numbers) % n) as u32),
@@ -113,8 +113,8 @@ fn run_as_it_is(document: &Value, seed: u64) -> Value {
     let (mut hash, mut numbers, mut decisions) = (0xcbf2_9ce4_8422_2325, seed, 0);
     let (mut observation, mut report) = (Vec::new(), Vec::new());
     for flow in sim.learners() {
-        observation.resize(sim.spec(flow).unwrap().observation_len, 0.0);
-        report.resize(sim.spec(flow).unwrap().report.len(), 0.0);
+        observation.resize(sim.interface(flow).unwrap().observation_len, 0.0);
+        report.resize(sim.interface(flow).unwrap().report.len(), 0.0);
         act(&mut sim, flow, &mut numbers);
     }
     let end = Time(scenario.duration.0);
@@ -158,7 +158,7 @@ fn learned_schemes_run_as_recorded() {
                 [merged(flow, &scheme)].into_iter().chain(others.as_array().unwrap().clone()).collect();
             found.insert(format!("{scheme} {name}"), run(&learners(flows, &links), 17 + index as u64));
         }
-        let links = json!([{"service": {"type": "constant", "rate_mbps": 20}, "delay_ms": 10, "agent": true}]);
+        let links = json!([{"service": {"type": "constant", "rate_mbps": 20}, "delay_ms": 10, "router": true}]);
         let two = vec![scheme.clone(), merged(json!({"start_s": 1.5}), &scheme)];
         found.insert(format!("{scheme} two learners"), run(&learners(two, &links), 99));
         let constant = merged(json!({"policy": {"constant": 1}}), &scheme);

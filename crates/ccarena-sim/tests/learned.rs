@@ -1,10 +1,10 @@
-//! Documents in the simulator: timers that need no acknowledgements, several learners, and privileged truth.
+//! Documents in the simulator: timers that need no acknowledgements, several learners, and privileged state.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
 use std::sync::Arc;
 
 use ccarena_net::Scenario;
-use ccarena_sim::{Domain, Source, StepOut, TRUTH, World, WorldError, Worlds};
+use ccarena_sim::{Domain, PRIVILEGED, Source, StepOut, World, WorldError, Worlds};
 use serde_json::{Value, json};
 
 fn document(clock: Value, act: Value, base: &str) -> Value {
@@ -79,7 +79,7 @@ fn an_action_of_a_timer_takes_effect_at_once() {
 }
 
 #[test]
-fn truth_tells_capacity_queue_competitors_and_fairness() {
+fn privileged_state_has_capacity_queue_competitors_and_fairness() {
     let fixed =
         document(json!({"kind": "fixed", "period_ms": 100}), json!({"kind": "window", "bounds": [2, 500]}), "none");
     let mut world = World::new(
@@ -92,15 +92,15 @@ fn truth_tells_capacity_queue_competitors_and_fairness() {
         0,
     )
     .unwrap();
-    let column = |row: &[f32], name: &str| f64::from(row[TRUTH.iter().position(|n| *n == name).unwrap()]);
-    let mut truth = vec![0.0; TRUTH.len()];
+    let column = |row: &[f32], name: &str| f64::from(row[PRIVILEGED.iter().position(|n| *n == name).unwrap()]);
+    let mut privileged = vec![0.0; PRIVILEGED.len()];
     let mut run = |world: &mut World, steps: usize| {
         for _ in 0..steps {
             let before = world.before();
             step(world, &[60.0]);
-            world.write_truth(&before, 0, &mut truth);
+            world.write_privileged(&before, 0, &mut privileged);
         }
-        truth.clone()
+        privileged.clone()
     };
     // 60 packets of 1500 bytes, of which 20 fill the path: the link is full, and 40 wait, 1 ms each.
     let alone = run(&mut world, 30);
@@ -127,7 +127,7 @@ fn domain(learners: u32) -> Source {
         "episode_s": 1.0,
         "link": {
             "kinds": {"constant": 1}, "rate_mbps": [10, 40], "step_s": 1, "presets": [], "traces": [], "rtt_ms": [10, 40],
-            "buffer_bdp": 1, "buffer_packets": null, "loss": 0, "signal": 0, "agent_headroom": 1,
+            "buffer_bdp": 1, "buffer_packets": null, "loss": 0, "signal": 0, "router_headroom": 1,
         },
         "learner": {
             "scheme": document(json!({"kind": "timer", "period_ms": 50}), json!({"kind": "window_exp2"}), "cubic"),
@@ -143,10 +143,11 @@ fn several_learners_have_a_row_each() {
     let (count, learners) = (3, 2);
     let run = |threads: usize| {
         let mut worlds = Worlds::new(domain(2), count, 7, threads, learners).unwrap();
-        let (width, report, rows) = (worlds.spec().observation_len, worlds.spec().report.len(), count * learners);
+        let (width, report, rows) =
+            (worlds.interface().observation_len, worlds.interface().report.len(), count * learners);
         let mut observations = vec![0.0; rows * width];
         worlds.reset(None, &mut observations).unwrap();
-        let (mut reports, mut truth) = (vec![0.0; rows * report], vec![0.0; rows * TRUTH.len()]);
+        let (mut reports, mut privileged) = (vec![0.0; rows * report], vec![0.0; rows * PRIVILEGED.len()]);
         let (mut truncated, mut last) = (vec![false; rows], vec![0.0; rows * width]);
         let mut episodes = 0;
         for k in 0..50 {
@@ -156,7 +157,7 @@ fn several_learners_have_a_row_each() {
                 reports: &mut reports,
                 truncated: &mut truncated,
                 final_observations: &mut last,
-                truth: &mut truth,
+                privileged: &mut privileged,
             };
             worlds.step(&actions, out).unwrap();
             episodes += truncated.iter().filter(|t| **t).count();
@@ -169,7 +170,7 @@ fn several_learners_have_a_row_each() {
             }
         }
         assert_eq!(episodes, 2 * rows, "an episode is 20 decisions");
-        (observations, reports, truth, worlds.state())
+        (observations, reports, privileged, worlds.state())
     };
     let (once, again) = (run(1), run(2));
     assert_eq!((&once.0, &once.1, &once.2), (&again.0, &again.1, &again.2), "threads change nothing");

@@ -54,7 +54,7 @@ fn a_window_that_grows_for_ever_ends_at_what_memory_holds() {
 fn many_worlds_are_counted_together() {
     let document = json!({
         "duration_s": 1000,
-        "links": [{"service": {"type": "constant", "rate_mbps": 1}, "agent": true}],
+        "links": [{"service": {"type": "constant", "rate_mbps": 1}, "router": true}],
         "flows": [{"scheme": "acct"}],
         "record": {"series": true, "bin_ms": 0.1},
     });

@@ -36,7 +36,7 @@ fn scenario(scheme: &str, service: &Value, flows: &[Value], seconds: f64) -> Val
         .collect();
     json!({
         "duration_s": seconds,
-        "links": [{"service": service, "queue": {"type": "infinite"}, "delay_ms": 50, "agent": scheme}],
+        "links": [{"service": service, "queue": {"type": "infinite"}, "delay_ms": 50, "router": scheme}],
         "flows": flows,
         "record": {"packets": true},
     })
@@ -96,10 +96,10 @@ fn abc_flows_become_equal() {
 /// Section 4.1: the smallest share of accelerates of the way rules, and a bottleneck that does not mark is CUBIC's.
 #[test]
 fn abc_obeys_the_slowest_router_and_does_without() {
-    let links = |first: &str, agent: &Value| {
+    let links = |first: &str, router: &Value| {
         json!([
-            {"name": "a", "service": constant(if first == "slow" { 6.0 } else { 24.0 }), "delay_ms": 10, "agent": agent},
-            {"name": "b", "service": constant(if first == "slow" { 24.0 } else { 6.0 }), "delay_ms": 10, "agent": agent},
+            {"name": "a", "service": constant(if first == "slow" { 6.0 } else { 24.0 }), "delay_ms": 10, "router": router},
+            {"name": "b", "service": constant(if first == "slow" { 24.0 } else { 6.0 }), "delay_ms": 10, "router": router},
         ])
     };
     for first in ["slow", "fast"] {
@@ -150,7 +150,7 @@ fn xcp_is_fair_to_long_round_trips() {
 #[test]
 fn xcp_does_without_routers() {
     let mut document = scenario("xcp", &constant(12.0), &[json!({})], 30.0);
-    document["links"][0]["agent"] = json!(false);
+    document["links"][0]["router"] = json!(false);
     document["links"][0]["queue"] = json!({"type": "droptail", "bdp": 1});
     let (_, mut sim) = build(&document);
     let rate = rates(&mut sim, 10.0, 30.0)[0];
@@ -160,16 +160,16 @@ fn xcp_does_without_routers() {
 /// What routers say to one scheme means nothing to another, and the same scenario gives the same bytes.
 #[test]
 fn routers_leave_other_schemes_alone_and_runs_repeat() {
-    for agent in ["abc", "xcp"] {
-        let document = |agent: Value| {
+    for scheme in ["abc", "xcp"] {
+        let document = |router: Value| {
             let mut document = scenario("cubic", &constant(12.0), &[json!({})], 10.0);
-            document["links"][0]["agent"] = agent;
+            document["links"][0]["router"] = router;
             document
         };
-        let with = common::fingerprint(common::run(&document(json!(agent)), 700 * MS));
-        assert!(with == common::fingerprint(common::run(&document(json!(false)), 10_000 * MS)), "{agent}");
-        let own = scenario(agent, &json!({"type": "cellular", "preset": "lte-driving"}), &[json!({})], 5.0);
+        let with = common::fingerprint(common::run(&document(json!(scheme)), 700 * MS));
+        assert!(with == common::fingerprint(common::run(&document(json!(false)), 10_000 * MS)), "{scheme}");
+        let own = scenario(scheme, &json!({"type": "cellular", "preset": "lte-driving"}), &[json!({})], 5.0);
         let once = common::fingerprint(common::run(&own, 300 * MS));
-        assert!(once == common::fingerprint(common::run(&own, 5_000 * MS)), "{agent}");
+        assert!(once == common::fingerprint(common::run(&own, 5_000 * MS)), "{scheme}");
     }
 }

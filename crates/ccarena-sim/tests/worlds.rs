@@ -11,7 +11,7 @@ fn source() -> Source {
         "link": {
             "kinds": {"constant": 1, "random_steps": 1, "cellular": 1},
             "rate_mbps": [2, 40], "step_s": [0.2, 1], "presets": ["lte-driving"], "traces": [], "rtt_ms": [10, 80],
-            "buffer_bdp": [0.5, 3], "buffer_packets": null, "loss": [0, 0.02], "signal": 0.8, "agent_headroom": 1,
+            "buffer_bdp": [0.5, 3], "buffer_packets": null, "loss": [0, 0.02], "signal": 0.8, "router_headroom": 1,
         },
         "cross_traffic": {"probability": 0.5, "schemes": ["cubic", "bbr"], "flows": [1, 2]},
         "learner": {"scheme": "acct", "desired_mbps": 10000},
@@ -32,7 +32,7 @@ struct Batch {
 impl Batch {
     fn new(count: usize, seed: u64, threads: usize) -> Self {
         let mut worlds = Worlds::new(source(), count, seed, threads, 1).unwrap();
-        let (width, report) = (worlds.spec().observation_len, worlds.spec().report.len());
+        let (width, report) = (worlds.interface().observation_len, worlds.interface().report.len());
         let mut observations = vec![0.0; count * width];
         worlds.reset(None, &mut observations).unwrap();
         Self {
@@ -59,7 +59,7 @@ impl Batch {
             reports: &mut self.reports,
             truncated: &mut self.truncated,
             final_observations: &mut self.last,
-            truth: &mut [],
+            privileged: &mut [],
         };
         self.worlds.step(actions, out)
     }
@@ -119,7 +119,7 @@ fn held_worlds_stay_where_they_are() {
             reports: &mut b.reports,
             truncated: &mut b.truncated,
             final_observations: &mut b.last,
-            truth: &mut [],
+            privileged: &mut [],
         };
         b.worlds.step_others(&actions, held, out)
     };
@@ -185,7 +185,7 @@ fn continuous_actions_are_numbers_within_the_bounds() {
     });
     let scenario = Box::new(ccarena_net::Scenario::from_json(&scenario).unwrap());
     let mut worlds = Worlds::new(Source::Scenario(scenario), 2, 1, 1, 1).unwrap();
-    let (width, report) = (worlds.spec().observation_len, worlds.spec().report.len());
+    let (width, report) = (worlds.interface().observation_len, worlds.interface().report.len());
     let step = |worlds: &mut Worlds, actions: &[f32]| {
         let (mut observations, mut reports) = (vec![0.0; 2 * width], vec![0.0; 2 * report]);
         let out = StepOut {
@@ -193,7 +193,7 @@ fn continuous_actions_are_numbers_within_the_bounds() {
             reports: &mut reports,
             truncated: &mut [false; 2],
             final_observations: &mut vec![0.0; 2 * width],
-            truth: &mut [],
+            privileged: &mut [],
         };
         worlds.step(actions, out)
     };

@@ -54,7 +54,7 @@ def test_a_line_up_names_each_once() -> None:
         ("1.5gbps,7.5ms", 7.5, {"service": {"type": "constant", "rate_mbps": 1500}}),
         ("500kbps,packets=9", 20, {"queue": {"type": "droptail", "packets": 9}}),
         ("9mbps,droptail:bytes=9000", 20, {"queue": {"type": "droptail", "bytes": 9000}}),
-        ("9mbps,infinite,loss=0.01,agent=0", 20, {"queue": {"type": "infinite"}, "loss": 0.01, "agent": False}),
+        ("9mbps,infinite,loss=0.01,router=0", 20, {"queue": {"type": "infinite"}, "loss": 0.01, "router": False}),
         ("lte-driving,40ms", 40, {"service": {"type": "cellular", "preset": "lte-driving"}}),
     ],
 )

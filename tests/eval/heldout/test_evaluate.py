@@ -28,7 +28,7 @@ def test_every_scheme_gets_the_same_link(simulated: list[dict[str, Any]], evalua
             json.dumps(document["flows"][0].get("policy")) + document["flows"][0]["scheme"]
         )
     assert {len(schemes) for schemes in by_link.values()} == {7}
-    assert all(document["links"][0]["agent"] is True for document in simulated)
+    assert all(document["links"][0]["router"] is True for document in simulated)
 
 
 def test_without_recorded_traces_the_links_are_synthetic_and_say_so(

@@ -34,16 +34,16 @@ def test_the_links_cover_the_stated_ranges_and_repeat(simulated: list[dict[str, 
     assert [link for link in every if link.link_set == "constant"] == constant[: len(constant) // 2]
     silent = [link for link in every if link.link_set == "silent"]
     assert [link.service for link in silent] == [link.service for link in constant[: len(constant) // 2]]
-    assert not any(link.agent for link in silent)
+    assert not any(link.router for link in silent)
 
 
-def test_a_sender_hears_what_each_agent_lacks() -> None:
+def test_a_sender_hears_what_each_router_lacks() -> None:
     heard = {}
     for link in links.build(["signals"], 1, 6.0):
         run = links.scenario(link, parse("acct=2"))
         reports = _core.simulate(json.dumps(run))["flows"][0]["reports"]
         heard[link.name] = set(reports[:, REPORT.advertised_mbps].tolist())
-    assert set(heard) == set(links.AGENTS)
+    assert set(heard) == set(links.ROUTERS)
     nothing = 10_000.0
     assert heard["silent"] == {nothing}
     assert nothing in heard["late"] and nothing in heard["often missing"] and len(heard["often missing"]) > 1

@@ -128,7 +128,7 @@ def test_what_has_no_place_in_real_packets_is_refused(tmp_path: Path, capsys: py
         words = ["leaderboard", "run", "--backend", backend, "--schemes", "cubic", "abc", "--store", store]
         assert cli.main(words) == 2
         said = capsys.readouterr().err
-        assert "--schemes abc: what abc routers say has no place in the packets" in said and "--backend sim" in said
+        assert "--schemes abc: signals of abc routers have no place in the packets" in said and "--backend sim" in said
         everyone = Board(backend=backend).entries()
         assert "cubic" in everyone and not {"abc", "xcp"} & set(everyone)
     assert not Path(store).exists() and {"abc", "xcp"} <= set(Board().entries())

@@ -113,7 +113,7 @@ def test_inferences_and_periods_are_those_of_the_reports() -> None:
     # A period ends with the first acknowledgement after its end: here within 1 ms.
     assert 15 < learned["inferences_per_s"] <= 25
     assert (row["run"]["shorter"], row["run"]["about"], row["run"]["late"]) == (0, 1, 1)
-    assert math.isnan(row["run"]["cubic"]) and math.isnan(row["run"]["agent_cpu_percent"])
+    assert math.isnan(row["run"]["cubic"]) and math.isnan(row["run"]["daemon_cpu_percent"])
     (periods,) = row["series"]["period_ms"].values()
     assert len(periods) == len(row["series"]["capacity_mbps"])
     assert all(40 <= x < 45 for x in periods[:-1])
@@ -132,9 +132,9 @@ def test_power_is_throughput_over_signal_delay(example: tuple[dict[str, Any], di
 
 def test_cpu_times_are_shares_of_the_run(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, result = example
-    machine = {"agent_cpu_s": 0.3, "datapath_cpu_s": None}
+    machine = {"daemon_cpu_s": 0.3, "datapath_cpu_s": None}
     run = measures.row(document, {**result, "machine": machine}, Window(0, 6), {}, {}, series=False)["run"]
-    assert run["agent_cpu_percent"] == pytest.approx(5)
+    assert run["daemon_cpu_percent"] == pytest.approx(5)
     assert math.isnan(run["datapath_cpu_percent"])
 
 

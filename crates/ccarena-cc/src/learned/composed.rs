@@ -1,15 +1,17 @@
-//! The controller that runs a document.
+//! The controller that runs a spec.
 
 use std::sync::Arc;
 
 use super::bases::base::{Base, initial_rtt};
 use super::clocks::{DatapathClock, Decision, Length};
+use super::interface::Interface;
 use super::monitor::{Measured, Monitor};
 use super::plan::{Column, Plan};
 use super::signals::View;
-use super::spec::LearnedSpec;
 use crate::action::{Action, ActionError};
-use crate::controller::{Adjustable, Controller, Extrapolated, Extrapolation, RouterAssisted, Setting, TransportNeeds};
+use crate::controller::{
+    Adjustable, Controller, Extrapolated, Extrapolation, FlowSetting, RouterAssisted, TransportNeeds,
+};
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::learned::LearnedController;
 use crate::signal::Signal;
@@ -123,8 +125,8 @@ impl<B: Base + 'static> Composed<B> {
             action,
             action_before: action,
             case: 0,
-            history: vec![0.0; plan.spec.observation_len],
-            report: vec![0.0; plan.spec.report.len()],
+            history: vec![0.0; plan.interface.observation_len],
+            report: vec![0.0; plan.interface.report.len()],
             ended: Measured::default(),
             now: Time::ZERO,
             plan,
@@ -315,11 +317,11 @@ impl<B: Base> RouterAssisted for Composed<B> {
 }
 
 impl<B: Base> Adjustable for Composed<B> {
-    fn set(&mut self, setting: Setting) {
+    fn set(&mut self, setting: FlowSetting) {
         match setting {
-            Setting::DesiredRate(rate) => self.monitor.set_desired(rate),
-            Setting::Weight(weight) => self.plan.weight = weight,
-            Setting::Requirement(requirement) => self.plan.requirement = requirement,
+            FlowSetting::DesiredRate(rate) => self.monitor.set_desired(rate),
+            FlowSetting::Weight(weight) => self.plan.weight = weight,
+            FlowSetting::Requirement(requirement) => self.plan.requirement = requirement,
         }
     }
 }
@@ -339,8 +341,8 @@ impl<B: Base> Extrapolated for Composed<B> {
 }
 
 impl<B: Base + 'static> LearnedController for Composed<B> {
-    fn spec(&self) -> &Arc<LearnedSpec> {
-        &self.plan.spec
+    fn interface(&self) -> &Arc<Interface> {
+        &self.plan.interface
     }
 
     fn take_decision(&mut self) -> bool {
@@ -395,7 +397,7 @@ impl<B: Base + 'static> LearnedController for Composed<B> {
     }
 
     fn act(&mut self, action: Action, _now: Time) -> Result<(), ActionError> {
-        let value = self.plan.spec.value(action)?;
+        let value = self.plan.interface.value(action)?;
         if !self.plan.relative || std::mem::take(&mut self.asked) {
             self.action = self.plan.actuator.apply(value, &mut self.base, &self.monitor);
         }

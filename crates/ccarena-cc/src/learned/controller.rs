@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::clocks::{DatapathClock, Decision};
-use super::spec::LearnedSpec;
+use super::interface::Interface;
 use crate::action::{Action, ActionError};
 use crate::types::Time;
 
@@ -11,7 +11,7 @@ use crate::types::Time;
 /// holds the last action until the next.
 pub trait LearnedController {
     /// What it observes, reports and takes.
-    fn spec(&self) -> &Arc<LearnedSpec>;
+    fn interface(&self) -> &Arc<Interface>;
 
     /// True once after each decision interval: an action is due.
     fn take_decision(&mut self) -> bool;
@@ -31,10 +31,10 @@ pub trait LearnedController {
     /// Ends the interval at `now` with the measurements so far: for an episode that is cut off.
     fn end_interval(&mut self, now: Time);
 
-    /// Writes the observation (`spec().observation_len` values; a shorter `out` gets the first of them).
+    /// Writes the observation (`interface().observation_len` values; a shorter `out` gets the first of them).
     fn observe(&self, out: &mut [f32]);
 
-    /// Writes the last interval's report (`spec().report.len()` values).
+    /// Writes the last interval's report (`interface().report.len()` values).
     fn report(&self, out: &mut [f32]);
 
     /// Puts `action` in force at `now`.

@@ -1,16 +1,16 @@
-//! Learned controllers as documents: when a flow decides, what it sees, what it moves and over what.
+//! Learned controllers as specs: when a flow decides, what it sees, what it moves and over what.
 //!
-//! A [`Document`] names a [clock](clocks), [signals], an [actuator](actuators) and a [base](bases) out of the
-//! registries here. [`Composed`](composed::Composed) is the one controller that runs any of them. What a document names
+//! A [`Spec`] names a [clock](clocks), [signals], an [actuator](actuators) and a [base](bases) out of the
+//! registries here. [`Composed`](composed::Composed) is the one controller that runs any of them. What a spec names
 //! is resolved once, when a flow is built ([`plan`]): an acknowledgement looks up no name and pays for no signal that the
-//! document leaves out. The shipped learned schemes are documents themselves ([`shipped`]).
+//! spec leaves out. The shipped learned schemes are specs themselves ([`shipped`]).
 
 pub mod actuators;
 pub mod bases;
 pub mod clocks;
 pub mod composed;
 pub mod controller;
-pub mod document;
+pub mod interface;
 pub mod monitor;
 pub mod number;
 pub mod plan;
@@ -22,9 +22,9 @@ pub mod spec;
 mod tests;
 
 pub use controller::LearnedController;
-pub use document::Document;
+pub use interface::{Entry, Interface, ParamSpec};
 pub use number::Number;
-pub use spec::{Entry, LearnedSpec, ParamSpec};
+pub use spec::Spec;
 
-/// The version of the document that this crate reads and writes.
+/// The version of the spec that this crate reads and writes.
 pub const VERSION: u64 = 1;

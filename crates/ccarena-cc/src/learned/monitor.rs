@@ -1,7 +1,7 @@
 //! What a flow measures for its clock, signals and base: sums over the present period and over the time since the decider
 //! was last asked, and what is known of the flow so far.
 //!
-//! The sums are always kept. Everything else is a [part](Parts) that a document pays for if it names a signal that needs
+//! The sums are always kept. Everything else is a [part](Parts) that a spec pays for if it names a signal that needs
 //! it.
 
 mod line;
@@ -216,7 +216,7 @@ pub struct Newest {
     pub rate: Option<RateSample>,
 }
 
-/// Parts that few documents name.
+/// Parts that few specs name.
 #[derive(Clone, Debug)]
 struct Rest {
     parts: Parts,

@@ -1,8 +1,8 @@
-//! Numbers of a document: given, or the value of a parameter.
+//! Numbers of a spec: given, or the value of a parameter.
 
 use serde_json::{Value, json};
 
-use super::spec::ParamSpec;
+use super::interface::ParamSpec;
 use crate::param::Param;
 use crate::reader::{At, Result, unknown};
 
@@ -48,7 +48,7 @@ impl Number {
         Ok(Self::Param(index))
     }
 
-    /// As it is written in a document.
+    /// As it is written in a spec.
     #[must_use]
     pub fn to_json(self, params: &[ParamSpec]) -> Value {
         match self {

@@ -1,19 +1,19 @@
-//! A document compiled for one flow: functions, numbers and places, no names.
+//! A spec compiled for one flow: functions, numbers and places, no names.
 
 use std::sync::Arc;
 
 use super::actuators::Actuator;
 use super::clocks::Clock;
+use super::interface::Interface;
 use super::monitor::{Horizon, Parts};
 use super::signals::{Arguments, View};
-use super::spec::LearnedSpec;
 use crate::types::{Rate, Requirement};
 
 /// One series of the observation, or one column of the report.
 pub struct Column {
     /// Its value.
     pub value: fn(&View<'_>, Arguments<'_>) -> f64,
-    /// What the document says about it.
+    /// What the spec says about it.
     pub options: Box<[f64]>,
     /// Which channel of its signal.
     pub channel: usize,
@@ -40,7 +40,7 @@ impl Column {
 /// All that a [`Composed`](super::composed::Composed) is built from besides its base.
 pub struct Plan {
     /// What it observes, reports and takes.
-    pub spec: Arc<LearnedSpec>,
+    pub interface: Arc<Interface>,
     /// When it decides.
     pub clock: Box<dyn Clock>,
     /// What it moves.

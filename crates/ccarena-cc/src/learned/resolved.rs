@@ -1,21 +1,21 @@
-//! A document with the values of its parameters put in: names and numbers, for programs other than this one.
+//! A spec with the values of its parameters put in: names and numbers, for programs other than this one.
 
 use std::collections::BTreeMap;
 
-use super::Document;
-use super::document::Item;
+use super::Spec;
 use super::number::Number;
+use super::spec::Item;
 use crate::build_error::BuildError;
 use crate::scheme::check_params;
 
-/// An entry of a registry, and what the document says about it.
+/// An entry of a registry, and what the spec says about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     /// `clock`, `actuator`, `base` or `signal`.
     pub kind: &'static str,
     /// Its name in the registry.
     pub name: &'static str,
-    /// What the document calls it.
+    /// What the spec calls it.
     pub label: String,
     /// Values in the order of the entry's options.
     pub options: Vec<f64>,
@@ -59,15 +59,15 @@ pub struct Resolved {
     pub report: Vec<Series>,
 }
 
-impl Document {
-    /// The document with `params`, missing ones at their defaults.
+impl Spec {
+    /// The spec with `params`, missing ones at their defaults.
     ///
     /// # Errors
     /// If a parameter is unknown or outside its bounds.
     pub fn resolve(&self, params: &BTreeMap<String, f64>) -> Result<Resolved, BuildError> {
-        let specs = &self.spec().params;
+        let specs = &self.interface().params;
         let bounds = specs.iter().map(|p| (p.name.as_str(), p.min, p.max)).collect::<Vec<_>>();
-        check_params(&self.spec().name, &bounds, params)?;
+        check_params(&self.interface().name, &bounds, params)?;
         let values: Vec<f64> = specs.iter().map(|p| params.get(&p.name).copied().unwrap_or(p.default)).collect();
         let piece = |kind, name, label: &str, options: &[Number]| {
             let options = options.iter().map(|n| n.resolve(&values)).collect();

@@ -2,20 +2,20 @@
 
 use std::sync::LazyLock;
 
-use super::Document;
+use super::Spec;
 use crate::param::Param;
 use crate::scheme::Scheme;
 
-/// A document of `documents/`, by name, and as a scheme.
+/// A spec of `specs/`, by name, and as a scheme.
 macro_rules! shipped {
     ($($constant:ident $name:literal;)*) => {
         $(
-            static $constant: LazyLock<Document> =
-                LazyLock::new(|| read($name, include_str!(concat!("documents/", $name, ".json"))));
+            static $constant: LazyLock<Spec> =
+                LazyLock::new(|| read($name, include_str!(concat!("specs/", $name, ".json"))));
         )*
 
-        /// The shipped documents, by name.
-        pub fn documents() -> impl Iterator<Item = &'static Document> {
+        /// The shipped specs, by name.
+        pub fn specs() -> impl Iterator<Item = &'static Spec> {
             [$(&*$constant),*].into_iter()
         }
 
@@ -35,43 +35,43 @@ shipped! {
     PILOT "pilot";
 }
 
-/// The shipped document called `name`.
+/// The shipped spec called `name`.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Document> {
-    documents().find(|d| d.spec().name == name)
+pub fn find(name: &str) -> Option<&'static Spec> {
+    specs().find(|d| d.interface().name == name)
 }
 
 #[expect(clippy::panic, reason = "part of the program: a test reads every one")]
-fn read(name: &str, text: &str) -> Document {
-    match Document::parse(text) {
-        Ok(document) => document,
-        Err(e) => panic!("documents/{name}.json: {e}"),
+fn read(name: &str, text: &str) -> Spec {
+    match Spec::parse(text) {
+        Ok(spec) => spec,
+        Err(e) => panic!("specs/{name}.json: {e}"),
     }
 }
 
 #[expect(clippy::panic, reason = "the registry has checked the parameters")]
-fn controller(document: &Document, config: &crate::Config) -> Box<dyn crate::Controller> {
-    match document.controller(config) {
+fn controller(spec: &Spec, config: &crate::Config) -> Box<dyn crate::Controller> {
+    match spec.controller(config) {
         Ok(controller) => controller,
         Err(e) => panic!("{e}"),
     }
 }
 
-/// A shipped document lives as long as the program, and so does what the registry says of it.
-fn scheme(document: &'static Document, build: fn(&crate::Config) -> Box<dyn crate::Controller>) -> Scheme {
-    let params: Vec<Param> = document
-        .spec()
+/// A shipped spec lives as long as the program, and so does what the registry says of it.
+fn scheme(spec: &'static Spec, build: fn(&crate::Config) -> Box<dyn crate::Controller>) -> Scheme {
+    let params: Vec<Param> = spec
+        .interface()
         .params
         .iter()
         .map(|p| Param { name: &p.name, default: p.default, min: p.min, max: p.max, doc: &p.doc })
         .collect();
     Scheme {
-        name: &document.spec().name,
-        summary: &document.summary,
+        name: &spec.interface().name,
+        summary: &spec.summary,
         params: params.leak(),
         learned: true,
-        weight_above: document.observes(&["weight"]).then_some(0.0),
-        requirement: document.observes(&["required_min_mbps", "required_max_mbps"]),
+        weight_above: spec.observes(&["weight"]).then_some(0.0),
+        requirement: spec.observes(&["required_min_mbps", "required_max_mbps"]),
         build,
     }
 }

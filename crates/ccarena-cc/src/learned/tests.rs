@@ -1,4 +1,4 @@
-//! What the shipped documents do, held against their sources.
+//! What the shipped specs do, held against their sources.
 
 mod aurora;
 mod hybrid;
@@ -18,7 +18,7 @@ fn act(flow: &mut Flow, a: f32) {
 /// The report's column `name`.
 fn report(flow: &mut Flow, name: &str) -> f64 {
     let learned = flow.controller.learned().unwrap();
-    let mut report = vec![0.0; learned.spec().report.len()];
+    let mut report = vec![0.0; learned.interface().report.len()];
     learned.report(&mut report);
-    f64::from(report[learned.spec().report.iter().position(|n| n == name).unwrap()])
+    f64::from(report[learned.interface().report.iter().position(|n| n == name).unwrap()])
 }

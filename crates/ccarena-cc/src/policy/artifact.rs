@@ -16,8 +16,8 @@ use super::error::{FORMAT, PolicyError};
 use super::graph::{Graph, Tensor, Tensors};
 use super::observed::Observed;
 use super::plan::Plan;
-use super::{Contract, Normalisation, Policy};
-use crate::learned::Document;
+use super::{Normalisation, Policy, Trained};
+use crate::learned::Spec;
 
 /// Most actions that a policy chooses from.
 const MAX_ACTIONS: usize = 4096;
@@ -34,18 +34,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     let file = File { file: SafeTensors::deserialize(bytes).map_err(not_safetensors)?, used: RefCell::default() };
     metadata.check_weights(bytes.get(8 + header_len..).unwrap_or_default())?;
     let graph = Graph::parse(metadata.text("graph", "the JSON of a graph")?, &file)?;
-    let contract = metadata.contract(graph.shape(0)[0])?;
-    let (found, outputs) = (graph.shape(graph.output), contract.actions.len().max(1));
+    let trained = metadata.trained(graph.shape(0)[0])?;
+    let (found, outputs) = (graph.shape(graph.output), trained.actions.len().max(1));
     if found != [outputs] {
         let found = format!("output {:?} of shape {found:?}", graph.values[graph.output].name);
         let expected = format!("[{outputs}], one for each of the actions (or the continuous one)");
         return Err(PolicyError::Graph { place: "graph".into(), found, expected });
     }
-    let normalisation = file.normalisation(contract.observation_len)?;
+    let normalisation = file.normalisation(trained.observation_len)?;
     file.refuse_unused()?;
     let observed = metadata.0.get("observed").map(|text| Observed::parse(text, &normalisation)).transpose()?;
     Ok(Policy {
-        contract,
+        trained,
         normalisation,
         observed,
         plan: Plan::new(&graph),
@@ -91,15 +91,15 @@ impl Metadata {
     }
 
     /// What the policy was trained for.
-    fn contract(&self, observation_len: usize) -> Result<Contract, PolicyError> {
-        let document = Document::parse(self.text("spec", "the spec of a learned scheme")?)
-            .map_err(|source| PolicyError::Document { source: Box::new(source) })?;
-        let digest = self.text("digest", "the document's digest")?;
-        if digest != document.spec().digest {
+    fn trained(&self, observation_len: usize) -> Result<Trained, PolicyError> {
+        let spec = Spec::parse(self.text("spec", "the spec of a learned scheme")?)
+            .map_err(|source| PolicyError::Spec { source: Box::new(source) })?;
+        let digest = self.text("digest", "the spec's digest")?;
+        if digest != spec.interface().digest {
             let expected = format!(
-                "{:?}, the digest of the document in it: the file was edited, or its document means something else in this \
+                "{:?}, the digest of the spec in it: the file was edited, or its spec means something else in this \
                  version of ccarena, for which the policy has to be trained again",
-                document.spec().digest
+                spec.interface().digest
             );
             return Err(PolicyError::Metadata { key: "digest", found: format!("{digest:?}"), expected });
         }
@@ -127,7 +127,7 @@ impl Metadata {
                 return Err(PolicyError::Metadata { key: "bounds", found, expected: expected.into() });
             }
         };
-        Ok(Contract { document: Arc::new(document), params, observation_len, actions, bounds })
+        Ok(Trained { spec: Arc::new(spec), params, observation_len, actions, bounds })
     }
 }
 

@@ -24,9 +24,9 @@ pub enum PolicyError {
         /// What was expected.
         expected: String,
     },
-    /// Its document is none that a controller could be built from.
+    /// Its spec is none that a controller could be built from.
     #[error("metadata `spec`: {source}")]
-    Document {
+    Spec {
         /// What is wrong with it.
         source: Box<DocumentError>,
     },

@@ -1,4 +1,4 @@
-//! A policy in integers, for homes without floating point: kernels, and anyone who wants the same bits everywhere.
+//! A policy in integers, for runtimes without floating point, such as kernels, and for the same bits in every runtime.
 //!
 //! A [`Program`] is made of a [`Policy`](super::Policy) by [`quantise`](Program::of): weights of 16 bits with a power of
 //! two as the scale of each row, values of 32 bits with one binary point per value, sums of 64 bits. While it is made, the

@@ -1,7 +1,7 @@
-//! A policy for a program in the kernel: its document and its integer form as one block of numbers, the *image*.
+//! A policy for a program in the kernel: its spec and its integer form as one block of numbers, the *image*.
 //!
 //! `kernel/ccarena_image.h` says where each number lies. The program knows the clocks, signals, actuators and bases of
-//! this file alone; a document that names another one is refused, naming it, and runs over the bridge. [`write()`] makes an
+//! this file alone; a spec that names another one is refused, naming it, and runs over the bridge. [`write()`] makes an
 //! image; [`check`] says whether some bytes are one, undamaged and of this version.
 
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ pub const OPTIONS: usize = 16;
 /// See [`COLUMNS`].
 pub const SLACK: usize = 16;
 
-/// Numbers of a document are multiples of 2^-20, and stay within 2^61 of them.
+/// Numbers of a spec are multiples of 2^-20, and stay within 2^61 of them.
 const RAW: f64 = (1_u64 << 20) as f64;
 const RAW_MOST: f64 = (1_u64 << 61) as f64;
 
@@ -104,7 +104,7 @@ const RAW_MOST: f64 = (1_u64 << 61) as f64;
 const CHECKSUM_AT: usize = 16;
 /// See [`CHECKSUM_AT`].
 const SCHEME_AT: usize = 48;
-const DOCUMENT_AT: usize = 112;
+const SPEC_AT: usize = 112;
 const LABEL_AT: usize = 136;
 /// Where the generation stands, which the loader of a live map counts up.
 pub const GENERATION_AT: usize = 200;
@@ -133,10 +133,10 @@ pub struct ImageOptions {
 /// What an image says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// The document's name and digest.
+    /// The spec's name and digest.
     pub scheme: String,
     /// See `scheme`.
-    pub document: String,
+    pub spec: String,
     /// Where the policy comes from.
     pub label: String,
     /// Which of the policies of a live map it is; 0 in a file.
@@ -164,7 +164,7 @@ pub enum ImageError {
     Params(#[from] BuildError),
     /// A parameter that the policy was trained with.
     #[error(
-        "parameter {name:?} is {trained} in this policy's training, and no run-time parameter of its document; expected that value"
+        "parameter {name:?} is {trained} in this policy's training, and no run-time parameter of its spec; expected that value"
     )]
     Fixed {
         /// Its name.
@@ -175,7 +175,7 @@ pub enum ImageError {
     /// A signal that no program in the kernel computes.
     #[error(transparent)]
     Signal(#[from] Unmeasured),
-    /// A piece of the document that no program in the kernel can run.
+    /// A piece of the spec that no program in the kernel can run.
     #[error(
         "{piece} cannot run in the kernel, which knows {known}; run the policy over the bridge (`ccarena kernel daemon \
          POLICY`)"
@@ -279,12 +279,12 @@ fn number_of(piece: &Piece, known: &[&str]) -> Result<usize, ImageError> {
     known.iter().position(|name| *name == piece.name).ok_or_else(|| refused(piece, known))
 }
 
-/// What the pieces of `document` cannot do in the kernel, of an option.
-fn check_options(document: &Resolved, reports: bool) -> Result<(), ImageError> {
+/// What the pieces of `spec` cannot do in the kernel, of an option.
+fn check_options(spec: &Resolved, reports: bool) -> Result<(), ImageError> {
     let option = |piece: &Piece, option: String| {
         Err(ImageError::Option { piece: format!("{} {:?}", piece.kind, piece.name), option })
     };
-    let (clock, base) = (&document.clock, &document.base);
+    let (clock, base) = (&spec.clock, &spec.base);
     if clock.name == "reasoner" && clock.options.last().is_some_and(|x| *x >= 0.5) {
         return option(clock, "timed 1".into());
     }
@@ -298,7 +298,7 @@ fn check_options(document: &Resolved, reports: bool) -> Result<(), ImageError> {
             return option(base, format!("{name} {}", base.options[k]));
         }
     }
-    for column in document.observe.iter().chain(document.report.iter().filter(|_| reports)) {
+    for column in spec.observe.iter().chain(spec.report.iter().filter(|_| reports)) {
         if column.windowed {
             return option(&column.piece, "over_ms or over_rtts".into());
         }
@@ -311,54 +311,54 @@ fn check_options(document: &Resolved, reports: bool) -> Result<(), ImageError> {
 /// # Errors
 /// What of it no program in the kernel can run, by name; a parameter out of bounds; or as [`Policy::integer`].
 pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageError> {
-    let contract = policy.contract();
-    let spec = contract.document.spec();
-    let mut params = contract.params.clone();
+    let trained = policy.trained();
+    let interface = trained.spec.interface();
+    let mut params = trained.params.clone();
     for (name, value) in &options.params {
-        let fixed = spec.params.iter().find(|p| p.name == *name && !p.runtime);
+        let fixed = interface.params.iter().find(|p| p.name == *name && !p.runtime);
         let trained = fixed.map(|p| params.get(name).copied().unwrap_or(p.default));
         if let Some(trained) = trained.filter(|trained| trained.total_cmp(value).is_ne()) {
             return Err(ImageError::Fixed { name: name.clone(), trained });
         }
         params.insert(name.clone(), *value);
     }
-    let document = contract.document.resolve(&params)?;
-    let clock = number_of(&document.clock, CLOCKS)?;
-    let actuator = number_of(&document.actuator, ACTUATORS)?;
-    let base = number_of(&document.base, BASES)?;
+    let spec = trained.spec.resolve(&params)?;
+    let clock = number_of(&spec.clock, CLOCKS)?;
+    let actuator = number_of(&spec.actuator, ACTUATORS)?;
+    let base = number_of(&spec.base, BASES)?;
     if options.reports {
-        contract.document.check_signals(Backend::Kernel)?;
+        trained.spec.check_signals(Backend::Kernel)?;
     } else {
-        contract.document.check_observed_signals(Backend::Kernel)?;
+        trained.spec.check_observed_signals(Backend::Kernel)?;
     }
-    check_options(&document, options.reports)?;
+    check_options(&spec, options.reports)?;
     let program = policy.integer()?;
-    let reports = if options.reports { &document.report[..] } else { &[] };
-    check_sizes(program, &document, reports)?;
+    let reports = if options.reports { &spec.report[..] } else { &[] };
+    check_sizes(program, &spec, reports)?;
 
     let mut w = Writer(Vec::with_capacity(BYTES));
     w.u64(MAGIC);
     w.u32(VERSION as usize);
     w.u32(BYTES);
     w.rows::<u8>(&[], 32, 1, |_, _| ());
-    w.text(&spec.name, 64);
-    w.text(&spec.digest, 24);
+    w.text(&interface.name, 64);
+    w.text(&interface.digest, 24);
     w.text(&options.label, 64);
     w.u64(0);
     w.u64((options.desired_rate.0 / 1000).max(1));
     for number in [options.header_bytes as usize, clock, actuator, base] {
         w.u32(number);
     }
-    w.u32(document.relative.into());
-    w.u32(usize::from(!spec.actions.is_empty()));
-    w.rows(&document.clock.options, OPTIONS, 8, |w, x| w.raw(*x));
-    w.rows(&actuator_options(&document, spec.bounds), OPTIONS, 8, |w, x| w.raw(*x));
-    w.rows(&document.base.options, OPTIONS, 8, |w, x| w.raw(*x));
-    w.raw(if document.actuator.name == "alpha" { document.actuator.options[0] } else { 0.0 });
-    network(&mut w, program, document.observe.len());
-    let actions: Vec<f64> = spec.actions.iter().map(|x| f64::from(*x)).collect();
+    w.u32(spec.relative.into());
+    w.u32(usize::from(!interface.actions.is_empty()));
+    w.rows(&spec.clock.options, OPTIONS, 8, |w, x| w.raw(*x));
+    w.rows(&actuator_options(&spec, interface.bounds), OPTIONS, 8, |w, x| w.raw(*x));
+    w.rows(&spec.base.options, OPTIONS, 8, |w, x| w.raw(*x));
+    w.raw(if spec.actuator.name == "alpha" { spec.actuator.options[0] } else { 0.0 });
+    network(&mut w, program, spec.observe.len());
+    let actions: Vec<f64> = interface.actions.iter().map(|x| f64::from(*x)).collect();
     w.rows(&actions, ACTIONS, 8, |w, x| w.raw(*x));
-    columns(&mut w, &document.observe)?;
+    columns(&mut w, &spec.observe)?;
     w.u32(reports.len());
     w.u32(policy.observed().is_some().into());
     columns(&mut w, reports)?;
@@ -386,8 +386,8 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
 }
 
 /// The image's, of an actuator: for window_exp2 the a that one unit of output stands for, and the window limit.
-fn actuator_options(document: &Resolved, bounds: (f32, f32)) -> Vec<f64> {
-    match (document.actuator.name, &document.actuator.options[..]) {
+fn actuator_options(spec: &Resolved, bounds: (f32, f32)) -> Vec<f64> {
+    match (spec.actuator.name, &spec.actuator.options[..]) {
         ("window_exp2", [most, limit, ..]) => vec![f64::from(*most as f32 / bounds.1), *limit],
         (_, options) => options.to_vec(),
     }
@@ -424,10 +424,10 @@ fn network(w: &mut Writer, program: &Program, columns: usize) {
     });
 }
 
-fn check_sizes(program: &Program, document: &Resolved, reports: &[Series]) -> Result<(), ImageError> {
+fn check_sizes(program: &Program, spec: &Resolved, reports: &[Series]) -> Result<(), ImageError> {
     for (what, found, most) in [
         ("columns of the report", reports.len(), COLUMNS),
-        ("series of the observation", document.observe.len(), COLUMNS),
+        ("series of the observation", spec.observe.len(), COLUMNS),
         ("numbers of the observation", program.observation, OBSERVATION),
         ("numbers that it remembers", program.state, STATE),
         ("states", program.next.len(), PARTS),
@@ -496,7 +496,7 @@ pub fn check(bytes: &[u8]) -> Result<About, ImageError> {
 pub fn about(bytes: &[u8]) -> About {
     About {
         scheme: text_at(bytes, SCHEME_AT, 64),
-        document: text_at(bytes, DOCUMENT_AT, 24),
+        spec: text_at(bytes, SPEC_AT, 24),
         label: text_at(bytes, LABEL_AT, 64),
         generation: u64_at(bytes, GENERATION_AT),
         observation: u32_at(bytes, NETWORK_AT + 4) as usize,

@@ -23,12 +23,12 @@ pub use self::graph::Graph;
 pub use self::observed::Observed;
 use self::plan::Plan;
 use crate::action::Action;
-use crate::learned::Document;
+use crate::learned::Spec;
 
 /// A trained policy: what it is for, a fixed normalisation and a network.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    contract: Contract,
+    trained: Trained,
     normalisation: Normalisation,
     observed: Option<Observed>,
     graph: Graph,
@@ -37,12 +37,12 @@ pub struct Policy {
     integer: OnceLock<Result<integer::Program, PolicyError>>,
 }
 
-/// What a policy was trained for: it decides for flows of this document alone.
+/// What a policy was trained for: it decides for flows of this spec alone.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Contract {
+pub struct Trained {
     /// The learned scheme.
-    pub document: Arc<Document>,
-    /// Values of the document's parameters in training.
+    pub spec: Arc<Spec>,
+    /// Values of the spec's parameters in training.
     pub params: BTreeMap<String, f64>,
     /// Length of the observation.
     pub observation_len: usize,
@@ -87,8 +87,8 @@ impl Policy {
 
     /// What it was trained for.
     #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
+    pub fn trained(&self) -> &Trained {
+        &self.trained
     }
 
     /// The range of observations that its training saw; none if the artifact does not say.
@@ -127,7 +127,7 @@ impl Policy {
     /// Outputs per observation: a logit for each action, or a continuous action itself.
     #[must_use]
     pub fn outputs(&self) -> usize {
-        self.contract.actions.len().max(1)
+        self.trained.actions.len().max(1)
     }
 
     /// What it does.
@@ -136,7 +136,7 @@ impl Policy {
     /// As [`act`](Self::act).
     pub fn action(&self, observation: &[f32], scratch: &mut Scratch) -> Result<Action, PolicyError> {
         let (best, outputs) = self.act(observation, scratch)?;
-        Ok(if self.contract.actions.is_empty() { Action::Continuous(outputs[0]) } else { Action::Discrete(best) })
+        Ok(if self.trained.actions.is_empty() { Action::Continuous(outputs[0]) } else { Action::Discrete(best) })
     }
 
     /// The index of the largest output (of equal ones the first), and all outputs, `[outputs]`.
@@ -146,8 +146,8 @@ impl Policy {
     /// what a recurrent policy remembers then starts over.
     pub fn act<'s>(&self, observation: &[f32], scratch: &'s mut Scratch) -> Result<(u32, &'s [f32]), PolicyError> {
         let outputs = self.answer(observation, scratch)?;
-        if self.contract.actions.is_empty() {
-            let (low, high) = self.contract.bounds;
+        if self.trained.actions.is_empty() {
+            let (low, high) = self.trained.bounds;
             outputs[0] = outputs[0].clamp(low, high);
         }
         Ok((argmax(outputs), outputs))
@@ -196,7 +196,7 @@ impl Policy {
     /// # Errors
     /// If the lengths do not fit each other and the policy, or as [`act`](Self::act); `out` is then unspecified.
     pub fn logits(&self, observations: &[f32], out: &mut [f32], scratch: &mut Scratch) -> Result<(), PolicyError> {
-        let (width, actions) = (self.contract.observation_len, self.outputs());
+        let (width, actions) = (self.trained.observation_len, self.outputs());
         let rows = observations.len() / width;
         if observations.len() % width != 0 || out.len() != rows * actions {
             let (observations, logits) = (observations.len(), out.len());

@@ -1,5 +1,5 @@
 //! `abc`: Accel-Brake Control (Goyal et al., "ABC: A Simple Explicit Congestion Controller for Wireless Networks", NSDI
-//! 2020), the sender. The router that marks its packets is `agent: abc` of a link.
+//! 2020), the sender. The router that marks its packets is `router: abc` of a link.
 //!
 //! A packet that comes with "accelerate" lets the window grow by one and a packet with "brake" shrinks it by one, so that
 //! within a round trip a router can do anything from stopping a flow to doubling it; each also adds 1/w, by which flows
@@ -25,7 +25,7 @@ use crate::types::{Bytes, Dur, Time};
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
     name: "abc",
-    summary: "Accel-Brake Control: routers mark packets \"accelerate\" or \"brake\" (NSDI 2020); needs links with `agent: abc`",
+    summary: "Accel-Brake Control: routers mark packets \"accelerate\" or \"brake\" (NSDI 2020); needs links with `router: abc`",
     params: &[],
     learned: false,
     weight_above: None,

@@ -5,7 +5,7 @@
 //! All arithmetic is in whole thousandths of a weight, so that the kernel can do the same without floating point.
 
 use super::cwnd::Cwnd;
-use crate::controller::{Adjustable, Controller, Extrapolated, Extrapolation, Setting};
+use crate::controller::{Adjustable, Controller, Extrapolated, Extrapolation, FlowSetting};
 use crate::events::{AckInfo, LossInfo};
 use crate::scheme::Config;
 use crate::types::Time;
@@ -87,8 +87,8 @@ impl Controller for Aimd {
 }
 
 impl Adjustable for Aimd {
-    fn set(&mut self, setting: Setting) {
-        if let Setting::Weight(weight) = setting {
+    fn set(&mut self, setting: FlowSetting) {
+        if let FlowSetting::Weight(weight) = setting {
             self.weigh(weight);
         }
     }
@@ -106,7 +106,7 @@ impl Extrapolated for Aimd {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Flow, MSS};
-    use crate::controller::Setting;
+    use crate::controller::FlowSetting;
     use crate::registry::build;
     use crate::scheme::Config;
     use crate::types::{Bytes, Dur};
@@ -170,7 +170,7 @@ mod tests {
     fn a_weight_may_change() {
         for scheme in ["wcc-ai", "wcc-md", "multcp", "ewtcp"] {
             let mut flow = avoiding(scheme, 1.0, 1200);
-            Setting::Weight(3.0).apply(flow.controller.as_mut());
+            FlowSetting::Weight(3.0).apply(flow.controller.as_mut());
             let mut expected = avoiding(scheme, 3.0, 1200);
             for flow in [&mut flow, &mut expected] {
                 flow.ack(100, RTT, RTT);

@@ -34,7 +34,7 @@ use self::utility::Utility;
 pub(crate) use self::utility::{Gate, Terms};
 use self::variant::WindowRtt;
 pub(crate) use self::variant::{HERCULES, USPACE, Variant};
-use crate::controller::{Adjustable, Controller, PacketTracker, Setting, TransportNeeds};
+use crate::controller::{Adjustable, Controller, FlowSetting, PacketTracker, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::scheme::Config;
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -262,8 +262,8 @@ impl PacketTracker for Pcc {
 }
 
 impl Adjustable for Pcc {
-    fn set(&mut self, setting: Setting) {
-        let Setting::Requirement(requirement) = setting else { return };
+    fn set(&mut self, setting: FlowSetting) {
+        let FlowSetting::Requirement(requirement) = setting else { return };
         self.config.requirement = requirement;
         let Settings { limits, terms, interval_factor, .. } = (self.settings)(&self.config);
         self.control.set_limits(limits);

@@ -1,5 +1,5 @@
 //! `xcp`: the eXplicit Control Protocol (Katabi, Handley and Rohrs, "Congestion Control for High Bandwidth-Delay Product
-//! Networks", SIGCOMM 2002), the sender. The router that computes the feedback is `agent: xcp` of a link.
+//! Networks", SIGCOMM 2002), the sender. The router that computes the feedback is `router: xcp` of a link.
 //!
 //! Every packet carries the sender's window and RTT; routers write into it what the window is to change by, and
 //! `cwnd = max(cwnd + H_feedback, s)` when the acknowledgement brings that back (section 3.2). Losses are answered as TCP
@@ -12,7 +12,7 @@
 //!   (section 6.1).
 //! - Windows are rounded down to whole segments when the transport reads them, not before.
 
-use crate::controller::{Adjustable, Controller, RouterAssisted, Setting, TransportNeeds};
+use crate::controller::{Adjustable, Controller, FlowSetting, RouterAssisted, TransportNeeds};
 use crate::events::{AckInfo, LossInfo};
 use crate::scheme::{Config, Scheme};
 use crate::signal::Signal;
@@ -21,7 +21,7 @@ use crate::types::{Bytes, Dur, Rate, Time};
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
     name: "xcp",
-    summary: "XCP: routers write the change of the window into each packet (SIGCOMM 2002); needs links with `agent: xcp`",
+    summary: "XCP: routers write the change of the window into each packet (SIGCOMM 2002); needs links with `router: xcp`",
     params: &[],
     learned: false,
     weight_above: None,
@@ -123,8 +123,8 @@ impl Controller for Xcp {
 }
 
 impl Adjustable for Xcp {
-    fn set(&mut self, setting: Setting) {
-        if let Setting::DesiredRate(rate) = setting {
+    fn set(&mut self, setting: FlowSetting) {
+        if let FlowSetting::DesiredRate(rate) = setting {
             self.desired = rate;
         }
     }
@@ -187,7 +187,7 @@ mod tests {
         let mut xcp = build("xcp", &config).unwrap();
         // 8 Mbit/s over 100 ms are 100,000 bytes.
         assert_eq!(ack(xcp.as_mut(), feedback(1e6)), 100_000 / MSS);
-        Setting::DesiredRate(Rate::from_mbps(4.0)).apply(xcp.as_mut());
+        FlowSetting::DesiredRate(Rate::from_mbps(4.0)).apply(xcp.as_mut());
         assert_eq!(ack(xcp.as_mut(), feedback(1e6)), 50_000 / MSS);
         assert!(matches!(xcp.router_assisted().unwrap().request(), Signal::Window { rtt_us: 100_000, .. }));
     }

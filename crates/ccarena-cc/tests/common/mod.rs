@@ -9,8 +9,8 @@
 use std::collections::VecDeque;
 
 use ccarena_cc::{
-    AckInfo, Action, Bytes, Controller, Dur, Extrapolation, LossInfo, Rate, RateSample, RecoveryState, Requirement,
-    RouterAssisted, SentInfo, Setting, Signal, Time,
+    AckInfo, Action, Bytes, Controller, Dur, Extrapolation, FlowSetting, LossInfo, Rate, RateSample, RecoveryState,
+    Requirement, RouterAssisted, SentInfo, Signal, Time,
 };
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ pub enum Operation {
     Wait { us: u64 },
 }
 
-/// What routers may say, and no router would.
+/// Signals that routers may write, and some that no router would.
 fn signal() -> impl Strategy<Value = Signal> {
     let rate = prop_oneof![any::<u64>(), 0_u64..100_000_000, Just(u64::from(u32::MAX))];
     let feedback =
@@ -201,7 +201,7 @@ impl Flow {
             Operation::Decide { action } => {
                 if let Some(learned) = self.controller.learned() {
                     learned.take_decision();
-                    let (actions, (low, high)) = (learned.spec().actions.len() as u32, learned.spec().bounds);
+                    let (actions, (low, high)) = (learned.interface().actions.len() as u32, learned.interface().bounds);
                     let action = match actions {
                         0 => Action::Continuous(low + (high - low) * action as f32 / 14.0),
                         n => Action::Discrete(action % n),
@@ -210,10 +210,10 @@ impl Flow {
                 }
             }
             Operation::Set { weight, min_mbps } => {
-                Setting::Weight(weight).apply(self.controller.as_mut());
+                FlowSetting::Weight(weight).apply(self.controller.as_mut());
                 let requirement = min_mbps
                     .map(|min| Requirement { min: Rate::from_mbps(min), max: Rate::from_mbps(1.5 * min + 1.0) });
-                Setting::Requirement(requirement).apply(self.controller.as_mut());
+                FlowSetting::Requirement(requirement).apply(self.controller.as_mut());
             }
             Operation::Wait { us } => self.now = self.now + Dur::from_micros(us),
         }
@@ -280,9 +280,9 @@ impl Flow {
     /// Observation and report, if the scheme is learned.
     pub fn learned(&mut self) -> Vec<f32> {
         let Some(learned) = self.controller.learned() else { return Vec::new() };
-        let spec = learned.spec();
-        let mut values = vec![f32::NAN; spec.observation_len + spec.report.len()];
-        let (observation, report) = values.split_at_mut(spec.observation_len);
+        let interface = learned.interface();
+        let mut values = vec![f32::NAN; interface.observation_len + interface.report.len()];
+        let (observation, report) = values.split_at_mut(interface.observation_len);
         learned.observe(observation);
         learned.report(report);
         values

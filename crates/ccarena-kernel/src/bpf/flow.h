@@ -99,7 +99,7 @@ const volatile struct config config SEC(".rodata.config");
 u32 quietly SEC(".data.quietly") = 0;
 
 /* Events that were not told, of all flows. User space compares it with what it has seen, and reads the list of flows. */
-u64 untold SEC(".data.untold") = 0;
+u64 unreported SEC(".data.unreported") = 0;
 
 #include "quota.h"
 
@@ -288,7 +288,7 @@ static __noinline int tell(struct sock *sk, struct flow *flow, u32 kind, u32 sta
 		/* The sums wait for the next event. */
 		flow->dropped++;
 		flow->sequence++;
-		__sync_fetch_and_add(&untold, 1);
+		__sync_fetch_and_add(&unreported, 1);
 		return 0;
 	}
 	describe(e, tp, flow, kind, state, now);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0) */
 /* A learned congestion control that thinks in the kernel: clock, signals, network, actuator and base, as the image of a
- * policy says (mind.h). Nobody in user space is asked. Another image takes over while sockets live: they see it at the
+ * policy says (learned.h). Nobody in user space is asked. Another image takes over while sockets live: they see it at the
  * end of their next period.
  *
  * Through cong_control Linux leaves all of the window to us (window.h), as in bridge.bpf.c.
@@ -38,7 +38,7 @@ struct flow {
 	u8 undone;
 	u8 paces; /* we have set sk_pacing_status */
 	u8 unused[5];
-	struct mind mind;
+	struct learned learned;
 };
 
 struct {
@@ -140,12 +140,12 @@ static __always_inline void leave_room(struct room *room)
 
 static __always_inline bool over_cubic(struct flow *flow)
 {
-	return flow->mind.base == BASE_OVER_CUBIC;
+	return flow->learned.base == BASE_OVER_CUBIC;
 }
 
 static __always_inline u32 segments(struct flow *flow)
 {
-	u64 window = flow->mind.window >> WINDOW_BITS;
+	u64 window = flow->learned.window >> WINDOW_BITS;
 
 	return window < 1 ? 1 : window < LARGEST_WINDOW ? window : LARGEST_WINDOW;
 }
@@ -159,7 +159,7 @@ static __always_inline void open_policy(struct ccarena_policy *policy, const str
 }
 
 /* Functions of their own, which the verifier looks at once. */
-__noinline int run_network(const struct image *image __arg_nonnull, struct mind_state *state __arg_nonnull,
+__noinline int run_network(const struct image *image __arg_nonnull, struct learned_state *state __arg_nonnull,
 			   struct room *room __arg_nonnull)
 {
 	struct ccarena_policy policy;
@@ -168,16 +168,16 @@ __noinline int run_network(const struct image *image __arg_nonnull, struct mind_
 	return infer(image, &policy, state->numbers, room->values);
 }
 
-__noinline int look(struct mind *mind __arg_nonnull, const struct image *image __arg_nonnull,
+__noinline int look(struct learned *learned __arg_nonnull, const struct image *image __arg_nonnull,
 		    const struct measured *m __arg_nonnull, struct room *room __arg_nonnull)
 {
 	struct ccarena_policy policy;
 
 	open_policy(&policy, image);
-	return observe(mind, image, &policy, m, room->values);
+	return observe(learned, image, &policy, m, room->values);
 }
 
-static __always_inline void decide(struct mind *mind, struct image *image, struct measured *m, struct stats *stats)
+static __always_inline void decide(struct learned *learned, struct image *image, struct measured *m, struct stats *stats)
 {
 	struct room *room = enter_room();
 	u32 seen;
@@ -187,21 +187,21 @@ static __always_inline void decide(struct mind *mind, struct image *image, struc
 		__sync_fetch_and_add(&stats->missed, 1);
 		return;
 	}
-	seen = look(mind, image, m, room);
+	seen = look(learned, image, m, room);
 	if (seen & SEEN_BEYOND)
 		__sync_fetch_and_add(&stats->beyond, 1);
 	if (seen & SEEN_OUTSIDE)
 		__sync_fetch_and_add(&stats->outside, 1);
-	answer = run_network(image, &mind->state, room);
+	answer = run_network(image, &learned->state, room);
 	leave_room(room);
-	if (act(mind, image, action_value(image, answer)))
+	if (act(learned, image, action_value(image, answer)))
 		__sync_fetch_and_add(&stats->held, 1);
 }
 
 /* Tells user space what the period was like. */
-static __always_inline void report(const struct mind *mind, const struct image *image, struct stats *stats)
+static __always_inline void report(const struct learned *learned, const struct image *image, struct stats *stats)
 {
-	if (image->reports_length && bpf_ringbuf_output(&reports, (void *)mind->report, sizeof(mind->report), 0))
+	if (image->reports_length && bpf_ringbuf_output(&reports, (void *)learned->report, sizeof(learned->report), 0))
 		__sync_fetch_and_add(&stats->unreported, 1);
 }
 
@@ -209,7 +209,7 @@ static __always_inline void report(const struct mind *mind, const struct image *
 static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct mind *mind = &flow->mind;
+	struct learned *learned = &flow->learned;
 	struct image *image = image_now();
 	struct stats *stats = stats_here();
 	u64 begun = bpf_ktime_get_ns(), spent;
@@ -219,34 +219,34 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 
 	if (!image || !stats)
 		return 0;
-	if (mind->generation != image->generation)
-		mind_follow(mind, image);
-	mind->srtt_ns = (u64)tp->srtt_us * 125;
-	mind->mss = tp->mss_cache;
-	mind->advertised_kbps = image->desired_kbps;
+	if (learned->generation != image->generation)
+		learned_follow(learned, image);
+	learned->srtt_ns = (u64)tp->srtt_us * 125;
+	learned->mss = tp->mss_cache;
+	learned->advertised_kbps = image->desired_kbps;
 	if (config.option) {
 		signal = bpf_sk_storage_get(&signals, sk, 0, 0);
-		if (signal && signal->advertised_kbps && signal->advertised_kbps < mind->advertised_kbps)
-			mind->advertised_kbps = signal->advertised_kbps;
+		if (signal && signal->advertised_kbps && signal->advertised_kbps < learned->advertised_kbps)
+			learned->advertised_kbps = signal->advertised_kbps;
 	}
 	if (over_cubic(flow))
-		mind->window = (u64)before << WINDOW_BITS;
+		learned->window = (u64)before << WINDOW_BITS;
 	__sync_fetch_and_add(&stats->periods, 1);
-	if (!mind_end(mind, image, &m, now)) {
-		__sync_fetch_and_add(&stats->cases[mind->reasoner.situation & 7], 1);
+	if (!learned_end(learned, image, &m, now)) {
+		__sync_fetch_and_add(&stats->cases[learned->reasoner.situation & 7], 1);
 		return 0;
 	}
-	__sync_fetch_and_add(&stats->cases[mind->reasoner.situation & 7], 1);
+	__sync_fetch_and_add(&stats->cases[learned->reasoner.situation & 7], 1);
 	if (over_cubic(flow)) {
 		if (flow->reduces) {
 			before = tp->snd_ssthresh;
-			mind->window = (u64)before << WINDOW_BITS;
+			learned->window = (u64)before << WINDOW_BITS;
 		}
 	} else {
-		__sync_fetch_and_add(&stats->zones[zone_of(mind, &m, ns_of(image->base_options[0])) & 3], 1);
+		__sync_fetch_and_add(&stats->zones[zone_of(learned, &m, ns_of(image->base_options[0])) & 3], 1);
 	}
-	report(mind, image, stats);
-	decide(mind, image, &m, stats);
+	report(learned, image, stats);
+	decide(learned, image, &m, stats);
 	window = segments(flow);
 	if (over_cubic(flow)) {
 		if (window != before)
@@ -267,7 +267,7 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 /* Adds what an ACK says. */
 static __always_inline void measure(struct flow *flow, struct tcp_sock *tp, const struct rate_sample *rs)
 {
-	struct period *period = &flow->mind.period;
+	struct period *period = &flow->learned.period;
 	u32 mss = tp->mss_cache, delivered = tp->delivered, lost = tp->lost;
 	u64 bytes = tp->bytes_acked - flow->first_acked + (u64)tp->sacked_out * mss;
 	long rtt_us = rs->rtt_us;
@@ -291,8 +291,8 @@ static __always_inline void measure(struct flow *flow, struct tcp_sock *tp, cons
 
 		period->rtt_ns += rtt_ns;
 		period->rtt_count++;
-		if (!flow->mind.rtt_min_ns || rtt_ns < flow->mind.rtt_min_ns)
-			flow->mind.rtt_min_ns = rtt_ns;
+		if (!flow->learned.rtt_min_ns || rtt_ns < flow->learned.rtt_min_ns)
+			flow->learned.rtt_min_ns = rtt_ns;
 	}
 }
 
@@ -315,7 +315,7 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 			cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
 	} else {
 		if (may_grow(tp, flag) && tcp_is_cwnd_limited(tp))
-			mind_grow(&flow->mind, rs->acked_sacked);
+			learned_grow(&flow->learned, rs->acked_sacked);
 		set_window(tp, segments(flow));
 	}
 }
@@ -325,11 +325,11 @@ static __always_inline void pace(struct sock *sk, struct flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
-	flow->mind.srtt_ns = (u64)tp->srtt_us * 125;
-	flow->mind.mss = tp->mss_cache;
+	flow->learned.srtt_ns = (u64)tp->srtt_us * 125;
+	flow->learned.mss = tp->mss_cache;
 	if (over_cubic(flow))
-		flow->mind.window = (u64)tp->snd_cwnd << WINDOW_BITS;
-	pace_at(sk, mind_pacing(&flow->mind), &flow->paces);
+		flow->learned.window = (u64)tp->snd_cwnd << WINDOW_BITS;
+	pace_at(sk, learned_pacing(&flow->learned), &flow->paces);
 }
 
 static __always_inline void start(struct flow *flow, u64 now)
@@ -337,7 +337,7 @@ static __always_inline void start(struct flow *flow, u64 now)
 	struct image *image = image_now();
 
 	if (image)
-		mind_start(&flow->mind, image, now);
+		learned_start(&flow->learned, image, now);
 }
 
 SEC("struct_ops")
@@ -354,16 +354,16 @@ void BPF_PROG(policy_cong_control, struct sock *sk, u32 ack, int flag, const str
 	/* Of this ACK, and of the same clock as bpf_ktime_get_ns. */
 	now = tp->tcp_mstamp * NSEC_PER_USEC;
 	flow->acked_ns = now;
-	if (!flow->mind.begun)
+	if (!flow->learned.begun)
 		start(flow, now);
 	measure(flow, tp, rs);
 	steer(sk, flow, ack, flag, rs);
 	snd_una = tp->bytes_acked - flow->first_acked;
-	if (mind_rings(&flow->mind, now, snd_una)) {
-		if (flow->mind.clock != CLOCK_WINDOW || flow->mind.mark)
+	if (learned_rings(&flow->learned, now, snd_una)) {
+		if (flow->learned.clock != CLOCK_WINDOW || flow->learned.mark)
 			end_period(sk, flow, now);
 		snd_nxt = snd_una + (u32)(tp->snd_nxt - tp->snd_una);
-		flow->mind.mark = snd_nxt > snd_una ? snd_nxt : snd_una + 1;
+		flow->learned.mark = snd_nxt > snd_una ? snd_nxt : snd_una + 1;
 	}
 	pace(sk, flow);
 }
@@ -380,7 +380,7 @@ u32 BPF_PROG(policy_ssthresh, struct sock *sk)
 	flow->undone = 0;
 	if (over_cubic(flow))
 		return cubictcp_recalc_ssthresh(sk);
-	mind_halve(&flow->mind);
+	learned_halve(&flow->learned);
 	return segments(flow) < 2 ? 2 : segments(flow);
 }
 
@@ -395,7 +395,7 @@ void BPF_PROG(policy_set_state, struct sock *sk, u8 new_state)
 	if (new_state == TCP_CA_Loss) {
 		flow->reduces = 0;
 		if (!over_cubic(flow))
-			flow->mind.window = WINDOW_ONE;
+			flow->learned.window = WINDOW_ONE;
 	} else if (reducing(new_state)) {
 		flow->reduces = 1;
 	}
@@ -426,7 +426,7 @@ void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	if (!flow)
 		return;
 	now = bpf_ktime_get_ns();
-	if (!flow->mind.begun)
+	if (!flow->learned.begun)
 		start(flow, now);
 	if (!flow->acked_ns || !over_cubic(flow))
 		return;
@@ -476,7 +476,7 @@ void BPF_PROG(policy_init, struct sock *sk)
 	flow->lost_seen = tp->lost;
 	flow->sent_seen = tp->data_segs_out;
 	flow->sent_bytes_seen = tp->bytes_sent;
-	mind_take(&flow->mind, image, tp->snd_cwnd);
+	learned_take(&flow->learned, image, tp->snd_cwnd);
 	if (config.option) {
 		signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (signal)

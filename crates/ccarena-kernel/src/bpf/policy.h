@@ -3,7 +3,7 @@
 #ifndef CCARENA_POLICY_MAPS_H
 #define CCARENA_POLICY_MAPS_H
 
-#include "mind.h"
+#include "learned.h"
 
 /* Of one CPU. */
 struct stats {
@@ -30,7 +30,7 @@ struct trial {
 	ccarena_u32 rows;
 	ccarena_u32 unused;
 	ccarena_s64 observations[TRIAL_ROWS][IMAGE_OBSERVATION];
-	struct mind_state states[TRIAL_ROWS];
+	struct learned_state states[TRIAL_ROWS];
 	ccarena_s32 outputs[TRIAL_ROWS][IMAGE_ACTIONS];
 };
 

@@ -139,18 +139,18 @@ impl Feed {
         let first = event.sent_packets.saturating_sub(count);
         // Payload that leaves with packet `k` of the interval and after it.
         let left = |k: u64| bytes - part(bytes, k, count);
-        let told_from = if self.outstanding.is_some() { 0 } else { count - 1 };
-        for k in told_from..count {
+        let first_called = if self.outstanding.is_some() { 0 } else { count - 1 };
+        for k in first_called..count {
             let number = first + k;
             let spacing = controller.pacing_rate().map_or(Dur::ZERO, |rate| rate.time_for(self.mss));
             let slack = spacing * SLACK;
             let earliest = Time(self.at.0.saturating_sub(slack.0));
             self.sent_at = (self.sent_at + spacing).clamp(earliest, now + slack);
-            let unreported = if k == told_from { k } else { 0 };
+            let unreported = if k == first_called { k } else { 0 };
             controller.on_sent(&SentInfo {
                 now: self.sent_at,
                 bytes: Bytes(left(k) - left(k + 1)),
-                prior_in_flight: self.in_flight + Bytes((k - told_from) * self.mss),
+                prior_in_flight: self.in_flight + Bytes((k - first_called) * self.mss),
                 snd_nxt: event.snd_nxt.saturating_sub(left(k)).max(self.snd_una),
                 app_limited: event.flags & FLAG_APP_LIMITED != 0,
                 last_sent: Time::ZERO,

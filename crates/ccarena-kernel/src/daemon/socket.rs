@@ -7,7 +7,7 @@ use ccarena_cc::policy::kernel::raw;
 use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Extrapolation, Outside, Rate, Time};
 
 use super::feed::Feed;
-use super::{Decision, Driver};
+use super::{Driver, DueDecision};
 use crate::intf::{
     ANSWER_OWNS_RECOVERY, Answer, BASE_CUBIC, BASE_HOLD, CA_CWR, CA_RECOVERY, Event, FLAG_ECN, FLAG_TIMEOUT,
     INTERVAL_WINDOW, RATE_UNLIMITED, REASONER_OPTIONS,
@@ -42,7 +42,7 @@ pub struct Socket {
     pub(super) since_ns: u64,
     /// Answers so far, and the last event that they take into account.
     sequence: u64,
-    heard: u64,
+    last_event: u64,
     /// Packets that have arrived.
     delivered: u64,
     /// The smoothed RTT.
@@ -76,7 +76,7 @@ struct Asking<'a> {
     observation: &'a mut [f32],
     report: &'a mut [f32],
     totals: &'a mut Totals,
-    hear: &'a mut dyn FnMut(Decision<'_>),
+    on_due: &'a mut dyn FnMut(DueDecision<'_>),
 }
 
 impl Asking<'_> {
@@ -96,7 +96,7 @@ impl Asking<'_> {
                 self.totals.outside.count(decider);
             } else {
                 learned.observe(self.observation);
-                (self.hear)(Decision { flow: self.flow, now, observation: self.observation, report: self.report });
+                (self.on_due)(DueDecision { flow: self.flow, now, observation: self.observation, report: self.report });
             }
         }
     }
@@ -112,8 +112,8 @@ impl Socket {
         let feed = Feed::new(driver.controller.as_mut(), driver.mss, zero_ns);
         let (mut observation, mut report) = (Vec::new(), Vec::new());
         if let Some(learned) = driver.controller.learned() {
-            observation = vec![0.0; learned.spec().observation_len];
-            report = vec![0.0; learned.spec().report.len()];
+            observation = vec![0.0; learned.interface().observation_len];
+            report = vec![0.0; learned.interface().report.len()];
             if let Some(decider) = &mut driver.decider {
                 decider.decide(learned, Time::ZERO);
             }
@@ -124,7 +124,7 @@ impl Socket {
             feed,
             since_ns: 0,
             sequence: 0,
-            heard: 0,
+            last_event: 0,
             delivered: 0,
             srtt_us: 0,
             known,
@@ -139,7 +139,7 @@ impl Socket {
     pub fn join(&mut self, event: &Event) {
         self.since_ns = event.now_ns;
         self.sequence = event.answer_sequence;
-        self.heard = event.sequence;
+        self.last_event = event.sequence;
         self.delivered = event.delivered_packets;
         self.srtt_us = event.srtt_us;
         self.feed.join(event);
@@ -152,7 +152,7 @@ impl Socket {
     }
 
     /// Tells the controller of an event, and asks for decisions where they are due.
-    pub fn on_event(&mut self, event: &Event, totals: &mut Totals, hear: &mut dyn FnMut(Decision<'_>)) {
+    pub fn on_event(&mut self, event: &Event, totals: &mut Totals, on_due: &mut dyn FnMut(DueDecision<'_>)) {
         if Extrapolation::of(self.driver.controller.as_mut(), self.feed.at()).cubic.is_some() {
             self.adopt(event);
         }
@@ -161,13 +161,13 @@ impl Socket {
         totals.ecn_reductions += u64::from(event.flags & FLAG_ECN != 0);
         totals.rtt_sum += Dur::from_micros(event.rtt_sum_us);
         totals.rtt_count += u64::from(event.rtt_count);
-        self.heard = event.sequence;
+        self.last_event = event.sequence;
         self.delivered = event.delivered_packets;
         self.srtt_us = event.srtt_us;
         let Self { driver, feed, observation, report, .. } = self;
         let Driver { controller, decider, flow, keeps_reports, .. } = driver;
         let mut asking =
-            Asking { decider, flow: *flow, keeps_reports: *keeps_reports, observation, report, totals, hear };
+            Asking { decider, flow: *flow, keeps_reports: *keeps_reports, observation, report, totals, on_due };
         feed.tell(event, controller.as_mut(), |controller, now| asking.ask(controller, now));
     }
 
@@ -197,7 +197,7 @@ impl Socket {
     }
 
     /// Runs what is due at `now`, a decision of a controller with a timer of its own included.
-    pub fn on_timers(&mut self, now: Time, totals: &mut Totals, hear: &mut dyn FnMut(Decision<'_>)) {
+    pub fn on_timers(&mut self, now: Time, totals: &mut Totals, on_due: &mut dyn FnMut(DueDecision<'_>)) {
         let Self { driver, observation, report, .. } = self;
         let Driver { controller, settings, decider, flow, keeps_reports, .. } = driver;
         while settings.last().is_some_and(|change| change.0 <= now) {
@@ -208,7 +208,7 @@ impl Socket {
         if controller.next_timer() <= now {
             controller.on_timer(now);
             let keeps_reports = *keeps_reports;
-            let mut asking = Asking { decider, flow: *flow, keeps_reports, observation, report, totals, hear };
+            let mut asking = Asking { decider, flow: *flow, keeps_reports, observation, report, totals, on_due };
             asking.ask(controller.as_mut(), now);
         }
     }
@@ -219,7 +219,7 @@ impl Socket {
     /// If the scheme refuses it.
     pub fn act(&mut self, action: f64, now: Time) -> Result<(), ActionError> {
         let Some(learned) = self.driver.controller.learned() else { return Ok(()) };
-        let action = learned.spec().action(action)?;
+        let action = learned.interface().action(action)?;
         learned.act(action, now)
     }
 
@@ -254,7 +254,7 @@ impl Socket {
         Answer {
             flow: 0,
             sequence: self.sequence,
-            report: self.heard,
+            report: self.last_event,
             pacing_bytes_per_s: controller.pacing_rate().map_or(0, |rate| (rate.0 / 8).max(1)),
             answered_ns: now_ns,
             reasoner: clock.map_or([0; REASONER_OPTIONS], |DatapathClock::Reasoner(options)| reasoner(&options)),

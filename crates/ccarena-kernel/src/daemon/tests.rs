@@ -280,7 +280,7 @@ fn another_cubic_than_the_kernels_stays_in_user_space() {
 #[test]
 fn what_an_application_wants_is_told_in_time() {
     let mut daemon = Daemon::new(1000, 1, Box::new(|_| None));
-    let settings = vec![(Time(50), Setting::Weight(3.0))];
+    let settings = vec![(Time(50), FlowSetting::Weight(3.0))];
     daemon.take_over(7, Driver { settings, ..driver("wcc-ai", 0) }, 1000);
     assert_eq!(daemon.next_timer(), Time(50));
     assert!(daemon.on_timers(Time(49), &mut |_| ()).is_empty());
@@ -290,12 +290,12 @@ fn what_an_application_wants_is_told_in_time() {
 
 #[test]
 fn the_datapath_reports_as_often_as_the_window_wants() {
-    let document = r#"{
+    let spec = r#"{
         "learned": 1, "name": "timed", "clock": {"kind": "timer", "period_ms": 20}, "base": "none",
         "act": {"kind": "window", "bounds": [2, 100]}, "observe": {"signals": ["since_ack_ms"]}, "report": ["time_s"]
     }"#;
     let interval_us = |window: f32, srtt_us: u32, delivered_packets: u64| {
-        let controller = ccarena_cc::Document::parse(document).unwrap().controller(&Config::default()).unwrap();
+        let controller = ccarena_cc::Spec::parse(spec).unwrap().controller(&Config::default()).unwrap();
         let decider = Some(Decider::Constant(ccarena_cc::Action::Continuous(window)));
         let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
         daemon.take_over(7, Driver { controller, decider, ..driver("acct", 0) }, 0);
@@ -312,11 +312,11 @@ fn the_datapath_reports_as_often_as_the_window_wants() {
 
 #[test]
 fn a_timer_asks_while_the_datapath_is_silent() {
-    let document = r#"{
+    let spec = r#"{
         "learned": 1, "name": "timed", "clock": {"kind": "timer", "period_ms": 20}, "base": "none",
         "act": {"kind": "window", "bounds": [2, 100]}, "observe": {"signals": ["since_ack_ms"]}, "report": ["time_s"]
     }"#;
-    let controller = ccarena_cc::Document::parse(document).unwrap().controller(&Config::default()).unwrap();
+    let controller = ccarena_cc::Spec::parse(spec).unwrap().controller(&Config::default()).unwrap();
     let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
     daemon.take_over(7, Driver { controller, decider: Some(Decider::Outside), ..driver("acct", 0) }, 0);
     assert_eq!(daemon.next_timer(), Time::NEVER, "nothing has been sent");
@@ -338,12 +338,12 @@ fn a_timer_asks_while_the_datapath_is_silent() {
 
 #[test]
 fn what_is_sent_is_signalled_as_it_was() {
-    let document = r#"{
+    let spec = r#"{
         "learned": 1, "name": "sent", "clock": {"kind": "fixed", "period_ms": 20}, "base": "none",
         "act": {"kind": "window", "bounds": [2, 100]}, "observe": {"signals": ["send_ratio"]},
         "report": ["sent_packets", "send_rate_mbps", "send_ratio", {"signal": "sent_packets", "as": "recent", "over_ms": 40}]
     }"#;
-    let controller = ccarena_cc::Document::parse(document).unwrap().controller(&Config::default()).unwrap();
+    let controller = ccarena_cc::Spec::parse(spec).unwrap().controller(&Config::default()).unwrap();
     let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
     daemon.take_over(7, Driver { controller, decider: Some(Decider::Outside), ..driver("acct", 0) }, 0);
     let mut last = Vec::new();

@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ccarena_cc::policy::kernel::{self, ImageOptions};
-use ccarena_cc::{
-    Backend, Config, Controller, Decider, FlowError, LearnedSpec, Policies, PolicySpec, Signal, registry,
-};
+use ccarena_cc::{Backend, Config, Controller, Decider, FlowError, Interface, Policies, PolicySpec, Signal, registry};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, App, Flow};
 
@@ -24,7 +22,7 @@ const SMALLEST_MSS: u32 = 76;
 
 /// Where a congestion control runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum Runtime {
     /// In the kernel: its own.
     Kernel,
     /// In the kernel: our BPF program.
@@ -39,11 +37,11 @@ pub enum Home {
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Where its congestion control runs.
-    pub home: Home,
+    pub runtime: Runtime,
     /// What its controller is built from.
     pub config: Config,
     /// What a learned scheme observes, reports and takes.
-    pub learned: Option<Arc<LearnedSpec>>,
+    pub learned: Option<Arc<Interface>>,
     /// Its packets carry ACCT's option.
     pub signals: bool,
 }
@@ -60,7 +58,7 @@ impl Plan {
         policies: &Policies,
         outside: bool,
     ) -> Result<(Box<dyn Controller>, Option<Decider>), RunError> {
-        policies.build(&flow.scheme, flow.document.as_deref(), &self.config, flow.policy.as_ref(), outside).map_err(
+        policies.build(&flow.scheme, flow.spec.as_deref(), &self.config, flow.policy.as_ref(), outside).map_err(
             |source| match source {
                 FlowError::Scheme(source) => RunError::Scheme { flow: index, source },
                 FlowError::Policy(source) => RunError::Policy { flow: index, source },
@@ -71,7 +69,7 @@ impl Plan {
     /// The image of the flow's policy, if it thinks in the kernel; with `reports` it reports its decisions.
     ///
     /// # Errors
-    /// If a part of its document cannot run there.
+    /// If a part of its spec cannot run there.
     pub fn image(
         &self,
         index: usize,
@@ -79,7 +77,8 @@ impl Plan {
         policies: &Policies,
         reports: bool,
     ) -> Result<Option<Vec<u8>>, RunError> {
-        let (Home::Policy, Some(PolicySpec::Artifact(file) | PolicySpec::Integer(file))) = (self.home, &flow.policy)
+        let (Runtime::Policy, Some(PolicySpec::Artifact(file) | PolicySpec::Integer(file))) =
+            (self.runtime, &flow.policy)
         else {
             return Ok(None);
         };
@@ -97,7 +96,7 @@ impl Plan {
 
 /// Whose wish it is where a flow's congestion control runs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Homes {
+pub struct Runtimes {
     /// The kernel's own and those of the WCC family run over the bridge, too.
     pub bridge: bool,
     /// Learned flows with a policy think in the kernel.
@@ -110,32 +109,32 @@ pub struct Homes {
 /// The first field that cannot be had.
 pub fn plan(
     scenario: &Scenario,
-    homes: Homes,
+    runtimes: Runtimes,
     traffic: Generator,
     outside: bool,
     available: &[&str],
 ) -> Result<Vec<Plan>, RunError> {
     for (index, link) in scenario.links.iter().enumerate() {
-        if let Some(router) = link.agent.as_ref().map(|a| a.kind.description()).filter(|r| !r.on_the_wire) {
+        if let Some(router) = link.router.as_ref().map(|a| a.kind.description()).filter(|r| !r.on_the_wire) {
             let problem = format!(
-                "got {}; expected acct, any, true or false: what {} routers say has no place in packets of real TCP. The \
+                "got {}; expected acct, any, true or false: signals of {} routers have no place in packets of real TCP. The \
                  simulator has them",
                 router.name, router.name
             );
-            return Err(RunError::Unsupported { path: format!("links[{index}].agent"), problem });
+            return Err(RunError::Unsupported { path: format!("links[{index}].router"), problem });
         }
     }
     let (bridge, kernel) = (Policies::on(Backend::Bridge), Policies::default());
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
-        let plan = plan_flow(scenario, index, homes, available)?;
+        let plan = plan_flow(scenario, index, runtimes, available)?;
         // The image of a policy in the kernel says what it does not measure.
-        let policies = if plan.home == Home::Policy { &kernel } else { &bridge };
+        let policies = if plan.runtime == Runtime::Policy { &kernel } else { &bridge };
         plan.build(index, flow, policies, outside)?;
         check(scenario, index, &plan, traffic)?;
         plans.push(plan);
     }
-    let signalled = |plan: &&Plan| plan.signals && plan.home == Home::Policy;
+    let signalled = |plan: &&Plan| plan.signals && plan.runtime == Runtime::Policy;
     if plans.iter().any(|p| signalled(&p)) && plans.iter().filter(|p| p.signals).count() > 1 {
         let problem = "expected one flow whose packets carry ACCT's option where that flow's policy thinks in the kernel: \
                        programs would write the option twice. Leave `in_kernel` out";
@@ -144,40 +143,40 @@ pub fn plan(
     Ok(plans)
 }
 
-fn plan_flow(scenario: &Scenario, index: usize, homes: Homes, available: &[&str]) -> Result<Plan, RunError> {
+fn plan_flow(scenario: &Scenario, index: usize, runtimes: Runtimes, available: &[&str]) -> Result<Plan, RunError> {
     let flow = &scenario.flows[index];
-    // A document runs over the bridge, whatever its name.
-    let defaults = flow.document.is_none()
+    // A spec runs over the bridge, whatever its name.
+    let defaults = flow.spec.is_none()
         && registry::find(&flow.scheme)
             .map_err(|source| RunError::Scheme { flow: index, source })?
             .params
             .iter()
             .all(|p| flow.params.get(p.name).is_none_or(|v| v.total_cmp(&p.default).is_eq()));
     let is = |names: &[&str]| names.contains(&flow.scheme.as_str());
-    let Homes { bridge, in_kernel } = homes;
-    let home = if !bridge && defaults && is(&KERNELS_OWN) && is(available) {
-        Home::Kernel
-    } else if !bridge && flow.document.is_none() && is(&WEIGHTED) {
-        Home::Weighted
+    let Runtimes { bridge, in_kernel } = runtimes;
+    let runtime = if !bridge && defaults && is(&KERNELS_OWN) && is(available) {
+        Runtime::Kernel
+    } else if !bridge && flow.spec.is_none() && is(&WEIGHTED) {
+        Runtime::Weighted
     } else {
-        Home::Bridge
+        Runtime::Bridge
     };
-    let mut plan = Plan { home, config: scenario.controller(index, flow.mss_bytes), learned: None, signals: false };
-    let built = match &flow.document {
-        Some(document) => document.controller(&plan.config),
+    let mut plan = Plan { runtime, config: scenario.controller(index, flow.mss_bytes), learned: None, signals: false };
+    let built = match &flow.spec {
+        Some(spec) => spec.controller(&plan.config),
         None => registry::build(&flow.scheme, &plan.config),
     };
     let mut controller = built.map_err(|source| RunError::Scheme { flow: index, source })?;
-    plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
+    plan.learned = controller.learned().map(|l| Arc::clone(l.interface()));
     let request = controller.router_assisted().map_or(Signal::None, |routers| routers.request());
     plan.signals = request.rate().is_some();
     let has_policy = matches!(flow.policy, Some(PolicySpec::Artifact(_) | PolicySpec::Integer(_)));
     if in_kernel && has_policy && plan.learned.is_some() {
-        plan.home = Home::Policy;
+        plan.runtime = Runtime::Policy;
     }
     if !matches!(request, Signal::None | Signal::Rate(_)) {
         let problem = format!(
-            "got {:?}; expected another: what its routers say has no place in packets of real TCP. The simulator has them",
+            "got {:?}; expected another: signals of its routers have no place in packets of real TCP. The simulator has them",
             flow.scheme
         );
         return Err(RunError::Unsupported { path: format!("flows[{index}].scheme"), problem });
@@ -238,7 +237,7 @@ fn check(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> 
     if u64::from(flow.ack_bytes) != HEADER_BYTES {
         return refuse("ack_bytes", format!("got {}; expected {HEADER_BYTES}, as Linux sends", flow.ack_bytes));
     }
-    if !flow.slow_start && plan.home != Home::Bridge {
+    if !flow.slow_start && plan.runtime != Runtime::Bridge {
         return refuse(
             "slow_start",
             format!(
@@ -247,7 +246,7 @@ fn check(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> 
             ),
         );
     }
-    if plan.home == Home::Policy && !flow.changes.is_empty() {
+    if plan.runtime == Runtime::Policy && !flow.changes.is_empty() {
         let problem = "expected none for a policy that thinks in the kernel. Leave `in_kernel` out";
         return refuse("changes", problem.into());
     }
@@ -274,7 +273,7 @@ fn check_iperf3(
         return refuse("scheme", format!("got {:?}, which goes with traffic \"own\" only: {why}", flow.scheme));
     }
     let weighted = flow.weight.total_cmp(&1.0).is_ne() || !flow.changes.is_empty();
-    if plan.home == Home::Weighted && weighted {
+    if plan.runtime == Runtime::Weighted && weighted {
         return refuse("weight", format!("got {}; expected 1 in the kernel {only}", flow.weight));
     }
     if !flow.delayed_ack {
@@ -293,23 +292,23 @@ mod tests {
 
     fn of(flows: Vec<Flow>, bridge: bool, traffic: Generator) -> Result<Vec<Plan>, String> {
         let scenario = Scenario { flows, ..Scenario::default() };
-        let homes = Homes { bridge, ..Homes::default() };
-        plan(&scenario, homes, traffic, true, &["cubic", "reno"]).map_err(|e| e.to_string())
+        let runtimes = Runtimes { bridge, ..Runtimes::default() };
+        plan(&scenario, runtimes, traffic, true, &["cubic", "reno"]).map_err(|e| e.to_string())
     }
 
-    fn homes(flows: Vec<Flow>, bridge: bool) -> Vec<Home> {
-        of(flows, bridge, Generator::Own).unwrap().iter().map(|p| p.home).collect()
+    fn runtimes(flows: Vec<Flow>, bridge: bool) -> Vec<Runtime> {
+        of(flows, bridge, Generator::Own).unwrap().iter().map(|p| p.runtime).collect()
     }
 
     #[test]
     fn each_scheme_runs_where_it_is_at_home() {
         let flows = ["cubic", "bbr", "wcc-ai", "acct", "copa"].map(flow).to_vec();
-        use Home::{Bridge, Kernel, Weighted};
-        assert_eq!(homes(flows.clone(), false), [Kernel, Bridge, Weighted, Bridge, Bridge], "no bbr in this kernel");
-        assert_eq!(homes(flows, true), [Bridge; 5]);
+        use Runtime::{Bridge, Kernel, Weighted};
+        assert_eq!(runtimes(flows.clone(), false), [Kernel, Bridge, Weighted, Bridge, Bridge], "no bbr in this kernel");
+        assert_eq!(runtimes(flows, true), [Bridge; 5]);
         let other = Flow { params: [("hystart".to_string(), 0.0)].into(), ..flow("cubic") };
-        let home = of(vec![other], false, Generator::Own).map(|plans| plans[0].home);
-        assert!(home.is_err() || home == Ok(Bridge), "the kernel's has no such parameter");
+        let runtime = of(vec![other], false, Generator::Own).map(|plans| plans[0].runtime);
+        assert!(runtime.is_err() || runtime == Ok(Bridge), "the kernel's has no such parameter");
     }
 
     #[test]

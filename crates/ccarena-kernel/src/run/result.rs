@@ -1,10 +1,10 @@
-//! What a run on kernel TCP contributes to its record.
+//! The result of a run on kernel TCP.
 
 use ccarena_cc::Dur;
 use ccarena_net::Scenario;
-use ccarena_net::record::{FlowRecord, Rows};
+use ccarena_net::result::{FlowResult, Rows};
 
-use super::plan::{Home, Plan};
+use super::plan::{Plan, Runtime};
 use crate::daemon::Totals;
 use crate::traffic::{HEADER_BYTES, Received, Sent, nothing};
 
@@ -21,16 +21,16 @@ pub struct FlowOutcome<'a> {
 }
 
 /// Flow number `index`.
-pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> FlowRecord {
+pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> FlowResult {
     let FlowOutcome { plan, sent, received, totals } = outcome;
     let info = sent.info.unwrap_or_else(nothing);
-    let bridged = plan.home == Home::Bridge;
+    let bridged = plan.runtime == Runtime::Bridge;
     let ms = |d: Dur| d.as_millis_f64();
     let segments = received.info.map_or(0, |i| u64::from(i.tcpi_data_segs_in));
     let duplicates = u64::from(info.tcpi_dsack_dups);
     let mean = if totals.rtt_count > 0 { Some(totals.rtt_sum / totals.rtt_count) } else { sent.rtt_mean };
     let seen = info.tcpi_min_rtt > 0 && info.tcpi_min_rtt != u32::MAX && mean.is_some();
-    FlowRecord {
+    FlowResult {
         sent_packets: u64::from(info.tcpi_data_segs_out),
         retransmitted_packets: u64::from(info.tcpi_total_retrans),
         // TCP_INFO has the lost packets of this moment alone.
@@ -56,6 +56,6 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
             .as_ref()
             .filter(|_| scenario.record.reports)
             .map(|learned| Rows { values: totals.reports, width: learned.report.len() }),
-        ..FlowRecord::new(scenario, index)
+        ..FlowResult::new(scenario, index)
     }
 }

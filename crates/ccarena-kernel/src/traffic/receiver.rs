@@ -34,11 +34,11 @@ pub struct Receivers {
     connections: Vec<Option<Socket>>,
     flows: Vec<Received>,
     /// What each flow's receiver is like: acknowledges at once; window in bytes; payload of a segment.
-    settings: Vec<Setting>,
+    settings: Vec<FlowSetting>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Setting {
+struct FlowSetting {
     quick: bool,
     window: Option<i32>,
     mss: u64,
@@ -58,7 +58,7 @@ impl Receivers {
         poller.add(listener.fd(), libc::EPOLLIN, LISTENER).map_err(&fail)?;
         let series = || scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
         let flows = scenario.flows.iter().map(|_| Received { series: series(), ..Received::default() }).collect();
-        let settings = scenario.flows.iter().map(|flow| Setting {
+        let settings = scenario.flows.iter().map(|flow| FlowSetting {
             quick: !flow.delayed_ack,
             window: flow
                 .receive_window

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::os::fd::RawFd;
 
 use ccarena_cc::Time;
-use ccarena_net::record::{Array, FlowRecord, LinkRecord, Placed, RunRecord};
+use ccarena_net::result::{Array, FlowResult, LinkResult, Placed, RunResult};
 use serde_json::{Value, json};
 
 /// An action of the caller.
@@ -150,9 +150,9 @@ impl<W: Write> Frames<W> {
     ///
     /// # Errors
     /// If nobody reads.
-    pub fn result(&mut self, mut record: RunRecord) -> io::Result<()> {
-        let flows: Vec<_> = record.flows.iter_mut().map(FlowRecord::take_arrays).collect();
-        let links: Vec<_> = record.links.iter_mut().map(LinkRecord::take_arrays).collect();
+    pub fn result(&mut self, mut record: RunResult) -> io::Result<()> {
+        let flows: Vec<_> = record.flows.iter_mut().map(FlowResult::take_arrays).collect();
+        let links: Vec<_> = record.links.iter_mut().map(LinkResult::take_arrays).collect();
         let mut document = serde_json::to_value(&record)?;
         let mut arrays = Arrays::default();
         for (key, owners) in [("flows", flows), ("links", links)] {
@@ -184,7 +184,7 @@ impl<W: Write> Frames<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ccarena_net::record::Rows;
+    use ccarena_net::result::Rows;
     use proptest::prelude::*;
 
     #[test]
@@ -192,8 +192,8 @@ mod tests {
         let mut frames = Frames::new(Vec::new(), -1);
         frames.decision(3, Time(7), &[1.0, 2.0], &[3.0]).unwrap();
         let reports = Some(Rows { values: vec![1.0; 6], width: 3 });
-        let flows = vec![FlowRecord { reports, ..FlowRecord::default() }];
-        frames.result(RunRecord { flows, ..RunRecord::default() }).unwrap();
+        let flows = vec![FlowResult { reports, ..FlowResult::default() }];
+        frames.result(RunResult { flows, ..RunResult::default() }).unwrap();
         let mut rest = &frames.out[..];
         let (mut letters, mut last) = (Vec::new(), rest);
         while !rest.is_empty() {

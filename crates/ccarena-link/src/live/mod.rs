@@ -3,9 +3,9 @@
 pub mod app;
 pub mod frames;
 pub mod inbox;
-pub mod records;
+pub mod results;
 
 pub use app::App;
 pub use frames::{Act, Acts, Frames};
 pub use inbox::{Inbox, InboxError};
-pub use records::{machine, started};
+pub use results::{machine, started};

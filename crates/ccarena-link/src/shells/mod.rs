@@ -12,9 +12,9 @@ mod nat;
 mod place;
 mod plan;
 mod queue;
-mod report;
 mod run;
 mod signals;
+mod summary;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};

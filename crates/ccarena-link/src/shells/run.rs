@@ -16,8 +16,8 @@ use super::keeper;
 use super::log::Writing;
 use super::place::{self, Place};
 use super::plan::{Links, Plan};
-use super::report::Report;
 use super::signals::{self, POLITE, Signals};
+use super::summary::Summary;
 use super::{ShellError, say};
 use crate::clock;
 use crate::error::LinkError;
@@ -149,10 +149,10 @@ fn finish(links: Links, place: Place, options: &Options, seed: u64, status: u8) 
     let outcome = links.running.stop()?;
     let logged = links.logs.into_iter().map(Writing::finish).filter(|whole| !whole).count() == 0;
     let about = (place.prefix, seed, status, duration);
-    let report = Report::new(&outcome, &links.names, options.lateness_bound, overruns, about);
-    say(report.line());
+    let summary = Summary::new(&outcome, &links.names, options.lateness_bound, overruns, about);
+    say(summary.line());
     if let Some(path) = &options.summary {
-        report.write(path)?;
+        summary.write(path)?;
     }
     Ok(if status == 0 && !logged { 1 } else { status })
 }

@@ -58,7 +58,7 @@ pub const DISCIPLINE: Discipline = Discipline {
 pub struct CoDel<T> {
     fifo: Infinite<Stamped<T>>,
     room: Room,
-    law: Law,
+    law: ControlLaw,
     state: State,
 }
 
@@ -69,7 +69,7 @@ impl<T: Item + Send + Sync> CoDel<T> {
         Self {
             fifo: Infinite::empty(),
             room: Room::new(spec.limit, setting.bdp_bytes),
-            law: Law::new(&spec.params),
+            law: ControlLaw::new(&spec.params),
             state: State::default(),
         }
     }
@@ -97,13 +97,13 @@ impl<T: Item + Send + Sync> Queue<T> for CoDel<T> {
 
 /// CoDel's parameters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Law {
+pub(super) struct ControlLaw {
     target: Dur,
     interval: Dur,
     ecn: bool,
 }
 
-impl Law {
+impl ControlLaw {
     pub fn new(params: &Params) -> Self {
         Self { target: params.millis("target_ms"), interval: params.millis("interval_ms"), ecn: params.on("ecn") }
     }
@@ -139,7 +139,7 @@ impl State {
     #[inline]
     pub fn dequeue<T: Item>(
         &mut self,
-        law: &Law,
+        law: &ControlLaw,
         now: Time,
         mut next: impl FnMut() -> Option<(Stamped<T>, u64)>,
         drops: &mut Vec<T>,
@@ -195,7 +195,7 @@ impl State {
     /// The packet and whether it may be dropped: it has waited too long, as all have for an interval, and more than
     /// one MTU waits behind it (`codel_should_drop`).
     #[inline]
-    fn judge<T: Item>(&mut self, law: &Law, now: Time, packet: Option<(Stamped<T>, u64)>) -> Option<(T, bool)> {
+    fn judge<T: Item>(&mut self, law: &ControlLaw, now: Time, packet: Option<(Stamped<T>, u64)>) -> Option<(T, bool)> {
         let Some((packet, backlog)) = packet else {
             self.first_above = None;
             return None;
@@ -208,7 +208,7 @@ impl State {
         Some((packet.item, now > since))
     }
 
-    fn begin_dropping(&mut self, law: &Law, now: Time) {
+    fn begin_dropping(&mut self, law: &ControlLaw, now: Time) {
         self.dropping = true;
         let delta = self.count.wrapping_sub(self.last_count);
         if delta > 1 && now.since(self.drop_next) < law.interval * 16 {
@@ -223,7 +223,7 @@ impl State {
     }
 
     /// `t` + interval / √count (`codel_control_law`).
-    fn after(&self, t: Time, law: &Law) -> Time {
+    fn after(&self, t: Time, law: &ControlLaw) -> Time {
         t + Dur((law.interval.0 * u64::from(self.reciprocal_root)) >> 16)
     }
 
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn gaps_shrink_with_the_square_root() {
         let mut state = State { count: 0, ..State::default() };
-        let law = Law { target: Dur(0), interval: Dur::from_millis(100), ecn: false };
+        let law = ControlLaw { target: Dur(0), interval: Dur::from_millis(100), ecn: false };
         state.begin_dropping(&law, Time::ZERO);
         for count in 2_u32..2_000 {
             state.count = count;
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn an_episode_soon_after_the_last_starts_from_its_count() {
-        let law = Law { target: Dur(0), interval: Dur::from_millis(100), ecn: false };
+        let law = ControlLaw { target: Dur(0), interval: Dur::from_millis(100), ecn: false };
         let ended = State { count: 12, last_count: 2, reciprocal_root: (65_536.0 / 12_f64.sqrt()) as u16, ..State::default() };
         let mut soon = ended;
         soon.begin_dropping(&law, Time::from_secs_f64(1.5));

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use ccarena_cc::types::Time;
 
-use super::codel::{ECN, INTERVAL_MS, Law, State, TARGET_MS};
+use super::codel::{ECN, INTERVAL_MS, ControlLaw, State, TARGET_MS};
 use super::limit::Room;
 use super::stamped::Stamped;
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Queue, QueueSpec, Setting};
@@ -55,7 +55,7 @@ pub struct FqCoDel<T> {
     new: VecDeque<usize>,
     old: VecDeque<usize>,
     quantum: i64,
-    law: Law,
+    law: ControlLaw,
     room: Room,
     /// Makes the hash this run's own.
     perturbation: u64,
@@ -83,7 +83,7 @@ impl<T: Item + Send + Sync> FqCoDel<T> {
             new: VecDeque::new(),
             old: VecDeque::new(),
             quantum: spec.params.get("quantum_bytes").round() as i64,
-            law: Law::new(&spec.params),
+            law: ControlLaw::new(&spec.params),
             room: Room::new(spec.limit, setting.bdp_bytes),
             perturbation: setting.stream.at(0),
             packets: 0,

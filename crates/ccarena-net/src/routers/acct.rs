@@ -1,4 +1,4 @@
-//! ACCT's network agent: a router that tells each flow its share of the link.
+//! ACCT's router: it advertises to each flow its share of the link.
 //!
 //! Flows that sent a packet in the last idle period count as active, whether or not they speak ACCT; each is offered
 //! capacity / active. The router overwrites the rate in a packet if its offer is smaller.
@@ -16,7 +16,7 @@ use crate::rng::Stream;
 /// Registry entry.
 pub const ROUTER: Description = Description {
     name: "acct",
-    summary: "ACCT's network agent: offers each flow that was heard of late its equal share of the capacity",
+    summary: "ACCT's router: offers each flow that sent lately its equal share of the capacity",
     params: &[
         Param {
             name: "idle_ms",
@@ -54,7 +54,7 @@ struct Node {
 /// Flows are dense indices (memory grows with the largest seen). Counting is exact: a list in order of last packets
 /// costs O(1) per packet and lets idle flows fall off its old end.
 #[derive(Clone, Debug)]
-pub struct NetworkAgent {
+pub struct AcctRouter {
     idle: Dur,
     headroom: f64,
     flows: Vec<Node>,
@@ -86,7 +86,7 @@ struct Imperfect {
 }
 
 impl Imperfect {
-    /// What `params` say, none if the router is perfect.
+    /// The imperfections in `params`; none if the router is perfect.
     fn of(params: &Params) -> Option<Self> {
         let late = params.millis("late_ms");
         let given = |name| params.on(name);
@@ -135,8 +135,8 @@ const fn significant(x: u64, bits: u32) -> u64 {
     if bits == 0 || used <= bits { x } else { x >> (used - bits) << (used - bits) }
 }
 
-impl NetworkAgent {
-    /// A network agent that counts a flow for `idle` after its last packet and offers `headroom` (1 is all) of the capacity.
+impl AcctRouter {
+    /// A router that counts a flow for `idle` after its last packet and offers `headroom` (1 is all) of the capacity.
     #[must_use]
     pub fn new(idle: Dur, headroom: f64) -> Self {
         Self { idle, headroom, flows: Vec::new(), oldest: NONE, newest: NONE, active: 0, cached: Default::default(), imperfect: None }
@@ -208,7 +208,7 @@ impl NetworkAgent {
     }
 }
 
-impl Router for NetworkAgent {
+impl Router for AcctRouter {
     #[inline]
     fn on_arrival(&mut self, packet: &Header<'_>, now: Time, _backlog_bytes: u64) {
         self.on_packet(packet.flow, now);
@@ -248,18 +248,18 @@ mod tests {
 
     #[test]
     fn capacity_is_shared_among_the_active() {
-        let mut agent = NetworkAgent::new(DEFAULT_IDLE, 1.0);
+        let mut router = AcctRouter::new(DEFAULT_IDLE, 1.0);
         let capacity = Rate::from_mbps(60.0);
-        assert_eq!(agent.offer(capacity, Time::ZERO), capacity, "nobody to share with");
+        assert_eq!(router.offer(capacity, Time::ZERO), capacity, "nobody to share with");
         let ms = |t| Time::ZERO + Dur::from_millis(t);
-        agent.on_packet(0, ms(0));
-        agent.on_packet(4, ms(100));
-        agent.on_packet(2, ms(200));
-        assert_eq!(agent.offer(capacity, ms(250)), Rate::from_mbps(20.0));
-        assert_eq!(agent.offer(capacity, ms(251)), Rate::from_mbps(30.0), "flow 0 has been silent for over 250 ms");
-        assert_eq!(agent.offer(Rate::from_mbps(10.0), ms(251)), Rate::from_mbps(5.0));
-        assert_eq!(agent.active(ms(9_000)), 0);
-        assert_eq!(NetworkAgent::new(DEFAULT_IDLE, 0.9).offer(capacity, ms(0)), Rate::from_mbps(54.0));
+        router.on_packet(0, ms(0));
+        router.on_packet(4, ms(100));
+        router.on_packet(2, ms(200));
+        assert_eq!(router.offer(capacity, ms(250)), Rate::from_mbps(20.0));
+        assert_eq!(router.offer(capacity, ms(251)), Rate::from_mbps(30.0), "flow 0 has been silent for over 250 ms");
+        assert_eq!(router.offer(Rate::from_mbps(10.0), ms(251)), Rate::from_mbps(5.0));
+        assert_eq!(router.active(ms(9_000)), 0);
+        assert_eq!(AcctRouter::new(DEFAULT_IDLE, 0.9).offer(capacity, ms(0)), Rate::from_mbps(54.0));
     }
 
     fn imperfect(given: &[(&'static str, f64)]) -> Imperfect {
@@ -269,25 +269,25 @@ mod tests {
 
     #[test]
     fn a_measurement_is_offered_late_and_until_the_next() {
-        let mut agent = imperfect(&[("every_ms", 100.0), ("late_ms", 30.0)]);
+        let mut router = imperfect(&[("every_ms", 100.0), ("late_ms", 30.0)]);
         let ms = |t| Time::ZERO + Dur::from_millis(t);
-        agent.measured(Rate(1000), ms(0));
-        assert_eq!((agent.offer(ms(29)), agent.offer(ms(30)), agent.measures(ms(99))), (None, Some(Rate(1000)), false));
-        assert!(agent.measures(ms(100)));
-        agent.measured(Rate(2000), ms(100));
-        assert_eq!((agent.offer(ms(129)), agent.offer(ms(130))), (Some(Rate(1000)), Some(Rate(2000))));
+        router.measured(Rate(1000), ms(0));
+        assert_eq!((router.offer(ms(29)), router.offer(ms(30)), router.measures(ms(99))), (None, Some(Rate(1000)), false));
+        assert!(router.measures(ms(100)));
+        router.measured(Rate(2000), ms(100));
+        assert_eq!((router.offer(ms(129)), router.offer(ms(130))), (Some(Rate(1000)), Some(Rate(2000))));
     }
 
     #[test]
     fn few_measurements_wait_however_late() {
-        let mut agent = imperfect(&[("late_ms", 1000.0)]);
+        let mut router = imperfect(&[("late_ms", 1000.0)]);
         for us in 0..5_000_000_u64 {
             let now = Time::ZERO + Dur(us * 1000);
-            if agent.measures(now) {
-                agent.measured(Rate(us), now);
+            if router.measures(now) {
+                router.measured(Rate(us), now);
             }
-            agent.offer(now);
-            assert!(agent.waiting.len() <= MEASUREMENTS_WAITING as usize + 1);
+            router.offer(now);
+            assert!(router.waiting.len() <= MEASUREMENTS_WAITING as usize + 1);
         }
     }
 
@@ -298,16 +298,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_near_the_truth_or_missing(
+        fn what_is_written_is_near_the_capacity_or_missing(
             rate in 1_000_u64..1 << 40, noise in 0.0_f64..0.9, bits in 0_u32..8, missing in 0.0_f64..1.0,
         ) {
             let given = [("every_ms", 1.0), ("noise", noise), ("bits", f64::from(bits)), ("missing", missing)];
-            let mut agent = imperfect(&given);
+            let mut router = imperfect(&given);
             let mut silent = 0;
             for ms in 0..400 {
                 let now = Time::ZERO + Dur::from_millis(ms);
-                agent.measured(Rate(rate), now);
-                let Some(Rate(seen)) = agent.offer(now) else { silent += 1; continue };
+                router.measured(Rate(rate), now);
+                let Some(Rate(seen)) = router.offer(now) else { silent += 1; continue };
                 let coarse = if bits == 0 { 0.0 } else { 0.5_f64.powi(bits as i32 - 1) };
                 let (low, high) = ((1.0 - noise) * (1.0 - coarse) - 1e-3, 1.0 + noise + 1e-3);
                 let share = seen as f64 / rate as f64;
@@ -322,17 +322,17 @@ mod tests {
             idle in 0_u64..50,
             steps in prop::collection::vec((0_u64..20, prop::option::of(0_u32..12)), 0..300),
         ) {
-            let mut agent = NetworkAgent::new(Dur(idle), 1.0);
+            let mut router = AcctRouter::new(Dur(idle), 1.0);
             let mut last = [None; 12];
             let mut now = Time::ZERO;
             for (wait, flow) in steps {
                 now = now + Dur(wait);
                 if let Some(flow) = flow {
-                    agent.on_packet(flow, now);
+                    router.on_packet(flow, now);
                     last[flow as usize] = Some(now);
                 }
                 let naive = last.iter().flatten().filter(|&&t| now.since(t) <= Dur(idle)).count();
-                prop_assert_eq!(agent.active(now) as usize, naive);
+                prop_assert_eq!(router.active(now) as usize, naive);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A router for whoever asks: what `agent: true` of a link is. Each scheme gets what its own router would tell it, with
+//! A router for whoever asks: what `router: true` of a link is. Each scheme gets the signals of its own router, with
 //! the defaults, and hears of no other.
 //!
 //! Schemes of different routers on one link divide it among themselves as they will; none of the papers says how they
@@ -7,12 +7,12 @@
 use ccarena_cc::Signal;
 use ccarena_cc::types::Time;
 
-use super::{Description, Header, FeedbackRouter, Kind, Marker, NetworkAgent, Params, Router, RouterSpec, Sight};
+use super::{Description, Header, FeedbackRouter, Kind, Marker, AcctRouter, Params, Router, RouterSpec, Sight};
 
 /// Registry entry.
 pub const ROUTER: Description = Description {
     name: "any",
-    summary: "tells each scheme what its own router would, with the defaults: what `true` means",
+    summary: "signals to each scheme as its own router would, with the defaults: the meaning of `true`",
     params: &[],
     on_the_wire: true,
 };
@@ -20,14 +20,14 @@ pub const ROUTER: Description = Description {
 /// The routers of the schemes that have sent something.
 pub struct Any {
     /// It counts all flows, and so is there from the beginning.
-    acct: NetworkAgent,
+    acct: AcctRouter,
     abc: Option<Marker>,
     xcp: Option<FeedbackRouter>,
 }
 
 impl Any {
     pub(super) fn of(_params: &Params) -> Self {
-        Self { acct: NetworkAgent::of(&defaults(Kind::NetworkAgent)), abc: None, xcp: None }
+        Self { acct: AcctRouter::of(&defaults(Kind::AcctRouter)), abc: None, xcp: None }
     }
 }
 

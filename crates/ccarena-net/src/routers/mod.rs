@@ -1,4 +1,4 @@
-//! Routers that tell senders something: what stands at the head of a link under `agent`. One file holds each; adding one
+//! Routers that signal to senders, at the head of a link (its field `router`). One file holds each; adding one
 //! costs that file and a line in `routers!`.
 
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub trait Router: Send + Sync {
 /// A router of any kind. That of trainings is known to the compiler, as the commonest [queue](crate::queues::AnyQueue) is.
 pub enum AnyRouter {
     /// That of trainings.
-    Agent(Box<NetworkAgent>),
+    Acct(Box<AcctRouter>),
     /// Any other.
     Other(Box<dyn Router>),
 }
@@ -78,7 +78,7 @@ impl Router for AnyRouter {
     #[inline]
     fn on_arrival(&mut self, packet: &Header<'_>, now: Time, backlog_bytes: u64) {
         match self {
-            Self::Agent(router) => router.on_arrival(packet, now, backlog_bytes),
+            Self::Acct(router) => router.on_arrival(packet, now, backlog_bytes),
             Self::Other(router) => router.on_arrival(packet, now, backlog_bytes),
         }
     }
@@ -86,14 +86,14 @@ impl Router for AnyRouter {
     #[inline]
     fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>) {
         match self {
-            Self::Agent(router) => router.on_departure(packet, sight),
+            Self::Acct(router) => router.on_departure(packet, sight),
             Self::Other(router) => router.on_departure(packet, sight),
         }
     }
 
     fn draws_from(&mut self, stream: Stream) {
         match self {
-            Self::Agent(router) => router.draws_from(stream),
+            Self::Acct(router) => router.draws_from(stream),
             Self::Other(router) => router.draws_from(stream),
         }
     }
@@ -151,7 +151,7 @@ macro_rules! routers {
         #[must_use]
         pub fn build(spec: &RouterSpec, stream: Stream) -> AnyRouter {
             let mut router = match spec.kind {
-                Kind::NetworkAgent => AnyRouter::Agent(Box::new(NetworkAgent::of(&spec.params))),
+                Kind::AcctRouter => AnyRouter::Acct(Box::new(AcctRouter::of(&spec.params))),
                 $(#[allow(unreachable_patterns, reason = "the one above is among them")]
                 Kind::$router => AnyRouter::Other(Box::new($router::of(&spec.params))),)*
             };
@@ -163,7 +163,7 @@ macro_rules! routers {
 
 routers! {
     abc: Marker,
-    acct: NetworkAgent,
+    acct: AcctRouter,
     any: Any,
     xcp: FeedbackRouter,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ccarena_cc::reader::{At, MIN_MBPS, Object, Result, unknown};
 use ccarena_cc::registry;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Document, PolicySpec};
+use ccarena_cc::{PolicySpec, Spec};
 use serde_json::Value;
 
 use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION, write};
@@ -68,7 +68,7 @@ fn links(at: &At<'_>) -> Result<Vec<Link>> {
 
 fn link(at: &At<'_>, index: usize) -> Result<Link> {
     let o =
-        at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "agent"])?;
+        at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "router"])?;
     let default = Link::default();
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
@@ -79,7 +79,7 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
         wakes: o.or("wakes_ms", default.wakes, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, |at| at.number(0.0, 1.0))?,
         outages: o.maybe("outages", outages)?,
-        agent: o.or("agent", default.agent, agent)?,
+        router: o.or("router", default.router, router)?,
     })
 }
 
@@ -199,8 +199,8 @@ fn queue(at: &At<'_>) -> Result<QueueSpec> {
     })
 }
 
-/// True is a router for whoever asks; an object without a type is ACCT's network agent.
-fn agent(at: &At<'_>) -> Result<Option<RouterSpec>> {
+/// True is a router for whoever asks; an object without a type is ACCT's router.
+fn router(at: &At<'_>) -> Result<Option<RouterSpec>> {
     let names: Vec<&str> = routers::all().map(|r| r.name).collect();
     let name = match at.value {
         Value::Bool(on) => return Ok(on.then(RouterSpec::default)),
@@ -213,7 +213,7 @@ fn agent(at: &At<'_>) -> Result<Option<RouterSpec>> {
         _ => return at.fail(format!("true, false, a type ({}) or {{type, its parameters}}", names.join(", "))),
     };
     let Some(&kind) = routers::Kind::ALL.iter().find(|k| k.description().name == name) else {
-        return Err(unknown(at.path.clone(), "agent", name, &names));
+        return Err(unknown(at.path.clone(), "router", name, &names));
     };
     let params = kind.description().params;
     let mut given = BTreeMap::new();
@@ -297,7 +297,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     let mut flow = Flow {
         name: o.or("name", format!("flow{index}"), name)?,
         scheme: scheme.name.clone(),
-        document: scheme.document.clone(),
+        spec: scheme.spec.clone(),
         params: scheme.params(policy.as_ref()),
         start,
         stop,
@@ -332,7 +332,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
 /// What a flow says about its scheme.
 struct Chosen {
     name: String,
-    document: Option<Arc<Document>>,
+    spec: Option<Arc<Spec>>,
     given: BTreeMap<String, f64>,
     defaults: BTreeMap<String, f64>,
     learned: bool,
@@ -353,26 +353,26 @@ fn scheme(o: &Object<'_>) -> Result<Chosen> {
     let names: Vec<&str> = registry::schemes().iter().map(|s| s.name).collect();
     let at = o.require("scheme", &format!("one of {}", names.join(", ")))?;
     if at.value.is_object() {
-        let document = Document::read(&at)?;
-        let spec = Arc::clone(document.spec());
-        let known: Vec<_> = spec.params.iter().map(|p| (p.name.as_str(), p.default, p.min, p.max)).collect();
+        let spec = Spec::read(&at)?;
+        let interface = Arc::clone(spec.interface());
+        let known: Vec<_> = interface.params.iter().map(|p| (p.name.as_str(), p.default, p.min, p.max)).collect();
         return Ok(Chosen {
-            name: spec.name.clone(),
+            name: interface.name.clone(),
             given: params(o, &known)?,
             defaults: defaults(&known),
             learned: true,
-            weight_above: document.observes(&["weight"]).then_some(0.0),
-            document: Some(Arc::new(document)),
+            weight_above: spec.observes(&["weight"]).then_some(0.0),
+            spec: Some(Arc::new(spec)),
         });
     }
-    let name = at.text("the name of a scheme or the document of a learned one")?;
+    let name = at.text("the name of a scheme or the spec of a learned one")?;
     let Some(scheme) = registry::schemes().iter().find(|s| s.name == name) else {
         return Err(unknown(at.path, "scheme", name, &names));
     };
     let known: Vec<_> = scheme.params.iter().map(|p| (p.name, p.default, p.min, p.max)).collect();
     Ok(Chosen {
         name: name.into(),
-        document: None,
+        spec: None,
         given: params(o, &known)?,
         defaults: defaults(&known),
         learned: scheme.learned,

@@ -18,11 +18,11 @@ fn full() -> Value {
         "version": 1, "duration_s": 12.5, "seed": 7,
         "links": [
             {"name": "a", "service": {"type": "constant", "rate_mbps": 48.5}, "queue": {"type": "droptail", "packets": 100},
-             "delay_ms": 12.25, "jitter_ms": 0.5, "loss": 0.01, "agent": {"idle_ms": 100, "headroom": 0.9, "mode": "equal"}},
+             "delay_ms": 12.25, "jitter_ms": 0.5, "loss": 0.01, "router": {"idle_ms": 100, "headroom": 0.9, "mode": "equal"}},
             {"name": "b", "service": {"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 5}, {"at_s": 1.5, "rate_mbps": 0}]},
-             "queue": {"type": "droptail", "bytes": 30000}, "agent": true},
+             "queue": {"type": "droptail", "bytes": 30000}, "router": true},
             {"name": "c", "service": {"type": "random_steps", "min_mbps": 5, "max_mbps": 100, "period_s": 4},
-             "queue": {"type": "infinite"}, "agent": false},
+             "queue": {"type": "infinite"}, "router": false},
             {"name": "d", "service": {"type": "trace", "file": "x.down", "offset_ms": 10}},
             {"service": {"type": "cellular", "preset": crate::cellular::PRESETS[0].name, "seed": 3}, "queue": {"type": "droptail", "bdp": 0.5}},
         ],
@@ -63,8 +63,8 @@ fn a_full_document_is_read() {
     assert_eq!(s.return_delay(f), Dur(80_000_000 - 10_000_000 - 12_250_000 - 10_000_000));
     assert_eq!(s.links[4].queue, QueueSpec::droptail(Limit::Bdp(0.5)));
     let given = [("idle_ms", 100.0), ("headroom", 0.9)].into();
-    assert_eq!(s.links[0].agent, Some(RouterSpec::new(Kind::NetworkAgent, &given)));
-    assert_eq!(s.links[1].agent, Some(RouterSpec::default()));
+    assert_eq!(s.links[0].router, Some(RouterSpec::new(Kind::AcctRouter, &given)));
+    assert_eq!(s.links[1].router, Some(RouterSpec::default()));
     assert_eq!(f.desired[1], (Time(1_000_000_000), Rate::from_mbps(9.0)));
     assert_eq!(s.flows[3].policy, Some(PolicySpec::Constant(3.0)));
     let quic = QuicAcks { packets: 4, rtt_fraction: 0.5, ..QuicAcks::default() };
@@ -189,7 +189,7 @@ fn impossible_values_are_refused() {
         ("/links/0/jitter_ms", json!(-1), "links[0].jitter_ms: got -1;"),
         ("/links/0/loss", json!(-0.1), "links[0].loss: got -0.1;"),
         ("/links/0/delay_ms", json!(-1), "links[0].delay_ms: got -1;"),
-        ("/links/0/agent", json!(1), "links[0].agent: got 1; expected true, false"),
+        ("/links/0/router", json!(1), "links[0].router: got 1; expected true, false"),
         ("/links/0/service", json!(null), "links[0].service: missing; expected"),
         ("/links/0/service", json!({}), "links[0].service.type: missing; expected one of constant"),
         ("/links/0/service/rate_mbps", json!(0), "links[0].service.rate_mbps: got 0;"),

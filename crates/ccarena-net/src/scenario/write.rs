@@ -36,7 +36,7 @@ fn link(l: &Link) -> Value {
         "wakes_ms": l.wakes.as_millis_f64(),
         "loss": l.loss,
         "outages": l.outages.map(|o| json!({"on_s": o.on.as_secs_f64(), "off_s": o.off.as_secs_f64()})),
-        "agent": l.agent.as_ref().map_or(Value::Bool(false), agent),
+        "router": l.router.as_ref().map_or(Value::Bool(false), router),
     })
 }
 
@@ -89,7 +89,7 @@ fn queue(q: &QueueSpec) -> Value {
     Value::Object(fields)
 }
 
-fn agent(r: &RouterSpec) -> Value {
+fn router(r: &RouterSpec) -> Value {
     let mut fields: Map<String, Value> = r.params.iter().map(|(name, value)| (name.into(), json!(value))).collect();
     fields.insert("type".into(), r.kind.description().name.into());
     Value::Object(fields)
@@ -106,7 +106,7 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
     };
     json!({
         "name": f.name,
-        "scheme": f.document.as_ref().map_or_else(|| json!(f.scheme), |d| d.to_json()),
+        "scheme": f.spec.as_ref().map_or_else(|| json!(f.scheme), |d| d.to_json()),
         "params": f.params,
         "start_s": f.start.as_secs_f64(),
         "stop_s": f.stop.map(Time::as_secs_f64),

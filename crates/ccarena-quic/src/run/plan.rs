@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, Decider, Dur, LearnedSpec, Policies, Signal};
+use ccarena_cc::{Config, Controller, Decider, Dur, Interface, Policies, Signal};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, Flow};
 use serde_json::{Map, Value};
@@ -52,7 +52,7 @@ pub struct Plan {
     /// What its controller is built from.
     pub config: Config,
     /// What a learned scheme observes, reports and takes.
-    pub learned: Option<Arc<LearnedSpec>>,
+    pub learned: Option<Arc<Interface>>,
 }
 
 impl Plan {
@@ -78,7 +78,7 @@ impl Plan {
         policies: &Policies,
     ) -> Result<(Box<dyn Controller>, Option<Decider>), RunError> {
         policies
-            .build(&flow.scheme, flow.document.as_deref(), &self.config, flow.policy.as_ref(), false)
+            .build(&flow.scheme, flow.spec.as_deref(), &self.config, flow.policy.as_ref(), false)
             .map_err(|e| RunError::flow(index, e))
     }
 }
@@ -107,11 +107,11 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
     };
     let mut plan = Plan { settings: Settings { mtu, acks, idle: None, ..Settings::default() }, config, learned: None };
     let (mut controller, _) = plan.build(index, flow, policies)?;
-    plan.learned = controller.learned().map(|l| Arc::clone(l.spec()));
-    let agents = flow.path.iter().filter_map(|&link| scenario.links[link].agent.as_ref());
-    let speechless = agents.into_iter().any(|agent| !agent.kind.description().on_the_wire);
+    plan.learned = controller.learned().map(|l| Arc::clone(l.interface()));
+    let mut routers = flow.path.iter().filter_map(|&link| scenario.links[link].router.as_ref());
+    let off_the_wire = routers.any(|router| !router.kind.description().on_the_wire);
     let request = controller.router_assisted().map_or(Signal::None, |routers| routers.request());
-    if request != Signal::None && (speechless || !matches!(request, Signal::Rate(_))) {
+    if request != Signal::None && (off_the_wire || !matches!(request, Signal::Rate(_))) {
         let problem = format!(
             "got {:?}, which routers help; expected another scheme: QUIC encrypts what they would have to read, and has a \
              datagram of its own for advertised rates alone",
@@ -185,10 +185,10 @@ mod tests {
             of(|s| {
                 s.flows[0].scheme = "acct".into();
                 s.flows[0].policy = Some(ccarena_cc::PolicySpec::Constant(0.0));
-                s.links[0].agent = Some(RouterSpec::new(kind, &Default::default()));
+                s.links[0].router = Some(RouterSpec::new(kind, &Default::default()));
             })
         };
-        assert!(acct(Kind::NetworkAgent).is_ok() && acct(Kind::Any).is_ok());
+        assert!(acct(Kind::AcctRouter).is_ok() && acct(Kind::Any).is_ok());
         let error = acct(Kind::Marker).unwrap_err();
         assert!(error.starts_with("flows[0].scheme: got \"acct\", which routers help"), "{error}");
     }

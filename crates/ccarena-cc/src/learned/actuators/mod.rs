@@ -36,7 +36,7 @@ pub struct Parts<'a> {
 
 /// A registered actuator.
 pub struct ActuatorEntry {
-    /// Its name in a document.
+    /// Its name in a spec.
     pub name: &'static str,
     /// What it does.
     pub doc: &'static str,
@@ -50,7 +50,7 @@ pub struct ActuatorEntry {
     pub relative: bool,
     /// Values that an action may have at all.
     pub range: (f64, f64),
-    /// Bounds of the action if a document gives none.
+    /// Bounds of the action if a spec gives none.
     pub bounds: (f64, f64),
     /// Actions are operations out of a list.
     pub takes_ops: bool,

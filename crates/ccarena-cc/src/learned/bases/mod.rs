@@ -22,13 +22,13 @@ pub struct Parts<'a> {
     pub options: &'a [f64],
     /// What the actuator moves.
     pub lever: Lever,
-    /// Everything else of the document.
+    /// Everything else of the spec.
     pub plan: Plan,
 }
 
 /// A registered base.
 pub struct BaseEntry {
-    /// Its name in a document.
+    /// Its name in a spec.
     pub name: &'static str,
     /// What it is.
     pub doc: &'static str,

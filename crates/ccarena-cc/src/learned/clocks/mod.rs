@@ -59,7 +59,7 @@ pub enum DatapathClock {
 
 /// A registered clock.
 pub struct ClockEntry {
-    /// Its name in a document.
+    /// Its name in a spec.
     pub name: &'static str,
     /// What it is.
     pub doc: &'static str,

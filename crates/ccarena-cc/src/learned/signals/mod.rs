@@ -2,7 +2,7 @@
 //!
 //! A signal is one function from a [`View`] to a number, and one entry in the list of its file. Values are raw, in the
 //! signal's unit, and held to its bounds; a network sees `clip((x - offset) * scale, clip.0, clip.1)`, with the entry's
-//! natural numbers unless a document gives others.
+//! natural numbers unless a spec gives others.
 
 mod decisions;
 mod delays;
@@ -47,7 +47,7 @@ pub struct View<'a> {
     pub params: &'a [f64],
 }
 
-/// What a document says about one signal.
+/// What a spec says about one signal.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The options' values in the entry's order.
@@ -93,7 +93,7 @@ impl View<'_> {
 
 /// A registered signal.
 pub struct Signal {
-    /// Its name in a document.
+    /// Its name in a spec.
     pub name: &'static str,
     /// Unit of its values.
     pub unit: &'static str,
@@ -134,7 +134,7 @@ pub enum Range {
     Own,
     /// The actuator.
     Action,
-    /// The input or run-time parameter that the document names as `name`.
+    /// The input or run-time parameter that the spec names as `name`.
     Named,
 }
 

@@ -1,4 +1,4 @@
-//! Aurora, through its document.
+//! Aurora, through its spec.
 
 use super::{act, report};
 use crate::scheme::Config;

@@ -1,4 +1,4 @@
-//! Hyvar and Orca, through their documents.
+//! Hyvar and Orca, through their specs.
 
 use super::{act, due, report};
 use crate::events::AckInfo;

@@ -88,8 +88,8 @@ fn attempt<'g>(policy: &Policy, graph: &'g Graph, reach: &[u32]) -> Result<(Buil
     builder.program.output = (output.place, policy.outputs());
     builder.program.output_bits = output.bits;
     builder.program.values = builder.ranges.len();
-    if policy.contract().actions.is_empty() {
-        let (low, high) = policy.contract().bounds;
+    if policy.trained().actions.is_empty() {
+        let (low, high) = policy.trained().bounds;
         // Inwards; a cast saturates.
         let unit = |x: f32| f64::from(x) * power(output.bits);
         let (low, high) = (unit(low).ceil() as i32, unit(high).floor() as i32);

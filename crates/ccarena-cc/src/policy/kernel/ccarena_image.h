@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0) */
-/* A policy with its document, in numbers, as a kernel's program reads it: `ccarena_cc::policy::kernel` writes it, and a
- * test compares the two. Numbers of the document are in units of 2^-20 unless something else is said. */
+/* A policy with its spec, in numbers, as a kernel's program reads it: `ccarena_cc::policy::kernel` writes it, and a
+ * test compares the two. Numbers of the spec are in units of 2^-20 unless something else is said. */
 #ifndef CCARENA_IMAGE_H
 #define CCARENA_IMAGE_H
 
@@ -106,7 +106,7 @@ struct image {
 	ccarena_u32 bytes;	 /* of this struct */
 	ccarena_u8 checksum[32]; /* SHA-256 of everything after it */
 	char scheme[64];
-	char document[24]; /* its digest */
+	char spec[24]; /* its digest */
 	char label[64];	   /* where the policy came from */
 
 	ccarena_u64 generation; /* of a live map: another number, another policy. 0 in a file */

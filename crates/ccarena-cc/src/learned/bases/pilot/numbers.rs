@@ -127,9 +127,9 @@ mod tests {
     use crate::learned::shipped;
 
     #[test]
-    fn the_shipped_document_starts_from_the_bases_own_numbers() {
-        let document = shipped::find("pilot").unwrap();
-        let named = |name: &str| document.spec().params.iter().find(|p| p.name == name);
+    fn the_shipped_spec_starts_from_the_bases_own_numbers() {
+        let spec = shipped::find("pilot").unwrap();
+        let named = |name: &str| spec.interface().params.iter().find(|p| p.name == name);
         let both: Vec<_> = Numbers::OPTIONS.iter().filter_map(|o| Some((o, named(o.name)?))).collect();
         assert!(both.len() > 15, "{} in common", both.len());
         for (option, param) in both {

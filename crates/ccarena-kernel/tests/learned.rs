@@ -1,4 +1,4 @@
-//! A learned controller in integers (`bpf/mind.h`, compiled natively) and in Rust: one sequence of acknowledgements and
+//! A learned controller in integers (`bpf/learned.h`, compiled natively) and in Rust: one sequence of acknowledgements and
 //! losses, the same observations, cases and windows up to rounding.
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mind");
+        let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("learned");
         let status = Command::new(env::var_os("CLANG").unwrap_or_else(|| "clang".into()))
             .args(["-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=signed-integer-overflow,shift-exponent"])
             .args(["-fsanitize-trap=all", "-I"])
@@ -47,7 +47,7 @@ fn program() -> &'static PathBuf {
             .arg(root.join("../ccarena-cc/src/policy/kernel"))
             .arg("-o")
             .arg(&binary)
-            .arg(root.join("tests/mind.c"))
+            .arg(root.join("tests/learned.c"))
             .status()
             .unwrap();
         assert!(status.success());
@@ -83,10 +83,10 @@ fn in_c(policy: &Policy, name: &str, params: &BTreeMap<String, f64>, script: &st
 
 /// Some thousand acknowledgements of a path whose RTT swings, with losses now and then; drives Rust and writes the script.
 fn in_rust(policy: &Policy, params: &BTreeMap<String, f64>, seed: u64) -> (Vec<Decision>, String) {
-    let contract = policy.contract();
-    let params = contract.params.iter().chain(params).map(|(name, value)| (name.clone(), *value)).collect();
+    let trained = policy.trained();
+    let params = trained.params.iter().chain(params).map(|(name, value)| (name.clone(), *value)).collect();
     let config = Config { desired_rate: Rate::from_mbps(50.0), params, ..Config::default() };
-    let mut controller = contract.document.controller(&config).unwrap();
+    let mut controller = trained.spec.controller(&config).unwrap();
     let mut random = seed;
     let mut draw = |most: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -134,14 +134,14 @@ fn in_rust(policy: &Policy, params: &BTreeMap<String, f64>, seed: u64) -> (Vec<D
         let learned = controller.learned().unwrap();
         let mut value = 0.0;
         if learned.take_decision() {
-            let mut seen = vec![0.0; contract.observation_len];
+            let mut seen = vec![0.0; trained.observation_len];
             learned.observe(&mut seen);
-            let action = if contract.actions.is_empty() {
+            let action = if trained.actions.is_empty() {
                 value = draw(4001) as f32 / 1000.0 - 2.0;
                 Action::Continuous(value)
             } else {
-                let index = draw(contract.actions.len() as u64) as u32;
-                value = contract.actions[index as usize];
+                let index = draw(trained.actions.len() as u64) as u32;
+                value = trained.actions[index as usize];
                 Action::Discrete(index)
             };
             learned.act(action, Time(now)).unwrap();

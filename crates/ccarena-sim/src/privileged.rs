@@ -8,7 +8,7 @@ use ccarena_cc::{Dur, Time};
 use crate::sim::Sim;
 
 /// Names of the columns.
-pub const TRUTH: &[&str] = &[
+pub const PRIVILEGED: &[&str] = &[
     "capacity_mbps",
     "queue_packets",
     "queue_ms",

@@ -1,7 +1,7 @@
-//! The record of a run: what became of its flows and links, laid out alike by every backend.
+//! The result of a run: figures of its flows and links, in one layout for every backend.
 //!
 //! Plain figures serialise with serde under the names of docs/results.md. Arrays are too large for that and travel by a
-//! way of the backend's choice ([`FlowRecord::take_arrays`], [`LinkRecord::take_arrays`]). A figure that a backend does
+//! way of the backend's choice ([`FlowResult::take_arrays`], [`LinkResult::take_arrays`]). A figure that a backend does
 //! not have is `None`.
 
 use ccarena_cc::{Dur, Time};
@@ -13,31 +13,31 @@ use crate::series::{FlowBin, LinkBin};
 
 /// One run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct RunRecord {
+pub struct RunResult {
     /// How long the scenario lasted.
     pub duration_s: f64,
     /// The scenario's seed.
     pub seed: u64,
     /// The flows, in the scenario's order.
-    pub flows: Vec<FlowRecord>,
+    pub flows: Vec<FlowResult>,
     /// The links, in the scenario's order.
-    pub links: Vec<LinkRecord>,
+    pub links: Vec<LinkResult>,
     /// How the machine kept up; none in virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub machine: Option<MachineRecord>,
+    pub machine: Option<MachineResult>,
 }
 
-impl RunRecord {
-    /// The record of a run of `scenario` in virtual time.
+impl RunResult {
+    /// The result of a run of `scenario` in virtual time.
     #[must_use]
-    pub fn new(scenario: &Scenario, flows: Vec<FlowRecord>, links: Vec<LinkRecord>) -> Self {
+    pub fn new(scenario: &Scenario, flows: Vec<FlowResult>, links: Vec<LinkResult>) -> Self {
         Self { duration_s: scenario.duration.as_secs_f64(), seed: scenario.seed, flows, links, machine: None }
     }
 }
 
 /// What became of one flow.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct FlowRecord {
+pub struct FlowResult {
     /// Its name in the scenario.
     pub name: String,
     /// Its scheme.
@@ -85,7 +85,7 @@ pub struct FlowRecord {
 
 /// What became of one link.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct LinkRecord {
+pub struct LinkResult {
     /// Its name in the scenario.
     pub name: String,
     /// What it could have carried.
@@ -113,11 +113,11 @@ pub struct LinkRecord {
 
 /// How the machine kept up with a run in real time.
 #[derive(Clone, Debug, Serialize)]
-pub struct MachineRecord {
+pub struct MachineResult {
     /// Release of the running kernel.
     pub kernel: String,
     /// How late the emulator was.
-    pub lateness: LatenessRecord,
+    pub lateness: LatenessResult,
     /// It was punctual enough for the run to count.
     pub valid: bool,
     /// CPU time of the emulator.
@@ -130,14 +130,14 @@ pub struct MachineRecord {
     pub emulator_overrun_packets: u64,
     /// The kernel bridge's own figures, for runs on kernel TCP.
     #[serde(flatten)]
-    pub bridge: Option<BridgeRecord>,
+    pub bridge: Option<BridgeResult>,
 }
 
 /// How the kernel bridge kept up.
 #[derive(Clone, Debug, Serialize)]
-pub struct BridgeRecord {
+pub struct BridgeResult {
     /// CPU time of the bridge daemon.
-    #[serde(rename = "agent_cpu_s")]
+    #[serde(rename = "daemon_cpu_s")]
     pub daemon_cpu_s: f64,
     /// CPU time of the BPF programs, where the kernel counts it.
     pub datapath_cpu_s: Option<f64>,
@@ -157,7 +157,7 @@ pub struct BridgeRecord {
 
 /// How late packets were handed over, against the emulator's own schedule.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct LatenessRecord {
+pub struct LatenessResult {
     /// Packets.
     pub count: u64,
     /// Median.
@@ -211,7 +211,7 @@ impl Rows {
     }
 }
 
-/// An array of a record.
+/// An array of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Array {
     /// Amounts and times.
@@ -235,7 +235,7 @@ fn u32s<T>(rows: &[T], of: impl Fn(&T) -> u32) -> Array {
     Array::U32(rows.iter().map(of).collect())
 }
 
-impl FlowRecord {
+impl FlowResult {
     /// Flow number `index` of `scenario`, of which nothing is known but what the scenario says.
     #[must_use]
     pub fn new(scenario: &Scenario, index: usize) -> Self {
@@ -263,7 +263,7 @@ impl FlowRecord {
     }
 }
 
-impl LinkRecord {
+impl LinkResult {
     /// Link number `index` of `scenario`, whose packet log is taken. Packets that left after the end of the scenario are
     /// not in it.
     #[must_use]
@@ -335,10 +335,10 @@ mod tests {
 
     #[test]
     fn arrays_are_taken_and_the_rest_serialises_under_its_names() {
-        let mut flow = FlowRecord {
+        let mut flow = FlowResult {
             series: Some(vec![FlowBin { wire_bytes: 3, payload_bytes: 2 }]),
             reports: Some(Rows { values: vec![1.0; 6], width: 3 }),
-            ..FlowRecord::default()
+            ..FlowResult::default()
         };
         let arrays = flow.take_arrays();
         let places: Vec<String> = arrays.iter().map(|(place, _)| place.join(".")).collect();

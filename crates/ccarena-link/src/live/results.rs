@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use ccarena_cc::{Dur, LearnedSpec};
+use ccarena_cc::{Dur, Interface};
 use ccarena_net::Scenario;
-use ccarena_net::record::{LatenessRecord, MachineRecord};
+use ccarena_net::result::{LatenessResult, MachineResult};
 use serde_json::{Value, json};
 
 use crate::{Lateness, Outcome};
@@ -14,18 +14,18 @@ use crate::{Lateness, Outcome};
 #[must_use]
 pub fn started<'a>(
     scenario: &Scenario,
-    flows: impl IntoIterator<Item = (&'a str, Option<&'a LearnedSpec>)>,
+    flows: impl IntoIterator<Item = (&'a str, Option<&'a Interface>)>,
     zero_ns: u64,
 ) -> Value {
-    let flow = |(flow, (control, learned)): (&ccarena_net::scenario::Flow, (&str, Option<&LearnedSpec>))| {
-        let learned = learned.map(|spec| {
+    let flow = |(flow, (control, learned)): (&ccarena_net::scenario::Flow, (&str, Option<&Interface>))| {
+        let learned = learned.map(|interface| {
             json!({
-                "observation": spec.digest,
-                "observation_len": spec.observation_len,
-                "observation_entries": spec.labels(),
-                "actions": spec.actions,
-                "bounds": [spec.bounds.0, spec.bounds.1],
-                "report": spec.report,
+                "observation": interface.digest,
+                "observation_len": interface.observation_len,
+                "observation_entries": interface.labels(),
+                "actions": interface.actions,
+                "bounds": [interface.bounds.0, interface.bounds.1],
+                "report": interface.report,
             })
         });
         json!({"name": flow.name, "scheme": flow.scheme, "congestion_control": control, "learned": learned})
@@ -34,12 +34,12 @@ pub fn started<'a>(
     json!({"flows": flows, "zero_ns": zero_ns})
 }
 
-/// The emulator's part of a run's record: the run is valid if packets were late by no more than `bound` (p99) and devices
+/// The emulator's part of a run's result: the run is valid if packets were late by no more than `bound` (p99) and devices
 /// dropped none, of which there were `overruns`.
 #[must_use]
-pub fn machine(outcome: &Outcome, bound: Dur, overruns: u64) -> MachineRecord {
+pub fn machine(outcome: &Outcome, bound: Dur, overruns: u64) -> MachineResult {
     let lateness = outcome.lateness.judged(bound);
-    MachineRecord {
+    MachineResult {
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().into(),
         valid: lateness.valid && overruns == 0,
         lateness: record(&lateness),
@@ -51,8 +51,8 @@ pub fn machine(outcome: &Outcome, bound: Dur, overruns: u64) -> MachineRecord {
     }
 }
 
-fn record(lateness: &Lateness) -> LatenessRecord {
-    LatenessRecord {
+fn record(lateness: &Lateness) -> LatenessResult {
+    LatenessResult {
         count: lateness.count,
         p50_ms: lateness.p50.as_millis_f64(),
         p99_ms: lateness.p99.as_millis_f64(),

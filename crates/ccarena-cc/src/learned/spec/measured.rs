@@ -1,13 +1,13 @@
-//! The check that a backend measures a document's signals.
+//! The check that a backend measures a spec's signals.
 //!
 //! Every signal means the same in each backend that measures it; `tests/privileged/test_signals.py` compares them.
 
-use super::Document;
+use super::Spec;
 use crate::backends::{Backend, Unmeasured};
 use crate::learned::signals::Signal;
 
-impl Document {
-    /// Refuses the document if `backend` does not measure a signal that it observes or reports.
+impl Spec {
+    /// Refuses the spec if `backend` does not measure a signal that it observes or reports.
     ///
     /// # Errors
     /// The first such signal.
@@ -35,17 +35,17 @@ fn check(signal: &'static Signal, label: &str, backend: Backend) -> Result<(), U
 mod tests {
     use super::*;
 
-    fn document(signal: &str) -> Document {
+    fn spec(signal: &str) -> Spec {
         let text = format!(
             r#"{{"learned": 1, "name": "d", "clock": "window", "base": "none", "act": {{"kind": "window", "bounds": [2, 100]}},
                 "observe": {{"signals": [{{"signal": "{signal}", "as": "own"}}]}}, "report": ["rtt_ms"]}}"#
         );
-        Document::parse(&text).unwrap()
+        Spec::parse(&text).unwrap()
     }
 
     #[test]
     fn a_signal_that_is_not_measured_is_refused_by_name() {
-        let dispersion = document("ack_dispersion");
+        let dispersion = spec("ack_dispersion");
         assert_eq!(dispersion.check_signals(Backend::Quic), Ok(()));
         let error = dispersion.check_signals(Backend::Bridge).unwrap_err().to_string();
         assert_eq!(
@@ -54,9 +54,9 @@ mod tests {
              leave it out of the spec, or run the flow on the simulator, or on QUIC"
         );
         for backend in Backend::ALL {
-            assert_eq!(document("rtt_ms").check_signals(backend), Ok(()));
+            assert_eq!(spec("rtt_ms").check_signals(backend), Ok(()));
         }
-        assert!(document("latency_gradient").check_observed_signals(Backend::Kernel).is_err());
+        assert!(spec("latency_gradient").check_observed_signals(Backend::Kernel).is_err());
     }
 
     #[test]

@@ -1,27 +1,27 @@
-//! The record of a simulated run.
+//! The result of a simulated run.
 
 use ccarena_net::Scenario;
-use ccarena_net::record::{FlowRecord, LinkRecord, Rows, RunRecord};
+use ccarena_net::result::{FlowResult, LinkResult, Rows, RunResult};
 
 use crate::sim::Sim;
 
 impl Sim {
-    /// The record of the run of `scenario` that this is. Packet logs, series and reports are taken for it.
+    /// The result of this run of `scenario`. Packet logs, series and reports are taken for it.
     #[must_use]
-    pub fn take_record(&mut self, scenario: &Scenario) -> RunRecord {
+    pub fn take_result(&mut self, scenario: &Scenario) -> RunResult {
         let wire_bytes = self.wire_bytes();
         let flows = (0..scenario.flows.len()).map(|i| self.flow_record(scenario, i, wire_bytes[i])).collect();
-        let links = self.links.iter_mut().enumerate().map(|(index, link)| LinkRecord::new(scenario, index, link));
+        let links = self.links.iter_mut().enumerate().map(|(index, link)| LinkResult::new(scenario, index, link));
         let links = links.collect();
-        RunRecord::new(scenario, flows, links)
+        RunResult::new(scenario, flows, links)
     }
 
-    fn flow_record(&mut self, scenario: &Scenario, index: usize, wire_bytes: u64) -> FlowRecord {
-        let width = self.spec(index).map_or(0, |spec| spec.report.len());
+    fn flow_record(&mut self, scenario: &Scenario, index: usize, wire_bytes: u64) -> FlowResult {
+        let width = self.interface(index).map_or(0, |interface| interface.report.len());
         let flow = &mut self.flows[index];
         let stats = flow.sender.stats;
         let seen = stats.rtt_count > 0;
-        FlowRecord {
+        FlowResult {
             sent_packets: stats.sent,
             retransmitted_packets: stats.retransmitted,
             lost_packets: stats.lost,
@@ -37,7 +37,7 @@ impl Sim {
             observations_outside: flow.outside.share(),
             series: flow.far_end.series.take().map(|series| series.bins),
             reports: flow.reports.take().map(|values| Rows { values, width }),
-            ..FlowRecord::new(scenario, index)
+            ..FlowResult::new(scenario, index)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Documents of learned schemes: what is refused and how, what is kept, and what any of them promises at run time.
+//! Specs of learned schemes: what is refused and how, what is kept, and what any of them promises at run time.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
 mod common;
@@ -6,8 +6,8 @@ mod common;
 use ccarena_cc::learned::actuators::{ACTUATORS, ActuatorEntry};
 use ccarena_cc::learned::bases::BASES;
 use ccarena_cc::learned::clocks::CLOCKS;
-use ccarena_cc::learned::{Document, shipped, signals};
-use ccarena_cc::{Config, Param, Rate, Setting};
+use ccarena_cc::learned::{Spec, shipped, signals};
+use ccarena_cc::{Config, FlowSetting, Param, Rate};
 use common::{Flow, operation};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -30,15 +30,15 @@ fn small() -> Value {
     })
 }
 
-fn read(value: &Value) -> Result<Document, String> {
-    Document::parse(&value.to_string()).map_err(|e| e.to_string())
+fn read(value: &Value) -> Result<Spec, String> {
+    Spec::parse(&value.to_string()).map_err(|e| e.to_string())
 }
 
 /// `small` with the value at `path` replaced, or removed if it is null.
 fn with(path: &str, value: Value) -> Value {
-    let mut document = small();
+    let mut spec = small();
     let (parent, key) = path.rsplit_once('/').unwrap();
-    let parent = document.pointer_mut(parent).unwrap();
+    let parent = spec.pointer_mut(parent).unwrap();
     match (parent, value) {
         (Value::Object(fields), Value::Null) => {
             fields.remove(key);
@@ -49,21 +49,21 @@ fn with(path: &str, value: Value) -> Value {
         (Value::Array(items), value) => items[key.parse::<usize>().unwrap()] = value,
         _ => unreachable!("a path leads to an object or a list"),
     }
-    document
+    spec
 }
 
 #[test]
 fn a_document_says_what_it_observes_reports_and_takes() {
-    let document = read(&small()).unwrap();
-    let spec = document.spec();
-    assert_eq!(spec.labels(), ["throughput_ratio[3]", "recent", "taste", "goal"]);
-    assert_eq!((spec.observation_len, spec.bounds), (6, (-1.0, 1.0)));
-    assert_eq!(spec.report, ["throughput_mbps", "median_ms"]);
-    let taste = &spec.observation[2];
+    let spec = read(&small()).unwrap();
+    let interface = spec.interface();
+    assert_eq!(interface.labels(), ["throughput_ratio[3]", "recent", "taste", "goal"]);
+    assert_eq!((interface.observation_len, interface.bounds), (6, (-1.0, 1.0)));
+    assert_eq!(interface.report, ["throughput_mbps", "median_ms"]);
+    let taste = &interface.observation[2];
     assert_eq!((taste.low, taste.high, taste.clip), (0.0, 1.0, (0.0, 1.0)));
-    assert_eq!(spec.observation[1].clip, (0.0, 4.0));
+    assert_eq!(interface.observation[1].clip, (0.0, 4.0));
     let config = Config { params: [("taste".to_string(), 0.25)].into(), ..Config::default() };
-    let mut controller = document.controller(&config).unwrap();
+    let mut controller = spec.controller(&config).unwrap();
     let mut observation = [f32::NAN; 6];
     controller.learned().unwrap().observe(&mut observation);
     assert_eq!(
@@ -75,16 +75,14 @@ fn a_document_says_what_it_observes_reports_and_takes() {
 
 #[test]
 fn the_normalised_document_reads_back_equal() {
-    let documents: Vec<Document> = [read(&small()).unwrap()]
-        .into_iter()
-        .chain(shipped::documents().map(|d| read(&d.to_json()).unwrap()))
-        .collect();
-    for document in documents {
-        let again = read(&document.to_json()).unwrap();
-        assert_eq!(again, document);
-        assert_eq!((again.canonical(), &again.spec().digest), (document.canonical(), &document.spec().digest));
-        let canonical: Value = serde_json::from_str(document.canonical()).unwrap();
-        assert_eq!(read(&canonical).unwrap().spec().digest, document.spec().digest);
+    let specs: Vec<Spec> =
+        [read(&small()).unwrap()].into_iter().chain(shipped::specs().map(|d| read(&d.to_json()).unwrap())).collect();
+    for spec in specs {
+        let again = read(&spec.to_json()).unwrap();
+        assert_eq!(again, spec);
+        assert_eq!((again.canonical(), &again.interface().digest), (spec.canonical(), &spec.interface().digest));
+        let canonical: Value = serde_json::from_str(spec.canonical()).unwrap();
+        assert_eq!(read(&canonical).unwrap().interface().digest, spec.interface().digest);
         for key in ["summary", "source", "departures"] {
             assert!(canonical.get(key).is_none());
         }
@@ -93,7 +91,7 @@ fn the_normalised_document_reads_back_equal() {
 
 #[test]
 fn the_digest_is_of_what_matters() {
-    let digest = |value: &Value| read(value).unwrap().spec().digest.clone();
+    let digest = |value: &Value| read(value).unwrap().interface().digest.clone();
     let own = digest(&small());
     assert_eq!(own.len(), 16);
     assert_eq!(digest(&with("/summary", json!("something else"))), own);
@@ -114,12 +112,12 @@ fn the_digest_is_of_what_matters() {
 #[test]
 fn an_option_that_came_later_is_part_of_the_digest_where_it_is_used() {
     let digest = |base: Value| {
-        let mut document = with("/base", base);
-        document["act"] = json!({"kind": "alpha", "levels": [1, 2]});
-        document["params"].as_object_mut().unwrap().remove("delta");
-        read(&document).unwrap().spec().digest.clone()
+        let mut spec = with("/base", base);
+        spec["act"] = json!({"kind": "alpha", "levels": [1, 2]});
+        spec["params"].as_object_mut().unwrap().remove("delta");
+        read(&spec).unwrap().interface().digest.clone()
     };
-    // The digest of this document before acct had the option.
+    // The digest of this spec before acct had the option.
     assert_eq!(digest(json!("acct")), "15af34a1919836ff");
     assert_eq!(digest(json!({"kind": "acct", "silent_at": 0})), digest(json!("acct")));
     assert_ne!(digest(json!({"kind": "acct", "silent_at": 1})), digest(json!("acct")));
@@ -238,15 +236,15 @@ fn each_error_names_its_place_and_what_was_expected() {
         assert!(error.starts_with(expected), "{path}: {error}\nexpected {expected}");
     }
     assert!(read(&json!(7)).unwrap_err().starts_with("document: got 7; expected an object with fields"));
-    assert!(Document::parse("{").unwrap_err().to_string().starts_with("document: not JSON"));
+    assert!(Spec::parse("{").unwrap_err().to_string().starts_with("document: not JSON"));
 }
 
 #[test]
 fn parameters_are_checked_when_a_flow_is_built() {
-    let document = read(&small()).unwrap();
+    let spec = read(&small()).unwrap();
     let refused = |name: &str, value: f64| {
         let config = Config { params: [(name.to_string(), value)].into(), ..Config::default() };
-        document.controller(&config).err().unwrap().to_string()
+        spec.controller(&config).err().unwrap().to_string()
     };
     assert_eq!(refused("delt", 0.1), "scheme \"small\" has no parameter \"delt\"; did you mean \"delta\"?");
     assert_eq!(refused("delta", 0.6), "parameter \"delta\" of scheme \"small\" is 0.6; expected 0 to 0.5");
@@ -373,15 +371,15 @@ proptest! {
         initial_window in 1_u32..200,
     ) {
         let value = random_document(&choice);
-        let document = read(&value).map_err(TestCaseError::fail)?;
-        prop_assert_eq!(&read(&document.to_json()).map_err(TestCaseError::fail)?, &document);
+        let spec = read(&value).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(&read(&spec.to_json()).map_err(TestCaseError::fail)?, &spec);
         let config = Config { slow_start, initial_window, ..Config::default() };
-        let mut flow = Flow::new(document.controller(&config).unwrap());
-        let mut twin = Flow::new(document.controller(&config).unwrap());
+        let mut flow = Flow::new(spec.controller(&config).unwrap());
+        let mut twin = Flow::new(spec.controller(&config).unwrap());
         for (k, operation) in operations.iter().enumerate() {
             if k % 40 == 39 {
                 for flow in [&mut flow, &mut twin] {
-                    Setting::DesiredRate(Rate(k as u64 * 1_000_000)).apply(flow.controller.as_mut());
+                    FlowSetting::DesiredRate(Rate(k as u64 * 1_000_000)).apply(flow.controller.as_mut());
                     let now = flow.now;
                     flow.controller.learned().unwrap().end_interval(now);
                 }
@@ -393,7 +391,7 @@ proptest! {
             let seen = flow.learned();
             prop_assert_eq!(&seen, &twin.learned());
             let mut rest = &seen[..];
-            for entry in &document.spec().observation {
+            for entry in &spec.interface().observation {
                 let (series, next) = rest.split_at(entry.length);
                 rest = next;
                 let within = |x: &f32| *x >= entry.low as f32 && *x <= entry.high as f32;

@@ -1,18 +1,18 @@
-//! Writes documents.
+//! Writes specs.
 
 use serde_json::{Map, Value, json};
 
-use super::{Document, Item};
+use super::{Item, Spec};
 use crate::learned::VERSION;
+use crate::learned::interface::ParamSpec;
 use crate::learned::number::Number;
 use crate::learned::signals::Range;
-use crate::learned::spec::ParamSpec;
 use crate::param::Param;
 
-/// What a document is, without what is for readers alone.
-pub(super) fn canonical(d: &Document) -> Value {
-    let spec = d.spec();
-    let params = &spec.params;
+/// What a spec is, without what is for readers alone.
+pub(super) fn canonical(d: &Spec) -> Value {
+    let interface = d.interface();
+    let params = &interface.params;
     let mut act = chosen(d.actuator.entry.name, d.actuator.entry.options, &d.actuator.options, params);
     if !d.ops.is_empty() {
         act["ops"] = json!(d.ops);
@@ -21,9 +21,9 @@ pub(super) fn canonical(d: &Document) -> Value {
     } else {
         act["levels"] = json!(d.levels);
     }
-    let mut document = json!({
+    let mut spec = json!({
         "learned": VERSION,
-        "name": spec.name,
+        "name": interface.name,
         "clock": chosen(d.clock.entry.name, d.clock.entry.options, &d.clock.options, params),
         "observe": {
             "history": d.history,
@@ -36,26 +36,26 @@ pub(super) fn canonical(d: &Document) -> Value {
     for (field, input) in [("params", false), ("inputs", true)] {
         let fields: Map<String, Value> =
             params.iter().filter(|p| p.input == input).map(|p| (p.name.clone(), param(p))).collect();
-        document[field] = Value::Object(fields);
+        spec[field] = Value::Object(fields);
     }
-    document
+    spec
 }
 
-/// The whole document.
-pub(super) fn document(d: &Document) -> Value {
-    let mut document = canonical(d);
-    for p in d.spec().params.iter().filter(|p| !p.doc.is_empty()) {
-        document[if p.input { "inputs" } else { "params" }][&p.name]["doc"] = json!(p.doc);
+/// The whole spec.
+pub(super) fn spec(d: &Spec) -> Value {
+    let mut spec = canonical(d);
+    for p in d.interface().params.iter().filter(|p| !p.doc.is_empty()) {
+        spec[if p.input { "inputs" } else { "params" }][&p.name]["doc"] = json!(p.doc);
     }
     for (field, text) in [("summary", &d.summary), ("source", &d.source)] {
         if !text.is_empty() {
-            document[field] = json!(text);
+            spec[field] = json!(text);
         }
     }
     if !d.departures.is_empty() {
-        document["departures"] = json!(d.departures);
+        spec["departures"] = json!(d.departures);
     }
-    document
+    spec
 }
 
 fn param(p: &ParamSpec) -> Value {
@@ -66,7 +66,7 @@ fn param(p: &ParamSpec) -> Value {
     value
 }
 
-/// Options that came later than version 1 of the format, by the kind of their piece: a document that leaves them at their
+/// Options that came later than version 1 of the format, by the kind of their piece: a spec that leaves them at their
 /// defaults keeps its digest, and with it the policies that were trained for it.
 const LATER: &[(&str, &str)] = &[("acct", "silent_at")];
 

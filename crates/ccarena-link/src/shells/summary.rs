@@ -10,7 +10,7 @@ use crate::emulator::Outcome;
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct Summary {
     /// The shell, as before the prompt.
     pub shell: String,
     /// Seed of random losses.
@@ -30,7 +30,7 @@ pub struct Report {
     lateness: crate::Lateness,
 }
 
-impl Report {
+impl Summary {
     /// Of the links `names` that `outcome` tells of, judged by `bound`; the devices at their ends dropped `overruns` packets.
     pub fn new(outcome: &Outcome, names: &[String], bound: Dur, overruns: u64, about: (String, u64, u8, Dur)) -> Self {
         let link = |(link, name): (&ccarena_net::Link<crate::Datagram>, &String)| {
