@@ -206,7 +206,7 @@ fn a_flipped_bit_of_the_weights_is_refused() {
 }
 
 #[test]
-fn a_document_of_another_version_says_what_to_do() {
+fn a_spec_of_another_version_says_what_to_do() {
     let error = Parts::golden().with_metadata("digest", "0123456789abcdef").error().to_string();
     assert!(error.ends_with("in this version of ccarena, for which the policy has to be trained again"), "{error}");
 }

@@ -53,7 +53,7 @@ fn with(path: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_document_says_what_it_observes_reports_and_takes() {
+fn a_spec_says_what_it_observes_reports_and_takes() {
     let spec = read(&small()).unwrap();
     let interface = spec.interface();
     assert_eq!(interface.labels(), ["throughput_ratio[3]", "recent", "taste", "goal"]);
@@ -74,7 +74,7 @@ fn a_document_says_what_it_observes_reports_and_takes() {
 }
 
 #[test]
-fn the_normalised_document_reads_back_equal() {
+fn the_normalised_spec_reads_back_equal() {
     let specs: Vec<Spec> =
         [read(&small()).unwrap()].into_iter().chain(shipped::specs().map(|d| read(&d.to_json()).unwrap())).collect();
     for spec in specs {
@@ -364,7 +364,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn any_document_keeps_its_promises_whatever_happens(
+    fn any_spec_keeps_its_promises_whatever_happens(
         choice in choice(),
         operations in prop::collection::vec(operation(), 1..250),
         slow_start: bool,

@@ -198,7 +198,9 @@ impl SharedWorld {
     #[new]
     #[pyo3(signature = (distribution_json=None, scenario_json=None, seed=0))]
     fn new(distribution_json: Option<&str>, scenario_json: Option<&str>, seed: u64) -> PyResult<Self> {
-        World::new(Arc::new(source(distribution_json, scenario_json)?), seed, 0).map(Self).map_err(|e| errors::world(&e))
+        World::new(Arc::new(source(distribution_json, scenario_json)?), seed, 0)
+            .map(Self)
+            .map_err(|e| errors::world(&e))
     }
 
     /// Number of learners.
