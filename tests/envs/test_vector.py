@@ -276,7 +276,7 @@ def test_a_rollout_refuses_what_does_not_fit() -> None:
     with pytest.raises(ActionError, match=r"noise of shape \(4, 2, 15\); expected \(T, 3, 15\)"):
         envs.rollout(policy, np.zeros((4, 2, len(ACTIONS)), np.float32))
     other = _core.Policy(SHIPPED / "hyvar.safetensors")
-    with pytest.raises(PolicyError, match=r"a policy for the document .*; expected one for"):
+    with pytest.raises(PolicyError, match=r"a policy for the spec .*; expected one for"):
         envs.rollout(other, np.zeros((4, 3, len(ACTIONS)), np.float32))
     for bad, message in ((np.zeros(1, np.float32), r"shape \[1\]"), (np.full(biases.shape, np.nan, np.float32), "NaN")):
         with pytest.raises(PolicyError, match=message):
