@@ -1,15 +1,15 @@
-"""ACCT's rewards, one per zone (paper, eqs. 5-7).
-
-With A the α in force during the interval, L the packets lost in it, D/DB its queueing delay over the budget, and
-B = |w[A_i] - w[A_(i-1)]| for the scaled-down action space w_k = 1 + 0.1 k:
+"""Rewards of ACCT, one per zone (paper, eqs. 5-7).
 
     Green         A - ωL
     Yellow, Red   (101 - A) - ωL - ζB
     Blue          (101 - A) - β D/DB - ωL - ζB
 
-The paper writes A_(i-1) for "the action taken by the agent in the last window"; by the time the reward of a window is
-known that is the α which was in force during it. The paper gives ω = 10 and ζ = 1 but not Blue's β: 10 is our value.
-Rewards are unscaled here; learners scale them.
+A is the α in force during the interval, L the lost packets, and D/DB the queueing delay over the budget. With the
+scaled-down action space w_k = 1 + 0.1 k, B is |w[A_i] - w[A_(i-1)]|.
+
+The paper writes A_(i-1) for "the action taken by the agent in the last window". When the reward of a window is known,
+this is the α that was in force during it. The paper gives ω = 10 and ζ = 1 but not Blue's β: 10 is our value. Rewards
+are unscaled here; learners scale them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ccarena.policies.spec import Spec
 def burstiness(
     alpha: NDArray[np.floating], previous_alpha: NDArray[np.floating], actions: tuple[float, ...]
 ) -> NDArray[np.float64]:
-    """B of each interval, between 0 and a tenth per action; arguments are values of α.
+    """Returns B of each interval, between 0 and a tenth per action; arguments are values of α.
 
     Between actions w is linear: the scheme's `initial_alpha` need not be one.
     """
@@ -37,7 +37,7 @@ def burstiness(
 
 @cache
 def _scaled(actions: tuple[float, ...]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """The actions and their w; kept, because rewards are wanted at every step."""
+    """Returns the actions and their w; cached, because rewards are computed at every step."""
     return np.asarray(actions, np.float64), 1.0 + 0.1 * np.arange(len(actions))
 
 

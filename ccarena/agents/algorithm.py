@@ -75,7 +75,7 @@ class Context:
     make_envs: MakeEnvs
     """Maker of the training's worlds; picklable.
 
-    `envs.get_state()` and `set_state()` are part of an algorithm's state. `infos["privileged"]` has the privileged state.
+    `envs.get_state()` and `set_state()` are part of an algorithm's state. `infos["privileged"]` is privileged state.
     """
 
     @property

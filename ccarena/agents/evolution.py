@@ -1,9 +1,10 @@
-"""Evolution: learning from the scores of whole runs alone, by CMA-ES or by antithetic evolution strategies.
+"""Evolution: learning from the scores of whole runs, by CMA-ES or by antithetic evolution strategies.
 
-A candidate is a vector: weights of the network, and parameters of the spec in shares of their range. All candidates
-of a generation run over the same links, natively and in parallel (`ccarena.envs.trials`); what a run is worth is the
-config's `objective`. The policy is the centre of the last generation's distribution: of candidates the best one is
-rather the luckiest.
+A candidate is a vector: weights of the network, and parameters of the spec in shares of their range. All candidates of
+a generation run over the same links, natively and in parallel (`ccarena.envs.trials`). The configuration's `objective`
+scores a run.
+
+The policy is the centre of the last generation's distribution: the best candidate is often only the luckiest.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ Vectors = NDArray[np.float64]
 
 
 class Strategy(Protocol):
-    """Where candidates come from, and what their scores change."""
+    """Strategy that proposes candidates and learns from their scores."""
 
     @property
     def centre(self) -> Vectors:
-        """The best guess, `[size]`."""
+        """Returns the best guess, `[size]`."""
 
     @property
     def sigma(self) -> float:
-        """How far from it candidates are."""
+        """Returns the standard deviation of candidates around the centre."""
 
     def ask(self) -> Vectors:
-        """The next generation, `[population, size]`."""
+        """Returns the next generation, `[population, size]`."""
 
     def tell(self, scores: Vectors, progress: float) -> None:
-        """What the candidates asked for last are worth, `[population]`, more being better; `progress` from 0 to 1."""
+        """Takes the scores `[population]` of the last candidates, higher being better; `progress` goes from 0 to 1."""
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Everything that later generations depend on, between `tell` and `ask`."""
+        """Returns everything that later generations depend on, between `tell` and `ask`."""
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
+        """Restores a `state()`."""
 
 
 class Constant(nn.Module):
-    """One action always: a continuous one, or logits that choose it."""
+    """Policy with a constant action: a continuous one, or logits that choose it."""
 
     def __init__(self, spec: Spec, action: float) -> None:
         super().__init__()
@@ -72,13 +73,15 @@ class Constant(nn.Module):
             self.out.bias.copy_(torch.tensor(bias))
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, spec.size]` to `[N, outputs]`."""
+        """Maps `[N, spec.size]` to `[N, outputs]`."""
         y: Tensor = self.out(x)
         return y
 
 
 class Genome:
-    """What a vector means: `[weights..., parameters...]`. Raises ConfigError for a parameter or action there is not."""
+    """Decoder of candidate vectors: `[weights..., parameters...]`. Raises ConfigError for an unknown parameter or
+    action.
+    """
 
     def __init__(self, context: Context, config: EvolutionConfig) -> None:
         self._spec = spec = context.spec
@@ -106,7 +109,7 @@ class Genome:
         return network
 
     def module(self, x: Vectors) -> nn.Module:
-        """The policy of a vector, from normalised observations to logits or to the action."""
+        """Returns the policy of a vector, from normalised observations to logits or to the action."""
         self._write(x)
         bounds = self._spec.bounds
         if bounds is None or isinstance(self._module, Constant):
@@ -114,11 +117,11 @@ class Genome:
         return _squashed(self._module, bounds)
 
     def params(self, x: Vectors) -> dict[str, float]:
-        """The parameters of a vector."""
+        """Returns the parameters of a vector."""
         return self._ranges.values(x[self.weights :])
 
     def candidate(self, x: Vectors) -> Candidate:
-        """A vector as what is tried."""
+        """Returns a vector as a candidate to run."""
         if self._places is None:
             graph = export.to_graph(self.module(x), self._spec.size, state=self._states)
         else:
@@ -138,9 +141,9 @@ class Genome:
                 at += count
 
     def _export(self) -> tuple[Graph, list[tuple[str, slice, tuple[int, ...]]] | None]:
-        """The graph, and where in a vector its tensors stand; None if some are computed from weights.
+        """Returns the graph and the place of its tensors in a vector; None if some tensors are computed from weights.
 
-        Tracing costs more than many a run, so that a candidate's weights are put into a graph that was traced once,
+        Tracing costs more than many a run. A candidate's weights are therefore put into a graph that was traced once,
         provided that a second trace with other weights differs in nothing else.
         """
         graph = export.to_graph(self.module(self.start), self._spec.size, state=self._states)
@@ -163,7 +166,7 @@ class Genome:
 
 
 class _Remembering(nn.Module):
-    """A network with memory, squashed into the bounds of a continuous action."""
+    """Network with memory, squashed into the bounds of a continuous action."""
 
     def __init__(self, network: nn.Module, bounds: tuple[float, float]) -> None:
         super().__init__()
@@ -171,16 +174,16 @@ class _Remembering(nn.Module):
         self.state = states_of(network)
 
     def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Observations and the state to the action and the state afterwards."""
+        """Maps observations and the state to the action and the next state."""
         y, h = self.network(x, h)
         return self.squash(y), h
 
 
 class _RememberingTwo(_Remembering):
-    """The same with two states, such as an LSTM's."""
+    """Network with two states, such as an LSTM's, squashed into the bounds."""
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
-        """Observations and the states to the action and the states afterwards."""
+        """Maps observations and the states to the action and the next states."""
         y, h, c = self.network(x, h, c)
         return self.squash(y), h, c
 
@@ -195,7 +198,9 @@ def _squashed(network: nn.Module, bounds: tuple[float, float]) -> nn.Module:
 
 
 def neutral(spec: Spec, action: float | None) -> float:
-    """The `action` that is taken without a network; None is the middle one. Raises ConfigError if there is no such."""
+    """Returns the `action` of a policy without a network; None chooses the middle one. Raises ConfigError for an
+    unknown action.
+    """
     if action is None:
         return spec.actions[len(spec.actions) // 2] if spec.bounds is None else sum(spec.bounds) / 2.0
     spec.constant(action)
@@ -203,7 +208,7 @@ def neutral(spec: Spec, action: float | None) -> float:
 
 
 class Evolution:
-    """The algorithm as the training loop knows it (`ccarena.agents.algorithm.Algorithm`)."""
+    """Algorithm `evolution` (`ccarena.agents.algorithm.Algorithm`)."""
 
     def __init__(self, context: Context) -> None:
         config = cast(EvolutionConfig, context.config.algorithm)
@@ -216,11 +221,11 @@ class Evolution:
 
     @property
     def decisions(self) -> int:
-        """Decisions in all runs of all candidates."""
+        """Returns the decisions in all runs of all candidates."""
         return self._decisions
 
     def learn(self, run: Run) -> None:
-        """Generations, until `run` says that it is enough."""
+        """Runs generations until `run` ends the training."""
         while run.rest():
             candidates = [self._genome.candidate(x) for x in self._strategy.ask()]
             drawn = np.random.SeedSequence((self._context.config.seed, self._generation if self._config.fresh else 0))
@@ -237,25 +242,25 @@ class Evolution:
             run.record(stats, updates=self._generation, score_best=best, sigma=self._strategy.sigma)
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Of the strategy; links are drawn from the generation's number."""
+        """Returns the state of the strategy; links are drawn from the generation's number."""
         arrays, rest = self._strategy.state()
         return arrays, {"strategy": rest, "generation": self._generation, "decisions": self._decisions}
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Back to a `state()`."""
+        """Restores a `state()`."""
         self._strategy.restore(arrays, rest["strategy"])
         self._generation, self._decisions = int(rest["generation"]), int(rest["decisions"])
 
     def policy(self) -> nn.Module:
-        """The policy at the centre."""
+        """Returns the policy at the centre."""
         return self._genome.module(self._strategy.centre)
 
     def params(self) -> dict[str, float]:
-        """The parameters at the centre."""
+        """Returns the parameters at the centre."""
         return self._genome.params(self._strategy.centre)
 
     def close(self) -> None:
-        """Ends what runs candidates."""
+        """Closes the evaluator."""
         self._evaluator.close()
 
 

@@ -1,7 +1,7 @@
-"""A training's connection to its cluster, from before it looks after signals until it is over.
+"""Connection of a training to its cluster, for the whole training.
 
-Most of a start is processes that import PyTorch, seconds each: this one does while Ray starts, workers while this one
-checks and builds what is to be trained.
+Most of a start is spent in processes that import PyTorch, for seconds each. This process imports it while Ray starts;
+workers import it while this process checks the configuration and builds the algorithm.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ __all__ = ["on_its_cluster"]
 
 @contextmanager
 def on_its_cluster(config: TrainConfig, meanwhile: str) -> Iterator[None]:
-    """Connected to the cluster that `config` names; nothing under another executor. Raises what `connect` does.
+    """Connects to the cluster that `config` names during the block; does nothing for another executor.
 
-    The module `meanwhile` is imported as far as there is time; who needs it imports it, and sees what fails there.
-    Ray takes SIGTERM over where it connects: the training's own handler, which saves a checkpoint, has to come after.
+    Raises what `connect` does. The module `meanwhile` is imported while Ray starts; errors of this import appear at its
+    next import. Ray takes over SIGTERM when it connects, so the training's own handler, which saves a checkpoint, must
+    be set later.
     """
     if config.executor != "ray":
         yield

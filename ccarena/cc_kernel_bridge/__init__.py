@@ -1,5 +1,5 @@
-"""The bridge to Linux TCP: our congestion controls on real sockets, through BPF, on a stock kernel.
+"""Bridge to Linux TCP: ccarena's congestion controls on real sockets, through BPF, on a stock kernel.
 
-`run` carries scenarios in real time over the emulated link, and `bridge` attaches congestion controls to the running
-system for everybody's sockets. Both talk to the executable `ccarena-kernel`, see docs/kernel.md.
+`run` runs scenarios in real time over the emulated link, and `bridge` attaches congestion controls for every socket of
+the running system. Both use the executable `ccarena-kernel`, see docs/kernel.md.
 """

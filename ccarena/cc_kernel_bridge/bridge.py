@@ -31,21 +31,21 @@ SO_COOKIE = 57  # asm-generic/socket.h; the socket module has no name for it
 
 @dataclass(frozen=True)
 class Status:
-    """What is attached."""
+    """Attached congestion controls and their sockets."""
 
     names: tuple[str, ...]
-    """The congestion controls, by the names that `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control` take."""
+    """Names of the congestion controls, as `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control` take them."""
     age_s: float
     option: bool
-    """Whether ACCT's TCP option is written, read and echoed."""
+    """Sockets write, read and echo ACCT's TCP option."""
     sockets: int
     """Sockets that have chosen `ccarena`, without those beyond a user's quota."""
     driven: int
-    """Of these, how many a bridge daemon drives; the others are CUBIC's."""
+    """Number of these sockets that a bridge daemon drives; the others run CUBIC."""
     unreported: int
-    """Events that the bridge daemon could not be told, because too many came at once."""
+    """Number of events that the bridge daemon missed, because too many came at once."""
     pins: Path
-    """Where the programs are pinned."""
+    """Folder where the programs are pinned."""
 
 
 def attach(
@@ -57,14 +57,19 @@ def attach(
     sockets_per_user: int | None = None,
     changes_per_s: int | None = None,
 ) -> Status:
-    """Attach the congestion controls until `detach`.
+    """Attaches the congestion controls until `detach`.
 
-    `option`: sockets of this cgroup (its folder) write and answer ACCT's TCP option; `weighted`: the weighted ones too;
-    `unrestricted`: every user may choose them, not only those with CAP_NET_ADMIN. A socket whose daemon has not
-    answered for `deadline_ms` (None: 200 ms or four of its intervals) is CUBIC until it does. Of one user's sockets at
-    most `sockets_per_user` are driven (None: 16,384), and at most `changes_per_s` are told at once that open or close
-    in a second (None: 2,000); 0 is no bound. Raises MachineError: no root, a kernel that cannot, or something attached
-    already.
+    Arguments:
+        option: sockets of this cgroup (its folder) write and answer ACCT's TCP option.
+        weighted: attach the weighted ones too.
+        unrestricted: every user may choose them, not only those with CAP_NET_ADMIN.
+        deadline_ms: a socket whose daemon has not answered for this time is CUBIC until it does (None: 200 ms or four
+        of its intervals).
+        sockets_per_user: most driven sockets of one user (None: 16,384); 0 is no bound.
+        changes_per_s: most sockets of one user that are reported when they open or close in a second (None: 2,000); 0
+        is no bound.
+
+    Raises MachineError: no root, a kernel that cannot, or something attached already.
     """
     words = [] if option is None else ["--option", str(option)]
     words += [] if weighted else ["--no-wcc"]
@@ -79,14 +84,15 @@ def attach(
 
 
 def status() -> Status | None:
-    """What is attached, or None. Raises MachineError."""
+    """Returns the attached congestion controls, or None. Raises MachineError."""
     return _status(ask("status"))
 
 
 def detach() -> None:
-    """Take everything back; open sockets keep what they have until they close. Raises MachineError if nothing is.
+    """Detaches everything; open sockets keep what they have until they close. Raises MachineError if nothing is
+    attached.
 
-    A `net.ipv4.tcp_congestion_control` that names one of the congestion controls becomes what it was before.
+    If `net.ipv4.tcp_congestion_control` names one of the congestion controls, its former value is restored.
     """
     ask("detach")
 
@@ -101,7 +107,7 @@ def attached(
     sockets_per_user: int | None = None,
     changes_per_s: int | None = None,
 ) -> Iterator[Status]:
-    """A context in which the congestion controls are attached. Arguments and errors are those of `attach`."""
+    """Attaches the congestion controls during the block. Arguments and errors are those of `attach`."""
     found = attach(
         option=option,
         weighted=weighted,
@@ -123,13 +129,14 @@ def set_weight(
     mark: int | None = None,
     cgroup: Path | None = None,
 ) -> None:
-    """Set the weight of attached sockets, open ones included; None takes it back.
+    """Sets the weight of attached sockets, open ones included; None removes it.
 
-    Of one socket, of those with a mark (`SO_MARK`), or of those made in a cgroup (its folder): the first that has one
-    decides, in this order. With none of the three, of all others. One socket's weight ends with it.
+    The weight is of one socket, of those with a mark (`SO_MARK`), or of those made in a cgroup (its folder). The first
+    of these that has a weight decides, in this order. With none of the three, the weight is of all others. One socket's
+    weight ends with it.
 
-    Raises ConfigError for more than one and for a weight that is not above 0 and at most 1000, and MachineError if
-    nothing is attached.
+    Raises ConfigError for more than one of them, and for a weight that is not above 0 and at most 1000. Raises
+    MachineError if nothing is attached.
     """
     if weight is not None and not 0 < weight <= LARGEST_WEIGHT:
         raise ConfigError(f"weight {weight:g}: expected a number above 0 and at most {LARGEST_WEIGHT:g}")
@@ -167,7 +174,7 @@ def _status(answer: str) -> Status | None:
 
 
 def ask(*words: str) -> str:
-    """What the program prints. Raises MachineError with what it says if it fails."""
+    """Returns the program's output. Raises MachineError with its message if it fails."""
     program = find("ccarena-kernel")
     try:
         done = subprocess.run([program, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)

@@ -1,4 +1,4 @@
-"""The frames that a program such as `ccarena-kernel run` writes to its standard output, little-endian throughout.
+"""Frames that a program such as `ccarena-kernel run` writes to its standard output, little-endian throughout.
 
 A frame is a u32, the length of what follows, a type byte and a payload:
 
@@ -28,10 +28,10 @@ from ccarena.errors import RunnerError
 __all__ = ["ANSWER", "Array", "Decision", "Decoder", "Failure", "Frame", "Result", "Started", "assemble"]
 
 ANSWER = struct.Struct("<Id")
-"""An answer: flow and action."""
+"""Format of an answer: flow and action."""
 
 LARGEST_FRAME_BYTES = 1 << 31
-"""Larger frames are refused: a packet log of an hour at 100 Mbit/s has 0.2 GB per column."""
+"""Size above which frames are refused: a packet log of an hour at 100 Mbit/s has 0.2 GB per column."""
 
 _HEAD = struct.Struct("<IB")
 _DECISION = struct.Struct("<IQII")
@@ -45,7 +45,7 @@ _DTYPES: dict[bytes, np.dtype[Any]] = {
 
 @dataclass(frozen=True)
 class Started:
-    """The run begins."""
+    """Start of the run."""
 
     flows: list[dict[str, Any]]
     """`name`, `scheme`, `congestion_control` and `learned` (the interface, or None) of each flow."""
@@ -54,7 +54,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision is due. Until it is answered, the last action stays in force and the world goes on."""
+    """Decision that is due. Until it is answered, the last action stays in force and the world goes on."""
 
     flow: int
     time_ns: int
@@ -65,7 +65,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Array:
-    """Part of a result."""
+    """Array of a result."""
 
     name: str
     values: NDArray[Any]
@@ -73,14 +73,14 @@ class Array:
 
 @dataclass(frozen=True)
 class Result:
-    """The run is over; `assemble` adds the arrays."""
+    """Result of a finished run; `assemble` adds the arrays."""
 
     document: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The run cannot start or cannot continue."""
+    """Failure: the run cannot start or cannot continue."""
 
     kind: str
     message: str
@@ -90,14 +90,14 @@ Frame = Started | Decision | Array | Result | Failure
 
 
 class Decoder:
-    """Frames from bytes as they come, in pieces of any size."""
+    """Decoder of frames from pieces of any size."""
 
     def __init__(self, program: str = "ccarena-kernel") -> None:
         self._program = program
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that `data` completes. Raises RunnerError at the first byte that can belong to no frame."""
+        """Yields the frames that `data` completes. Raises RunnerError at the first byte that can belong to no frame."""
         self._pending += data
         at = 0
         try:
@@ -119,7 +119,7 @@ class Decoder:
 
 
 def assemble(result: Result, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The result with its arrays in place. Raises RunnerError if one was not sent."""
+    """Returns the result with its arrays in place. Raises RunnerError if one was not sent."""
 
     def put(value: Any) -> Any:
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Policies that think in the kernel: load one as a congestion control, replace it, ask what it did, unload it.
+"""Policies that run in the kernel: load one as a congestion control, replace it, read its counters, unload it.
 
 loaded = load("hyvar")
 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, loaded.name.encode())
@@ -20,41 +20,41 @@ from ccarena.errors import RunnerError
 __all__ = ["MAGIC", "Loaded", "image", "load", "policy_file", "stats", "unload"]
 
 MAGIC = b"CCCAIMA\0"
-"""How an image begins, which `ccarena export --to kernel` writes."""
+"""First bytes of an image from `ccarena export --to kernel`."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A policy in the kernel, and what it has done since its name was loaded, over all sockets."""
+    """Policy in the kernel, and its counters since its name was loaded, over all sockets."""
 
     name: str
-    """The congestion control, for `TCP_CONGESTION`."""
+    """Name of the congestion control, for `TCP_CONGESTION`."""
     scheme: str
     spec: str
     """Digest of the scheme's spec."""
     policy: str
-    """Where it came from."""
+    """Origin of the policy."""
     generation: int
-    """Which of the policies that this name has had, from 1 on."""
+    """Number of the policy among those that this name has had, from 1."""
     option: bool
-    """Whether ACCT's TCP option is written, read and echoed."""
+    """Sockets write, read and echo ACCT's TCP option."""
     age_s: float
     sockets: int
-    """That use it now."""
+    """Number of sockets that use it now."""
     periods: int
     decisions: int
     ns_per_decision: float
-    """Mean, signals included; 0 before the first."""
+    """Mean time of a decision, signals included; 0 before the first."""
     ns_most: int
-    """Of the longest decision."""
+    """Time of the longest decision."""
     clamps: int
-    """Decisions with an entry of the observation beyond what the policy admits."""
+    """Number of decisions with an entry of the observation beyond the policy's limits."""
     outside: int
-    """Decisions on an observation outside of what its training saw; 0 if the policy does not say what that was."""
+    """Number of decisions on an observation outside the range in training; 0 if the policy does not store the range."""
     held: int
-    """Decisions whose action was held back, by the window limit for instance."""
+    """Number of decisions whose action was held back, by the window limit for instance."""
     missed: int
-    """Decisions for which the CPU had no room to work left; the action before stayed in force."""
+    """Number of decisions for which the CPU had no buffer left; the previous action stayed in force."""
     cases: dict[str, float]
     """Shares of periods by the reasoner's case; empty for other clocks."""
     zones: dict[str, float]
@@ -62,7 +62,7 @@ class Loaded:
 
 
 def policy_file(policy: str) -> Path:
-    """The file of `policy`: an image, or whatever else names a policy. Raises PolicyError for what is neither."""
+    """Returns the file of `policy`: an image, or the file of a policy's name. Raises PolicyError for anything else."""
     from ccarena.policies import artifact
     from ccarena.scenarios.entrants import find_policy
 
@@ -87,14 +87,20 @@ def load(
     desired_mbps: float | None = None,
     params: Mapping[str, float] | None = None,
 ) -> Loaded:
-    """Make `policy` (an artifact, a run, a shipped policy or an image) the congestion control `name` (the scheme's).
+    """Makes `policy` (an artifact, a run, a shipped policy or an image) the congestion control `name` (default: the
+    scheme's).
 
-    Where a policy of the same scheme is loaded under that name it is replaced, and open sockets follow at the end of
-    their next period. `unrestricted`: every user may choose it; `option`: sockets of this cgroup write and answer
-    ACCT's TCP option, asking for `desired_mbps` (None: 10,000); `params`: run-time parameters of the document.
+    If a policy of the same scheme is loaded under that name, it is replaced, and open sockets follow at the end of
+    their next period.
 
-    Raises PolicyError for a file that is no policy, and MachineError: no root, a kernel that cannot, a document
-    of which a piece cannot run in the kernel, a policy of another scheme. What was loaded before then goes on.
+    Arguments:
+        unrestricted: every user may choose it.
+        option: sockets of this cgroup write and answer ACCT's TCP option.
+        desired_mbps: the rate that they ask for (None: 10,000).
+        params: run-time parameters of the spec.
+
+    Raises PolicyError for a file that is no policy. Raises MachineError: no root, a kernel that cannot, a spec that
+    cannot run in the kernel, or a policy of another scheme. The loaded policy then stays.
     """
     words = [str(policy_file(policy)), "--label", policy]
     words += [] if name is None else ["--as", name]
@@ -107,17 +113,17 @@ def load(
 
 
 def unload(name: str | None = None) -> list[str]:
-    """Take the policy `name` back, or all (None); returns their names. Raises MachineError if it is not loaded."""
+    """Unloads the policy `name`, or all (None); returns their names. Raises MachineError if it is not loaded."""
     return [str(name) for name in _read(ask("unload", *([] if name is None else [name])))["unloaded"]]
 
 
 def stats(name: str | None = None) -> list[Loaded]:
-    """What is loaded, or `name` alone. Raises MachineError if it is not loaded."""
+    """Returns the loaded policies, or `name` alone. Raises MachineError if it is not loaded."""
     return [_loaded(found) for found in _read(ask("stats", *([] if name is None else [name])))]
 
 
 def image(policy: str, out: Path) -> dict[str, Any]:
-    """Write the image of `policy` to `out` and return what it says about itself. Raises as `load`; needs no root."""
+    """Writes the image of `policy` to `out` and returns its facts. Raises as `load`; needs no root."""
     manifest: dict[str, Any] = _read(ask("image", str(policy_file(policy)), str(out), "--label", policy))
     return manifest
 

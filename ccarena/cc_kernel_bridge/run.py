@@ -1,8 +1,8 @@
-"""Scenarios on real Linux TCP over the emulated link, in real time: a client of `ccarena-kernel run`, and of
-whatever program takes the same request and answers in the same frames.
+"""Scenarios on real Linux TCP over the emulated link, in real time: a client of `ccarena-kernel run`.
 
-Each run is a process with network namespaces of its own: any number of them may run side by side, and whatever a run
-has made is gone when its process ends, however it ends.
+Other programs that take the same request and answer in the same frames can be used too. Each run is a process with its
+own network namespaces. Any number of runs may go side by side. Everything that a run has made is removed when its
+process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ TRAFFIC = ("own", "iperf3")
 """Programs that send and receive: `ccarena-kernel` itself, or a client and a server of iperf3 for each flow."""
 
 HONEST_MBPS = 5000.0
-"""The fastest link that the emulator serves on schedule; faster ones are refused."""
+"""Fastest link that the emulator serves on schedule; faster ones are refused."""
 
 START_S = 20.0
-"""Time limit for setting up a run."""
+"""Time limit for setting up a run, s."""
 SILENCE_S = 30.0
-"""Time after a run's end after which a silent process is given up."""
+"""Time after a run's end after which a silent process is given up, s."""
 STOP_S = 3.0
-"""Time limit for a process to stop when it is told to."""
+"""Time limit for a process to stop when asked, s."""
 
 ERRORS: dict[str, type[CcarenaError]] = {
     "scenario": ScenarioError,
@@ -66,12 +66,16 @@ def run_scenario(
     in_kernel: bool = False,
     lateness_bound_ms: float = 1.0,
 ) -> dict[str, Any]:
-    """Run a scenario document in real time. The result has the layout of `ccarena._core.simulate`'s.
+    """Runs a scenario document in real time. The result has the layout of `ccarena._core.simulate`'s.
 
-    Its key `machine` says how the run went: `valid` is False if the emulator's p99 lateness was above
-    `lateness_bound_ms`. `traffic` is who sends, `bridge` makes even CUBIC, BBR and Reno those of this package, driven
-    from user space; `in_kernel` lets learned flows with a policy think in the kernel instead. Raises ScenarioError,
-    TraceError, PolicyError, MachineError or RunnerError.
+    Its key `machine` describes the run: `valid` is False if the emulator's p99 lateness was above `lateness_bound_ms`.
+
+    Arguments:
+        traffic: the program that sends, one of `TRAFFIC`.
+        bridge: run CUBIC, BBR and Reno of this package too, driven from user space, instead of the kernel's own.
+        in_kernel: learned flows with a policy decide in the kernel.
+
+    Raises ScenarioError, TraceError, PolicyError, MachineError or RunnerError.
     """
     with Runner(
         document, traffic=traffic, bridge=bridge, in_kernel=in_kernel, lateness_bound_ms=lateness_bound_ms
@@ -141,18 +145,18 @@ class Runner:
 
     @property
     def pid(self) -> int:
-        """Process id of the run."""
+        """Returns the process id of the run."""
         return self._process.pid
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result of a finished run, as `run_scenario` returns it."""
+        """Returns the result of a finished run, as `run_scenario` returns it."""
         if self._result is None:
             raise RunnerError("the run is not over: there is no result yet")
         return self._result
 
     def wait(self) -> Decision | None:
-        """The next decision that is due; None when the run is over. Raises what `run_scenario` does."""
+        """Waits for the next decision and returns it; None when the run is over. Raises what `run_scenario` does."""
         if self._result is not None:
             return None
         while True:
@@ -170,7 +174,7 @@ class Runner:
                 raise RunnerError(f"{self._program} began twice")
 
     def drain(self) -> list[Decision]:
-        """The decisions that have become due since the last `wait`, without waiting for more."""
+        """Returns the decisions that have become due since the last `wait`, without waiting for more."""
         came = []
         while self._result is None and (self._frames or self._readable(0.0)):
             due = self.wait()
@@ -218,7 +222,7 @@ class Runner:
             pass
 
     def _next(self) -> Any:
-        """The next frame; a failure is raised."""
+        """Returns the next frame; a failure is raised."""
         while not self._frames:
             if self._process.stdout is None or self._process.stdout.closed:
                 raise RunnerError("the run was closed")
@@ -257,7 +261,7 @@ class Runner:
         )
 
     def _last_words(self) -> str:
-        """The last line that the process wrote to stderr, after a colon; empty if there is none."""
+        """Returns the last line that the process wrote to stderr, after a colon; empty if there is none."""
         written = os.pread(self._errors.fileno(), 4096, max(0, os.fstat(self._errors.fileno()).st_size - 4096))
         lines = [line.strip() for line in written.decode(errors="replace").splitlines() if line.strip()]
         return f": {lines[-1]}" if lines else ""

@@ -1,1 +1,1 @@
-"""The commands of `ccarena`, one file each: options in, a call, a summary out."""
+"""Commands of `ccarena`, one file each: parse options, call the library, print a summary."""

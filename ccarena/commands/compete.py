@@ -1,4 +1,4 @@
-"""`ccarena compete`: schemes against each other on one bottleneck."""
+"""Command `ccarena compete`: schemes against each other on one bottleneck."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs every match and prints the tables. Whatever ends it early, what was finished is kept."""
+    """Runs every match and prints the tables. Finished matches are kept if the command ends early."""
     if args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     over = of_options(args)

@@ -1,6 +1,6 @@
-"""`ccarena completion`: what bash, zsh or fish need to complete commands, options and configuration keys.
+"""Command `ccarena completion`: completion of commands, options and configuration keys for bash, zsh and fish.
 
-The shell asks `ccarena` itself, by way of argcomplete, so that what is completed is what the parsers take.
+The shell calls `ccarena` through argcomplete, so completions come from the parsers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHELLS = {
     "zsh": "ccarena completion zsh > ~/.zfunc/_ccarena    (with fpath+=~/.zfunc before compinit in ~/.zshrc)",
     "fish": "ccarena completion fish > ~/.config/fish/completions/ccarena.fish",
 }
-"""Every shell, and how it is set up."""
+"""Shells, and the set-up of each."""
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -59,7 +59,7 @@ def answer(build: Callable[[str | None], Parser], commands: list[str]) -> None:
 
 
 def _add_keys(parser: Parser) -> None:
-    """Every configuration key as an option of `ccarena train`."""
+    """Adds every configuration key as an option of `ccarena train`."""
     from ccarena.configs.keys import keys
 
     train = next(each for each in parsers(parser) if each.prog.endswith(" train"))
@@ -83,4 +83,4 @@ _COMPLETERS: dict[str, Callable[..., list[str]]] = {
     "policy": _runs,
     "who": _runs,
 }
-"""By the name of the argument; argcomplete itself knows choices and files."""
+"""Completers by the name of the argument; argcomplete itself knows choices and files."""

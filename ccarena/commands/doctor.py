@@ -1,4 +1,4 @@
-"""`ccarena doctor`: what this machine can run, what was found, and how to get what is missing."""
+"""Command `ccarena doctor`: capabilities of this machine, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ TINY_SCENARIO = {
     "flows": [{"scheme": "cubic"}],
 }
 DEADLINE_S = 4.0
-"""After which a check is given up: a doctor is asked because something is slow or broken."""
+"""Longest time of a check, s; a broken or slow machine would otherwise block the command."""
 COLUMNS = 80
 RATES_MBPS = (50, 100, 200, 500, 1000, 2500, 5000)
-"""Rates at which `--link-speed` tries the emulated link, one after the other; it refuses faster ones."""
+"""Rates that `--link-speed` tries on the emulated link, one after the other; larger ones are refused."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report."""
+    """Line of the doctor's output."""
 
     capability: str
     state: State
     found: str
-    """What is there, or why it does not work."""
+    """Version or fault that was found."""
     advice: str = ""
-    """How to get what is missing; empty if nothing is."""
+    """Instruction to get what is missing; empty if nothing is."""
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -86,9 +86,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> list[Finding]:
-    """All findings, the simulator first. Nothing on the machine is changed, and nothing is loaded into its kernel.
+    """Returns all findings, the simulator first. Nothing on the machine is changed or loaded into its kernel.
 
-    The checks run side by side; one that takes longer than `DEADLINE_S` is said to be unknown.
+    The checks run side by side; the finding of a check that takes longer than `DEADLINE_S` is "unknown".
     """
     found: dict[str, Finding] = {}
 
@@ -106,7 +106,7 @@ def examine() -> list[Finding]:
 
 
 def simulator() -> Finding:
-    """Whether the native extension loads and simulates a second of one flow."""
+    """Checks that the native extension loads and simulates a second of one flow."""
     rebuild = "build it: `make setup` (needs a Rust toolchain from https://rustup.rs and a C compiler)"
     try:
         core = importlib.import_module("ccarena._core")
@@ -120,7 +120,7 @@ def simulator() -> Finding:
 
 
 def training() -> Finding:
-    """Versions of the training stack."""
+    """Returns versions of the training stack."""
     packages = ["torch", "gymnasium", "stable-baselines3", "pettingzoo", "tensorboard"]
     found = {name: version for name in packages if (version := _version(name))}
     lacking = [name for name in packages if name not in found]
@@ -135,7 +135,7 @@ def training() -> Finding:
 
 
 def _compiled_anew(package: str) -> Path | None:
-    """Where the package is installed, if every process that imports it has to compile it again."""
+    """Returns the package's folder, if every process that imports it has to compile it again."""
     try:
         found = importlib.util.find_spec(package)
     except ValueError:
@@ -147,7 +147,7 @@ def _compiled_anew(package: str) -> Path | None:
 
 
 def ray() -> Finding:
-    """Whether `--executor ray` is possible."""
+    """Checks that `--executor ray` works."""
     if version := _version("ray"):
         if _version("rfc3987-syntax"):
             # jsonschema, which Ray imports, takes it where it finds it, and it makes its parser when it is imported.
@@ -158,7 +158,7 @@ def ray() -> Finding:
 
 
 def gpu() -> Finding:
-    """Finds out whether torch can use a GPU, from the driver and torch's version: importing torch takes seconds."""
+    """Checks that torch can use a GPU, from the driver and torch's version: importing torch takes seconds."""
     if (version := _version("torch")) is None:
         return Finding("GPU", "missing", "torch is not installed", "pip install torch")
     names = _gpus()
@@ -170,7 +170,7 @@ def gpu() -> Finding:
 
 
 def _gpus() -> list[str]:
-    """Names of the GPUs that NVIDIA's driver knows."""
+    """Returns names of the GPUs that NVIDIA's driver knows."""
     try:
         words = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
         said = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
@@ -180,7 +180,9 @@ def _gpus() -> list[str]:
 
 
 def kernel_bridge() -> Finding:
-    """What congestion controls on real TCP sockets need; `ccarena-kernel` itself knows, and loads nothing to say it."""
+    """Checks the requirements of congestion controls on real TCP sockets, as `ccarena-kernel` reports them without
+    loading any.
+    """
     if not sys.platform.startswith("linux"):
         return Finding("kernel bridge", "missing", f"{platform.system()}", "Linux 6.10 or newer")
     try:
@@ -198,7 +200,7 @@ def kernel_bridge() -> Finding:
 
 
 def emulator() -> Finding:
-    """What the real-time link emulator needs: its program, TUN devices and network namespaces."""
+    """Checks the requirements of the real-time link emulator: its program, TUN devices and network namespaces."""
     lacking = []
     try:
         program = str(programs.find("ccarena-link"))
@@ -215,7 +217,9 @@ def emulator() -> Finding:
 
 
 def link_speed(rates_mbps: Sequence[int], progress: Progress | None = None) -> Finding:
-    """Up to which of the rising rates the kernel's own CUBIC runs over a valid emulated link on this machine."""
+    """Returns the highest of the rising rates at which the kernel's CUBIC runs over a valid emulated link on this
+    machine.
+    """
     from ccarena.scenarios.backends import ATTEMPTS, KERNEL, execute
 
     title, fastest = "emulated link", 0
@@ -242,7 +246,7 @@ def link_speed(rates_mbps: Sequence[int], progress: Progress | None = None) -> F
 
 
 def _link_of(rate_mbps: int) -> dict[str, Any]:
-    """One flow of the kernel's CUBIC for three seconds."""
+    """Returns a scenario with one flow of the kernel's CUBIC for three seconds."""
     link = {
         "service": {"type": "constant", "rate_mbps": rate_mbps},
         "queue": {"type": "droptail", "bdp": 1},
@@ -252,7 +256,7 @@ def _link_of(rate_mbps: int) -> dict[str, Any]:
 
 
 def mahimahi() -> Finding:
-    """Whether mahimahi's shells are on PATH."""
+    """Checks that mahimahi's shells are on PATH."""
     if path := shutil.which("mm-link"):
         return Finding("mahimahi", "ok", path)
     advice = "build https://github.com/ravinet/mahimahi; nothing here needs it"
@@ -260,7 +264,7 @@ def mahimahi() -> Finding:
 
 
 def public_traces() -> Finding:
-    """Recorded traces found in the trace folders."""
+    """Returns recorded traces found in the trace folders."""
     count, looked = len(available()), ", ".join(str(folder) for folder in search_path())
     if count:
         return Finding("public traces", "ok", f"{count} along {looked}")
@@ -269,7 +273,7 @@ def public_traces() -> Finding:
 
 
 def memory_and_disk() -> Finding:
-    """Free memory and disk space here."""
+    """Returns free memory and disk space."""
     disk_gb = shutil.disk_usage(".").free / 1e9
     memory_gb = _available_memory_bytes() / 1e9
     low = [text for text, is_low in (("memory", 0 < memory_gb < 2), ("disk space", disk_gb < 1)) if is_low]
@@ -279,7 +283,7 @@ def memory_and_disk() -> Finding:
 
 
 def cores() -> Finding:
-    """Cores that this process may use, and the thread setting that small networks need."""
+    """Returns cores that this process may use, and the thread setting that small networks need."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     setting = os.environ.get("OMP_NUM_THREADS")
     found = f"{count} of {os.cpu_count()} cores usable; OMP_NUM_THREADS is {setting or 'not set'}"
@@ -292,7 +296,7 @@ def cores() -> Finding:
 
 
 def pictures() -> Finding:
-    """Whether plots can be written as images, too."""
+    """Checks that plots can be written as images."""
     from ccarena.pages.browser import find_browser
 
     if browser := find_browser():
@@ -306,14 +310,14 @@ def pictures() -> Finding:
 
 
 def _lacking(capability: str, found: str, lacking: list[tuple[str, str]]) -> Finding:
-    """`ok` with what was found, or `missing` with what is not there and how to get it."""
+    """Returns `ok` with `found`, or `missing` with what is lacking and how to get it."""
     if not lacking:
         return Finding(capability, "ok", found)
     return Finding(capability, "missing", "; ".join(what for what, _ in lacking), "; ".join(how for _, how in lacking))
 
 
 def _parted(problem: str) -> tuple[str, str]:
-    """What is wrong and what to do, of a message that says both."""
+    """Splits a message into the fault and the instruction."""
     what, _, how = problem.splitlines()[0].partition("; ")
     return what, how or "`make setup`"
 
@@ -336,7 +340,7 @@ _CAPABILITY_BITS = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}  # 
 
 
 def _capable(name: str) -> bool:
-    """Whether this process has capability `name`; CAP_SYS_ADMIN includes CAP_BPF (capabilities(7))."""
+    """Returns whether this process has capability `name`; CAP_SYS_ADMIN includes CAP_BPF (capabilities(7))."""
     for line in _lines("/proc/self/status"):
         if line.startswith("CapEff:"):
             effective = int(line.split()[1], 16)
@@ -359,7 +363,7 @@ def _available_memory_bytes() -> int:
 
 
 def _lines(path: str) -> list[str]:
-    """Lines of a file under /proc; none if it does not exist here."""
+    """Returns lines of a file under /proc; none if it does not exist here."""
     try:
         return Path(path).read_text().splitlines()
     except OSError:
@@ -379,11 +383,11 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "memory, disk": memory_and_disk,
     "cores": cores,
 }
-"""The checks, by the capability that each finds."""
+"""Checks by the capability that each examines."""
 
 
 def next_step(findings: Sequence[Finding]) -> str:
-    """Returns the first thing to do: get what the simulator or a training lacks, or begin."""
+    """Returns the next step for the user: install what the simulator or training lacks, or start."""
     states = {finding.capability: finding for finding in findings}
     for name in ("simulator", "training"):
         if name in states and states[name].state == "missing":

@@ -1,5 +1,7 @@
-"""`ccarena link|delay|loss|onoff|emulate`, and `cca-link` and so on: the emulator's shells, which are the program
-`ccarena-link`. Arguments go to it as they are; of a scenario it gets the normalised JSON (docs/emulator.md).
+"""Commands `ccarena link|delay|loss|onoff|emulate`, and `cca-link` and so on: the emulator's shells.
+
+The program `ccarena-link` runs them. Arguments are passed on unchanged; of a scenario, the program gets the normalised
+JSON (docs/emulator.md).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ SHELLS = {
     "onoff": "run a command behind a link that is on and off by turns (mm-onoff)",
     "emulate": "run a command behind the links of a scenario, in real time",
 }
-"""Every shell with its line of help."""
+"""Shells with their line of help."""
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([kmg])(?:b|bit|bits|ibit)?(?:ps|/s)?", re.IGNORECASE)
 _MBPS = {"k": 1e-3, "m": 1.0, "g": 1e3}
@@ -32,7 +34,7 @@ _WITH_VALUE = ("--emulator", "--far-command", "--lateness-bound", "--seed", "--s
 
 
 def execute(words: Sequence[str]) -> NoReturn:
-    """Replace this process by the shell `words[0]` with the arguments `words[1:]`.
+    """Replaces this process by the shell `words[0]` with the arguments `words[1:]`.
 
     Raises MachineError if the program is missing, and ScenarioError if a scenario cannot be read or is not valid.
     """
@@ -48,27 +50,27 @@ def execute(words: Sequence[str]) -> NoReturn:
 
 
 def link() -> None:
-    """`cca-link`."""
+    """Runs `cca-link`."""
     _entry("link")
 
 
 def delay() -> None:
-    """`cca-delay`."""
+    """Runs `cca-delay`."""
     _entry("delay")
 
 
 def loss() -> None:
-    """`cca-loss`."""
+    """Runs `cca-loss`."""
     _entry("loss")
 
 
 def onoff() -> None:
-    """`cca-onoff`."""
+    """Runs `cca-onoff`."""
     _entry("onoff")
 
 
 def _entry(shell: str) -> NoReturn:
-    """Replace this process by the shell, under its mahimahi-like name, which its log and its errors show."""
+    """Replaces this process by the shell under its mahimahi-like name, which its log and its errors show."""
     try:
         _check_traces(shell, sys.argv[1:])
         os.execv(programs.find(PROGRAM), [f"cca-{shell}", *sys.argv[1:]])
@@ -78,7 +80,7 @@ def _entry(shell: str) -> NoReturn:
 
 
 def _check_traces(shell: str, arguments: Sequence[str]) -> None:
-    """Raises TraceError if a trace of `link` is not there and what was meant can be said; else the program does."""
+    """Raises TraceError if a trace of `link` is missing and a similar name exists; else the program reports it."""
     for word in arguments[:2] if shell == "link" else ():
         path = Path(word)
         if word.startswith("-") or path.exists():
@@ -95,7 +97,7 @@ def _check_traces(shell: str, arguments: Sequence[str]) -> None:
 
 
 def _scenario(arguments: list[str]) -> int | None:
-    """The index of the scenario's file: the first word that is neither an option nor an option's value."""
+    """Returns the index of the scenario's file: the first word that is neither an option nor an option's value."""
     is_value = False
     for i, word in enumerate(arguments):
         if is_value:
@@ -108,7 +110,9 @@ def _scenario(arguments: list[str]) -> int | None:
 
 
 def _handed_over(path: Path) -> str:
-    """Write the normalised scenario of `path` to a file in memory, which the program inherits; return its name."""
+    """Writes the normalised scenario of `path` to a file in memory, which the program inherits, and returns its
+    name.
+    """
     from ccarena import _core
     from ccarena.scenarios.flows import enter
     from ccarena.scenarios.scenario import read_scenario

@@ -1,4 +1,4 @@
-"""`ccarena eval`: a policy beside the heuristics on held-out links, or one scenario file and its figures."""
+"""Command `ccarena eval`: a policy and the heuristics on held-out links, or one scenario file and its figures."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluates, writes and prints. Returns the exit code: 0 if it ran, whatever the verdict."""
+    """Evaluates, writes and prints. Returns the exit code: 0 if the runs finished, whatever the verdict."""
     if args.threads is not None and args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     if args.record is not None:
@@ -154,7 +154,7 @@ def _record(args: argparse.Namespace, outcome: Outcome) -> None:
 
 
 def _folder(entries: Sequence[str], backend: str) -> Path:
-    """Where results go by default: beside the only policy, unless it came with ccarena; else below runs/."""
+    """Returns the default folder of results: the folder of the only policy, unless it is shipped; else below runs/."""
     folder = "eval" if backend == SIM else f"eval-{backend}"
     files = [file for text in entries if (file := parse(text).policy_file) is not None]
     if len(files) == 1 and files[0] not in shipped().values():
@@ -164,7 +164,7 @@ def _folder(entries: Sequence[str], backend: str) -> Path:
 
 
 def _scenario(args: argparse.Namespace) -> None:
-    """Runs one scenario file. Raises ConfigError for schemes, which have no place in it."""
+    """Runs one scenario file. Raises ConfigError if schemes are given, since the scenario names its own."""
     from ccarena.commands.eval_scenarios import show_scenario
 
     policies = [parse(text) for text in args.entries]

@@ -1,4 +1,4 @@
-"""`ccarena eval --scenario`: one scenario file, its tables on the terminal and its files in a folder."""
+"""Command `ccarena eval --scenario`: one scenario file, its tables on the terminal and its files in a folder."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def show_scenario(
     as_json: bool = False,
     repeat: Sequence[str] = (),
 ) -> None:
-    """Run the scenario in the file `path`, write tables and a page to `out`, and print a row of figures per flow.
+    """Runs the scenario in the file `path`, writes tables and a page to `out`, and prints a row of figures per flow.
 
-    The arguments are those of `ccarena.run`, and so is what is raised; `repeat` are the shell lines that do this again.
+    Arguments and errors are those of `ccarena.run`; `repeat` are the shell lines that repeat this.
     """
     document = read_scenario(path)
     check_writable(out)

@@ -1,4 +1,4 @@
-"""`--executor` and `--ray-address` of the commands that fan out."""
+"""Options `--executor` and `--ray-address` of commands that run work in parallel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def of_options(args: argparse.Namespace, local: Executor) -> Executor:
-    """What the options ask for: `local`, or a cluster. Raises ConfigError on kernel TCP, MissingDependencyError."""
+    """Returns the executor from the options: `local`, or a cluster. Raises ConfigError on kernel TCP,
+    MissingDependencyError.
+    """
     if args.executor == LOCAL:
         return local
     if getattr(args, "backend", SIM) != SIM:

@@ -1,4 +1,4 @@
-"""`ccarena export`: a policy for where ccarena is not, and what that costs."""
+"""Command `ccarena export`: a policy for programs outside ccarena, and the cost of running it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exports. Returns 1 if the files are written and are not the same policy within what is allowed."""
+    """Exports. Returns 1 if the exported policy deviates by more than is allowed."""
     from ccarena.commands.parity import MOST_DECISIONS, parity
     from ccarena.policies import c_source
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_image(policy: str, folder: Path, name: str) -> list[Path]:
-    """The image and its manifest. Raises MachineError with the piece of the policy that no kernel can run."""
+    """Writes the image and its manifest. Raises MachineError with the part of the policy that no kernel can run."""
     from ccarena.cc_kernel_bridge import policies
     from ccarena.core.files import write_atomically
 

@@ -1,4 +1,4 @@
-"""`ccarena fidelity`: the simulator's error against recorded kernel runs, as a table, a file and a picture."""
+"""Command `ccarena fidelity`: the simulator's error against recorded kernel runs, as a table, a file and a plot."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _repeat(args: argparse.Namespace) -> str:
-    """The command, without what depends on where files are."""
+    """Returns the command without options that depend on where files are."""
     policy = " --policy POLICY" if args.policy is not None else ""
     where = (
         f"--live{' --wide' if args.wide else ''} --duration-s {args.duration_s:g}{policy}"
@@ -177,7 +177,9 @@ def _live(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> tuple[list[str], list[list[str]]]:
-    """(headings, rows): name and outcome; for each figure the kernel's range, `ours` as a median (spread) and error."""
+    """Returns (headings, rows): name, outcome, and for each figure the kernel's range, the median (spread) of `ours`,
+    the error.
+    """
     head = ["case", "outcome"]
     for _, unit, _, _ in FIGURES:
         head += [f"kernel {unit}", ours, "error"]
@@ -185,7 +187,7 @@ def table(cases: Sequence[Mapping[str, Any]], ours: str = "simulated") -> tuple[
 
 
 def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line per case with a learned scheme: reward and mean delay on the kernel and simulated."""
+    """Returns a line per case with a learned scheme: reward and mean delay on the kernel and simulated."""
     lines = []
     for case in cases:
         if "policy" in case:
@@ -201,7 +203,7 @@ def policies(cases: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def summary(result: Mapping[str, Any]) -> list[str]:
-    """Medians, the fraction within, and what is not met."""
+    """Returns medians, the fraction within the kernel's range, and missed targets."""
     cases, bounds = result["cases"], result["bounds"]
     late = (
         [f"{result['late_runs']} runs in which the emulator was late are in no figure"] if result["late_runs"] else []

@@ -1,4 +1,6 @@
-"""`ccarena kernel`: attach congestion controls to this machine, load policies, list, weigh, drive and detach them."""
+"""Command `ccarena kernel`: attach, list, weigh, drive and detach congestion controls of this machine, and load
+policies.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the command. Returns the exit code; that of the daemon if it was interrupted."""
+    """Runs the command. Returns its exit code, or the daemon's if it was interrupted."""
     if args.what == "attach":
         _print_attached(
             bridge.attach(
@@ -227,7 +229,7 @@ def _become_daemon(args: argparse.Namespace) -> NoReturn:
 
 
 def _refuse_in_vain(args: argparse.Namespace) -> None:
-    """Raises ConfigError for what the scheme has no use for, or for an action that would replace a policy's."""
+    """Raises ConfigError for options that the scheme does not use, or for an action that would replace a policy's."""
     from ccarena import _core
 
     scheme = next((entry for entry in _core.schemes() if entry["name"] == args.who), None)
@@ -241,7 +243,7 @@ def _refuse_in_vain(args: argparse.Namespace) -> None:
 
 
 def _who(text: str) -> list[str]:
-    """The daemon's arguments for a scheme, or for a policy. Raises PolicyError if that cannot be used."""
+    """Returns the daemon's arguments for a scheme, or for a policy. Raises PolicyError for an unusable policy."""
     from ccarena import _core
     from ccarena.scenarios.entrants import find_policy
 

@@ -1,4 +1,4 @@
-"""`ccarena leaderboard`: runs, ranks, shows and exchanges results."""
+"""Command `ccarena leaderboard`: runs, ranks, shows and exchanges results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ccarena parity`: one policy in all of its runtimes, on the same observations and over whole runs."""
+"""Command `ccarena parity`: one policy in all of its runtimes, on the same observations and over whole runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ccarena.scenarios.entrants import POLICY_HELP, named_file
 __all__ = ["add_parser", "parity", "run"]
 
 MOST_DECISIONS = 1_000_000
-"""Their observations are held in memory."""
+"""Most decisions: their observations are held in memory."""
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -38,7 +38,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compares, prints and writes. Returns 1 if a runtime is not the same policy."""
+    """Compares, prints and writes. Returns 1 if a runtime deviates."""
     if args.json is not None:
         check_file(args.json)
     label, file = named_file(args.policy)
@@ -76,7 +76,7 @@ def parity(
     link_sets: list[str] | None = None,
     duration_s: float | None = None,
 ) -> dict[str, Any]:
-    """The figures of `ccarena parity`, as its JSON has them. An empty list of `link_sets` runs no whole runs.
+    """Returns the figures of `ccarena parity`, as its JSON has them. An empty list of `link_sets` skips whole runs.
 
     Raises ConfigError for arguments out of range and PolicyError for a file that cannot be used.
     """

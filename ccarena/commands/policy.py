@@ -1,4 +1,4 @@
-"""`ccarena policy`: what a policy artifact holds, and what it has to beat."""
+"""Command `ccarena policy`: contents of a policy artifact, and its baseline rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
-    """The command's arguments."""
+    """Declares the command's options."""
     parser = subparsers.add_parser("policy", **kwargs)
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="scheme, network, training and results", description=show_policy.__doc__)
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def show_policy(args: argparse.Namespace) -> None:
-    """Say what a policy observes, does and is made of, how and on what it was trained, and what it reached."""
+    """Prints what a policy observes and does, its network, its training, and its results."""
     from ccarena.policies.about import COLUMNS, page, results
 
     policy = _load(args.policy)
@@ -69,8 +69,9 @@ def show_policy(args: argparse.Namespace) -> None:
 
 
 def write_rule(args: argparse.Namespace) -> None:
-    """Write the best rule without learning, found when a policy was trained, as a policy of its own: it runs wherever
-    that one does, in scenarios, over kernel TCP, over QUIC and exported."""
+    """Writes the best rule without learning, found in the policy's training, as a policy of its own. It runs wherever
+    the policy does: in scenarios, over kernel TCP, over QUIC and exported.
+    """
     from ccarena.policies.baseline_rule import best_rule, rule_policy
 
     policy = _load(args.policy)

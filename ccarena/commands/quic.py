@@ -1,4 +1,4 @@
-"""`ccarena quic`: a server and a client of data over QUIC, each connection under a congestion control of its own."""
+"""Command `ccarena quic`: a server and a client of data over QUIC, each connection under its own congestion control."""
 
 from __future__ import annotations
 

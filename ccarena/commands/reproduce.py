@@ -1,4 +1,4 @@
-"""`ccarena reproduce`: the papers' figures and claims, one command each."""
+"""Command `ccarena reproduce`: the papers' figures and claims, one suite each."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
 def _reproduce(
     names: list[str], out: Path, args: argparse.Namespace, given: policy.Policies, traces: list[GivenTrace]
 ) -> tuple[list[runner.Failure], list[tuple[dict[str, Any], Path]]]:
-    """Runs the suites with these policies. Returns the runs that failed, and what was written with its folders."""
+    """Runs the suites with these policies. Returns the failed runs, and the results with their folders."""
     loaded = [suite.load(name, args.backend, traces) for name in names]
     if args.backend in REAL_TIME:
         kernel.program(args.backend)
@@ -227,14 +227,16 @@ def _reproduce(
 
 
 def _rows(expanded: list[runs.Run], journal: Journal) -> list[dict[str, Any]]:
-    """What is there of the runs, in their order. Cells of one scenario are one run, whose row each of them gets."""
+    """Returns the available rows of the runs, in their order. Cells with one scenario are one run, whose row each of
+    them gets.
+    """
     return [{**journal.rows[run.key], "cell": dict(run.cell)} for run in expanded if run.key in journal.rows]
 
 
 def _rows_of_wrong(
     folder: Path, of_wrong: list[runs.Run], executor: Executor, progress: runner.Progress
 ) -> list[dict[str, Any]]:
-    """What came of the runs with a scheme that is not the paper's; those that it cannot do are not there."""
+    """Returns the rows of runs with a deliberately wrong scheme; runs that such a scheme cannot do are left out."""
     with Journal(folder) as journal:
         runner.execute(of_wrong, journal, folder, executor, progress)
         rows = _rows(of_wrong, journal)
@@ -243,7 +245,7 @@ def _rows_of_wrong(
 
 
 def _show(results: list[index.Result], out: Path, args: argparse.Namespace) -> None:
-    """Prints what was found, and writes the index of everything that is in the folder `out`."""
+    """Prints the results, and writes the index of everything in the folder `out`."""
     from ccarena.core.terminal import print_table
 
     before = index.known(out, [*suite.shipped(), *dict.fromkeys(str(r.digest["suite"]) for r in results)], BACKENDS)
@@ -283,7 +285,9 @@ def _write_docs(path: Path, out: Path) -> None:
 
 
 def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:
-    """Each cell's scenario of its first seed, for `ccarena eval --scenario` (scenarios.yaml, one document each)."""
+    """Writes each cell's scenario of its first seed, for `ccarena eval --scenario` (scenarios.yaml, one
+    document each).
+    """
     import yaml
 
     texts = [

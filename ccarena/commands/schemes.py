@@ -1,4 +1,4 @@
-"""`ccarena schemes`: lists congestion controls or queue disciplines, and their parameters."""
+"""Command `ccarena schemes`: lists congestion controls or queue disciplines, and their parameters."""
 
 from __future__ import annotations
 

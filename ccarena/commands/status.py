@@ -1,4 +1,4 @@
-"""`ccarena status`: how far a training is, from its folder, its URL, or the job on a Ray cluster that it is."""
+"""Command `ccarena status`: progress of a training, from its folder, its URL, or its job on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ccarena.runs.run_folder import CONFIG, POLICY, PROGRESS, RUNS, VALIDATION, 
 __all__ = ["add_parser", "run", "status"]
 
 _RECENT_ROWS = 20
-"""Of the learning curve, over which the rate is measured."""
+"""Rows of the learning curve over which the rate is measured."""
 _CLUSTER = ("workers", "restarts", "staleness_mean", "stale_gradients", "queued_gradients", "step_ms")
 _DASHBOARD = "expected the address of a cluster's dashboard, such as http://head:8265 (`ray start --head` prints it)"
 
@@ -47,7 +47,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints it. Returns the exit code."""
+    """Prints the status. Returns the exit code."""
     if args.ray_address is not None:
         found = _jobs(args.ray_address, args.run, 5 if args.lines is None else args.lines)
     elif args.run is None:
@@ -72,7 +72,7 @@ def _text(value: Any) -> str:
 
 
 def status(name: str) -> dict[str, Any]:
-    """What is known of the run: `state`, `decisions`, `total_decisions`, `decisions_per_s`, `left_s`, figures.
+    """Returns the status of a run: `state`, `decisions`, `total_decisions`, `decisions_per_s`, `left_s`, figures.
 
     Raises ConfigError if there is no such run.
     """
@@ -86,7 +86,7 @@ def status(name: str) -> dict[str, Any]:
 
 
 def _fetched(url: str, here: Path) -> bool:
-    """Copies what is needed to `here`. Returns whether a training is in the folder."""
+    """Copies the needed files to `here`. Returns whether a training is in the folder."""
     folder = RemoteFolder(url, here)
     if not folder.has(CONFIG):
         raise ConfigError(f"{url}: no run is there (no {CONFIG}); give the folder or URL of one")
@@ -122,7 +122,7 @@ def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:
 
 
 def _jobs(address: str, job: str | None, lines: int) -> dict[str, Any]:
-    """A job of the cluster, or all of them."""
+    """Returns a job of the cluster, or all of them."""
     # Ray would take HOST:PORT for the address of its store, try for 40 s and leave with an error of its own.
     if not address.startswith(("http://", "https://")):
         raise ConfigError(f"--ray-address {address}: {_DASHBOARD}")

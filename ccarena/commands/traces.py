@@ -1,4 +1,4 @@
-"""`ccarena traces`: lists, describes, generates, converts, fetches and checks traces."""
+"""Command `ccarena traces`: lists, describes, generates, converts, fetches and checks traces."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _add_traces(parser: argparse.ArgumentParser) -> None:
 
 
 GENERATOR = ("duration_s", "seed", "mean_mbps")
-"""Options of a generated trace alone."""
+"""Options for generated traces alone."""
 
 
 def _add_generator(parser: argparse.ArgumentParser) -> None:
@@ -295,11 +295,11 @@ TABLE_OPTIONS = (
     *("rate", "unit", "interval", "time", "time_unit", "time_format", "interval_s", "delimiter", "header"),
     *("keep", "drop", "gaps", "max_gap"),
 )
-"""Options of `convert` that say how a table is read."""
+"""Options of `convert` for reading tables."""
 
 
 def _format(args: argparse.Namespace) -> formats.Format:
-    """The format asked for, else the one that the file looks like, else any table's."""
+    """Returns the format in the options, else the format that the file looks like, else a table's."""
     if args.format is not None:
         return formats.find_format(args.format)
     found = None if args.rate is not None else formats.detect(args.table)
@@ -371,7 +371,7 @@ def _fetch(args: argparse.Namespace) -> int:
 
 
 def _traces(args: argparse.Namespace) -> dict[str, Iterable[NDArray[np.uint32]]]:
-    """The traces asked for, in chunks: files first, then presets of that name."""
+    """Returns the chosen traces, in chunks: files first, then presets of that name."""
     if not args.traces:
         found = files.available()
         if not found:
@@ -399,7 +399,7 @@ def _traces(args: argparse.Namespace) -> dict[str, Iterable[NDArray[np.uint32]]]
 
 
 def _presets() -> tuple[list[dict[str, Any]], str]:
-    """The presets, and why there are none if the extension is missing: recorded traces work without it."""
+    """Returns the presets, or the reason why there are none: recorded traces work without the extension."""
     try:
         return presets.all_presets(), ""
     except MissingDependencyError as error:

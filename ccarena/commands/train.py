@@ -1,4 +1,4 @@
-"""`ccarena train`: configuration in, a run folder with checkpoints, policy and page out."""
+"""Command `ccarena train`: it takes a configuration and writes a run folder with checkpoints, policy and page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ccarena tune`: a sweep over a space of configurations, and its page."""
+"""Command `ccarena tune`: a sweep over a space of configurations, and its page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the trials and reports. Returns the exit code: 1 if a trial failed, 130 after Ctrl-C."""
+    """Runs the trials and prints the results. Returns the exit code: 1 if a trial failed, 130 after Ctrl-C."""
     options = (*FIXED, "out", "resume", "ray-address")
     overrides = parse_overrides(args.overrides, options=options)
     if args.resume:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _opened(place: str, resume: bool) -> Iterator[Path]:
-    """The sweep's folder on this machine."""
+    """Returns the sweep's folder on this machine."""
     if is_url(place):
         with opened(place, resume, SWEEP) as out:
             yield out

@@ -1,4 +1,6 @@
-"""Typed configuration: `schema` says what exists, `load` reads it, the YAML files beside them are the shipped ones."""
+"""Typed configuration: `schema` defines the keys, `load` reads them; the YAML files here are the shipped
+configurations.
+"""
 
 from ccarena.configs.load import dump_config, load_config, parse_overrides, save_config, shipped
 from ccarena.configs.schema import TrainConfig

@@ -1,4 +1,4 @@
-"""How a training uses a Ray cluster."""
+"""Configuration of a training on a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training distribution: which bottlenecks an episode draws, and who shares them."""
+"""Link distribution of training: bottlenecks that an episode draws, and the flows that share them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ccarena.configs.sections import IntPair, Pair, Range, Section
 
 
 class LinkKinds(Section):
-    """How often each kind of bottleneck capacity is drawn: relative weights, of which at least one is positive."""
+    """Relative weights of the kinds of bottleneck capacity, at least one of which is positive."""
 
     constant: float = Field(0.0, ge=0)
     """Weight of links with one rate, drawn from `rate_mbps`."""
@@ -29,8 +29,10 @@ class LinkKinds(Section):
 
 
 class Augment(Section):
-    """What is made of a recorded trace, so that few recordings stand for many links: a piece of it, stretched in time,
-    thinned or repeated to another rate, put on a coarser clock, with outages."""
+    """Changes to a recorded trace, so that few recordings stand for many links.
+
+    A piece is cut, stretched in time, thinned or repeated to another rate, put on a coarser clock, and given outages.
+    """
 
     length_s: Annotated[Pair, Range(1, 600)] = (60.0, 60.0)
     """Length of the piece that is cut, s, before stretching. It starts anywhere in the recording and repeats."""
@@ -68,7 +70,7 @@ class RouterConfig(Section):
 
 
 class LinkConfig(Section):
-    """The bottleneck's distribution: each episode draws one link from it, uniformly within each range."""
+    """Distribution of the bottleneck: each episode draws one link from it, uniformly within each range."""
 
     kinds: LinkKinds = LinkKinds(constant=1.0, random_steps=2.0, cellular=2.0)
     """Weights of the kinds of capacity."""
@@ -118,7 +120,7 @@ class LinkConfig(Section):
 
 
 class CrossTraffic(Section):
-    """Other flows on the same bottleneck."""
+    """Flows that compete on the same bottleneck."""
 
     probability: float = Field(0.2, ge=0, le=1)
     """Probability that an episode has competing flows."""
@@ -130,7 +132,7 @@ class CrossTraffic(Section):
 
 
 class EnvConfig(Section):
-    """The training distribution: worlds with one bottleneck and one learning flow or several."""
+    """Link distribution of training: worlds with one bottleneck and one or several learning flows."""
 
     worlds: int = Field(64, ge=1, le=65_536)
     """Worlds that are simulated in parallel; A3C divides them evenly among its workers."""

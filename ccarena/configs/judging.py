@@ -1,4 +1,4 @@
-"""What is watched while a scheme learns, and what it is held against afterwards."""
+"""Configuration of judging a scheme: its learning curve, validation, baseline rules, expectations and evaluation."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class ProgressConfig(Section):
 
 
 class ConstantAction(Section):
-    """The scheme with one action always, which learning has to beat."""
+    """Constant action of the scheme, which learning has to beat."""
 
     label: Text
-    """What tables call it."""
+    """Name in tables."""
     action: float
     """The action: one of a discrete spec's values, or a number within the bounds."""
 
 
 class RulesConfig(Section):
-    """How the best ways to run the scheme without learning are found on training links (docs/training.md)."""
+    """Search of the baseline rules on training links (docs/training.md)."""
 
     links: int = Field(32, ge=0, le=100_000)
     """Links of the training distribution per candidate; 0 turns the search off."""
@@ -46,12 +46,12 @@ class RulesConfig(Section):
 
 
 class Target(Section):
-    """Where a figure has to be."""
+    """Bounds of a figure."""
 
     at_least: float | None = None
-    """The least value that will do."""
+    """Least accepted value."""
     at_most: float | None = None
-    """The largest value that will do."""
+    """Largest accepted value."""
 
     @model_validator(mode="after")
     def _one(self) -> Target:
@@ -61,22 +61,25 @@ class Target(Section):
 
 
 class ExpectationConfig(Section):
-    """One claim about a group of links, and the figures that decide whether it holds."""
+    """Claim about a group of links, and the figures that decide whether it holds."""
 
     links: list[LinkSet] = Field(min_length=1)
-    """The groups of evaluation links, each of which has to bear it out."""
+    """Groups of evaluation links, on each of which the claim has to hold."""
     claim: Text
-    """What is claimed, a sentence."""
+    """Claim, as a sentence."""
     figures: dict[str, Target] = Field(min_length=1)
     """Figures of `ccarena.eval.measure.metrics`, or of the decisions, each with its target."""
     relative_to: Text | None = None
-    """A baseline: figures are then ratios to it, link by link, and the median link decides. null: the mean of all runs
-    decides."""
+    """Baseline: figures are then ratios to it, link by link, and the median link decides. null: the mean of all runs
+    decides.
+    """
 
 
 class ValidationConfig(Section):
-    """Judging the policy while it learns, on links of their own, neither trained on nor held out: by its `score`, which
-    is the `objective` of whole runs, or the mean reward where that is the objective."""
+    """Validation of the policy during training, on separate links that are neither trained on nor held out.
+
+    It judges by the policy's `score`: the `objective` of whole runs, or the mean reward if that is the objective.
+    """
 
     kinds: list[Literal["constant", "random_steps", "cellular", "trace"]] = Field(
         ["constant", "random_steps", "cellular"]
@@ -99,7 +102,7 @@ class ValidationConfig(Section):
 
 
 class EvalConfig(Section):
-    """The evaluation after training, on links that were not trained on."""
+    """Evaluation after training, on links that were not trained on."""
 
     link_sets: list[LinkSet] = Field(["constant", "steps", "cellular"])
     """Groups of evaluation links; an empty list turns the evaluation off."""

@@ -1,4 +1,4 @@
-"""What each configuration key expects, in words: from the schema, for messages, `--help` and the documentation."""
+"""Descriptions of the configuration keys, from the schema: for messages, `--help` and the documentation."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Key:
-    """One leaf of the configuration."""
+    """Leaf of the configuration."""
 
     path: str
-    """Dotted, such as `env.link.rate_mbps`."""
+    """Path with dots, such as `env.link.rate_mbps`."""
     expected: str
-    """Type and allowed values in words; empty of an argument, which its function alone checks."""
+    """Type and allowed values in words; empty for an argument, which its function alone checks."""
     default: Any
-    """Its default, or its value in a configuration, as plain data (numbers, text, lists, mappings, None)."""
+    """Default, or the value in a configuration, as plain data (numbers, text, lists, mappings, None)."""
     doc: str
-    """What it means, with its unit."""
+    """Meaning, with the unit."""
     kind: str = ""
-    """Of a key of `algorithm`, whose it is: a key of `ccarena.configs.learning.ALGORITHMS`."""
+    """Key of `ccarena.configs.learning.ALGORITHMS` that a key of `algorithm` belongs to."""
 
 
 def keys() -> list[Key]:
-    """Every leaf of the configuration, in the schema's order."""
+    """Returns every leaf of the configuration, in the schema's order."""
     defaults = {
         name: None if field.is_required() else _plain_data(field.default)
         for name, field in TrainConfig.model_fields.items()
@@ -53,7 +53,7 @@ def keys() -> list[Key]:
 
 
 def keys_of(config: TrainConfig) -> list[Key]:
-    """Every leaf of `config` with its value as `default`; of `algorithm` only the keys of the one in force.
+    """Returns every leaf of `config` with its value as `default`; of `algorithm` only the keys of the current one.
 
     Arguments of the reward, the network and the algorithm, which belong to no schema, follow the name.
     """
@@ -74,7 +74,7 @@ def keys_of(config: TrainConfig) -> list[Key]:
 
 
 def plain(value: Any) -> str:
-    """`value` as one line of YAML: what to write in a file or on the command line."""
+    """Returns `value` as one line of YAML, for a file or the command line."""
     return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000).removesuffix("...\n").strip()
 
 
@@ -97,23 +97,23 @@ def _leaves(model: type[BaseModel], prefix: str, defaults: dict[str, Any], kind:
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
-    """The model behind `field`, if it is a section and no leaf."""
+    """Returns the model behind `field`, if it is a section and no leaf."""
     annotation = field.annotation
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def variants_of(field: FieldInfo) -> dict[str, type[BaseModel]]:
-    """The models that `field` may be, by kind, if it is a section of several kinds."""
+    """Returns the models that `field` may be, by kind, if it is a section of several kinds."""
     return dict(ALGORITHMS) if any(part in field_types(field) for part in ALGORITHMS.values()) else {}
 
 
 def field_types(field: FieldInfo) -> list[Any]:
-    """The types that `field` is a union of, without their metadata."""
+    """Returns the types that `field` is a union of, without their metadata."""
     return [get_args(arg)[0] if hasattr(arg, "__metadata__") else arg for arg in get_args(field.annotation)]
 
 
 def expected(field: FieldInfo) -> str:
-    """The values that `field` takes, in words: `a whole number, 1 to 1024`."""
+    """Returns the values that `field` takes, in words: `a whole number, 1 to 1024`."""
     if section_of(field) or variants_of(field):
         return "a mapping"
     text = _describe(field.annotation, field.metadata)

@@ -1,4 +1,4 @@
-"""How a scheme is learned: the reward, the network and the algorithm, each by name with its arguments."""
+"""Configuration of learning: the reward, the network and the algorithm, each by name with its arguments."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 from ccarena.configs.sections import Pair, Range, Section, Text
 
 OWN_FILE = ".py:"
-"""What marks a name as one in the user's own file, `FILE.py:NAME`."""
+"""Mark of a name in the user's own file, `FILE.py:NAME`."""
 SPEC_FILES = (".yaml", ".yml", ".json")
-"""The suffixes of specs' files."""
+"""Suffixes of specs' files."""
 
 
 class Named(Section):
-    """Something by name; every other key is an argument of it, checked against what it takes."""
+    """Section with a `name`; every other key is an argument, checked against the named object."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -26,7 +26,7 @@ class Named(Section):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What it is given besides its name."""
+        """Returns the arguments besides the name."""
         return dict(self.__pydantic_extra__ or {})
 
     @model_validator(mode="after")
@@ -48,7 +48,7 @@ def _not_plain(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 class RewardConfig(Named):
-    """What is maximised."""
+    """Reward of a decision interval."""
 
     name: Text = "power"
     """A built-in reward, or `FILE.py:NAME` in your own file (docs/environment.md). Every other key is a coefficient of
@@ -56,7 +56,7 @@ class RewardConfig(Named):
 
 
 class NetworkConfig(Named):
-    """Actor and critic, which share nothing."""
+    """Networks of actor and critic, which share no weights."""
 
     name: Text = "mlp"
     """A built-in network, or `FILE.py:CLASS`, a `torch.nn.Module` in your own file (docs/training.md). Every other key
@@ -64,16 +64,16 @@ class NetworkConfig(Named):
 
 
 RAY_WORKERS = "ray.workers"
-"""The key that says among how many workers a cluster divides the worlds of most algorithms."""
+"""Key with the number of workers that share the worlds of most algorithms on a cluster."""
 
 
 class AlgorithmSection(Section):
-    """An algorithm. Its class attributes say what the rest of a training has to know of it."""
+    """Algorithm section. Its class attributes describe the algorithm for the rest of a training."""
 
     implementation: ClassVar[str]
-    """`MODULE:NAME`, called with an `ccarena.agents.algorithm.Context`."""
+    """Implementation, `MODULE:NAME`, called with a `ccarena.agents.algorithm.Context`."""
     workers_key: ClassVar[str | None] = RAY_WORKERS
-    """The key of the number that `env.worlds` is divisible by; None if the algorithm steps no worlds."""
+    """Key of the number that `env.worlds` is divisible by; None if the algorithm steps no worlds."""
     whole_runs: ClassVar[bool] = False
     """Scores candidates on whole runs. The untrained policy is one of them, and a cluster moves runs at will."""
     even_learners: ClassVar[bool] = True
@@ -81,9 +81,9 @@ class AlgorithmSection(Section):
     shares_gradients: ClassVar[bool] = False
     """Learns from the gradients of workers, which `ray.exchange` and `ray.max_staleness` are about."""
     late_rewards: ClassVar[bool] = False
-    """Asks for an interval's reward only after the next decision."""
+    """Uses an interval's reward only after the next decision."""
     worker_module: ClassVar[str] = ""
-    """The module that its own workers on a cluster import; empty if it has none."""
+    """Module that its own workers on a cluster import; empty if it has none."""
 
     @property
     def searched(self) -> dict[str, Pair | None]:
@@ -132,7 +132,9 @@ class A3CConfig(AlgorithmSection):
 
 
 class ObjectiveConfig(Named):
-    """What a whole run is worth: what evolution maximises, and what a policy and its controls are compared by."""
+    """Objective: the score of a whole run. Evolution maximises it, and policies and baseline rules are compared
+    by it.
+    """
 
     name: Text = "reward"
     """A built-in objective, or `FILE.py:NAME` in your own file (docs/training.md). Every other key is a coefficient of
@@ -140,7 +142,7 @@ class ObjectiveConfig(Named):
 
 
 class EvolutionConfig(AlgorithmSection):
-    """Algorithms that learn from the scores of whole runs."""
+    """Algorithm that learns from the scores of whole runs."""
 
     implementation = "ccarena.agents.evolution:Evolution"
     workers_key = None
@@ -206,7 +208,7 @@ class EsConfig(EvolutionConfig):
 
 
 class Sb3Config(AlgorithmSection, Named):
-    """An algorithm of Stable-Baselines3 or sb3-contrib; every key that is not here is an argument of its class."""
+    """Algorithm of Stable-Baselines3 or sb3-contrib; every key that is not here is an argument of its class."""
 
     implementation = "ccarena.agents.sb3:Sb3"
 
@@ -235,7 +237,7 @@ class Sb3Config(AlgorithmSection, Named):
 
 
 class OwnAlgorithm(AlgorithmSection, Named):
-    """A class in your own file that follows `ccarena.agents.algorithm.Algorithm`."""
+    """Class in your own file that follows `ccarena.agents.algorithm.Algorithm`."""
 
     implementation = "ccarena.agents.algorithms:own"
     even_learners = False
@@ -245,7 +247,7 @@ class OwnAlgorithm(AlgorithmSection, Named):
 
 
 def kind_of(value: Any) -> str:
-    """Which of `ALGORITHMS` configures the algorithm `value`, a mapping or a section with its `name`."""
+    """Returns the key of `ALGORITHMS` for the algorithm `value`, a mapping or a section with its `name`."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
     if name in ("cma_es", "es"):
         return str(name)
@@ -261,7 +263,7 @@ ALGORITHMS: dict[str, type[A3CConfig | CmaEsConfig | EsConfig | Sb3Config | OwnA
     "sb3": Sb3Config,
     "own": OwnAlgorithm,
 }
-"""What configures an algorithm, by kind."""
+"""Sections of algorithms by kind."""
 AlgorithmConfig = Annotated[
     Annotated[A3CConfig, Tag("a3c")]
     | Annotated[CmaEsConfig, Tag("cma_es")]

@@ -1,4 +1,4 @@
-"""From the training configuration's `env` section to the spec that the simulator draws its episodes from."""
+"""Conversion of the configuration's `env` section to the link distribution that the simulator draws episodes from."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ccarena.traces import available, find
 from ccarena.traces.held_out import CARRIERS, HELD_OUT, VALIDATION, carrier_of, derives_from, free
 
 OWN = "self"
-"""Among the schemes of cross traffic: one more flow of the learner's own."""
+"""Scheme of cross traffic that means one more flow of the learner's own."""
 
 
 def name_traces(env: EnvConfig) -> EnvConfig:
-    """`env` with `traces: auto` replaced by the names of what is there now, so that a run keeps what it saw."""
+    """Returns `env` with `traces: auto` replaced by the names of the traces found now, so that a run keeps them."""
     if env.link.traces != "auto" or env.link.kinds.trace == 0:
         return env
     names = [Path(path).name for path in _traces("auto")]
@@ -29,14 +29,13 @@ def name_traces(env: EnvConfig) -> EnvConfig:
 
 
 def distribution_json(config: TrainConfig, whole_runs: bool = False) -> str:
-    """The training distribution of `config` as JSON for `ccarena._core`: presets checked, traces found as files.
+    """Returns the link distribution of `config` as JSON for `ccarena._core`: presets checked, traces found as files.
 
-    Cross traffic of the learner's own is for `whole_runs`: worlds that go step by step have as many learners each, and
-    none of it.
+    Cross traffic with the learner's policy is for `whole_runs`. Worlds that are stepped have several learners instead.
 
     Raises:
-        ConfigError: a parameter, preset, scheme or trace is unknown, or nothing but recorded traces is wanted and there
-            are none.
+        ConfigError: a parameter, preset, scheme or trace is unknown, or only recorded traces are asked for and there
+        are none.
     """
     env, link = config.env, config.env.link
     check_params(config)
@@ -85,7 +84,8 @@ def distribution_json(config: TrainConfig, whole_runs: bool = False) -> str:
 
 
 def without_carrier(config: TrainConfig, carrier: str) -> TrainConfig:
-    """`config` trained on every recording and preset but those of `carrier`, and tested on recordings of it alone.
+    """Returns `config` trained on every recording and preset except those of `carrier`, and tested on its recordings
+    alone.
 
     Recordings of the validation set stay out. Raises ConfigError for an unknown carrier.
     """
@@ -107,7 +107,8 @@ def without_carrier(config: TrainConfig, carrier: str) -> TrainConfig:
 
 
 def trained_on(config: TrainConfig) -> list[dict[str, str]]:
-    """Everything that training on `config` draws capacity from: `kind` (trace, preset or distribution), name, digest.
+    """Returns everything that training on `config` draws capacity from: `kind` (trace, preset or distribution), name,
+    digest.
 
     The digest of a trace is that of its file; of a preset and of the distribution, that of its parameters.
     """
@@ -132,19 +133,21 @@ def _presets(names: str | list[str]) -> list[str]:
 
 
 def heuristics(key: str, names: list[str], *more: str) -> list[str]:
-    """`names`, if each is a scheme without training, or one of `more`. Otherwise raises ConfigError, naming `key`."""
+    """Returns `names`, if each is a scheme without training, or one of `more`. Otherwise raises ConfigError, naming
+    `key`.
+    """
     known = [*(scheme["name"] for scheme in _core.schemes() if not scheme["learned"]), *more]
     return [_known(key, "scheme", name, known) for name in names]
 
 
 def _scheme(config: TrainConfig) -> Any:
-    """A shipped spec by its name, any other as it is."""
+    """Returns a shipped spec by its name, any other as it is."""
     shipped = isinstance(config.spec, str) and config.spec in _core.shipped_specs()
     return config.spec if shipped else json.loads(spec_json(config))
 
 
 def check_params(config: TrainConfig) -> None:
-    """Raises ConfigError for a parameter that the spec does not have, or a value out of its range."""
+    """Raises ConfigError for an unknown parameter of the spec, or a value out of its range."""
     bounds = param_bounds(config)
     for name, value in config.params.items():
         check_range("params", name, (value, value), bounds)
@@ -153,7 +156,7 @@ def check_params(config: TrainConfig) -> None:
 
 
 def param_bounds(config: TrainConfig) -> dict[str, tuple[float, float]]:
-    """The bounds of every parameter and input of the configuration's spec, by name."""
+    """Returns the bounds of every parameter and input of the configuration's spec, by name."""
     found = _core.learned(spec_json(config))
     params = {param["name"]: (param["min"], param["max"]) for param in found["params"]}
     return params | {name: (each["min"], each["max"]) for name, each in found["inputs"].items()}

@@ -1,7 +1,8 @@
-"""From a name or a YAML file and dotted overrides to a checked configuration, and back to YAML.
+"""Loading of configurations: from a name or a YAML file and dotted overrides to a checked one, and back to YAML.
 
-jsonargparse would give the same command line, but it prints pydantic's internals for a wrong value, has no nearest name
-for an unknown key and skips validators of single fields (its `[100, 5]` passed as a range), so the translation is ours.
+jsonargparse would give the same command line, but it prints pydantic's internals for a wrong value. It has no nearest
+name for an unknown key, and skips validators of single fields (its `[100, 5]` passed as a range). The translation is
+therefore ours.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["build", "dump_config", "load_config", "parse_overrides", "save_confi
 
 BASE_KEY = "base"
 NAMED = ("reward", "objective", "network", "algorithm")
-"""Keys whose value is a mapping with a `name`, for which the name alone may stand."""
+"""Keys whose value is a mapping with a `name`; the name alone may replace it."""
 MOVED = {
     "agent": "the key is now `algorithm`, with its `name`: a3c, or a class of Stable-Baselines3 such as TD3",
     "env.id": "the scheme is now named by `spec`, such as spec: acct",
@@ -36,19 +37,19 @@ MOVED = {
     "eval.suites": "the key is now `link_sets`",
     "network.filters": "give the network's name, too: network: {name: acct_conv, filters: 8, hidden: 128}",
 }
-"""Keys of configurations before a scheme was a spec, and what to write in their place."""
+"""Keys of older configurations, and their replacements."""
 
 
 def load_config(
     name_or_file: str | os.PathLike[str] | Mapping[str, Any] = "acct", overrides: Mapping[str, Any] | None = None
 ) -> TrainConfig:
-    """The configuration of a shipped name (see [`shipped`]), of a YAML file or of a mapping, with `overrides` on top.
+    """Loads the configuration of a shipped name (see [`shipped`]), a YAML file or a mapping, with `overrides` on top.
 
-    A file may start from another with `base: NAME_OR_FILE`; its mappings are merged into the base's, everything else
-    replaces. An override, `{"env.link.rate_mbps": 48}`, replaces what stands at its key, mappings included. Files that
-    a file names are relative to it; those of an override or a mapping, to the working directory.
+    A file may extend another with `base: NAME_OR_FILE`: its mappings are merged into the base's, everything else
+    replaces. An override, `{"env.link.rate_mbps": 48}`, replaces the value at its key, mappings included. Files that a
+    file names are relative to it; those of an override or a mapping, to the working directory.
 
-    Raises ConfigError that names each wrong key with its value, what was expected and the nearest right name.
+    Raises ConfigError that names each wrong key with its value, the expectation and the nearest right name.
     """
     if isinstance(name_or_file, Mapping):
         source, data = "the configuration", _merge_base(_spelt_out(name_or_file, Path()), "the configuration", ())
@@ -62,14 +63,14 @@ def load_config(
 
 
 def shipped() -> list[str]:
-    """Names of the configurations in this package."""
+    """Returns names of the configurations in this package."""
     return sorted(
         f.name.removesuffix(".yaml") for f in resources.files(__package__).iterdir() if f.name.endswith(".yaml")
     )
 
 
 def dump_config(config: TrainConfig) -> str:
-    """`config` as YAML, every key present and in the schema's order; loading it gives `config` again."""
+    """Returns `config` as YAML, every key present and in the schema's order; loading it gives `config` again."""
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=100)
 
 
@@ -80,7 +81,8 @@ def save_config(config: TrainConfig, path: str | os.PathLike[str]) -> None:
 
 
 def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[str, Any]:
-    """`["--env.link.rate_mbps", "[5,100]", "--total-decisions=1e6"]` as `{"env.link.rate_mbps": [5, 100], ...}`.
+    """Returns `["--env.link.rate_mbps", "[5,100]", "--total-decisions=1e6"]` as `{"env.link.rate_mbps": [5, 100],
+    ...}`.
 
     Values are YAML; dashes in keys equal underscores; of a repeated key the last one counts. `options` are the names of
     the command's own options, for hints.
@@ -105,7 +107,9 @@ def parse_overrides(tokens: Sequence[str], options: Sequence[str] = ()) -> dict[
 
 
 def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> TrainConfig:
-    """`data` checked against the schema; errors name `source`, or the command line for what `overrides` gave."""
+    """Returns `data` checked against the schema; errors name `source`, or the command line for values of
+    `overrides`.
+    """
     if moved := _moved(data, source, overrides):
         raise ConfigError(moved)
     try:
@@ -116,7 +120,7 @@ def build(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) ->
 
 
 def _moved(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -> str | None:
-    """What to write instead of the first key that older configurations had."""
+    """Returns the replacement of the first key that only older configurations had."""
     for path, instead in MOVED.items():
         section, _, leaf = path.rpartition(".")
         where = data.get(section) if section else data
@@ -129,7 +133,7 @@ def _moved(data: Mapping[str, Any], source: str, overrides: Mapping[str, Any]) -
 
 
 def _problem(error: Any, data: Any, source: str, overrides: Mapping[str, Any]) -> str:
-    """One of pydantic's errors as `WHERE: KEY = VALUE: what was expected`."""
+    """Returns one of pydantic's errors as `WHERE: KEY = VALUE: EXPECTATION`."""
     section: type[BaseModel] | None = TrainConfig
     field, path, value = None, [], data
     for part in error["loc"]:
@@ -165,7 +169,9 @@ def _meaning(path: str) -> str:
 
 
 def _nearest(key: str, options: Sequence[str] = ()) -> str:
-    """The hint for an unknown `key`: a near name beside it, else its last part anywhere, else the names beside it."""
+    """Returns the hint for an unknown `key`: a near name in its section, else its last part anywhere, else all names
+    there.
+    """
     known = [k.path for k in keys()]
     parent, dot, leaf = key[:100].rpartition(".")
     prefix = parent + dot
@@ -179,7 +185,7 @@ def _nearest(key: str, options: Sequence[str] = ()) -> str:
 
 
 def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
-    """The mapping behind a name or file, merged over its base."""
+    """Returns the mapping behind a name or file, merged over its base."""
     if name in parents:
         raise ConfigError(
             f"{parents[-1]}: {BASE_KEY} = {name}: goes round in a circle ({' -> '.join((*parents, name))})"
@@ -211,13 +217,13 @@ def _merge_base(data: dict[str, Any], origin: str, parents: tuple[str, ...]) -> 
 
 
 def name_in(data: Mapping[str, Any], key: str) -> Any:
-    """The `name` in the mapping at `key`, if there is one."""
+    """Returns the `name` in the mapping at `key`, if there is one."""
     section = data.get(key)
     return section.get("name") if isinstance(section, Mapping) else None
 
 
 def _spelt_out(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """`data` with names alone as mappings, and with the files that it names found from `folder`."""
+    """Returns `data` with names alone as mappings, and with the files that it names found from `folder`."""
     out = dict(data)
     for key in NAMED:
         if isinstance(out.get(key), str):
@@ -232,9 +238,10 @@ def _spelt_out(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _beside(file: str, folder: Path) -> str:
-    """`file`, of which a class may be named, from `folder`; from here where it is here alone.
+    """Returns `file`, optionally with a class, relative to `folder`; else to the working directory, if it only exists
+    there.
 
-    The latter is for a run's own configuration, whose files are named from where the training was started.
+    The latter serves a run's own configuration, whose files are named from the folder where the training was started.
     """
     beside = str(folder / file)
     here_alone = not _is_there(beside) and _is_there(file)
@@ -246,7 +253,7 @@ def _is_there(named: str) -> bool:
 
 
 def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:
-    """Contents of a shipped configuration or of a file, and what to call it in messages."""
+    """Returns the contents of a shipped configuration or of a file, and its name in messages."""
     if not name:
         raise ConfigError(f"configuration '': expected a YAML file{did_you_mean(name, shipped())}")
     if name in shipped():
@@ -264,7 +271,7 @@ def _text_of(name: str, parents: tuple[str, ...]) -> tuple[bytes, str]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `over`, mappings merged key by key at every depth; neither is changed."""
+    """Returns `base` with the values of `over`, mappings merged key by key at every depth; neither is changed."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
@@ -284,6 +291,6 @@ def _put(data: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _show(value: Any) -> str:
-    """`value` as one short line of YAML."""
+    """Returns `value` as one short line of YAML."""
     text = plain(excerpt(value))
     return text if len(text) <= 80 else text[:77] + "..."

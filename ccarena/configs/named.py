@@ -1,4 +1,4 @@
-"""From whatever a user calls a learned scheme by (a name, a file, a mapping) to its configuration."""
+"""Conversion of a user's name of a learned scheme (a name, a file, a mapping) to its configuration."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, did_you_mean
 
 Scheme = str | os.PathLike[str] | Mapping[str, Any] | TrainConfig
-"""A configuration, or what leads to one: the name of a shipped one, a YAML file, a mapping; or a spec alone."""
+"""Argument for a configuration: a shipped name, a YAML file, a mapping, a configuration, or a spec alone."""
 
 SPEC_KEY = "learned"
-"""The key that every spec has and no config: the version of its format."""
+"""Key that every spec has and no configuration: the version of its format."""
 
 
 def configuration_of(scheme: Scheme) -> TrainConfig:
-    """The configuration of `scheme`. A spec alone gets the default reward, network, algorithm and distribution.
+    """Returns the configuration of `scheme`. A spec alone gets the default reward, network, algorithm and distribution.
 
-    Raises ConfigError for what is neither.
+    Raises ConfigError for anything else.
     """
     if isinstance(scheme, TrainConfig):
         return scheme

@@ -1,8 +1,7 @@
-"""The user's own files that a configuration names: kept in the run's folder, and told apart by their content.
+"""User's own files that a configuration names: copied to the run's folder, and identified by their content.
 
 A run's folder holds a copy of each in `own/`, and `config.yaml` names the copies, so that the folder can be moved.
-`own/files.json` has their SHA-256 and where they came from. An artifact names files without folders, with their
-SHA-256.
+`own/files.json` has their SHA-256 and their origin. An artifact names files without folders, with their SHA-256.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["DIGESTS", "changed", "check", "inside", "keep", "portable", "without
 
 FOLDER, LIST = "own", "files.json"
 DIGESTS = "own_files"
-"""In what an artifact says of its training: the SHA-256 of each of the user's own files."""
+"""Key of an artifact's training: the SHA-256 of each of the user's own files."""
 
 
 def keep(config: TrainConfig, out: Path) -> TrainConfig:
@@ -44,15 +43,15 @@ def keep(config: TrainConfig, out: Path) -> TrainConfig:
 
 
 def inside(config: TrainConfig) -> TrainConfig:
-    """Returns what `keep` answered, with files named from the run's folder, as its `config.yaml` does."""
+    """Returns the result of `keep`, with files named from the run's folder, as its `config.yaml` does."""
     return _renamed(config, lambda file: f"{FOLDER}/{file.name}")
 
 
 def portable(config: TrainConfig) -> dict[str, Any]:
-    """Returns `config` as plain data that is the same wherever the run and its files lie.
+    """Returns `config` as plain data that does not depend on where the run and its files lie.
 
-    Files of the user's own have no folder, and their SHA-256 beside them under `own_files`; recordings that are given
-    as files have their names alone. Raises ConfigError if a file cannot be read.
+    The user's own files have no folder, and their SHA-256 is under `own_files`; recordings given as files have their
+    names alone. Raises ConfigError if a file cannot be read.
     """
     names = _names(config)
     data = _renamed(config, names.__getitem__).model_dump(mode="json", exclude={"out"})
@@ -69,7 +68,7 @@ def without_folder(name: str) -> str:
 
 
 def check(file: Path, data: bytes) -> None:
-    """Raises ConfigError if `file`, whose content is `data`, is a run's copy and not what the run was started with."""
+    """Raises ConfigError if `file`, whose content is `data`, is a run's copy and has changed since the run started."""
     known = _list(file.parent).get(file.name)
     if file.parent.name == FOLDER and known is not None and known["sha256"] != _digest(data):
         raise ConfigError(
@@ -79,7 +78,7 @@ def check(file: Path, data: bytes) -> None:
 
 
 def changed(out: Path) -> list[str]:
-    """Returns a line for each file that is another one now than the copy with which the run in `out` goes on."""
+    """Returns a line for each original file that differs from the copy with which the run in `out` is resumed."""
     lines = []
     for name, known in _list(out / FOLDER).items():
         origin = Path(known["from"])
@@ -101,7 +100,7 @@ def _list(folder: Path) -> Mapping[str, Any]:
 
 
 def _names(config: TrainConfig) -> dict[Path, str]:
-    """The user's own files, and what each is called where folders do not matter: its name, with a number if taken.
+    """Returns the user's own files and their names without folders, with a number if a name is taken.
 
     Files of the same name and content are one.
     """
@@ -116,7 +115,7 @@ def _names(config: TrainConfig) -> dict[Path, str]:
 
 
 def _renamed(config: TrainConfig, rename: Callable[[Path], str]) -> TrainConfig:
-    """`config` with another name for each of the user's own files."""
+    """Returns `config` with another name for each of the user's own files."""
     update: dict[str, Any] = {}
     for key in NAMED:
         section = getattr(config, key)

@@ -20,13 +20,15 @@ Vectors = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ranges:
-    """Parameters that are searched, each in shares of its range: of its logarithm, where the range is above 0."""
+    """Parameters to search, each as a share of its range, on a logarithmic scale if the range is above 0."""
 
     ranges: dict[str, tuple[float, float]]
 
     @classmethod
     def of(cls, config: TrainConfig, given: Mapping[str, tuple[float, float] | None], key: str) -> Ranges:
-        """From what the configuration's `key` says. Raises ConfigError for a parameter or a range there is not."""
+        """Builds the ranges from the configuration's `key`. Raises ConfigError for an unknown parameter or a wrong
+        range.
+        """
         known = param_bounds(config)
         ranges: dict[str, tuple[float, float]] = {}
         for name, between in given.items():
@@ -38,14 +40,14 @@ class Ranges:
         return cls(ranges)
 
     def values(self, shares: Vectors) -> dict[str, float]:
-        """Parameters from their shares, which are held to 0..1."""
+        """Returns parameters from their shares, which are clipped to 0..1."""
         out = {}
         for share, (name, (low, high)) in zip(np.clip(shares, 0.0, 1.0), self.ranges.items(), strict=True):
             out[name] = float(low * (high / low) ** share if low > 0 else low + (high - low) * share)
         return out
 
     def shares(self, values: Mapping[str, float]) -> Vectors:
-        """The other way round, values being held to their ranges; where none is given, the low end."""
+        """Returns shares from parameters, which are clipped to their ranges; a missing one gets the low end."""
         out = []
         for name, (low, high) in self.ranges.items():
             value = min(max(values.get(name, low), low), high)

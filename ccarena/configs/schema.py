@@ -1,8 +1,8 @@
-"""The configuration of a learned scheme and of one training: every key with its type, unit, default and meaning.
+"""Configuration of a learned scheme and of one training: every key with its type, unit, default and meaning.
 
 A key is defined here, or in the module of its section, and nowhere else. The command line, the checks, the error
-messages and docs/configuration.md all read it. `env` is in `distribution`, `reward`, `network` and `algorithm` are in
-`learning`, and what judges the result is in `judging`.
+messages and docs/configuration.md all read it. `env` is in `distribution`; `reward`, `network` and `algorithm` are in
+`learning`; and `judging` has the sections that judge the result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ __all__ = [
 
 
 class TrainConfig(Section):
-    """The configuration of a learned scheme: what it is, how it is trained and what it is held against."""
+    """Configuration of a learned scheme: its spec, its training and its evaluation."""
 
     name: Text = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     """Name of the run, and of its folder: up to 100 letters, digits, `.`, `_`, `-`. Without it, the file's name."""

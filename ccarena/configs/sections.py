@@ -1,4 +1,4 @@
-"""What the sections of a configuration have in common: exact types, ranges, lenient text and counts."""
+"""Shared parts of the sections of a configuration: exact types, ranges, lenient text and counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Range:
     integer: bool = False
 
     def parse(self, value: Any) -> tuple[float, float]:
-        """`value` (a number or two of them) as a pair; ValueError if it is not one that is allowed."""
+        """Returns `value` (a number or two of them) as a pair. Raises ValueError if it is not allowed."""
         pair = list(value) if isinstance(value, (list, tuple)) else [value, value]
         kinds = int if self.integer else (int, float)
         if len(pair) != 2 or not all(isinstance(end, kinds) and not isinstance(end, bool) for end in pair):
@@ -31,7 +31,7 @@ class Range:
         return (low, high) if self.integer else (float(low), float(high))
 
     def __str__(self) -> str:
-        """What is expected, for messages and documentation."""
+        """Returns the expectation, for messages and documentation."""
         noun = "whole number" if self.integer else "number"
         return f"a {noun} or a pair [low, high] with low <= high, within {self.low:.10g} to {self.high:.10g}"
 
@@ -40,12 +40,12 @@ class Range:
 
 
 def _as_text(value: Any) -> Any:
-    """YAML reads `--name 7` as a number; a name may well look like one."""
+    """Returns a number as text: YAML reads `--name 7` as a number, which is also a valid name."""
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _as_whole(value: Any) -> Any:
-    """`1e6` is a float to YAML, and the natural way to write a long training."""
+    """Returns a whole float as an integer: YAML reads `1e6`, the natural way to write a long training, as a float."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -56,7 +56,7 @@ IntPair = tuple[int, int]
 
 
 class Section(BaseModel):
-    """A part of the configuration: immutable, of exact types, without unknown keys."""
+    """Section of the configuration: immutable, of exact types, without unknown keys."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -1,6 +1,6 @@
-"""Documents of learned schemes: found by name, read from a file, told apart by their digest.
+"""Specs of learned schemes: found by name, read from a file, identified by their digest.
 
-The native code validates what a spec says (docs/learned.md); this module sees to the file and its form.
+The native code validates the content of a spec (docs/learned.md); this module reads the file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ __all__ = ["action_of", "as_json", "digest_of", "is_file", "read_spec", "report_
 
 
 def is_file(scheme: str) -> bool:
-    """Whether `scheme` is the name of a spec's file, and no registered name."""
+    """Returns whether `scheme` is the name of a spec's file, and no registered name."""
     return Path(scheme).suffix in SPEC_FILES
 
 
 def read_spec(path: Path) -> dict[str, Any]:
-    """The spec in a YAML or JSON file, unchecked. Raises ConfigError, naming file and line of a syntax error."""
+    """Returns the spec in a YAML or JSON file, unchecked. Raises ConfigError, naming file and line of a syntax
+    error.
+    """
     try:
         data = read_data(path)
     except OSError as error:
@@ -36,7 +38,7 @@ def read_spec(path: Path) -> dict[str, Any]:
 
 
 def as_json(spec: Any, origin: str) -> str:
-    """A spec as JSON for `ccarena._core`. Raises ConfigError for a value that JSON has no word for."""
+    """Returns a spec as JSON for `ccarena._core`. Raises ConfigError for a value that JSON cannot express."""
     try:
         return json.dumps(spec, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -44,7 +46,7 @@ def as_json(spec: Any, origin: str) -> str:
 
 
 def spec_json(config: TrainConfig) -> str:
-    """The spec of `config` as JSON. Raises ConfigError if it names none, ScenarioError for a value out of place."""
+    """Returns the spec of `config` as JSON. Raises ConfigError if it names none, ScenarioError for a wrong value."""
     if not isinstance(config.spec, str):
         return as_json(config.spec, "spec")
     known = _core.shipped_specs()
@@ -58,7 +60,7 @@ def spec_json(config: TrainConfig) -> str:
 
 
 def digest_of(scheme: Any) -> str | None:
-    """The digest of the spec that `scheme`, a name or a spec, means; None if it means none."""
+    """Returns the digest of the spec that `scheme`, a name or a spec, means; None if it means none."""
     if isinstance(scheme, str):
         shipped = _core.shipped_specs()
         return str(_core.learned(shipped[scheme])["digest"]) if scheme in shipped else None
@@ -71,9 +73,9 @@ def digest_of(scheme: Any) -> str | None:
 
 
 def action_of(about: Mapping[str, Any], action: float) -> float:
-    """Returns the constant of a scenario's policy for `action`: its index, or itself where it is continuous.
+    """Returns the constant of a scenario's policy for `action`: its index, or a continuous action itself.
 
-    `about` is what `_core.learned` says of the spec. Raises ConfigError if there is no such action.
+    `about` is the answer of `_core.learned` for the spec. Raises ConfigError if there is no such action.
     """
     name, values, bounds = about["name"], about["actions"], about["bounds"]
     if not values:
@@ -88,7 +90,7 @@ def action_of(about: Mapping[str, Any], action: float) -> float:
 
 
 def report_of(scheme: Any) -> tuple[str, ...]:
-    """Columns of the reports of the learned scheme that `scheme`, a name or a spec, means; empty for others."""
+    """Returns columns of the reports of the learned scheme `scheme`, a name or a spec; empty for others."""
     if isinstance(scheme, str):
         shipped = _core.shipped_specs()
         return tuple(_core.learned(shipped[scheme])["report"]) if scheme in shipped else ()

@@ -1,4 +1,4 @@
-"""Keys that have no effect beside the values of others: on the command line they are refused."""
+"""Keys without effect, given the values of others: the command line refuses them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
         "no rules are searched",
     ),
 )
-"""Keys, of which configurations they are in vain, and why."""
+"""Keys, configurations in which they have no effect, and reasons."""
 
 
 def refuse_unused_keys(config: TrainConfig, given: Iterable[str]) -> None:

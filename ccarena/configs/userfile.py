@@ -1,7 +1,7 @@
-"""The user's own Python file, `FILE.py:NAME`: the one place where ccarena executes code that it did not come with.
+"""User's own Python file, `FILE.py:NAME`: the only place where ccarena executes foreign code.
 
 Only a configuration (or an argument that the user writes) leads here. Policies, checkpoints, scenarios and traces are
-data, and never do.
+data, and are never executed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["arguments_of", "bind", "find", "is_own"]
 
 
 def is_own(name: str) -> bool:
-    """Whether `name` means something in the user's own file."""
+    """Returns whether `name` is in the user's own file."""
     return OWN_FILE in name
 
 
 def find(name: str, key: str) -> Any:
-    """What `FILE.py:NAME` means; `key` is the configuration's key that says so.
+    """Returns the object `FILE.py:NAME`; `key` is the configuration's key with this name.
 
     Raises ConfigError, naming file and line, if the file cannot be read or run or has nothing of that name.
     """
@@ -77,7 +77,7 @@ def _line_in(file: Path, error: BaseException) -> str:
 
 
 def arguments_of(taker: Callable[..., Any], ours: Collection[str]) -> dict[str, inspect.Parameter] | None:
-    """What a configuration may give `taker`: its parameters but `ours`; None if it takes anything."""
+    """Returns the parameters of `taker` that a configuration may give, without `ours`; None if it takes anything."""
     parameters = inspect.signature(taker).parameters
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         return None
@@ -92,11 +92,11 @@ def bind(
     ours: Collection[str],
     also: Collection[str] = (),
 ) -> dict[str, Any]:
-    """`given`, checked to be arguments of `taker`, whose parameters `ours` are not the user's to give.
+    """Returns `given`, checked to be arguments of `taker`; parameters in `ours` cannot be given.
 
-    `also` are keys beside them, for hints.
+    `also` are further keys, for hints.
 
-    Raises ConfigError, naming the key, for one that it does not take, one that is missing and a number of another type.
+    Raises ConfigError, naming the key, for an unknown argument, a missing one and a number of another type.
     """
     takes = arguments_of(taker, ours)
     if takes is None:

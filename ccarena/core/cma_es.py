@@ -1,8 +1,8 @@
-"""CMA-ES by the package `cma`: the covariance of what succeeds is learned, for up to a few hundred numbers.
+"""CMA-ES of the package `cma`: it learns the covariance of successful candidates, for up to a few hundred numbers.
 
 Source: Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv:1604.00772. The package's state is an object graph that
-only a pickle could hold, and pickles are never loaded here. It is a function of the seed and of all scores so far: a
-checkpoint stores these, and restoring replays them.
+only a pickle could store, and pickles are never loaded here. The state is a function of the seed and of all scores so
+far: a checkpoint stores these, and restoring replays them.
 """
 
 from __future__ import annotations
@@ -76,17 +76,17 @@ class CmaEs:
         return np.array(self._asked, dtype=np.float64)[:, : self._size]
 
     def tell(self, scores: Vectors, progress: float) -> None:
-        """Mean, step and covariance follow the best half."""
+        """Moves mean, step size and covariance towards the best half."""
         self._cma.tell(self._asked, [-float(score) for score in scores])
         self._scores.append(np.asarray(scores, dtype=np.float64).copy())
 
     def state(self) -> tuple[dict[str, Vectors], dict[str, Any]]:
-        """The scores of all generations so far, `[generations, population]`."""
+        """Returns the scores of all generations so far, `[generations, population]`."""
         scores = np.array(self._scores) if self._scores else np.empty((0, self._cma.popsize))
         return {"scores": scores}, {"size": self._size}
 
     def restore(self, arrays: dict[str, Any], rest: dict[str, Any]) -> None:
-        """Back to a `state()`, from the start. Raises ValueError if it is of another size or population."""
+        """Restores a `state()` by replaying it. Raises ValueError if it has another size or population."""
         scores = arrays["scores"]
         if rest["size"] != self._size or scores.shape[1] != self._cma.popsize:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""One learned flow on real Linux TCP over an emulated link, in real time, as Gymnasium environments.
+"""Learned flow on real Linux TCP over an emulated link, in real time, as Gymnasium environments.
 
-The world does not wait for the agent. An action is in force from the moment it is given until the next one; intervals
-that end while the agent is still thinking are counted (`missed_intervals`) and rewarded in no step, because the action
-that was in force in them has had its reward. Each environment is a process with network namespaces of its own.
+The world does not wait for the caller. An action stays in force until the next one. Intervals that end while the caller
+computes are counted (`missed_intervals`). They give no reward, because their action had its reward already. Each
+environment is a process with network namespaces of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ccarena.policies.spec import Spec
 __all__ = ["LearnedKernelEnv"]
 
 GRACE_S = 1.0
-"""How long past its horizon an episode waits for the decision interval to end, as the simulator's worlds do."""
+"""Longest time past its horizon that an episode waits for the decision interval to end, as in the simulator, s."""
 
 
 class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
@@ -81,13 +81,13 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
 
     @property
     def scheme(self) -> Spec:
-        """What the scheme sees, reports and takes."""
+        """Returns the spec of the scheme."""
         return self._setting.spec
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Ends the episode that is going on, at once, and prepares the next; with `seed`, that run's first."""
+        """Ends the current episode at once, and prepares the next one; with `seed`, the first of that run."""
         super().reset(seed=seed)
         self.close()
         if seed is not None:
@@ -100,11 +100,11 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
         return self._observation.copy(), {}
 
     def step(self, action: SupportsFloat) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Puts the action in force and waits for the end of the interval that is going on.
+        """Puts the action in force and waits for the end of the current interval.
 
         Raises:
-            ActionError: the action is outside its space, or no episode is going on; nothing has changed.
-            MachineError, RunnerError: the flow cannot be, or its process died; `reset` starts anew.
+            ActionError: the action is outside its space, or no episode is running; nothing has changed.
+            MachineError, RunnerError: the flow cannot run here, or its process died; `reset` starts a new one.
         """
         given = self._checked(action)
         if self._runner is None:
@@ -141,12 +141,12 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
             runner.close()
 
     def _start(self, seed: int) -> None:
-        """A run from its first episode."""
+        """Starts a run from its first episode."""
         self._seed, self._episode = seed, 0
         self._prepared = None
 
     def _draw(self) -> dict[str, Any]:
-        """The next episode's scenario, the same as that of a simulated world with this seed."""
+        """Draws the next episode's scenario, the same as that of a simulated world with this seed."""
         domain, scenario = self._setting.sources
         document: dict[str, Any] = json.loads(
             _core.draw_scenario(domain, scenario, seed=self._seed, episode=self._episode)
@@ -154,7 +154,9 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
         return document
 
     def _learner(self, document: dict[str, Any]) -> int:
-        """The flow that the caller decides for. Raises ScenarioError if there is not exactly one."""
+        """Returns the index of the flow that the caller decides for. Raises ScenarioError if there is not
+        exactly one.
+        """
         world = _core.SharedWorld(None, json.dumps(document))
         if world.learners != 1:
             raise ScenarioError(

@@ -1,4 +1,4 @@
-"""Learned schemes in the simulator: what all environments share, and the single one."""
+"""Environments of learned schemes in the simulator: their shared parts, and the single environment."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from ccarena.policies.spec import Spec, spec_of
 __all__ = ["Distribution", "LearnedEnv", "RewardLike", "Setting"]
 
 Distribution = EnvConfig | Mapping[str, Any]
-"""A training distribution, or the keys of one that differ from the configuration's."""
+"""Link distribution of training, or the keys of one that differ from the configuration's."""
 RewardLike = str | Mapping[str, Any] | RewardConfig | Callable[..., ArrayLike]
-"""A reward's name (with its coefficients in a mapping), or a callable (`ccarena.envs.rewards`)."""
+"""Name of a reward (with its coefficients in a mapping), or a callable (`ccarena.envs.rewards`)."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that an environment of a learned scheme is made from."""
+    """Settings that an environment of a learned scheme is made from."""
 
     config: TrainConfig
     spec: Spec
     reward: Reward
     sources: tuple[str | None, str | None]
-    """(domain, scenario) for `ccarena._core`, one of them None."""
+    """Link distribution and scenario for `ccarena._core`, one of them None."""
 
     @classmethod
     def of(
@@ -48,7 +48,7 @@ class Setting:
         reward: RewardLike | None = None,
         learners: int | None = None,
     ) -> Setting:
-        """From an environment's arguments. Raises ConfigError, ScenarioError or TraceError."""
+        """Builds the settings from an environment's arguments. Raises ConfigError, ScenarioError or TraceError."""
         if scheme is None:
             raise ConfigError(
                 "an environment without a learned scheme: give spec=..., the name of a shipped configuration (such as "
@@ -79,11 +79,11 @@ class Setting:
 
 
 class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
-    """One learned flow on one simulated path, of any scheme that is a spec.
+    """Learned flow on one simulated path, of any scheme that is a spec.
 
     ## Action Space
-    The spec's: `Discrete`, an index into its actions, or `Box` of shape (1,) between its bounds. What is given is
-    in force until the next decision.
+    The spec's: `Discrete`, an index into its actions, or `Box` of shape (1,) between its bounds. The action is in
+    force until the next decision.
 
     ## Observation Space
     `Box`, float32, with the finite bounds of the spec's signals; `ccarena.policies.spec.spec_of` names its entries.
@@ -99,7 +99,7 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     duration), and at most 1 s later. Never terminated: congestion control has no goal state.
 
     ## Info
-    The report by name, and `interval_s`, how long the interval was.
+    The report by name, and `interval_s`, the length of the interval.
 
     ## Arguments
     - `spec`: the scheme: the name of a shipped configuration, a YAML file (a configuration, or a spec alone), or a
@@ -107,8 +107,8 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     - `distribution`: keys of the training distribution that differ from the configuration's, or another `EnvConfig`.
     - `scenario`: a scenario document instead, with one flow of this scheme that has no policy.
     - `reward`: another reward than the configuration's: a name, a mapping with coefficients, or a callable.
-    - `render_mode`: `rgb_array` has `render()` return a picture of the episode so far, rate and capacity and queueing
-      delay over time; `human` shows it in a window at every step. Both need matplotlib (extra `render`).
+    - `render_mode`: with `rgb_array`, `render()` returns a picture of the episode so far: rate, capacity and queueing
+      delay over time. `human` shows it in a window at every step. Both need matplotlib (extra `render`).
 
     A pickled environment is made anew from its arguments, at the start of its first episode.
 
@@ -140,7 +140,7 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
 
     @property
     def scheme(self) -> Spec:
-        """What the scheme sees, reports and takes."""
+        """Returns the spec of the scheme."""
         return self._setting.spec
 
     def reset(
@@ -173,7 +173,7 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
         return self._world.observe(0), float(self._setting.reward(report, privileged)[0]), False, over, info
 
     def render(self) -> NDArray[np.uint8] | None:
-        """The episode so far as `uint8[480, 720, 3]`; None in `human` mode, which draws at every step by itself.
+        """Returns the episode so far as `uint8[480, 720, 3]`; None in `human` mode, which draws at every step.
 
         Raises:
             ConfigError: the environment was made without a `render_mode`.
@@ -188,7 +188,7 @@ class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
             self._scope.close()
 
     def _start(self, seed: int) -> None:
-        """A run from its first episode."""
+        """Starts a run from its first episode."""
         self._world = _core.SharedWorld(*self._setting.sources, seed=seed)
         self._episode = 0
         self._setting.spec.check(self._world.spec)

@@ -18,12 +18,12 @@ from ccarena.errors import ActionError, ConfigError
 
 
 class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
-    """Learners share a bottleneck; spaces and rewards are those of `ccarena.envs.LearnedEnv`.
+    """Learners that share a bottleneck; spaces and rewards are those of `ccarena.envs.LearnedEnv`.
 
-    Where decision intervals are round trips, learners decide at different times. A step puts everybody's action in
-    force and ends when each has finished at least one interval; who finishes more keeps its action. The reward is the
-    mean over the intervals finished, and `infos[agent]["reports"]` has a row for each, `float32[k, columns]`. What only
-    the simulator knows, for rewards that take it, is measured over the whole step, the same for each of its intervals.
+    If decision intervals are round trips, learners decide at different times. A step puts all actions in force and ends
+    when each learner has finished at least one interval; a learner that finishes more keeps its action. The reward is
+    the mean over the finished intervals, and `infos[agent]["reports"]` has a row for each, `float32[k, columns]`.
+    Privileged state, for rewards that take it, is measured over the whole step, the same for each of its intervals.
 
     Arguments:
         spec: the scheme: the name of a shipped configuration, a YAML file (a configuration, or a spec alone), or a
@@ -57,11 +57,11 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
         self.render_mode = None
 
     def observation_space(self, agent: str) -> gym.Space[Any]:
-        """The same for every learner."""
+        """Returns the observation space, the same for every learner."""
         return self._setting.spec.observation_space
 
     def action_space(self, agent: str) -> gym.Space[Any]:
-        """The same for every learner."""
+        """Returns the action space, the same for every learner."""
         return self._setting.spec.action_space
 
     def reset(
@@ -85,7 +85,7 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Puts everybody's action in force and runs until each has finished an interval.
+        """Puts all actions in force and runs until each learner has finished an interval.
 
         Raises:
             ActionError: an action is missing or not in its space, or the episode is over; nothing has moved.
@@ -114,7 +114,7 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
         return {agent: np.asarray(self._world.observe(i)) for i, agent in enumerate(self.possible_agents)}
 
     def render(self) -> None:
-        """There is nothing to draw."""
+        """Does nothing, since there is nothing to draw."""
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Does nothing, since there is nothing to release."""

@@ -1,16 +1,16 @@
-"""Objectives: what a whole run is worth, by name or as any callable of the user's own file.
+"""Objectives: scores of whole runs, by name or as any callable of the user's own file.
 
-Evolution maximises the mean objective over links, and a policy is compared with its constants by it. An objective is a
+Evolution maximises the mean objective over links, and a policy is compared with baseline rules by it. An objective is a
 function of `run`, the columns of N learners' runs, `float64[N]` each:
 
-    the figures of `ccarena._core.Trials.figures`, such as `run.throughput_mbps` or `run.signal_delay_p95_ms`
-    `run.reward`: the mean of the configuration's reward over time, each interval's by its length
-    parameters and inputs of the spec that the configuration sets or draws
+- the figures of `ccarena._core.Trials.figures`, such as `run.throughput_mbps` or `run.signal_delay_p95_ms`;
+- `run.reward`: the mean of the configuration's reward over time, each interval's by its length;
+- parameters and inputs of the spec that the configuration sets or draws.
 
-It answers `[N]` numbers. Every further parameter is a coefficient: a key of `objective` in the configuration, for which
-the name of a column may stand, so that a run's own preference weighs what it asks for. Differences of objectives are
-compared as shares of the constant's, and as relative changes where the objective is a logarithm: built-in ones say so
-in `LOGARITHMIC`, your own by an attribute (`mine.logarithmic = True`).
+It returns `[N]` numbers. Every further parameter is a coefficient: a key of `objective` in the configuration. Its value
+may be the name of a column, so that a run's own preference is the weight. Differences of objectives are compared as
+shares of the constant's. If the objective is a logarithm, they are relative changes: built-in ones are listed in
+`LOGARITHMIC`, your own has an attribute (`mine.logarithmic = True`).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ccarena.errors import ConfigError, did_you_mean
 __all__ = ["BUILT_IN", "Objective", "coefficients", "known_power", "log_power", "reward"]
 
 LEAST_MBPS, LEAST_MS = 1e-3, 0.5
-"""Where logarithms stay level: below a packet in twelve seconds, and below the resolution of a signal delay."""
+"""Least values in logarithms: a packet in twelve seconds, and the resolution of a signal delay."""
 
 
 def reward(run: Columns) -> NDArray[np.float64]:
-    """The configuration's reward, mean over time."""
+    """Returns the mean of the configuration's reward over time."""
     return run.reward
 
 
 def log_power(run: Columns, weight: float = 1.0) -> NDArray[np.float64]:
-    """ln(share of capacity) - `weight` (¼ ln s90 + ½ ln s95 + ¼ ln s98), s in ms: tails of the signal delay enter.
+    """Returns ln(share of capacity) - `weight` (¼ ln s90 + ½ ln s95 + ¼ ln s98), with signal delays s in ms.
 
-    s counts one way of propagation, half of the base RTT, as a path's does. The logarithm of the contests' power, but
-    for the two further quantiles and the unit.
+    s includes one way of propagation, half of the base RTT. Except for the two further quantiles and the unit, this is
+    the logarithm of the contests' power.
     """
     share = np.maximum(run.throughput_mbps, LEAST_MBPS) / np.maximum(run.capacity_mbps, LEAST_MBPS)
     one_way_ms = run.base_rtt_ms / 2.0
@@ -53,11 +53,11 @@ def log_power(run: Columns, weight: float = 1.0) -> NDArray[np.float64]:
 def known_power(
     run: Columns, epsilon: float = 5.0, delay: float = 1.0, inference_ms: float = 0.0
 ) -> NDArray[np.float64]:
-    """((thr - `epsilon` loss) / capacity) (RTT_min / RTT)^`delay`: the reward of Hyvar and Orca for a whole run.
+    """Returns ((thr - `epsilon` loss) / capacity) (RTT_min / RTT)^`delay`, Hyvar's and Orca's reward for a whole run.
 
-    What differs is the measure, which there is the flow's own highest throughput: a flow that never takes what it could
-    has nearly the full reward. RTT is the base RTT with the mean queueing delay. An inference costs as much as
-    `inference_ms` of full capacity: with 10, as many as 10 per second cost a tenth.
+    Throughput is relative to the capacity; in the reward it is relative to the flow's own highest throughput, and a
+    flow that never uses the capacity gets nearly the full reward. RTT is the base RTT with the mean queueing delay. An
+    inference costs as much as `inference_ms` of full capacity: with 10, ten per second cost a tenth.
     """
     share = run.throughput_mbps / np.maximum(run.capacity_mbps, LEAST_MBPS)
     lost = run.loss_share / np.maximum(1.0 - run.loss_share, 1e-3)
@@ -76,7 +76,7 @@ LOGARITHMIC = ("log_power",)
 
 
 class Objective:
-    """An objective with its coefficients. Raises ConfigError for a name or an argument that there is not."""
+    """Objective with its coefficients. Raises ConfigError for an unknown name or argument."""
 
     def __init__(self, config: ObjectiveConfig) -> None:
         self._name, self._call = config.name, _named(config.name)
@@ -88,7 +88,9 @@ class Objective:
         """Whether a difference is a relative change."""
 
     def __call__(self, run: Columns) -> NDArray[np.float64]:
-        """Objectives `[N]` of N runs. Raises ConfigError if the user's own answers something else, or raises."""
+        """Returns the objectives `[N]` of N runs. Raises ConfigError if the user's own objective raises or returns
+        something else.
+        """
         named = {key: run[column] for key, column in self._by_name.items()}
         try:
             out: ArrayLike = self._call(run, **{**self._coefficients, **named})
@@ -115,7 +117,7 @@ class Objective:
 
 
 def coefficients(name: str) -> dict[str, inspect.Parameter]:
-    """The coefficients of the objective `name`."""
+    """Returns the coefficients of the objective `name`."""
     return {key: p for key, p in inspect.signature(_named(name)).parameters.items() if key != "run"}
 
 

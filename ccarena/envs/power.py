@@ -1,4 +1,4 @@
-"""Power as a reward: throughput over delay, both relative to the best that the flow has seen or can have."""
+"""Power as a reward: throughput over delay, both relative to the best that the flow has measured or can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `render()` shows: the flow's rate beside the link's capacity, and the queueing delay, over time."""
+"""Picture of `render()`: the flow's rate and the link's capacity, and the queueing delay, over time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["FPS", "MODES", "Scope"]
 MODES = ("human", "rgb_array")
 FPS = 10
 SHOWN_S = 30.0
-"""The newest so many seconds are drawn."""
+"""Length of the drawn time, up to now, s."""
 MOST_POINTS = 20_000
 SIZE_INCHES, DPI = (7.2, 4.8), 100
 # Of Okabe and Ito (2008), which stay apart for colour-blind readers.
@@ -67,7 +67,7 @@ class Scope:
         self._points.append((self._time_s, rate_mbps, capacity_mbps, queue_ms))
 
     def draw(self) -> NDArray[np.uint8] | None:
-        """The picture, `uint8[height, width, 3]`; in `human` mode it is shown, and None is returned."""
+        """Returns the picture, `uint8[height, width, 3]`; in `human` mode it is shown, and None is returned."""
         points = np.array(self._points, dtype=np.float64).reshape(-1, 4)
         points = points[points[:, 0] >= self._time_s - SHOWN_S]
         for line, column in ((self._rate, 1), (self._capacity, 2), (self._queue, 3)):
@@ -94,7 +94,7 @@ class Scope:
 
 
 def _canvas() -> Figure:
-    """A figure in memory, which needs no display."""
+    """Returns a figure in memory, which needs no display."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -106,7 +106,7 @@ def _canvas() -> Figure:
 
 
 def _window(title: str) -> Figure | None:
-    """A figure in a window; None, with a warning, where there is no display."""
+    """Returns a figure in a window; None, with a warning, without a display."""
     try:
         from matplotlib import pyplot
     except ImportError as error:

@@ -35,17 +35,17 @@ BUILT_IN = {
     "hyvar": "ccarena.hyvar.rewards:hyvar",
     "power": "ccarena.envs.power:power",
 }
-"""Rewards by name: the module and what in it."""
+"""Rewards by name: their module and their name there."""
 GIVEN = ("report", "privileged", "spec")
 """Parameters that are no coefficients."""
 PROBES = 2
-"""Rows of zeros that a reward is tried with before anything is simulated."""
+"""Number of all-zero rows on which a reward is tried before anything is simulated."""
 
 
 class Columns(Mapping[str, NDArray[Any]]):
     """Named columns of a table `[N, columns]`: `columns.rtt_ms` or `columns["rtt_ms"]`, `[N]`.
 
-    Messages about a column that there is not name `what` the table is, and the configuration's `key` that asked.
+    Errors for an unknown column name the table (`what`), and the configuration's `key` that refers to it.
     """
 
     __slots__ = ("_index", "_key", "_table", "_what")
@@ -74,7 +74,7 @@ class Columns(Mapping[str, NDArray[Any]]):
 
 
 class Reward:
-    """A reward with its coefficients, for one scheme. Raises ConfigError if it does not fit the scheme's report."""
+    """Reward with its coefficients, for one scheme. Raises ConfigError if it does not fit the scheme's report."""
 
     def __init__(self, reward: RewardConfig | Callable[..., ArrayLike], spec: Spec) -> None:
         self._spec = spec
@@ -92,7 +92,7 @@ class Reward:
 
     @property
     def needs_privileged(self) -> bool:
-        """Whether it looks at what only the simulator knows."""
+        """Returns whether the reward uses privileged state."""
         return "privileged" in self._given
 
     def __call__(
@@ -135,7 +135,7 @@ class Reward:
         return self._call(**given, **self._coefficients)
 
     def _check(self) -> None:
-        """Calls it once with intervals in which nothing happened: what it names must be there, before training is."""
+        """Calls the reward once with empty intervals, so that unknown names are found before training."""
         if not self._given:
             raise ConfigError(f"reward = {self._name}: it takes none of {', '.join(GIVEN)}; expected `report` at least")
         reports = np.zeros((PROBES, len(self._spec.report)), np.float32)
@@ -151,7 +151,7 @@ class Reward:
 
 
 def coefficients(name: str) -> dict[str, inspect.Parameter]:
-    """The coefficients of the reward `name`."""
+    """Returns the coefficients of the reward `name`."""
     found = _named(name)
     return {key: p for key, p in inspect.signature(found).parameters.items() if key not in GIVEN}
 
@@ -171,7 +171,7 @@ def _named(name: str) -> Callable[..., Any]:
 
 
 def _with_coefficients(found: Callable[..., Any], config: RewardConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """What to call, and with which coefficients: an object of a class has them already."""
+    """Returns the callable and its coefficients: an object of a class has them already."""
     bound = bind(found, config.arguments, "reward", config.name, GIVEN)
     if not inspect.isclass(found):
         return found, bound

@@ -1,4 +1,4 @@
-"""A Gymnasium vector environment as a Stable-Baselines3 `VecEnv`, without one Python environment per world."""
+"""Stable-Baselines3 `VecEnv` from a Gymnasium vector environment, without one Python environment per world."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ except ImportError as error:
 
 
 class Sb3VecEnv(VecEnv):
-    """Wraps `envs`, which must reset worlds in the step that ends them, as ccarena's vector environments do.
+    """Wrapper of `envs`, which must reset worlds in the step that ends them, as ccarena's vector environments do.
 
-    Rewards are multiplied by `reward_scale`, because SB3's defaults expect returns of about 1; `episode` in the infos
-    has the unscaled return, `interval_s` how long the step took in simulated time.
+    Rewards are multiplied by `reward_scale`, because SB3's defaults expect returns of about 1. In the infos, `episode`
+    has the unscaled return, `interval_s` the length of the step in simulated time.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv, reward_scale: float = 1.0) -> None:
@@ -44,7 +44,7 @@ class Sb3VecEnv(VecEnv):
         return [seed] * self.num_envs
 
     def reset(self) -> VecEnvObs:
-        """First observations `[N, ...]` of new episodes in all worlds."""
+        """Returns first observations `[N, ...]` of new episodes in all worlds."""
         observation, _ = self.envs.reset(seed=self._seed)
         self._seed = None
         self._returns[:] = 0
@@ -56,7 +56,7 @@ class Sb3VecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Observations, rewards, dones and infos, which for ended worlds have `terminal_observation`."""
+        """Returns observations, rewards, dones and infos, which for ended worlds have `terminal_observation`."""
         observation, rewards, terminated, truncated, infos = self.envs.step(self._actions)
         self.infos = infos
         dones = np.logical_or(terminated, truncated)
@@ -84,17 +84,17 @@ class Sb3VecEnv(VecEnv):
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """The vector environment's attribute, which all worlds share."""
+        """Returns the vector environment's attribute, which all worlds share."""
         return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Worlds have no attributes of their own."""
+        """Raises AttributeError: worlds have no attributes of their own."""
         raise AttributeError(f"worlds of a vector environment have no attribute of their own to set: {attr_name}")
 
     def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any) -> list[Any]:
-        """Worlds have no methods of their own."""
+        """Raises AttributeError: worlds have no methods of their own."""
         raise AttributeError(f"worlds of a vector environment have no methods of their own to call: {method_name}")
 
     def env_is_wrapped(self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None) -> list[bool]:
-        """No: worlds are native."""
+        """Returns False for every world: worlds are native."""
         return [False for _ in self._get_indices(indices)]

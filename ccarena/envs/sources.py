@@ -1,4 +1,4 @@
-"""The origin of an environment's episodes: its link distribution, or one scenario."""
+"""Origin of an environment's episodes: its link distribution, or one scenario."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ccarena.scenarios.scenario import scenario_json
 def sources(
     config: TrainConfig, scenario: Mapping[str, Any] | None, whole_runs: bool = False
 ) -> tuple[str | None, str | None]:
-    """What an environment's episodes come from, as (domain, scenario) for `ccarena._core`, one of them None.
+    """Returns (link distribution, scenario) as JSON for `ccarena._core`, one of them None.
 
-    That is the configuration's distribution, or the scenario. Raises what `distribution_json` raises.
+    It is the configuration's distribution, or the scenario. Raises what `distribution_json` raises.
     """
     return (distribution_json(config, whole_runs), None) if scenario is None else (None, scenario_json(scenario))

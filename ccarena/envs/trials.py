@@ -1,7 +1,6 @@
-"""Trials: whole runs of a learned scheme, native from the first packet to the last, scored by the configuration's
-objective.
+"""Trials: whole runs of a learned scheme, scored by the configuration's objective and simulated natively.
 
-Trial i of a seed is the same link for every candidate, so that candidates differ by what they do alone.
+Trial i of a seed is the same link for every candidate, so that scores differ only by the candidate.
 """
 
 from __future__ import annotations
@@ -23,16 +22,19 @@ from ccarena.policies.spec import Spec
 __all__ = ["Answers", "Candidate", "Outcome", "Trials"]
 
 Answers = bytes | float | tuple[str, list[float]] | None
-"""Who decides: a policy artifact's bytes; one action always (an index, or a continuous value); a column of the report
-and such an action for each of its categories 0, 1, ...; or nobody, which leaves the base alone."""
+"""Decider of a trial: a policy artifact's bytes, a constant action, a rule, or None for the base alone.
+
+A constant action is an index, or a continuous value. A rule is a column of the report and an action for each of its
+categories 0, 1, ....
+"""
 
 RUNS_AT_ONCE = 512
-"""Of the runs whose reports are in memory at a time."""
+"""Most runs whose reports are in memory at a time."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is tried."""
+    """Candidate of a trial: a decider, and parameters of the spec."""
 
     answers: Answers
     params: Mapping[str, float] = field(default_factory=dict)
@@ -41,25 +43,25 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A candidate's trials, a row per learner of each."""
+    """Results of a candidate's trials, a row per learner of each."""
 
     scores: NDArray[np.float64]
-    """The objective, `[rows]`."""
+    """Scores by the objective, `[rows]`."""
     run: Columns
-    """What the objective is computed from, `[rows]` each."""
+    """Figures from which the objective is computed, `[rows]` each."""
     rewards: NDArray[np.float32]
-    """Of every interval, `[intervals]`."""
+    """Rewards of every interval, `[intervals]`."""
     reports: NDArray[np.float32]
-    """Of every interval, `[intervals, columns]`."""
+    """Reports of every interval, `[intervals, columns]`."""
 
     @property
     def score(self) -> float:
-        """The mean objective."""
+        """Returns the mean objective."""
         return float(self.scores.mean())
 
 
 class Trials:
-    """Runs candidates over the configuration's links, or over one scenario, whose learners have no policy.
+    """Runner of candidates over the configuration's links, or over one scenario, whose learners have no policy.
 
     Raises what `distribution_json`, `Reward` and `Objective` do.
     """
@@ -73,7 +75,9 @@ class Trials:
         self._trials = _core.Trials(*sources(config, scenario, whole_runs=True), threads=threads)
 
     def run(self, candidates: Sequence[Candidate], seed: int, count: int, first: int = 0) -> list[Outcome]:
-        """Trials `first`, ..., `first + count - 1` of `seed`, of every candidate. Raises TraceError or PolicyError."""
+        """Runs trials `first`, ..., `first + count - 1` of `seed`, of every candidate. Raises TraceError or
+        PolicyError.
+        """
         given = [(_native(candidate.answers), dict(candidate.params)) for candidate in candidates]
         at_once = max(1, RUNS_AT_ONCE // count)
         out: list[Outcome] = []

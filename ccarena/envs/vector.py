@@ -1,4 +1,4 @@
-"""The native vector environment: N worlds stepped in Rust threads, observations written into preallocated arrays."""
+"""Native vector environment: N worlds stepped in Rust threads, observations written into preallocated arrays."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from ccarena.policies.spec import Spec
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of T decisions in each of N rows."""
+    """Results of T decisions in each of N rows."""
 
     observations: NDArray[np.float32]
-    """What they were made on, `[T, N, size]`."""
+    """Observations of the decisions, `[T, N, size]`."""
     drawn: NDArray[np.float32]
-    """`[T, N]`: indices of discrete actions, continuous ones before they are squashed into their bounds."""
+    """Drawn actions `[T, N]`: indices of discrete actions, continuous ones before they are squashed into their
+    bounds.
+    """
     reports: NDArray[np.float32]
-    """`[T, N, report]`."""
+    """Reports, `[T, N, report]`."""
     truncated: NDArray[np.bool_]
-    """`[T, N]`."""
+    """Flags of truncated episodes, `[T, N]`."""
     final_observations: NDArray[np.float32]
-    """`[T, N, size]`: last ones of finished episodes where `truncated`, nothing elsewhere."""
+    """Last observations of finished episodes where `truncated`, `[T, N, size]`; undefined elsewhere."""
     privileged: NDArray[np.float32] | None
     """`[T, N, privileged]`, if the reward takes it or it was asked for."""
     following: NDArray[np.float32]
-    """`[N, size]`: the observations after the last decision."""
+    """Observations after the last decision, `[N, size]`."""
 
 
 class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], EzPickle):
@@ -144,13 +146,13 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
 
     @property
     def scheme(self) -> Spec:
-        """What the scheme sees, reports and takes."""
+        """Returns the spec of the scheme."""
         return self._setting.spec
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Starts every world anew from its first episode; `seed` replaces the run's."""
+        """Starts every world anew from its first episode; `seed` replaces the run's seed."""
         if isinstance(seed, list):
             raise ConfigError("one seed for all worlds is expected: each world's own follows from it")
         super().reset(seed=seed)
@@ -162,7 +164,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
     def step(
         self, actions: ArrayLike
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Every world to its next decision. `actions`: `[N]` indices or, where they are continuous, `[N, 1]`.
+        """Steps every world to its next decision. `actions`: `[N]` indices or, if actions are continuous, `[N, 1]`.
 
         Raises:
             ActionError: an action is not a number or not in the action space; no world has moved.
@@ -193,16 +195,16 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         return self._out(self._observations), reward, self._terminated.copy(), self._truncated.copy(), infos
 
     def rollout(self, policy: _core.Policy, noise: NDArray[np.float32], spread: float = 1.0) -> Seen:
-        """Lets `policy` make T decisions in every row, with nobody in between; `noise` is `[T, N, outputs]`.
+        """Lets `policy` make T decisions in every row, without Python in between; `noise` is `[T, N, outputs]`.
 
-        Of discrete actions the one with the largest sum of logit and noise is taken. A continuous one is y, the output
-        plus the noise times `spread`, squashed into its bounds: low + (high - low) (1 + tanh y) / 2. Episodes
-        follow one another as in `step`.
+        Of discrete actions, the one with the largest sum of logit and noise is taken. A continuous one is y, the output
+        plus the noise times `spread`, squashed into its bounds: low + (high - low) (1 + tanh y) / 2. Episodes follow
+        one another as in `step`.
 
         Raises:
             ActionError: the noise has another shape.
-            ConfigError: the environment's `autoreset_mode` is NEXT_STEP, which a rollout has no room for.
-            PolicyError: the policy is of another spec, or gives a number that is not finite.
+            ConfigError: the environment's `autoreset_mode` is NEXT_STEP, which rollouts do not support.
+            PolicyError: the policy is for another spec, or gives a number that is not finite.
         """
         spec, n, learners = self._setting.spec, self.num_envs, self.learners
         steps = len(noise)
@@ -253,14 +255,14 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         return self._setting.reward(reports.reshape(-1, reports.shape[-1]), told).reshape(reports.shape[:-1])
 
     def get_state(self) -> bytes:
-        """Everything that `set_state` needs to continue from here: each world's episode and its actions so far."""
+        """Returns everything that `set_state` needs to continue: each world's episode and its actions so far."""
         state = bytes(self._worlds.state())
         if self._held is None:
             return state
         return self._held.tobytes() + self._final[self._held].tobytes() + state
 
     def set_state(self, state: bytes) -> NDArray[np.float32]:
-        """Restores `get_state`'s result by replaying it; returns the observations.
+        """Restores the result of `get_state` by replaying it; returns the observations.
 
         Raises:
             CheckpointError: the state is not one of as many worlds.
@@ -282,11 +284,11 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
 
     @property
     def data_packets(self) -> int:
-        """Packets delivered so far in the current episodes, over all worlds."""
+        """Returns the packets delivered so far in the current episodes, over all worlds."""
         return int(self._worlds.data_packets().sum())
 
     def _shown(self) -> NDArray[np.float32]:
-        """The observations, of held rows the last ones of the episode that is over."""
+        """Returns the observations; rows on hold have the last ones of their finished episode."""
         held = self._held
         return self._observations.copy() if held is None else np.where(held[:, None], self._final, self._observations)
 
@@ -295,7 +297,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
 
 
 def _mode(given: AutoresetMode | str) -> AutoresetMode:
-    """The mode itself, or the one that a name or value names. Raises ConfigError."""
+    """Returns the mode with this name or value. Raises ConfigError."""
     modes = (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP)
     for mode in modes:
         if given in (mode, mode.name, mode.value):

@@ -1,7 +1,9 @@
-"""Hyvar is a congestion controller in which CUBIC decides per acknowledgement and a learner scales its window now and
-then, when a state reasoner, looking at the end of periods whose length it varies, finds that delay or loss call for it.
+"""Learned scheme Hyvar: CUBIC decides per acknowledgement, and a learner now and then scales its window.
 
-Source: Qiu, Liu, Liu, Li, Zhu, "Hybrid Congestion Control with Variable Monitoring Time Period" (slides). Its rewards
-are here, with those of the two learners that it is compared with: Orca, the same with a fixed period and the learner
-acting in every one, and Aurora, a rate that a learner alone steers. The senders are documents of the native crate.
+A state reasoner asks the learner at the end of a period, if delay or loss call for it, and varies the length of
+periods.
+
+Source: Qiu, Liu, Liu, Li, Zhu, "Hybrid Congestion Control with Variable Monitoring Time Period" (slides). This package
+has its rewards, and those of two learned schemes for comparison. Orca is the same with a fixed period and an action in
+every one. In Aurora, a learner alone sets a rate. The senders are specs of the native crate.
 """

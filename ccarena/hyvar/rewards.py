@@ -4,11 +4,12 @@ Hyvar (slides) and Orca, whose reward differs in details only:
 
     R = ((thr - ε loss) / RTT) / (thr_max / RTT_min)
 
-1 is the highest throughput so far with empty queues. Throughput and loss are rates in one unit, RTT the mean, thr_max
-and RTT_min the extremes of the flow so far. The slides do not give ε: 5 is our value. Two options are ours. thr_max may
-forget, since where capacity varies the highest throughput of minutes ago says nothing of what can be had. And an
-inference may cost something: the reasoner asks at its shortest period while there is a queue, and nothing in R says
-that the point of Hyvar is to be asked seldom.
+R is 1 at the highest throughput so far with empty queues. Throughput and loss are rates in one unit, RTT the mean,
+thr_max and RTT_min the extremes of the flow so far. The slides do not give ε: 5 is our value. Two options are ours:
+
+- `lately`: thr_max forgets. If capacity varies, the highest throughput of minutes ago says nothing of the present.
+- `inference_ms`: an inference has a cost. Otherwise the reasoner asks at its shortest period while there is a queue,
+  although the purpose of Hyvar is to ask seldom.
 
 Aurora (its paper, §4.2): 10 throughput - 1000 latency - 2000 loss, with packets/s, s and the lost share of packets.
 """
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from ccarena.envs.rewards import Columns
 
 PACKET_BITS = 12_000.0
-"""A packet of Aurora's throughput: 1500 bytes."""
+"""Bits in a packet of Aurora's throughput: 1500 bytes."""
 
 
 def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_ms: float = 0.0) -> NDArray[np.float32]:

@@ -27,7 +27,8 @@ __all__ = ["HEADER", "identifier", "sources", "vectors", "write"]
 
 HEADER = "ccarena_policy.h"
 VECTORS, FAR = 48, 16
-"""Number of observations in the test vectors: decisions of one flow, then values over the network's whole input range.
+"""Number of observations in the test vectors: decisions of one flow, then values over the network's whole input
+range.
 """
 RECORDED = 4096
 """Number of recorded decisions among which the flow with the most varied answers is chosen."""

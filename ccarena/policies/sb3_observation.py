@@ -31,7 +31,8 @@ NEUTRAL = {
     *("PassiveEnvChecker", "RecordEpisodeStatistics", "RecordVideo", "RenderCollection", "TimeLimit"),
     *("VecCheckNan", "VecMonitor"),
 }
-"""Wrappers of Gymnasium and Stable-Baselines3 that change neither observations nor actions, besides those of rewards.
+"""Wrappers of Gymnasium and Stable-Baselines3 that change neither observations nor actions, besides those of
+rewards.
 """
 
 

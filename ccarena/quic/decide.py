@@ -1,4 +1,4 @@
-"""A policy inside QUIC's datapath, on recorded observations: a client of `ccarena-quic decide`."""
+"""Policy inside QUIC's datapath, on recorded observations: a client of `ccarena-quic decide`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LIMIT_S = 300.0
 
 
 def decide(artifact: bytes, observations: NDArray[np.float32], starts: NDArray[np.bool_]) -> tuple[NDArray[Any], float]:
-    """Actions `[N]` for raw observations `[decisions, flows, length]`, row by row, and ns per decision.
+    """Returns actions `[N]` for raw observations `[decisions, flows, length]`, row by row, and ns per decision.
 
-    Where `starts[decision, flow]`, the policy remembers nothing. Raises PolicyError if the program refuses the artifact
-    and MachineError if it is not there.
+    Where `starts[decision, flow]` is true, the policy's memory is reset. Raises PolicyError if the program refuses the
+    artifact and MachineError if the program is missing.
     """
     head = json.dumps({"decisions": observations.shape[0], "flows": observations.shape[1]}).encode() + b"\n"
     recording = head + starts.astype(np.uint8).tobytes() + observations.astype("<f4").tobytes()

@@ -13,10 +13,10 @@ PROGRAM = "ccarena-quic"
 
 
 def run_scenario(document: Mapping[str, Any], *, lateness_bound_ms: float = 1.0) -> dict[str, Any]:
-    """Run a scenario document in real time. The result has the layout of `ccarena._core.simulate`'s.
+    """Runs a scenario document in real time. The result has the layout of `ccarena._core.simulate`'s.
 
-    Its key `machine` says how the run went: `valid` is False if the emulator's p99 lateness was above
-    `lateness_bound_ms`. Raises ScenarioError, TraceError, PolicyError, MachineError or RunnerError.
+    Its key `machine` describes the run: `valid` is False if the emulator's p99 lateness was above `lateness_bound_ms`.
+    Raises ScenarioError, TraceError, PolicyError, MachineError or RunnerError.
     """
     with Runner(document, lateness_bound_ms=lateness_bound_ms, program=PROGRAM) as runner:
         while runner.wait() is not None:

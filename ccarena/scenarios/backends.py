@@ -1,7 +1,7 @@
-"""The backends: where a scenario runs, and what its result says about the run.
+"""Backends that run a scenario, and the fields of their results.
 
-`simulate` and `execute` run a scenario document. `validity` says whether a run in real time may be believed, and
-`timely` repeats one until it may.
+`simulate` and `execute` run a scenario document. `validity` says whether a real-time run is valid, and `timely` repeats
+one until it is.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ __all__ = [
 ]
 
 SIM, KERNEL, QUIC = BACKENDS = ("sim", "kernel", "quic")
-"""The simulator; over the emulated link, in real time, Linux TCP (`ccarena.cc_kernel_bridge.run`) and QUIC
-(`ccarena.quic.run`)."""
+"""Names of the backends: the simulator; and in real time over the emulated link, Linux TCP
+(`ccarena.cc_kernel_bridge.run`) and QUIC (`ccarena.quic.run`).
+"""
 REAL_TIME = (KERNEL, QUIC)
 TITLES = {SIM: "simulator", KERNEL: "Linux TCP, emulated link", QUIC: "QUIC, emulated link"}
 ATTEMPTS = 3
-"""How often a run in real time is tried before it counts as one in which the emulator is always late."""
+"""Attempts of a real-time run before the emulator counts as too late for it."""
 
 
 def about(backend: str) -> dict[str, Any]:
-    """Where figures were measured, for their record: `backend` and, in real time, the version of the `kernel`.
+    """Returns where figures are measured: `backend` and, in real time, the version of the `kernel`.
 
     Raises ConfigError for an unknown backend.
     """
@@ -48,7 +49,7 @@ def about(backend: str) -> dict[str, Any]:
 
 
 def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
+    """Runs a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
     try:
         core = importlib.import_module("ccarena._core")
     except ImportError as error:
@@ -66,7 +67,7 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def execute(document: Mapping[str, Any], backend: str) -> dict[str, Any]:
-    """Run a scenario document on a backend: `simulate`, or `run_scenario` of `cc_kernel_bridge.run` or `quic.run`."""
+    """Runs a scenario document on a backend: `simulate`, or `run_scenario` of `cc_kernel_bridge.run` or `quic.run`."""
     if backend == SIM:
         return simulate(document)
     package = "quic" if backend == QUIC else "cc_kernel_bridge"
@@ -74,7 +75,9 @@ def execute(document: Mapping[str, Any], backend: str) -> dict[str, Any]:
 
 
 def validity(result: Mapping[str, Any]) -> dict[str, Any]:
-    """For a run in real time, `valid` (whether the emulator kept its schedule) and `lateness_p99_ms`; else nothing."""
+    """Returns `valid` (the emulator kept its schedule) and `lateness_p99_ms` of a real-time run; {} of a
+    simulated one.
+    """
     machine = result.get("machine")
     if machine is None:
         return {}
@@ -82,7 +85,7 @@ def validity(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def timely(run: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, list[float]]:
-    """Repeat a run in real time until the emulator keeps its schedule, at most `ATTEMPTS` times.
+    """Repeats a real-time run until the emulator keeps its schedule, at most `ATTEMPTS` times.
 
     Returns the valid result, or None if there was none, and the 99th percentile of lateness of each late run, in ms.
     """

@@ -1,7 +1,7 @@
-"""Entrants: whoever can be put on a link. One text, one type and one way into a scenario, wherever one is named.
+"""Entrants: schemes, policies, specs and foreign programs that can be put on a link, in one grammar.
 
 `parse` reads the text (`GRAMMAR`), `read` also takes paths and artifacts in memory, and `Entrant.as_flow` gives the
-flow of a scenario. A kind of entrant is an entry of `KINDS`: how to find what a word means, and what flow that is.
+flow of a scenario. Each kind of entrant is an entry of `KINDS`, which finds the meaning of a word and its flow.
 """
 
 from __future__ import annotations
@@ -62,64 +62,64 @@ POLICY_HELP = (
 )
 
 PolicyLike: TypeAlias = str | os.PathLike[str] | Artifact
-"""A policy: the text of an entrant that is one, a path, or what `ccarena.load_policy` returned."""
+"""Policy: the text of an entrant that is one, a path, or an artifact from `ccarena.load_policy`."""
 _MOST_LABEL, _MOST_TEXT = 60, 4096
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """Whoever can be put on a link."""
+    """Entrant of a run."""
 
     label: str
-    """Its name in tables and pages."""
+    """Name in tables and pages."""
     flow: Mapping[str, Any]
-    """Fields of a scenario's flow: `scheme`, and `policy`, `params`, `weight`, `requirement`, `ecn` where given."""
+    """Fields of a scenario's flow: `scheme`, and `policy`, `params`, `weight`, `requirement`, `ecn` if given."""
     text: str = field(default="", compare=False)
-    """The text as it was written."""
+    """Text as the user wrote it."""
     labelled: bool = field(default=False, compare=False)
     """True if the user chose the label."""
     notice: str = field(default="", compare=False)
-    """Which of several things of one name was taken; empty if there is one."""
+    """Notice of which of several things of one name was taken; empty if there is one."""
 
     @property
     def scheme(self) -> str:
-        """The name of its scheme or spec."""
+        """Returns the name of its scheme or spec."""
         scheme = self.flow["scheme"]
         return scheme if isinstance(scheme, str) else str(scheme.get("name", "unnamed"))
 
     @property
     def policy(self) -> Any:
-        """The flow's `policy`: a file, `{constant: ACTION}` or another rule; None if it has none."""
+        """Returns the flow's `policy`: a file, `{constant: ACTION}` or another rule; None if it has none."""
         return self.flow.get("policy")
 
     @property
     def policy_file(self) -> Path | None:
-        """The file of its trained policy, if it has one."""
+        """Returns the file of its trained policy, if it has one."""
         return Path(self.policy) if isinstance(self.policy, str) and self.policy != "none" else None
 
     @property
     def weight(self) -> float:
-        """Its part in a fair division: 1 unless it shares by a weight."""
+        """Returns its weight in a fair division: 1 unless it has one."""
         return float(self.flow.get("weight", 1.0))
 
     @property
     def required_mbps(self) -> float | None:
-        """The least rate that it requires, if it does."""
+        """Returns the least rate that it requires, if it does."""
         requirement = self.flow.get("requirement")
         return None if requirement is None else float(requirement["min_mbps"])
 
     def deciding(self, policy: Any) -> Entrant:
-        """The same with another `policy` of the flow, or with none."""
+        """Returns the entrant with another `policy` of the flow, or with none."""
         flow = {key: value for key, value in self.flow.items() if key != "policy"}
         return replace(self, flow=flow if policy is None else {**flow, "policy": policy})
 
     def as_flow(self, **fields: Any) -> dict[str, Any]:
-        """The entrant as a flow of a scenario, with other `fields` of the flow."""
+        """Returns the entrant as a flow of a scenario, with other `fields` of the flow."""
         return {**self.flow, **fields}
 
 
 EntrantLike: TypeAlias = PolicyLike | Entrant
-"""An entrant: its text, the path of a policy, an artifact in memory, or an `Entrant`."""
+"""Argument for an entrant: its text, the path of a policy, an artifact in memory, or an `Entrant`."""
 
 
 def parse(text: str) -> Entrant:
@@ -162,15 +162,17 @@ def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
 
 
 def of_file(path: Path) -> Entrant:
-    """The policy in the file `path`, or of the run in this folder. Raises PolicyError if it cannot be used."""
+    """Returns the policy in the file `path`, or of the run in this folder. Raises PolicyError for an unusable
+    policy.
+    """
     file = _policy_at(path)
     return Entrant(_name_of(policy_in(path) or path), _policy_flow(file), str(path))
 
 
 def line_up(given: Iterable[EntrantLike], stack: ExitStack) -> list[Entrant]:
-    """Reads entrants, each of which is named once, and gives them different labels.
+    """Reads different entrants, and gives them different labels.
 
-    Says on stderr which of several things of one name was taken. Raises what `parse` does, and ConfigError.
+    Prints on stderr which of several things of one name was taken. Raises what `parse` does, and ConfigError.
     """
     texts = list(given)
     entrants = distinct([read(each, stack) for each in texts])
@@ -182,9 +184,9 @@ def line_up(given: Iterable[EntrantLike], stack: ExitStack) -> list[Entrant]:
 
 
 def distinct(entrants: Sequence[Entrant]) -> list[Entrant]:
-    """The entrants with a label of its own for each, and notices said; equal ones share theirs.
+    """Gives each entrant its own label and prints notices; equal entrants share a label.
 
-    Policies whose runs have the same name are numbered. Raises ConfigError for other labels that two would have.
+    Policies whose runs have the same name are numbered. Raises ConfigError if two chosen labels are equal.
     """
     taken: dict[str, Entrant] = {}
     out = []
@@ -203,7 +205,7 @@ def distinct(entrants: Sequence[Entrant]) -> list[Entrant]:
 
 
 def find_policy(policy: PolicyLike, stack: ExitStack | None = None) -> Path:
-    """The file of an entrant that is a policy without settings, absolute.
+    """Returns the absolute path of an entrant that is a policy without settings.
 
     An artifact in memory is written for as long as `stack` lasts. Raises PolicyError for anything else.
     """
@@ -211,7 +213,9 @@ def find_policy(policy: PolicyLike, stack: ExitStack | None = None) -> Path:
 
 
 def named_file(policy: PolicyLike, stack: ExitStack | None = None) -> tuple[str, Path]:
-    """The label and the file of an entrant that is a policy without settings. Raises what `find_policy` does."""
+    """Returns the label and the file of an entrant that is a policy without settings. Raises what `find_policy`
+    does.
+    """
     entrant, file = _trained(policy, stack)
     if set(entrant.flow) - _OF_A_POLICY or dict(entrant.flow["params"]) != artifact.load(file).params:
         raise PolicyError(f'entrant "{policy}": this takes a policy without "@KEY=VALUE"; leave that out')
@@ -221,8 +225,8 @@ def named_file(policy: PolicyLike, stack: ExitStack | None = None) -> tuple[str,
 def load_policy(policy: str | os.PathLike[str]) -> Artifact:
     """Loads the trained policy that an entrant's text or a path names (docs/entrants.md).
 
-    `act(observations)` answers raw observations `[n, length]` with actions `[n]`; `spec` is the scheme that it was
-    trained for; parameters behind an "@" replace those of its training. Raises PolicyError if there is none, or if it
+    `act(observations)` maps raw observations `[n, length]` to actions `[n]`; `spec` is the scheme that it was trained
+    for. Parameters after an "@" replace those of its training. Raises PolicyError if there is no such policy, or if it
     cannot be used.
     """
     entrant, file = _trained(policy, None)
@@ -236,7 +240,7 @@ _POLICIES = "a policy file, a run's folder, the name of a run in runs/ or of a s
 
 
 def _trained(policy: PolicyLike, stack: ExitStack | None) -> tuple[Entrant, Path]:
-    """An entrant and the file of its policy. Raises PolicyError if it is something else."""
+    """Returns an entrant and the file of its policy. Raises PolicyError if it is something else."""
     try:
         entrant = read(policy, stack)
     except ConfigError as error:
@@ -251,7 +255,7 @@ def _trained(policy: PolicyLike, stack: ExitStack | None) -> tuple[Entrant, Path
 
 
 class _Written(NamedTuple):
-    """The parts of an entrant's text."""
+    """Parts of an entrant's text."""
 
     label: str
     who: str
@@ -290,13 +294,13 @@ def _written(text: str, where: str) -> _Written:
 
 
 def split_outside_quotes(text: str, mark: str) -> list[str]:
-    """The parts of `text` between the marks that stand outside double quotes; the quotes stay."""
+    """Splits `text` at marks outside double quotes; the quotes stay."""
     # A mark stands outside if an even number of quotes follows it.
     return re.split(rf'{re.escape(mark)}(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
 
 
 def _cut(text: str, mark: str) -> tuple[str, str, str]:
-    """As `str.partition`, at the first mark outside double quotes."""
+    """Splits like `str.partition`, at the first mark outside double quotes."""
     head, *rest = split_outside_quotes(text, mark)
     return (head, mark, text[len(head) + 1 :]) if rest else (head, "", "")
 
@@ -330,23 +334,23 @@ def _check_label(label: str, scheme: Any, where: str) -> None:
 
 
 class _Found(NamedTuple):
-    """The meaning of a word."""
+    """Meaning of a word."""
 
     said: str
-    """In words, with what names it unmistakably."""
+    """Description with an unambiguous name."""
     label: str
     flow: Callable[[], dict[str, Any]]
-    """Raises PolicyError for what is there and cannot be used."""
+    """Returns the flow. Raises PolicyError for a policy that cannot be used."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of entrant."""
+    """Kind of entrant."""
 
     find: Callable[[str], _Found | None]
-    """Returns the meaning of a word in this kind; None if it has none."""
+    """Function that returns the meaning of a word in this kind; None if it has none."""
     names: Callable[[], Iterable[str]]
-    """Words that have a meaning, for the nearest right one."""
+    """Known words, for the nearest one in errors."""
 
 
 def _scheme(who: str) -> _Found | None:
@@ -393,7 +397,7 @@ KINDS: dict[str, Kind] = {
 
 
 def _find(written: _Written, where: str) -> tuple[_Found, str]:
-    """(what an entrant's `who` means, which of several things of that name it is)."""
+    """Returns the meaning of an entrant's `who`, and a notice if there are several of that name."""
     if written.action is not None:
         return _constant(written.who, written.action, where), ""
     kind, colon, rest = written.who.partition(":")
@@ -429,7 +433,7 @@ def _constant(who: str, action: float, where: str) -> _Found:
 
 
 def _spec(who: str) -> Any:
-    """The spec of a learned scheme, by its name or file; None if there is none."""
+    """Returns the spec of a learned scheme, by its name or file; None if there is none."""
     if is_file(who):
         return read_spec(Path(who))
     shipped_specs = _core.shipped_specs()
@@ -458,7 +462,7 @@ def _policy(said: str, path: Path) -> _Found:
 
 
 def _policy_at(path: Path) -> Path:
-    """The policy file that a path means, which may be a run's folder. Raises PolicyError if there is none."""
+    """Returns the policy file that a path means, which may be a run's folder. Raises PolicyError if there is none."""
     file = policy_in(path)
     if file is not None and file.is_file():
         return file.resolve()
@@ -470,7 +474,7 @@ def _policy_at(path: Path) -> Path:
 
 
 def _name_of(file: Path) -> str:
-    """The name of a policy's run, or of its file; a scheme without a policy of that name stays apart from it."""
+    """Returns the name of a policy's run, or of its file. It differs from the name of a scheme without a policy."""
     name = (file.parent.name if file.name == POLICY else "") or file.stem
     return f"{name} (policy)" if name in heuristics() else name
 
@@ -497,11 +501,11 @@ def _switch(text: str, where: str) -> bool:
 
 
 FIELDS: dict[str, Callable[[str, str], Any]] = {"weight": number, "requirement": _range, "ecn": _switch}
-"""Settings that are fields of a flow, and their readers of (text, where); all others are the scheme's parameters."""
+"""Readers, called with (text, where), of settings that are fields of a flow; all others are the scheme's parameters."""
 
 
 def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
-    """The flow's fields that `KEY=VALUE,...` says, with `params` among them."""
+    """Returns the flow's fields in `KEY=VALUE,...`, with `params` among them."""
     if not text:
         return {}
     about = _about(scheme)
@@ -532,7 +536,7 @@ def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
 
 
 def _about(scheme: Any) -> Mapping[str, Any]:
-    """The registry's entry of a scheme, or what a spec says."""
+    """Returns the registry's entry of a scheme, or the facts of a spec."""
     if isinstance(scheme, str):
         return registered()[scheme]
     told: Mapping[str, Any] = _core.learned(as_json(scheme, "the policy's spec"))
@@ -540,7 +544,7 @@ def _about(scheme: Any) -> Mapping[str, Any]:
 
 
 def _check(flow: Mapping[str, Any], where: str) -> None:
-    """Raises ConfigError for what a scenario refuses in `flow`."""
+    """Raises ConfigError if a scenario refuses `flow`."""
     link = {"service": {"type": "constant", "rate_mbps": 10.0}}
     try:
         _core.validate_scenario(as_json({"links": [link], "flows": [dict(flow)]}, where))

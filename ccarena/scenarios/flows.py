@@ -1,4 +1,4 @@
-"""Puts entrants into the flows of a scenario."""
+"""Entrants in the flows of a scenario."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ccarena.scenarios.schemes import heuristics
 __all__ = ["enter"]
 
 MOST_ENTRANTS = 1000
-"""Each that is no registered name costs some milliseconds: its policy's file is read and checked."""
+"""Most entrants: each that is no registered name costs milliseconds to read and check its policy."""
 
 
 def enter(document: dict[str, Any]) -> dict[str, Any]:
-    """Gives the flows of a scenario what their entrants say: changes the document, and returns it.
+    """Fills the flows of a scenario from their entrants: changes the document, and returns it.
 
-    A flow's `scheme` is the text of an entrant (docs/entrants.md), unless the flow has a `policy`, which then may be
-    the text of a policy. The flow's own `params` replace the entrant's. Raises ScenarioError, which begins with the
-    path in the document, if another field is in both, and PolicyError.
+    A flow's `scheme` is the text of an entrant (docs/entrants.md), unless the flow has a `policy`, which may be the
+    text of a policy. The flow's own `params` replace the entrant's. Raises ScenarioError, which begins with the path in
+    the document, if another field is in both, and PolicyError.
     """
     parsed: dict[str, Entrant] = {}
     for index, flow in enumerate(flows_of(document)):
@@ -56,7 +56,7 @@ def _enter(flow: dict[str, Any], where: str, parsed: dict[str, Entrant]) -> None
 
 
 def _policy(policy: Any) -> Any:
-    """The flow's `policy` with a file in the place of a policy's text."""
+    """Returns the flow's `policy` with a file for a policy's text."""
     if isinstance(policy, dict) and isinstance(policy.get("integer"), str):
         return {**policy, "integer": str(find_policy(policy["integer"]))}
     return str(find_policy(policy)) if isinstance(policy, str) and policy != "none" else policy

@@ -1,4 +1,4 @@
-"""One scenario, run with one seed."""
+"""Run of one scenario with one seed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True, repr=False)
 class Run:
-    """One scenario, run with one seed."""
+    """Run of one scenario with one seed."""
 
     scenario: str
-    """What tables call it."""
+    """Name of the scenario in tables."""
     seed: int
     backend: str
     document: Mapping[str, Any]
-    """What was run, with every default filled in (docs/scenario.md)."""
+    """Document of the run, with every default filled in (docs/scenario.md)."""
     result: Mapping[str, Any]
-    """Everything that was measured, in the layout of docs/results.md."""
+    """Measurements of the run, in the layout of docs/results.md."""
     _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, name: str, make: Callable[[Run], _Made]) -> _Made:
-        """Returns what `make` makes of this run, made when it is first asked for under this `name`."""
+        """Returns the result of `make` for this run, computed once per `name`."""
         if name not in self._made:
             self._made[name] = make(self)
         return cast(_Made, self._made[name])
@@ -38,5 +38,5 @@ class Run:
 
     @property
     def valid(self) -> bool:
-        """Whether its figures may be believed: False if the emulator of a run in real time was late."""
+        """Returns whether the run is valid: False if the emulator of a real-time run was late."""
         return bool(backends.validity(self.result).get("valid", True))

@@ -1,4 +1,4 @@
-"""The page of `Results.write`: tables with intervals, and every scenario over time."""
+"""Page of `Results.write`: tables with intervals, and every scenario over time."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ccarena.scenarios.tables import (
 __all__ = ["figure", "results_page"]
 
 MOST_DRAWN = 12
-"""Scenarios that are drawn over time: each adds to the page's size."""
+"""Most scenarios that are drawn over time: each adds to the page's size."""
 LEAST_BIN_S = 0.1
-"""Below, single packets make a rate jump."""
+"""Shortest bin, s: in shorter ones, single packets make a rate jump."""
 MOST_BINS = 400
-"""Of one line."""
+"""Most bins of one line."""
 MOST_LINES = 24
-"""Flows that are drawn over time, and links."""
+"""Most flows that are drawn over time, and most links."""
 MOST_SAID = 12
-"""Flows that the findings name."""
+"""Most flows that the findings name."""
 
 
 def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) -> Page:
-    """The page of `runs`; `repeat` are the commands that make it again."""
+    """Returns the page of `runs`; `repeat` are the commands that make it again."""
     seeds = sorted({run.seed for run in runs})
     names = list(dict.fromkeys(run.scenario for run in runs))
     late = [f"{run.scenario}, seed {run.seed}" for run in runs if not run.valid]
@@ -89,7 +89,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
 
 
 def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
-    """A row of `table_of` in a sentence."""
+    """Returns a row of `table_of` as a sentence."""
     of = {name: text for name, text in zip(head, row, strict=True) if text != UNKNOWN}
     rate, payload, delay, loss = (
         of.get(heading(f)) for f in ("throughput_mbps", "goodput_mbps", "queueing_delay_p95_ms", "loss_share")
@@ -105,7 +105,7 @@ def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
 
 
 def figure(run: Run) -> Figure:
-    """Every flow's rate before the capacity of the first flow's first link, and the links' mean queueing delay."""
+    """Returns every flow's rate, the capacity of the first flow's first link, and the links' mean queueing delay."""
     flows, links = flow_series(run, MOST_LINES), link_series(run)
     way = run.document["flows"][0]["path"][0]
     of_link = next(link for link in links if len(link["link"]) and link["link"][0] == way)
@@ -136,7 +136,7 @@ def _delays(link: Columns, every: int) -> list[float | None]:
 
 
 def _means(values: np.ndarray, every: int) -> np.ndarray:
-    """Means over `every` consecutive values, of what is known; NaN where nothing is."""
+    """Returns means over `every` consecutive values without the NaNs; NaN if all are."""
     starts = np.arange(0, values.size, every)
     known = np.isfinite(values)
     counts = np.add.reduceat(known.astype(np.float64), starts)

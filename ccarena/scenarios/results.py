@@ -1,4 +1,4 @@
-"""What runs of scenarios measured: tables, a plot, files."""
+"""Results of scenarios: tables, a plot, files."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FILES = ("flows", "links", "flow_series", "link_series", "summary")
 
 @dataclass(frozen=True)
 class Results:
-    """The runs of `ccarena.run`, scenario by scenario and seed by seed, and tables of them.
+    """Results of `ccarena.run`, scenario by scenario and seed by seed, as tables.
 
     Tables are pandas data frames; `polars` gives the same ones for Polars, and `columns` as NumPy arrays, which need no
-    library. Rates are in Mbit/s (10^6 bit/s), times in the unit that ends a column's name, shares in [0, 1];
-    `ccarena.eval.measure.metrics.FIGURES` has every figure's definition. What is not known is NaN.
+    library. Rates are in Mbit/s (10^6 bit/s), times in the unit that ends a column's name, shares in [0, 1].
+    `ccarena.eval.measure.metrics.FIGURES` defines every figure. Unknown values are NaN.
 
     A run on the kernel whose emulator was late has `valid` False in its rows, and `summary` leaves it out.
     """
@@ -49,17 +49,17 @@ class Results:
         return self.runs[index]
 
     def flows(self) -> pd.DataFrame:
-        """A row per run and flow: its figures on the first link of its path, and its counters."""
+        """Returns a row per run and flow: its figures on the first link of its path, and its counters."""
         return as_pandas(self.columns("flows"))
 
     def links(self) -> pd.DataFrame:
-        """A row per run and link: capacity, what left it, what it dropped, and its queueing delay."""
+        """Returns a row per run and link: capacity, traffic, drops, and queueing delay."""
         return as_pandas(self.columns("links"))
 
     def series(self, of: Literal["flows", "links"] = "flows") -> pd.DataFrame:
-        """Figures over time, a row per run, flow or link, and bin; `time_s` is when the bin begins.
+        """Returns figures over time, a row per run, flow or link, and bin; `time_s` is the start of the bin.
 
-        Of flows, what the receiver got: `throughput_mbps` of IP bytes and `goodput_mbps` of new payload. Of links
+        Flows have the receiver's `throughput_mbps` of IP bytes and `goodput_mbps` of new payload. Links have
         `capacity_mbps`, `throughput_mbps`, the mean `queueing_delay_ms` of what left, and `dropped_packets`. Bins are
         those of the scenario's `record.bin_ms`.
         """
@@ -68,26 +68,28 @@ class Results:
         return as_pandas(self.columns("flow_series" if of == "flows" else "link_series"))
 
     def packets(self) -> pd.DataFrame:
-        """A row per packet that left a link, in that order: times in ns, IP bytes, and queueing delay.
+        """Returns a row per packet that left a link, in that order: times in ns, IP bytes, and queueing delay.
 
         Raises ConfigError if no packets were recorded.
         """
         return as_pandas(self.columns("packets"))
 
     def summary(self) -> pd.DataFrame:
-        """Means over seeds: a row per scenario, flow and figure, with Student's 95 % interval from `low` to `high`.
+        """Returns means over seeds: a row per scenario, flow and figure, with Student's 95 % interval from `low` to
+        `high`.
 
-        `n` counts the runs with a value. With one of them, or runs that do not differ, the interval is NaN or empty:
-        most schemes draw no random numbers, so that only links that do (loss, jitter, random capacity) differ by seed.
+        `n` counts the runs with a value. With one run, or equal runs, the interval is NaN or empty. Most schemes draw
+        no random numbers, so seeds only differ on links that do (loss, jitter, random capacity).
         """
         return as_pandas(self.columns("summary"))
 
     def polars(self, table: str) -> pl.DataFrame:
-        """One of the tables of `columns` as a Polars data frame."""
+        """Returns one of the tables of `columns` as a Polars data frame."""
         return as_polars(self.columns(table))
 
     def columns(self, table: str) -> Columns:
-        """A table as NumPy arrays by column: `flows`, `links`, `flow_series`, `link_series`, `packets` or `summary`.
+        """Returns a table as NumPy arrays by column: `flows`, `links`, `flow_series`, `link_series`, `packets` or
+        `summary`.
 
         Raises ConfigError for another name, or for packets that were not recorded.
         """
@@ -96,10 +98,11 @@ class Results:
         return tables.TABLES[table](self.runs)
 
     def plot(self, path: str | os.PathLike[str] | None = None, run: int = 0) -> Page:
-        """Rates beside capacity, and queueing delay, over time, of run number `run`; written to `path` if given.
+        """Plots rates and capacity, and queueing delay, over time, of run number `run`; writes the page to `path` if
+        given.
 
         A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
-        Raises ConfigError for another one, MissingDependencyError without a browser.
+        Raises ConfigError for another suffix, MissingDependencyError without a browser.
         """
         from ccarena.scenarios.page import figure
 
@@ -112,10 +115,10 @@ class Results:
         return page
 
     def write(self, folder: str | os.PathLike[str], title: str = "Scenarios", repeat: Sequence[str] = ()) -> list[Path]:
-        """Write the tables but that of packets as CSV files and a page, `page.html`, and return their paths.
+        """Writes the tables except packets as CSV files and a page, `page.html`, and returns their paths.
 
-        `title` stands on the page, and `repeat`, the commands that make it again. Raises ConfigError if the folder
-        cannot be written.
+        The page shows `title`, and the commands `repeat` that make it again. Raises ConfigError if the folder cannot be
+        written.
         """
         from ccarena.scenarios.page import results_page
 

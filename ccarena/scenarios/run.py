@@ -1,4 +1,4 @@
-"""`ccarena.run`: scenarios over seeds, on a backend, in parallel."""
+"""Function `ccarena.run`: scenarios over seeds, on a backend, in parallel."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ccarena.traces.recorded import started
 __all__ = ["ScenarioLike", "run"]
 
 ScenarioLike: TypeAlias = Scenario | Mapping[str, Any] | str | os.PathLike[str]
-"""A scenario: a document, typed (`ccarena.Scenario`) or not, or the path of its YAML or JSON file."""
+"""Scenario: a document, typed (`ccarena.Scenario`) or not, or the path of its YAML or JSON file."""
 
 MOST_RUNS = 1_000_000
 
@@ -50,7 +50,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
 ) -> Results:
-    """Run one scenario or a list of them, each with every seed, and return their results.
+    """Runs one scenario or a list of them, each with every seed, and returns their results.
 
     Everything is checked before the first run starts. The same scenarios, seeds and version give the same results, on
     any number of threads.
@@ -114,7 +114,7 @@ def _run(planned: tuple[str, dict[str, Any]], backend: str) -> Run:
 def _documents(
     scenario: ScenarioLike | Sequence[ScenarioLike], names: Sequence[str] | None, duration_s: float | None
 ) -> dict[str, dict[str, Any]]:
-    """Copies of the documents by name, unchecked."""
+    """Returns copies of the documents by name, unchecked."""
     one = isinstance(scenario, (str, os.PathLike, Mapping))
     given: list[Any] = [scenario] if one else list(scenario)  # type: ignore[arg-type]
     if not given:
@@ -141,14 +141,16 @@ def _documents(
 
 
 def _copied(node: Any) -> Any:
-    """A copy whose mappings and lists are its own; several times as fast as `copy.deepcopy`."""
+    """Returns a copy with mappings and lists of its own; several times as fast as `copy.deepcopy`."""
     if isinstance(node, Mapping):
         return {key: _copied(value) for key, value in node.items()}
     return [_copied(value) for value in node] if isinstance(node, (list, tuple)) else node
 
 
 def _checked(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with every default filled in. Raises ScenarioError, which begins with the scenario's name."""
+    """Returns the document with every default filled in. Raises ScenarioError, which begins with the scenario's
+    name.
+    """
     try:
         checked: dict[str, Any] = json.loads(_core.validate_scenario(scenario_json(document)))
     except ScenarioError as error:
@@ -157,7 +159,9 @@ def _checked(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _entered(name: str, document: dict[str, Any]) -> dict[str, Any]:
-    """The document with its entrants. Raises ScenarioError, which begins with the scenario's name, or PolicyError."""
+    """Returns the document with its entrants. Raises ScenarioError, which begins with the scenario's name, or
+    PolicyError.
+    """
     try:
         return enter(document)
     except ScenarioError as error:
@@ -165,7 +169,9 @@ def _entered(name: str, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Returns the document for one seed: recorded traces that name no offset start elsewhere for seeds but its own."""
+    """Returns the document for one seed. For seeds other than its own, recorded traces without an offset start
+    elsewhere.
+    """
     start = 0 if seed == int(checked["seed"]) else seed + 1
     services = [started(link["service"], float(checked["duration_s"]), start) for link in given["links"]]
     links = [
@@ -176,7 +182,7 @@ def _of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) ->
 
 
 def _recorded(document: Mapping[str, Any], packets: bool) -> dict[str, Any]:
-    """The document with its series recorded, and its packets if `packets` says so or it does itself."""
+    """Returns the document with recorded series, and recorded packets if `packets` or the document asks for them."""
     record = document.get("record") or {}
     if not isinstance(record, Mapping):  # for the validation to refuse by its path
         return dict(document)
@@ -197,7 +203,7 @@ def _seeds(seeds: int | Iterable[int] | None, own: int) -> list[int]:
 
 
 def _files(policies: PolicyLike | Sequence[PolicyLike] | None, stack: ExitStack) -> list[Path]:
-    """The policies' files; those of artifacts in memory are written for as long as `stack` lasts."""
+    """Returns the policies' files; artifacts in memory are written for as long as `stack` lasts."""
     if policies is None:
         return []
     given = [policies] if isinstance(policies, (str, os.PathLike, Artifact)) else list(policies)

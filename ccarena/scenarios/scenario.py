@@ -1,6 +1,6 @@
-"""Scenario documents: read from a file, given a policy, and written as the JSON that the native code takes.
+"""Scenario documents: read from a file, completed with a policy, and written as JSON for the native code.
 
-The native code validates what a document says (docs/scenario.md); this module sees to the file and its form.
+The native code validates the content of a document (docs/scenario.md); this module reads the file and resolves names.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ __all__ = ["flows_of", "give_policy", "read_scenario", "resolve", "scenario_json
 
 
 def read_scenario(path: Path) -> dict[str, Any]:
-    """A scenario document from a YAML (or JSON) file. Raises ScenarioError, naming file and line of a syntax error.
+    """Reads a scenario document from a YAML (or JSON) file. Raises ScenarioError, naming file and line of a syntax
+    error.
 
-    Traces and documents of learned schemes may be given as `resolve` says, relative to this file.
+    Traces and specs may be given as `resolve` says, relative to this file.
     """
     try:
         document = read_data(path)
@@ -37,10 +38,10 @@ def read_scenario(path: Path) -> dict[str, Any]:
 
 
 def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
-    """The scenario with files in the place of names: changed in place, and returned.
+    """Replaces names in the scenario by files, in place, and returns it.
 
     Traces are files relative to `folder`, or looked up as `ccarena.traces.find` does. A flow's scheme may be the file
-    of a learned scheme's document, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
+    of a spec, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
     """
     links = document.get("links")
     for link in links if isinstance(links, list) else []:
@@ -55,15 +56,15 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
 
 
 def flows_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The flows that have the form of one; the native code refuses the others."""
+    """Returns the flows that are mappings; the native code refuses the others."""
     flows = document.get("flows")
     return [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
 
 
 def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:
-    """The scenario with `policy`, if there is one, deciding for the flows of its scheme that have none.
+    """Lets `policy`, if given, decide for the flows of its scheme that have none, and returns the scenario.
 
-    Raises PolicyError if it cannot be used, ScenarioError if there is no such flow.
+    Raises PolicyError for an unusable policy, ScenarioError if there is no such flow.
     """
     if policy is None:
         return document
@@ -86,7 +87,9 @@ def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]
 
 
 def scenario_json(document: Mapping[str, Any]) -> str:
-    """A scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON has no word for."""
+    """Returns a scenario document as JSON for `ccarena._core`. Raises ScenarioError for a value that JSON cannot
+    express.
+    """
     try:
         return json.dumps(document, allow_nan=False)
     except (TypeError, ValueError):

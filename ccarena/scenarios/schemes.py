@@ -1,4 +1,4 @@
-"""The registry of schemes as Python reads it, and words for its entries."""
+"""Registry of schemes in Python, and descriptions of its entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["heuristics", "kind_of", "limit_of", "registered"]
 
 @functools.cache
 def heuristics() -> tuple[str, ...]:
-    """Names of the congestion controls that need no policy."""
+    """Returns names of the congestion controls that need no policy."""
     return tuple(name for name, scheme in registered().items() if not scheme["learned"])
 
 
@@ -24,7 +24,7 @@ def registered() -> Mapping[str, Mapping[str, Any]]:
 
 
 def kind_of(scheme: dict[str, Any]) -> list[str]:
-    """In words, how a scheme differs from a plain heuristic; empty if it does not."""
+    """Returns words on how a scheme differs from a plain heuristic; empty if it does not."""
     words = []
     if scheme["learned"]:
         words.append("learned")
@@ -37,7 +37,7 @@ def kind_of(scheme: dict[str, Any]) -> list[str]:
 
 
 def limit_of(queue: dict[str, Any]) -> str:
-    """How much a queue discipline holds, in words."""
+    """Returns the capacity of a queue discipline, in words."""
     limit = queue.get("limit")
     if limit is None:
         return "none"

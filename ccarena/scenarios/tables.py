@@ -1,4 +1,4 @@
-"""The tables of `Results`, as columns."""
+"""Tables of `Results`, as columns."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ SHOWN = (
     *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
     *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction"),
 )
-"""Figures that readers are shown of each flow."""
+"""Figures of each flow that readers are shown."""
 MOST_SHOWN = 100
-"""Flows of a scenario that readers are shown; the CSV files have all."""
+"""Most flows of a scenario that readers are shown; the CSV files have all."""
 REPEATS = "Seeds change nothing here: every one gave the same figures, so there are no intervals."
 ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
 """Figures of all flows of a run together."""
@@ -58,7 +58,7 @@ def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
 
 
 def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows) for readers: the first `MOST_SHOWN` flows of one scenario.
+    """Returns (headings, rows) for readers: the first `MOST_SHOWN` flows of one scenario.
 
     Figures are means over its valid runs, ± half of the interval.
     """
@@ -93,12 +93,12 @@ def notes(runs: Sequence[Run]) -> list[str]:
 
 
 def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
-    """Whether any row has the figure."""
+    """Returns whether any row has the figure."""
     return metrics.confidence_interval([row[figure] for row in rows]).n > 0
 
 
 def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The mean of a figure over rows, and behind ± half of its interval if there are several."""
+    """Returns the mean of a figure over rows, with ± half of its interval if there are several."""
     interval = metrics.confidence_interval([row[figure] for row in rows])
     text = show(figure, interval.mean)
     half = interval.high - interval.mean
@@ -147,7 +147,9 @@ def _flow_rows(run: Run) -> list[dict[str, Any]]:
 def _distances(
     result: Mapping[str, Any], flows: Sequence[Mapping[str, Any]], rates_mbps: Sequence[float]
 ) -> dict[str, float]:
-    """How far the flows' rates are from the fair ones on the links' mean capacities, applications' rates as demands."""
+    """Returns distances of the flows' rates from the fair ones on the links' mean capacities; applications' rates are
+    demands.
+    """
     capacity = {link["name"]: float(np.mean(link["capacity_mbps"])) for link in result["links"]}
     if not all(mbps > 0 for mbps in capacity.values()):
         return {}
@@ -275,4 +277,4 @@ TABLES: dict[str, Callable[[Sequence[Run]], Columns]] = {
     "packets": _packets,
     "summary": _summary,
 }
-"""Each table's name and what makes it of runs."""
+"""Tables by name, with the function that makes each from runs."""

@@ -1,8 +1,8 @@
-"""The scenario document as types: what an editor completes and mypy checks, and at run time plain dictionaries.
+"""Types of the scenario document for editors and mypy; plain dictionaries at run time.
 
-`Scenario(links=[Link(service={"type": "constant", "rate_mbps": 48})], flows=[Flow(scheme="cubic")])` is a dictionary
-and nothing else. What a document may say is checked in one place, by the native code (docs/scenario.md), which also
-fills in the defaults; these types hold names and types of keys alone, and a test holds them against it.
+`Scenario(links=[Link(service={"type": "constant", "rate_mbps": 48})], flows=[Flow(scheme="cubic")])` is an ordinary
+dictionary. The native code alone checks a document (docs/scenario.md) and fills in the defaults. These types hold only
+names and types of keys, and a test compares them with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class _Link(TypedDict):
 
 
 class Link(_Link, total=False):
-    """A link: queue, server, wire. Delays in ms, one way."""
+    """Link: queue, server, wire. Delays in ms, one way."""
 
     name: str
     queue: Mapping[str, Any]
@@ -35,7 +35,7 @@ class _Flow(TypedDict):
 
 
 class Flow(_Flow, total=False):
-    """A flow: sender, path, application. Times in s from the run's start, rates in Mbit/s."""
+    """Flow: sender, path, application. Times in s from the run's start, rates in Mbit/s."""
 
     name: str
     count: int
@@ -66,7 +66,7 @@ class Flow(_Flow, total=False):
 
 
 class Record(TypedDict, total=False):
-    """What is recorded beside the sums: per packet, per bin, per decision."""
+    """Recordings besides the sums: per packet, per bin, per decision."""
 
     packets: bool
     series: bool
@@ -80,7 +80,7 @@ class _Scenario(TypedDict):
 
 
 class Scenario(_Scenario, total=False):
-    """A scenario: who sends over which links, for how long and with which seed."""
+    """Scenario: its flows and links, its duration and its seed."""
 
     version: int
     duration_s: float

@@ -9,8 +9,8 @@ import pytest
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: docs/environment.md not tested (make)")
 
-from ccarena.envs.rewards import BUILT_IN
-from docs.generate import environments as docs
+from ccarena.envs.rewards import BUILT_IN  # noqa: E402
+from docs.generate import environments as docs  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "environment.md"
 

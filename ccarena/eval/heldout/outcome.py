@@ -77,7 +77,7 @@ class Outcome:
         return as_pandas(self.columns("summary"))
 
     def polars(self, table: str) -> pl.DataFrame:
-        """One of the tables of `columns` as a Polars data frame."""
+        """Returns one of the tables of `columns` as a Polars data frame."""
         return as_polars(self.columns(table))
 
     def columns(self, table: str) -> Columns:

@@ -40,7 +40,7 @@ Requirement: TypeAlias = tuple[Number, Number]
 
 
 def max_min_rates(capacity: Capacity, demands: Sequence[Number | None], paths: Paths | None = None) -> list[float]:
-    """The max-min fair rates of flows with the given demands (None: as much as it gets), in their order.
+    """Returns the max-min fair rates of flows with the given demands (None: unbounded), in their order.
 
     `capacity` is one bottleneck's, or {link: capacity}; then `paths` names each flow's links. Raises ConfigError.
     """
@@ -57,9 +57,9 @@ def hrf_rates(
     demands: Sequence[Number | None] | None = None,
     cap: bool = False,
 ) -> list[float]:
-    """The HRF rates of flows with requirements (a, b), 0 <= a < b, or None, in their order.
+    """Returns the HRF rates of flows with requirements (a, b), 0 <= a < b, or None, in their order.
 
-    `capacity` and `paths` as in `max_min_rates`. `demands` bound rates from above whatever is required. `cap`: no flow
+    `capacity` and `paths` as in `max_min_rates`. `demands` bound rates from above, whatever is required. `cap`: no flow
     gets more than its b. Raises ConfigError.
     """
     wanted = _requirements(requirements)
@@ -89,7 +89,7 @@ def hrf_rates(
 
 
 def normalised_rates(rates: ArrayLike, requirements: Sequence[Requirement | None]) -> list[float]:
-    """(x - a) / (b - a) of each flow (Hercules, equation 2); NaN without a requirement. Raises ConfigError."""
+    """Returns (x - a) / (b - a) of each flow (Hercules, equation 2); NaN without a requirement. Raises ConfigError."""
     wanted, x = _requirements(requirements), _measured(rates, len(requirements))
     return [
         math.nan if requirement is None else (rate - float(requirement[0])) / float(requirement[1] - requirement[0])
@@ -100,9 +100,10 @@ def normalised_rates(rates: ArrayLike, requirements: Sequence[Requirement | None
 def max_min_distance(
     rates: ArrayLike, capacity: Capacity, demands: Sequence[Number | None], paths: Paths | None = None
 ) -> float:
-    """sum |x - x*| / sum x*, x* the max-min fair rates: 0 at the optimum, 1 for silence; NaN if no flow gets any.
+    """Returns sum |x - x*| / sum x*, where x* are the max-min fair rates; NaN if no flow gets any.
 
-    Half of it is the share of the fair traffic that is at the wrong flow, where the total is right.
+    It is 0 at the optimum and 1 if nothing is sent. If the total is right, half of it is the share of traffic that the
+    wrong flow has.
     """
     return _distance(_measured(rates, len(demands)), max_min_rates(capacity, demands, paths))
 
@@ -116,7 +117,7 @@ def hrf_distance(
     demands: Sequence[Number | None] | None = None,
     cap: bool = False,
 ) -> float:
-    """sum |x - x*| / sum x*, x* the HRF rates: `max_min_distance`'s measure, so that the two can be compared."""
+    """Returns sum |x - x*| / sum x*, where x* are the HRF rates; comparable with `max_min_distance`."""
     optimum = hrf_rates(capacity, requirements, paths, demands=demands, cap=cap)
     return _distance(_measured(rates, len(requirements)), optimum)
 
@@ -128,10 +129,11 @@ _Links: TypeAlias = list[tuple[Fraction, frozenset[int]]]
 def _fill(
     links: _Links, base: Sequence[Fraction], span: Sequence[Fraction], most: Sequence[Fraction | None]
 ) -> list[Fraction]:
-    """Progressive filling of x_i = max(0, base_i + level span_i), each at most most_i, to the highest common level.
+    """Returns x_i = max(0, base_i + level span_i), each at most most_i, at the highest common level (progressive
+    filling).
 
-    A link's load is piecewise linear in the level, with a break where a flow leaves 0: the level at which the next link
-    is full or the next flow has its demand is solved for, not searched.
+    A link's load is piecewise linear in the level, with a break where a flow leaves 0. The level at which the next link
+    is full, or the next flow has its demand, is solved for, not searched.
     """
     n = len(base)
     rates: list[Fraction | None] = [None] * n
@@ -177,7 +179,7 @@ def _fill(
 
 
 def _full_at(spare: Fraction, rising: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
-    """The level at which sum max(0, (level - zero_i) span_i) = spare, over the (zero, span) of the flows."""
+    """Returns the level at which sum max(0, (level - zero_i) span_i) = spare, over the (zero, span) of the flows."""
     ordered = sorted(rising)
     slope, offset = ordered[0][1], ordered[0][0] * ordered[0][1]
     for zero, span in ordered[1:]:
@@ -189,7 +191,7 @@ def _full_at(spare: Fraction, rising: Sequence[tuple[Fraction, Fraction]]) -> Fr
 
 
 def _part(links: _Links, chosen: Sequence[int]) -> _Links:
-    """The links as `chosen` flows alone see them, numbered in that order."""
+    """Returns the links with the `chosen` flows alone, numbered in that order."""
     number = {i: k for k, i in enumerate(chosen)}
     return [(capacity, frozenset(number[i] for i in users if i in number)) for capacity, users in links]
 
@@ -231,7 +233,7 @@ def _requirements(requirements: Sequence[Requirement | None]) -> list[tuple[Frac
 
 
 def _exact(value: Number, where: str) -> Fraction:
-    """A number that is not negative, as its decimal notation says it."""
+    """Returns the exact value of a decimal number that is not negative."""
     try:
         number = value if isinstance(value, Fraction) else Fraction(repr(float(value)))
     except (TypeError, ValueError) as error:

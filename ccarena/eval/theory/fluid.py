@@ -1,8 +1,8 @@
-"""WCC's fluid models: how weighted AIMD flows share one droptail bottleneck, as delay differential equations.
+"""Fluid models of WCC: weighted AIMD flows that share one droptail bottleneck, as delay differential equations.
 
-Zheng et al., "Revisiting Weighted AIMD-based Congestion Control", equations (3) and (4), for n flows. In units of the
-full queue's round trip R* = d + K/C, with y = 1 + q the round trip at a time (q > 0: the queue is over its limit K) and
-w̄ = C d + K packets:
+Zheng et al., "Revisiting Weighted AIMD-based Congestion Control", equations (3) and (4), for n flows. The unit of time
+is the full queue's round trip R* = d + K/C. The round trip at a time is y = 1 + q (q > 0: the queue is over its limit
+K), and w̄ = C d + K packets:
 
     dW_i/dt = A_i / y(t) - B_i W_i(t) W_i(t-1) / y(t-1) 1{y(t-1) > 1}
     dy/dt   = sum_i W_i(t) / (w̄ y(t)) - 1,   but not below 0 at y = 1 / (1 + psi), the empty queue
@@ -13,14 +13,14 @@ w̄ = C d + K packets:
 | `md`      | 1   | 1 / (2 a_i)     | WCC-MD, equation (4)                                                     |
 | `md-kept` | 1   | 1 - 1 / (2 a_i) | the share 1/(2a) is kept, not lost: the only one that has Fig. 6's w̄     |
 
-The fixed point of each is W_i = sqrt(A_i / B_i), which is sqrt(2 a_i) for `ai` and `md`; it exists while
-w̄ <= sum_i W_i. Above, a limit cycle takes its place. psi = K / (C d) is infinite by default (no propagation delay): the
-paper lets w̄ and the weights alone determine the dynamics, for which the queue must never run empty.
+The fixed point of each is W_i = sqrt(A_i / B_i), which is sqrt(2 a_i) for `ai` and `md`; it exists while w̄ <= sum_i
+W_i. Above, a limit cycle takes its place. psi = K / (C d) is infinite by default (no propagation delay): in the paper,
+w̄ and the weights alone determine the dynamics, which requires that the queue never runs empty.
 
-Method: classical Runge-Kutta with 1/N as step, N a multiple of what the stiffest rate (about w̄ per unit of time)
-needs; the delayed values are then stored nodes and midpoints. A step whose delayed queue crosses its limit takes the
-decrease for the fraction of the step in which it was over, so that the order is two. A limit cycle is the fixed point
-of the return map of whole histories to the plane q = 0, so that nothing depends on where crossings fall on the grid.
+Method: classical Runge-Kutta with step 1/N. N is a multiple of what the stiffest rate (about w̄ per unit of time) needs,
+so the delayed values are stored nodes and midpoints. If the delayed queue crosses its limit within a step, the decrease
+acts for that fraction of the step, so the order is two. A limit cycle is the fixed point of the return map of whole
+histories to the plane q = 0. Results therefore do not depend on where crossings fall on the grid.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TOLERANCE, _SAME = 1e-8, 1e-5
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Where all derivatives vanish: `window` float64[n] in packets, `queue` the normalised q >= 0."""
+    """Fixed point, where all derivatives vanish: `window` float64[n] in packets, `queue` the normalised q >= 0."""
 
     window: Floats
     queue: float
@@ -69,7 +69,7 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A solution on an even grid: `t` [K] in units of R*, `window` [K, n] in packets, `queue` [K] normalised."""
+    """Solution on an even grid: `t` [K] in units of R*, `window` [K, n] in packets, `queue` [K] normalised."""
 
     t: Floats
     window: Floats
@@ -78,11 +78,13 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Cycle:
-    """One period of a limit cycle, from the moment at which the queue falls below its limit.
+    """Period of a limit cycle, from the moment at which the queue falls below its limit.
 
-    `period` in units of R*; `falls` is how often it does so in a period: 1, or more where periods double; `throughput`
-    [n] is TP_i, the flows' shares of the capacity; `t` [K] from 0 to `period`, `window` [K, n] in packets and `queue`
-    [K] are the orbit; `dropping` [K] tells whether 1{q(t-1) > 0} holds in the step from there, 0 to 1 where it changes.
+    - `period`: in units of R*;
+    - `falls`: falls of the queue below its limit in a period, more than 1 where periods double;
+    - `throughput` [n]: TP_i, the flows' shares of the capacity;
+    - `t` [K] from 0 to `period`, `window` [K, n] in packets and `queue` [K]: the orbit;
+    - `dropping` [K]: 1{q(t-1) > 0} in the step from there, between 0 and 1 where it changes.
     """
 
     period: float
@@ -95,7 +97,7 @@ class Cycle:
 
 
 def fixed_point(model: str, weights: ArrayLike, w_bar: float) -> FixedPoint | None:
-    """The fixed point, or None above the threshold, where a limit cycle takes its place. Raises ConfigError."""
+    """Returns the fixed point, or None above the threshold, where a limit cycle exists instead. Raises ConfigError."""
     parameters = _Parameters.of(model, weights, w_bar)
     window = parameters.rest[:, 0]
     total = float(window.sum())
@@ -103,7 +105,7 @@ def fixed_point(model: str, weights: ArrayLike, w_bar: float) -> FixedPoint | No
 
 
 def threshold(model: str, weights: ArrayLike) -> float:
-    """The largest w̄ with a fixed point: sum_i sqrt(A_i / B_i), in packets. Raises ConfigError."""
+    """Returns the largest w̄ with a fixed point: sum_i sqrt(A_i / B_i), in packets. Raises ConfigError."""
     return float(_Parameters.of(model, weights, 1.0).rest.sum())
 
 
@@ -118,10 +120,10 @@ def trajectory(
     queue: float | None = None,
     steps: int | None = None,
 ) -> Trajectory:
-    """Solve from a constant history of `window` packets (a number or one per flow) and `queue`, over `duration` R*.
+    """Solves from a constant history of `window` packets (a number or one per flow) and `queue`, over `duration` R*.
 
-    The default queue is the one that `window` keeps: sum W / w̄ - 1, at most 0. `steps` is N, the steps per R*, by
-    default as many as the figures of `throughput` need. The paper does not give its initial conditions.
+    By default, the queue is the one that `window` sustains: sum W / w̄ - 1, at most 0. `steps` is N, the steps per R*
+    (default: as for `throughput`). The paper does not give its initial conditions.
     """
     parameters = _Parameters.of(model, weights, w_bar, psi)
     count = parameters.steps if steps is None else steps
@@ -141,7 +143,9 @@ def trajectory(
 
 
 def limit_cycle(model: str, weights: ArrayLike, w_bar: float, *, psi: float = math.inf) -> Cycle | None:
-    """The limit cycle, None where there is a fixed point. Raises ConfigError, and CcarenaError if none is reached."""
+    """Returns the limit cycle, None if there is a fixed point. Raises ConfigError, and CcarenaError if no cycle is
+    reached.
+    """
     parameters = _Parameters.of(model, weights, w_bar, psi)
     if not parameters.oscillates[0]:
         return None
@@ -155,9 +159,9 @@ def limit_cycle(model: str, weights: ArrayLike, w_bar: float, *, psi: float = ma
 
 
 def throughput(model: str, weights: ArrayLike, w_bar: ArrayLike, *, psi: float = math.inf) -> Floats:
-    """TP_i = 1/T ∫ W_i / (w̄ y) dt over a period (or at the fixed point): the flows' shares of the capacity.
+    """Returns TP_i = 1/T ∫ W_i / (w̄ y) dt over a period (or at the fixed point): the flows' shares of the capacity.
 
-    Over 200 falls where motion is aperiodic, as for some weights just above the threshold.
+    If the motion is aperiodic, as for some weights just above the threshold, the integral is over 200 falls.
 
     `weights` is [..., n] and `w_bar` broadcasts to [...]: a whole surface is one call, and much faster than many. The
     result is [..., n]; its sum is 1 unless `psi` lets the queue run empty. Raises ConfigError.
@@ -171,7 +175,9 @@ def throughput(model: str, weights: ArrayLike, w_bar: ArrayLike, *, psi: float =
 
 
 def throughput_ratio(model: str, weights: ArrayLike, w_bar: float, *, psi: float = math.inf) -> float:
-    """TP_1 / TP_2 of the first two flows, as Fig. 4 and Observations 1 and 2. Raises as `throughput` does."""
+    """Returns TP_1 / TP_2 of the first two flows, as in Fig. 4 and Observations 1 and 2. Raises as `throughput`
+    does.
+    """
     share = throughput(model, weights, w_bar, psi=psi)
     if share.ndim != 1 or len(share) < 2:
         raise ConfigError(f"a throughput ratio needs one list of at least two weights, got {weights!r}")
@@ -180,7 +186,7 @@ def throughput_ratio(model: str, weights: ArrayLike, w_bar: float, *, psi: float
 
 @dataclass(frozen=True)
 class _Parameters:
-    """Of S sets at once: `gain` A and `cut` B [n, S], `w_bar` [S]; `floor` is y at the empty queue."""
+    """Parameters of S sets at once: `gain` A and `cut` B [n, S], `w_bar` [S]; `floor` is y at the empty queue."""
 
     gain: Floats
     cut: Floats
@@ -206,7 +212,7 @@ class _Parameters:
 
     @classmethod
     def surface(cls, model: str, weights: ArrayLike, w_bar: ArrayLike, psi: float = math.inf) -> _Parameters:
-        """Weights [..., n] and w̄ [...], broadcast against each other and flattened."""
+        """Broadcasts weights [..., n] and w̄ [...] against each other and flattens them."""
         a, w = np.asarray(weights, dtype=np.float64), np.asarray(w_bar, dtype=np.float64)
         try:
             shape = np.broadcast_shapes(a.shape[:-1], w.shape)
@@ -223,7 +229,7 @@ class _Parameters:
 
     @property
     def rest(self) -> Floats:
-        """The windows of the fixed point [n, S]: A = B W²."""
+        """Returns the windows of the fixed point [n, S]: A = B W²."""
         return np.sqrt(self.gain / self.cut)
 
     @property
@@ -236,7 +242,9 @@ class _Parameters:
         return _steps(float(self.w_bar.max()))
 
     def groups(self) -> Iterator[NDArray[np.intp]]:
-        """The sets that oscillate, by step size, so that no set's result depends on its company."""
+        """Yields the sets that oscillate, grouped by step size, so that each set's result is independent of the
+        others.
+        """
         counts = np.array([_steps(float(w)) for w in self.w_bar])
         for count in sorted(set(counts[self.oscillates].tolist())):
             yield np.flatnonzero(self.oscillates & (counts == count))
@@ -246,15 +254,15 @@ class _Parameters:
 
 
 def _steps(w_bar: float) -> int:
-    """N: stable and accurate for rates up to w̄ per unit of time, in powers of two so that sets can go together."""
+    """Returns N: stable and accurate for rates up to w̄ per unit of time, a power of two so that sets share it."""
     return _STEPS * 2 ** max(0, math.ceil(math.log2(2 * w_bar / _STEPS)))
 
 
 def _blocks(history: Floats, parameters: _Parameters) -> Iterator[tuple[Floats, Floats]]:
-    """Solve on from a history [2N+1, n+1, S] of nodes and midpoints over one unit of time, unit after unit.
+    """Solves onwards from a history [2N+1, n+1, S] of nodes and midpoints, one unit of time after the other.
 
-    Rows are W_1 ... W_n and y. Yields, for each unit, the same array of the next unit and the share of each of its
-    steps in which 1{q(t-1) > 0} holds [N, S].
+    Rows are W_1 ... W_n and y. Yields, for each unit, the same array for the next unit. It also yields the share of
+    each step in which 1{q(t-1) > 0} holds [N, S].
     """
     n, count = parameters.flows, len(history) // 2
     h, inverse, floor = 1.0 / count, 1.0 / parameters.w_bar, parameters.floor
@@ -292,7 +300,7 @@ def _blocks(history: Floats, parameters: _Parameters) -> Iterator[tuple[Floats, 
 
 
 def _share_over(q: Floats) -> Floats:
-    """The share of each step in which q > 0 [N, S], from nodes and midpoints [2N+1, S]."""
+    """Returns the share of each step in which q > 0 [N, S], from nodes and midpoints [2N+1, S]."""
     start, end = q[:-1:2], q[2::2]
     over = (start > 0).astype(np.float64)
     step, column = np.nonzero((start > 0) != (end > 0))
@@ -302,7 +310,9 @@ def _share_over(q: Floats) -> Floats:
 
 
 def _crossing(q: Floats, step: NDArray[np.intp], column: NDArray[np.intp]) -> Floats:
-    """Where in [0, 1] of the given steps the parabola through start, midpoint and end is 0; the ends differ in sign."""
+    """Returns the zero in [0, 1] of the parabola through start, midpoint and end of the given steps; the ends differ in
+    sign.
+    """
     start, middle, end = (q[2 * step + k, column] for k in range(3))
     linear, square = 4 * middle - 3 * start - end, 2 * (start + end - 2 * middle)
     # Of the two roots the one in [0, 1], without cancellation; Newton would need a guess.
@@ -316,8 +326,10 @@ def _crossing(q: Floats, step: NDArray[np.intp], column: NDArray[np.intp]) -> Fl
 
 @dataclass(frozen=True)
 class _Return:
-    """From one fall of q through 0 to the next: `orbit` [2M+1, n+1, S] on the half grid from time 0, `over` [M, S], and
-    the next fall in step `step` [S] at `fraction` [S] of it; `history` [2N+1, n+1, S] is the unit of time before it."""
+    """Orbit between two falls of q through 0: `orbit` [2M+1, n+1, S] on the half grid from time 0, and `over` [M, S].
+
+    The next fall is in step `step` [S] at `fraction` [S] of it. `history` [2N+1, n+1, S] is the unit of time before it.
+    """
 
     orbit: Floats
     over: Floats
@@ -327,7 +339,7 @@ class _Return:
 
 
 def _return_map(history: Floats, parameters: _Parameters) -> _Return:
-    """Follow each set until q falls through 0."""
+    """Follows each set until q falls through 0."""
     n, count, columns = parameters.flows, len(history) // 2, np.arange(history.shape[2])
     # A cycle takes w̄ / (2 sum A) to fill the link and some units around it; near the threshold log(1 / distance) more.
     patience = 80 + math.ceil(4 * float((parameters.w_bar / parameters.gain.sum(axis=0)).max()))
@@ -358,7 +370,9 @@ def _return_map(history: Floats, parameters: _Parameters) -> _Return:
 
 
 def _interpolate(grid: Floats, position: Floats) -> Floats:
-    """Cubic (Lagrange, four points) values of grid [L, rows, S] at the indices position [P, S]: [P, rows, S]."""
+    """Returns cubic (Lagrange, four points) values of grid [L, rows, S] at the indices position [P, S]: [P,
+    rows, S].
+    """
     base = np.clip(np.floor(position).astype(np.intp) - 1, 0, len(grid) - 4)
     s = position - base
     columns = np.arange(grid.shape[2])
@@ -378,12 +392,12 @@ def _interpolate(grid: Floats, position: Floats) -> Floats:
 def _closed_histories(
     parameters: _Parameters, *, steps: int | None = None, damping: float = 0.0
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """Of each set, the unit of time before a fall of the limit cycle and the falls per period, by iterating the map.
+    """Iterates the map to find each set's history before a fall of the limit cycle, and its falls per period.
 
-    0 falls where it does not close within `_MAX_FALLS` falls after `_MAX_RETURNS`: its motion is aperiodic.
+    A set has 0 falls if it does not close within `_MAX_FALLS` falls after `_MAX_RETURNS`: its motion is aperiodic.
 
-    With `damping`, that share of the old history stays in each new one: a cycle that sheds perturbations with
-    alternating sign, or not at all (a multiplier between -3 and 1 at 0.5), is found as well.
+    With `damping`, that share of the old history stays in each new one. Cycles that shed perturbations with alternating
+    sign, or not at all (a multiplier between -3 and 1 at 0.5), are then found as well.
     """
     n, count, sets = parameters.flows, steps or parameters.steps, len(parameters.w_bar)
     history = np.ones((2 * count + 1, n + 1, sets))
@@ -410,7 +424,7 @@ def _closed_histories(
 
 
 def _cycles(parameters: _Parameters) -> Sequence[Cycle]:
-    """The limit cycles of sets that oscillate; of those without one, `_LONG_RUN` falls in succession."""
+    """Returns the limit cycles of sets that oscillate; for sets without one, `_LONG_RUN` falls in succession."""
     history, falls = _closed_histories(parameters)
     wanted = np.where(falls == 0, _LONG_RUN, falls)
     rounds: list[list[Cycle]] = [[] for _ in wanted]
@@ -425,7 +439,7 @@ def _cycles(parameters: _Parameters) -> Sequence[Cycle]:
 
 
 def _one_round(closed: _Return, parameters: _Parameters, s: int) -> Cycle:
-    """Set `s` from one fall to the next."""
+    """Returns set `s` from one fall to the next."""
     n, count = parameters.flows, len(closed.history) // 2
     step, fraction = int(closed.step[s]), float(closed.fraction[s])
     orbit = closed.orbit[: 2 * step + 3, :, s]

@@ -1,4 +1,4 @@
-"""Is a limit cycle of WCC's fluid models stable? The paper's matrix Z, and the delayed system's own multipliers.
+"""Stability of the limit cycles of WCC's fluid models, by the paper's matrix Z and by the delayed system's multipliers.
 
 Zheng et al. (Lemma 1, Theorem 1) linearise the Poincaré map at x*, where the cycle falls through q = 0, as
 
@@ -6,14 +6,14 @@ Zheng et al. (Lemma 1, Theorem 1) linearise the Poincaré map at x*, where the c
 
 and call the cycle stable if and only if the spectral radius of Z is below 1. Two things stand between Z and the system:
 
-* F has W(t-1) and q(t-1) as arguments, but the paper writes F(x(t), u(t-1)). `reading` says what becomes of them:
+* F has W(t-1) and q(t-1) as arguments, but the paper writes F(x(t), u(t-1)). `reading` chooses an interpretation:
   "frozen" takes them as given functions of time, "merged" as equal to W(t) and q(t).
 * The exponential of an integral is the transition matrix only where the matrices J_F(s) commute, which they do not.
   `ordered=True` takes the product of the exponentials of the steps instead.
 
-Neither sees that a perturbation comes back one round trip later. `multipliers` does: it differentiates the return map
-of whole histories numerically. The two differ: just above the threshold the cycle of one fall per period can have a
-multiplier below -1, and what the system settles to has two falls, while Z's radius stays far below 1.
+Neither accounts for a perturbation that returns one round trip later. `multipliers` does: it differentiates the return
+map of whole histories numerically. The two differ. Just above the threshold the cycle of one fall per period can have a
+multiplier below -1, while Z's radius stays far below 1. The system then settles to a cycle with two falls.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DIFFERENCE = 1e-6
 def spectral_radius(
     model: str, weights: ArrayLike, w_bar: ArrayLike, *, reading: Reading = "frozen", ordered: bool = False
 ) -> Floats:
-    """The spectral radius of Z, of the cycle with one fall per period; NaN where there is a fixed point instead.
+    """Returns the spectral radius of Z, of the cycle with one fall per period; NaN if there is a fixed point instead.
 
     `weights` is [..., n] and `w_bar` broadcasts to [...], which is the result's shape: Fig. 3's surface is one call.
     Raises ConfigError, and CcarenaError if no cycle is found.
@@ -63,11 +63,11 @@ def spectral_radius(
 
 
 def multipliers(model: str, weights: ArrayLike, w_bar: float, *, steps: int = 64) -> NDArray[np.complex128] | None:
-    """The characteristic multipliers of the return map of histories, the largest first; None at a fixed point.
+    """Returns the characteristic multipliers of the return map of histories, the largest first; None at a fixed point.
 
-    Of the cycle with one fall per period. A perturbation along the cycle is not among them. `steps` is the least
-    number of steps per round trip: there are (n + 1) (2 steps + 1) - 1 values, of which all but some are 0. The cycle
-    is stable if all are below 1 in magnitude. Raises as `spectral_radius`.
+    They belong to the cycle with one fall per period; a perturbation along the cycle is left out. `steps` is the least
+    number of steps per round trip. There are (n + 1) (2 steps + 1) - 1 values, most of which are 0. The cycle is stable
+    if all are below 1 in magnitude. Raises as `spectral_radius`.
     """
     parameters = _Parameters.of(model, weights, w_bar)
     if not parameters.oscillates[0]:
@@ -89,7 +89,7 @@ def multipliers(model: str, weights: ArrayLike, w_bar: float, *, steps: int = 64
 
 
 def _one_fall(parameters: _Parameters, count: int) -> Floats:
-    """The closed histories of the cycles with one fall per period, stable or not."""
+    """Returns the closed histories of the cycles with one fall per period, stable or not."""
     history, falls = _closed_histories(parameters, steps=count)
     for damping in (0.5, 0.8, 0.95):
         several = np.flatnonzero(falls != 1)
@@ -106,7 +106,7 @@ def _one_fall(parameters: _Parameters, count: int) -> Floats:
 
 
 def _matrix(cycle: Cycle, parameters: _Parameters, merged: bool, ordered: bool) -> Floats:
-    """Z [n+1, n+1] of one cycle, in the coordinates W_1 ... W_n, q."""
+    """Returns Z [n+1, n+1] of one cycle, in the coordinates W_1 ... W_n, q."""
     n, gain, w = parameters.flows, parameters.gain[:, 0], float(parameters.w_bar[0])
     loss = _loss(cycle, parameters.cut[:, 0], merged)
     steps = np.diff(cycle.t)[:, None, None] * _jacobian(cycle, gain, loss, w, merged)
@@ -126,7 +126,7 @@ def _matrix(cycle: Cycle, parameters: _Parameters, merged: bool, ordered: bool) 
 
 
 def _loss(cycle: Cycle, cut: Floats, merged: bool) -> Floats:
-    """B_i W_i / y, one round trip earlier unless `merged`, [K, n]."""
+    """Returns B_i W_i / y, one round trip earlier unless `merged`, [K, n]."""
     ratio = cut * cycle.window / (1.0 + cycle.queue[:, None])
     if merged:
         return ratio
@@ -136,7 +136,7 @@ def _loss(cycle: Cycle, cut: Floats, merged: bool) -> Floats:
 
 
 def _jacobian(cycle: Cycle, gain: Floats, loss: Floats, w_bar: float, merged: bool) -> Floats:
-    """J_F, averaged over each step of the cycle [K-1, n+1, n+1]."""
+    """Returns J_F, averaged over each step of the cycle [K-1, n+1, n+1]."""
     n, window, y = len(gain), cycle.window, 1.0 + cycle.queue
     free, dropping = np.zeros((2, len(y), n + 1, n + 1))
     index = np.arange(n)
@@ -152,7 +152,9 @@ def _jacobian(cycle: Cycle, gain: Floats, loss: Floats, w_bar: float, merged: bo
 
 
 def _exponential(a: Floats) -> Floats:
-    """The matrix exponential: Taylor's series of a / 2^k, squared k times (Moler and Van Loan, 2003, method 3)."""
+    """Returns the matrix exponential: Taylor's series of a / 2^k, squared k times (Moler and Van Loan, 2003,
+    method 3).
+    """
     halvings = max(0, math.ceil(math.log2(max(float(np.abs(a).sum(axis=1).max()), 1e-300) / 0.25)))
     small = a / 2.0**halvings
     term = result = np.eye(len(a))
