@@ -287,8 +287,8 @@ impl<T: Carried> Link<T> {
     }
 
     /// Keeps a timetable from now on, if all that happens here follows from the arrivals and may be told later: the queue
-    /// drops nothing but arrivals, and packets that leave are written down in no packet log and no series. A router is
-    /// asked later what it says to packets that leave ([`said`](Self::said)). Whether it does.
+    /// drops nothing but arrivals, and packets that leave are written down in no packet log and no series. A router
+    /// signals later to packets that leave ([`Self::deferred_signal`]). Returns whether it keeps one.
     pub fn keep_timetable(&mut self) -> bool {
         let unseen = self.log.is_none() && self.series.is_none();
         if let (AnyQueue::DropTail(queue), true) = (&self.queue, unseen) {
