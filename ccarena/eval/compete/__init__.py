@@ -1,4 +1,5 @@
-"""What schemes take from each other on one bottleneck: `ccarena compete`.
+"""Competition of schemes on one bottleneck: `ccarena compete`.
 
-`lineup` and `bottlenecks` read who competes and on what, `matches` runs them, `tables` and `plot` show the outcome.
+`lineup` and `bottlenecks` read the competitors and their links, `matches` runs them, `tables` and `plot` show the
+outcome.
 """

@@ -1,4 +1,4 @@
-"""Where they compete: links such as `48mbps,20ms,1bdp`, or those of a scenario file."""
+"""Bottlenecks of a competition: links such as `48mbps,20ms,1bdp`, or those of a scenario file."""
 
 from __future__ import annotations
 
@@ -38,30 +38,32 @@ _LIMITS = ("packets", "bytes", "bdp")
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What the competitors share."""
+    """Bottleneck that the competitors share."""
 
     name: str
-    """The text that describes the link, or the name of the scenario's file."""
+    """Text that describes the link, or the name of the scenario's file."""
     base_rtt_ms: float
     links: tuple[dict[str, Any], ...]
-    """The scenario's `links`; one without `delay_ms` gets half of the least base RTT of its flows."""
+    """Links of the scenario; one without `delay_ms` gets half of the least base RTT of its flows."""
     back: tuple[dict[str, Any], ...] = ()
-    """Named links that acknowledgements cross; without, they take no link."""
+    """Named links that acknowledgements cross; if empty, they cross no link."""
 
     @property
     def services(self) -> list[dict[str, Any]]:
-        """How its links serve, those of acknowledgements too."""
+        """Returns the services of its links, those of acknowledgements too."""
         return [link["service"] for link in (*self.links, *self.back)]
 
     @property
     def route(self) -> dict[str, Any]:
-        """What the scenario's flows say of their way."""
+        """Returns the route fields of the scenario's flows."""
         if not self.back:
             return {}
         return {key: [link["name"] for link in way] for key, way in (("path", self.links), ("return_path", self.back))}
 
     def links_for(self, rtts_ms: Sequence[float], seed: int, duration_s: float) -> list[dict[str, Any]]:
-        """The scenario's `links` for flows of these base RTTs; seeds above 1 start elsewhere in a recorded trace."""
+        """Returns the scenario's `links` for flows of these base RTTs; seeds above 1 start elsewhere in a recorded
+        trace.
+        """
         out = []
         for link in (*self.links, *self.back):
             service = started(link["service"], duration_s, seed - 1)
@@ -70,7 +72,7 @@ class Bottleneck:
 
 
 def parse_link(text: str) -> Bottleneck:
-    """The link that `text` describes, checked; `GRAMMAR` says how.
+    """Returns the link that `text` describes, checked; `GRAMMAR` is the syntax.
 
     Raises ConfigError, naming the part of `text` that is wrong.
     """
@@ -94,7 +96,7 @@ def parse_link(text: str) -> Bottleneck:
 
 
 def from_scenario(path: Path) -> Bottleneck:
-    """The links of the scenario document at `path`, all of them in order; its flows, duration and seed do not count.
+    """Returns the links of the scenario document at `path`, in order; its flows, duration and seed are ignored.
 
     Raises ScenarioError.
     """
@@ -109,7 +111,7 @@ def from_scenario(path: Path) -> Bottleneck:
 
 
 def over_traces(given: TraceLinks) -> list[Bottleneck]:
-    """A bottleneck for each trace, buffer and delay that `given` names."""
+    """Returns a bottleneck for each trace, buffer and delay of `given`."""
     found = []
     for _, trace, buffer, delay_ms in given.each():
         queue = {"type": "droptail", "packets": buffer}
@@ -125,7 +127,7 @@ def over_traces(given: TraceLinks) -> list[Bottleneck]:
 
 
 def _read(part: str, where: str) -> tuple[str, Any]:
-    """(what the part is, its value in the scenario)."""
+    """Returns (meaning of the part, its value in the scenario)."""
     if match := _RATE.fullmatch(part):
         rate = number(match[1], f'{where}: rate "{part}"') * _MBPS[match[2].lower()]
         return "capacity", {"type": "constant", "rate_mbps": rate}
@@ -164,13 +166,13 @@ def _read(part: str, where: str) -> tuple[str, Any]:
 
 
 def _rate_meant(part: str) -> str:
-    """The hint for what looks like a rate, such as 48mbit or 48M; empty for anything else."""
+    """Returns a hint for what looks like a rate, such as 48mbit or 48M; empty for anything else."""
     match = re.fullmatch(r"([0-9.]+) *([kmg])(?:b|bit|bits|ibit)?(?:ps|/s)?", part, re.IGNORECASE)
     return f'; did you mean "{match[1]}{match[2].lower()}bps"?' if match else ""
 
 
 OPTIONS: Mapping[str, Callable[[float], Any]] = {"loss": float, "jitter_ms": float, "router": bool}
-"""What may follow by name, and how the scenario wants its number."""
+"""Optional parts by name, and their fields in the scenario."""
 
 
 def _check(links: list[dict[str, Any]], rtt_ms: float, where: str) -> None:

@@ -1,4 +1,4 @@
-"""`ccarena.compete`: schemes against each other on bottlenecks, as tables, heat maps and files."""
+"""Function `ccarena.compete`: schemes against each other on bottlenecks, as tables, heat maps and files."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ ROWS, RESULT, PAGE = "rows.csv", "compete.json", "compete.html"
 
 @dataclass(frozen=True)
 class Competition:
-    """What schemes took from each other.
+    """Results of a competition.
 
     Tables are pandas data frames; `polars` and `columns` give the same ones for Polars and as NumPy arrays. Rates are
-    in Mbit/s, times in the unit that ends a column's name, shares and harm in [0, 1]; what is not known is NaN.
+    in Mbit/s, times in the unit that ends a column's name, shares and harm in [0, 1]. Unknown values are NaN.
     """
 
     plan: Plan
     flows: list[dict[str, Any]]
-    """A row per run and flow, as plain data; docs/compete.md has the columns."""
+    """Rows per run and flow, as plain data; docs/compete.md lists the columns."""
 
     def rows(self) -> pd.DataFrame:
-        """A row per run and flow (docs/compete.md)."""
+        """Returns a row per run and flow (docs/compete.md)."""
         return as_pandas(self.columns("rows"))
 
     def summary(self) -> pd.DataFrame:
-        """A row per link, match, competitor and figure: the mean over seeds and Student's 95 % interval."""
+        """Returns a row per link, match, competitor and figure: the mean over seeds and Student's 95 % interval."""
         return as_pandas(self.columns("summary"))
 
     def polars(self, table: str) -> pl.DataFrame:
-        """One of the tables of `columns` as a Polars data frame."""
+        """Returns one of the tables of `columns` as a Polars data frame."""
         return as_polars(self.columns(table))
 
     def columns(self, table: str) -> Columns:
-        """The table `rows` or `summary` as NumPy arrays by column. Raises ConfigError for another name."""
+        """Returns the table `rows` or `summary` as NumPy arrays by column. Raises ConfigError for another name."""
         if table == "rows":
             return of_rows(self.flows)
         if table != "summary":
@@ -76,16 +76,16 @@ class Competition:
         )
 
     def matrices(self) -> list[Matrix]:
-        """What each competitor gets beside each, a matrix per link and pair of base RTTs."""
+        """Returns the figures of each pair of competitors, a matrix per link and pair of base RTTs."""
         return matrices(summarise(self.flows), self.plan.paired)
 
     def page(self, repeat: Sequence[str] = ()) -> Page:
-        """Everything as a page, which a notebook shows; `repeat` are the commands that make it again."""
+        """Returns everything as a page, which a notebook shows; `repeat` are the commands that make it again."""
         result = self.result()
         return competition_page(result["meta"], summarise(self.flows), self.matrices(), repeat)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
-        """The heat maps of shares and harm of every pair; written to `path` if given. A notebook shows the page.
+        """Plots heat maps of shares and harm of every pair; writes them to `path` if given. A notebook shows the page.
 
         The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium. Raises ConfigError if no pair
         was run or for another suffix, MissingDependencyError without a browser.
@@ -99,7 +99,7 @@ class Competition:
         return page
 
     def write(self, folder: str | os.PathLike[str], complete: bool = True, repeat: Sequence[str] = ()) -> list[Path]:
-        """Write rows, result and page to `folder`, and return the paths of the files written.
+        """Writes rows, result and page to `folder`, and returns the paths of the files.
 
         A result that is not `complete` says so and has no page. `repeat` are the commands that make the page again.
         """
@@ -112,7 +112,7 @@ class Competition:
         return [path / ROWS, path / RESULT, path / PAGE]
 
     def result(self, complete: bool = True, repeat: Sequence[str] = ()) -> dict[str, Any]:
-        """Plan, summary, rows and the commands that make them again, in their JSON form."""
+        """Returns plan, summary, rows and the commands that make them again, as JSON data."""
         plan = self.plan
         meta = {
             "entrants": [{"label": entrant.label, **entrant.flow} for entrant in plan.entrants],
@@ -149,7 +149,7 @@ def compete(
     progress: bool | Progress | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Competition:
-    """Run every pair of entries, each against itself and every group, on bottlenecks in the simulator.
+    """Runs every pair of entries, each against itself and every group, on bottlenecks in the simulator.
 
     Arguments:
         entries: entrants (docs/entrants.md), such as `cubic`, `wcc-ai@weight=2`, `pilot`, `runs/acct` or

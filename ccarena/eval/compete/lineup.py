@@ -1,4 +1,4 @@
-"""The line-up of a competition: entrants that meet in pairs, and groups of them, such as `cubic+bbr+bbr`."""
+"""Line-up of a competition: entrants that meet in pairs, and groups of them, such as `cubic+bbr+bbr`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ stands in double quotes"""
 def line_up(
     entries: Sequence[EntrantLike], groups: Sequence[str], stack: ExitStack
 ) -> tuple[list[Entrant], list[str], list[tuple[str, ...]]]:
-    """(all entrants; the labels of those that meet in pairs; those of each group).
+    """Returns (all entrants; the labels of those that meet in pairs; those of each group).
 
     Entrants that only groups name come last. Artifacts in memory are written for as long as `stack` lasts. Raises
     ConfigError or PolicyError, naming entrant and part.
@@ -48,7 +48,7 @@ def marked(
     groups: Sequence[tuple[str, ...]],
     services: Sequence[Mapping[str, Any]],
 ) -> tuple[list[Entrant], list[str], list[tuple[str, ...]]]:
-    """Returns `line_up`'s result, with labels that mark policies that were trained on what the links serve."""
+    """Returns the result of `line_up`, with labels that mark policies that were trained on the links' services."""
     labels = {entrant.label: entrant.label for entrant in lineup}
     for entrant in lineup:
         file = entrant.policy_file
@@ -59,7 +59,7 @@ def marked(
 
 
 def parse_group(text: str) -> list[str]:
-    """The entrants of a group, two at least, not looked into. Raises ConfigError."""
+    """Returns the texts of a group's entrants, at least two, unparsed. Raises ConfigError."""
     entrants = split_outside_quotes(text, "+")
     if len(entrants) < 2 or not all(entrants):
         raise ConfigError(f'--group "{text}": expected two entrants or more, joined by "+", such as cubic+bbr+bbr')

@@ -1,14 +1,15 @@
-"""Competitors on one bottleneck: every pair and chosen groups, and what each takes from the others.
+"""Matches of competitors on one bottleneck: every pair and chosen groups, and the harm that each causes.
 
 A *match* seats competitors, each with a base RTT. It is run with every rotation of the order in which they start and
-for every seed. The figures of a run are over the time when all are there: `duration_s` from the last start. Each flow
-is also run without the others, everything else unchanged, and harm is what it loses beside them (Ware, Mukerjee,
-Seshan, Sherry, "Beyond Jain's Fairness Index: Setting the Bar for the Deployment of Congestion Control Algorithms",
-HotNets 2019): (solo - x) / solo where more is better and (x - solo) / x where less is. 0 is none, 1 is all; below 0 it
-does better in company.
+for every seed. The figures of a run are over the time when all are there: `duration_s` from the last start.
 
-Most schemes draw no random numbers. So that seeds are repetitions and not copies, a seed moves every start but the
-first by up to a tenth of the stagger plus a base RTT, and starts recorded and synthetic links elsewhere.
+Each flow is also run without the others, everything else unchanged. Harm is its relative loss beside them: (solo - x) /
+solo where more is better, and (x - solo) / x where less is. 0 is none, 1 is all; below 0 it does better in company.
+Source: Ware, Mukerjee, Seshan, Sherry, "Beyond Jain's Fairness Index: Setting the Bar for the Deployment of Congestion
+Control Algorithms", HotNets 2019.
+
+Most schemes draw no random numbers. To make seeds differ, a seed moves every start but the first by up to a tenth of
+the stagger plus a base RTT. It also starts recorded and synthetic links elsewhere.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ccarena.scenarios.entrants import Entrant
 __all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
 
 MOST_PACKETS = 2e7
-"""Packets of one run whose record fits into a laptop's memory: about 100 bytes each while figures are computed."""
+"""Most packets of one run whose record fits into a laptop's memory: each takes about 100 bytes."""
 
 BIN_S = 1.0
 _CAPACITY_BIN_MS = 10
@@ -44,7 +45,7 @@ _CAPACITY_BIN_MS = 10
 
 @dataclass(frozen=True)
 class Seat:
-    """A competitor's place in a match."""
+    """Seat of a competitor in a match."""
 
     label: str
     rtt_ms: float
@@ -52,28 +53,28 @@ class Seat:
 
 @dataclass(frozen=True)
 class Match:
-    """Who meets whom, at which base RTTs."""
+    """Match of competitors, with their base RTTs."""
 
     seats: tuple[Seat, ...]
 
     @property
     def name(self) -> str:
-        """The competitors' labels, joined."""
+        """Returns the competitors' labels, joined."""
         return "+".join(seat.label for seat in self.seats)
 
     @property
     def rtts(self) -> str:
-        """Base RTTs of the seats in ms, joined."""
+        """Returns base RTTs of the seats in ms, joined."""
         return "+".join(f"{seat.rtt_ms:g}" for seat in self.seats)
 
     def orders(self) -> list[tuple[Seat, ...]]:
-        """Every rotation of the seats in their order of starting, each once."""
+        """Returns every rotation of the seats in their order of starting, each once."""
         return list(dict.fromkeys(self.seats[k:] + self.seats[:k] for k in range(len(self.seats))))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is run."""
+    """Plan of a competition."""
 
     entrants: Sequence[Entrant]
     bottlenecks: Sequence[Bottleneck]
@@ -83,17 +84,17 @@ class Plan:
     rtts_ms: Sequence[tuple[float, ...]] = ()
     """Base RTTs that the flows of a match get in turn, in every rotation; if empty, all get the link's own."""
     duration_s: float = 60.0
-    """How long all flows of a match run together."""
+    """Time for which all flows of a match run together."""
     stagger_s: float = 10.0
-    """The time from one start to the next."""
+    """Time from one start to the next."""
     seeds: int = 3
-    """Repetitions."""
+    """Number of repetitions."""
     first_seed: int = 1
     backend: str = SIM
-    """Where everything runs; of the others than the simulator a row says whether its runs were `valid`."""
+    """Backend of all runs; except in the simulator, a row says whether its runs were `valid`."""
 
     def check(self) -> None:
-        """Raises ConfigError for what cannot be run."""
+        """Raises ConfigError for a plan that cannot be run."""
         for name, value, low in (("duration-s", self.duration_s, BIN_S), ("stagger-s", self.stagger_s, 0.0)):
             if not low <= value < 1e6:
                 raise ConfigError(f"--{name} {value:g}: expected {low:g} to a million seconds")
@@ -107,14 +108,14 @@ class Plan:
             raise ConfigError("nobody competes: name two schemes, one to run against itself, or a --group")
 
     def members(self) -> Iterator[tuple[str, ...]]:
-        """The labels of each match: pairs, then groups."""
+        """Yields the labels of each match: pairs, then groups."""
         yield from combinations_with_replacement(self.paired, 2)
         yield from self.groups
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One simulation of a match in one order of starting, and the simulations of its flows alone, for comparison."""
+    """Simulation of a match in one order of starting, and the simulations of its flows alone, for comparison."""
 
     bottleneck: Bottleneck
     match: Match
@@ -128,21 +129,21 @@ class _Run:
 
 @dataclass(frozen=True)
 class _Measured:
-    """What one simulation reduces to."""
+    """Figures of one simulation."""
 
     flows: list[dict[str, float]]
-    """Each flow's figures."""
+    """Figures of each flow."""
     rates_mbps: NDArray[np.float64]
-    """`[flows, bins]`, of whole bins of `BIN_S`."""
+    """Rates `[flows, bins]`, of whole bins of `BIN_S`."""
     capacity_mbps: NDArray[np.float64]
-    """`[bins]`."""
+    """Capacity `[bins]`."""
     utilisation: float
     validity: Mapping[str, Any]
-    """Of a run in real time, see `ccarena.scenarios.backends.validity`."""
+    """Validity of a real-time run, see `ccarena.scenarios.backends.validity`."""
 
 
 def matches_of(plan: Plan, bottleneck: Bottleneck) -> list[Match]:
-    """Every match of `plan` on `bottleneck`, in the plan's order, each once."""
+    """Returns every match of `plan` on `bottleneck`, in the plan's order, each once."""
     found: dict[tuple[Seat, ...], Match] = {}
     for members in plan.members():
         for rtts in plan.rtts_ms or [(bottleneck.base_rtt_ms,)]:
@@ -157,11 +158,11 @@ def matches_of(plan: Plan, bottleneck: Bottleneck) -> list[Match]:
 def compete(
     plan: Plan, threads: int = 2, progress: Progress | None = None, rows: list[dict[str, Any]] | None = None
 ) -> list[dict[str, Any]]:
-    """Run `plan` and return a row of figures per run and flow; see docs/compete.md for the columns.
+    """Runs `plan` and returns a row of figures per run and flow; docs/compete.md lists the columns.
 
-    The same plan gives the same rows on any number of threads. `rows`, if given, is filled as runs finish, so that it
-    has what was earned when an interruption ends this. `progress(done, total)` counts them. Raises ConfigError
-    before anything is run, ScenarioError or PolicyError.
+    The same plan gives the same rows on any number of threads. `rows`, if given, is filled as runs finish, so that an
+    interruption loses no finished run. `progress(done, total)` counts them. Raises ConfigError before anything is run,
+    ScenarioError or PolicyError.
     """
     plan.check()
     entrants = {entrant.label: entrant for entrant in plan.entrants}
@@ -204,7 +205,7 @@ def _runs(plan: Plan, entrants: Mapping[str, Entrant], bottleneck: Bottleneck) -
 
 
 def _check(run: _Run) -> None:
-    """Raises ConfigError or ScenarioError for what a simulation would refuse or could not hold in memory."""
+    """Raises ConfigError or ScenarioError for a simulation that would be refused or needs too much memory."""
     try:
         _core.validate_scenario(run.together)
     except ScenarioError as error:
@@ -219,7 +220,7 @@ def _check(run: _Run) -> None:
 
 
 def _starts_s(stagger_s: float, rtts_ms: Sequence[float], seed: int) -> tuple[float, ...]:
-    """When each flow starts, in order, s; see the module for what a seed moves."""
+    """Returns the start of each flow, in order, s; the module says what a seed moves."""
     rng = np.random.Generator(np.random.PCG64([0xC0, seed]))
     spread_s = 0.1 * stagger_s + max(rtts_ms) / 1e3
     moved = rng.random(len(rtts_ms)) * spread_s
@@ -237,7 +238,7 @@ def _document(
     end_s: float,
     only: int | None = None,
 ) -> str:
-    """The scenario as JSON text, of all flows or of flow `only`."""
+    """Returns the scenario as JSON text, with all flows or with flow `only`."""
     flows = [
         entrant.as_flow(
             **route,
@@ -253,7 +254,7 @@ def _document(
 
 
 def _measure(text: str, start_s: float, end_s: float, backend: str) -> _Measured:
-    """Run and reduce to figures of the packets that left the bottleneck in (start, end]."""
+    """Runs the scenario and returns figures of the packets that left the bottleneck in (start, end]."""
     document = json.loads(text)
     result = execute(document, backend)
     # The capacity of several links in a row is that of the slowest; those of the way back are not among them.

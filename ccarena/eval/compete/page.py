@@ -1,4 +1,4 @@
-"""The page of `ccarena compete`: shares and harm of every pair as heat maps, and the table of all matches."""
+"""Page of `ccarena compete`: shares and harm of every pair as heat maps, and the table of all matches."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PANELS = (
     ("harm_delay", "Harm to row's delay (%)"),
 )
 NEARLY_FAIR = 0.05
-"""A share that is at most so far from the fair one counts as fair in the findings."""
+"""Largest distance from the fair share that counts as fair in the findings."""
 FINDINGS = 5
 
 
 def competition_page(
     meta: Mapping[str, Any], summary: Sequence[Mapping[str, Any]], found: Sequence[Matrix], repeat: Sequence[str]
 ) -> Page:
-    """The page of a result's `meta`, `summary` (entries of `summarise`) and matrices."""
+    """Returns the page of a result's `meta`, `summary` (entries of `summarise`) and matrices."""
     names = [entrant["label"] for entrant in meta["entrants"]]
     sections = []
     if found:
@@ -78,7 +78,7 @@ def competition_page(
 
 
 def heat_maps(found: Sequence[Matrix]) -> list[Figure]:
-    """A figure for each matrix: shares, harm to rates and harm to delays, side by side."""
+    """Returns a figure for each matrix: shares, harm to rates and harm to delays, side by side."""
     return [Figure(_where(matrix), [_map(matrix, *panel) for panel in PANELS], columns=3) for matrix in found]
 
 
@@ -104,7 +104,9 @@ def _map(matrix: Matrix, key: str, title: str) -> Chart:
 
 
 def _findings(summary: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """The pairs that are farthest from fair, in words; pairs whose interval includes the fair share are left out."""
+    """Returns the pairs that are farthest from fair, in words; pairs whose interval includes the fair share are left
+    out.
+    """
     pairs = [entry for entry in summary if len(entry["match"].split("+")) == 2]
     if not pairs:
         return []
@@ -142,7 +144,7 @@ def _other(entry: Mapping[str, Any]) -> str:
 
 
 def _against_fair(share: NDArray[np.float64], fair: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Shares on a scale on which 0.5 is fair: straight from 0 to fair and from fair to 1."""
+    """Maps shares to a scale on which 0.5 is fair: linear from 0 to fair and from fair to 1."""
     return np.where(share <= fair, 0.5 * share / fair, 0.5 + 0.5 * (share - fair) / (1.0 - fair))
 
 

@@ -1,4 +1,4 @@
-"""From the rows of `compete` to what is shown: means with intervals, a table, and a matrix for each figure of pairs."""
+"""Tables from the rows of `compete`: means with intervals, a table, and a matrix for each figure of pairs."""
 
 from __future__ import annotations
 
@@ -35,25 +35,27 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Matrix:
-    """Pairs of one link: entry [i, j] is of `entrants[i]` at the first base RTT beside `entrants[j]` at the second.
+    """Matrix of the pairs of one link: entry [i, j] is `entrants[i]` at the first base RTT, `entrants[j]` at the
+    second.
 
-    NaN where a pair did not run.
+    It is NaN if a pair did not run.
     """
 
     link: str
     rtts_ms: tuple[float, float]
     entrants: list[str]
     figures: dict[str, NDArray[np.float64]]
-    """`share`, `harm_throughput`, `harm_delay`: the means that the table shows."""
+    """Means of `share`, `harm_throughput` and `harm_delay`, as in the table."""
     fair: NDArray[np.float64]
     """Fair shares."""
 
 
 def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For each link, match and competitor (flows of one entry and base RTT together): means over seeds, with intervals.
+    """Returns means over seeds, with intervals, for each link, match and competitor.
 
-    Each of `FIGURES` becomes `{mean, low, high}`, of the means of the seeds over orders; `share_first` and `share_last`
-    are its share when it started first and last, `converged` the part of its flows that ever did.
+    Flows of one entry and base RTT count together. Each of `FIGURES` becomes `{mean, low, high}`, of the means of the
+    seeds over orders. `share_first` and `share_last` are its share when it started first and last, `converged` the part
+    of its flows that ever did.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -104,7 +106,7 @@ WIDE_HEAD = (
 
 
 def cells(summary: Sequence[Row]) -> list[list[str]]:
-    """The table of one link's entries of `summarise`, as `HEAD` says."""
+    """Returns the table of one link's entries of `summarise`, with the columns of `HEAD`."""
     return [
         [
             *_who(entry),
@@ -123,7 +125,7 @@ def cells(summary: Sequence[Row]) -> list[list[str]]:
 
 
 def wide_cells(summary: Sequence[Row]) -> list[list[str]]:
-    """The same with more figures and all intervals, as `WIDE_HEAD` says."""
+    """Returns the same with more figures and all intervals, with the columns of `WIDE_HEAD`."""
     return [
         [
             *_who(entry),
@@ -150,8 +152,10 @@ def _who(entry: Row) -> list[str]:
 
 
 def matrices(summary: Sequence[Row], entrants: Sequence[str]) -> list[Matrix]:
-    """The pairs among `entrants` in the entries of `summarise`, a matrix per link and pair of base RTTs, the smaller
-    RTT in the rows."""
+    """Returns the pairs among `entrants` in the entries of `summarise`, a matrix per link and pair of base RTTs.
+
+    The smaller RTT is in the rows.
+    """
     pairs: dict[tuple[str, tuple[float, float]], dict[tuple[str, str], Row]] = {}
     for entry in summary:
         seats = list(zip(entry["match"].split("+"), map(float, entry["match_rtts_ms"].split("+")), strict=True))
@@ -177,7 +181,7 @@ def matrices(summary: Sequence[Row], entrants: Sequence[str]) -> list[Matrix]:
 
 
 def _over_seeds(rows: Sequence[Row], figure: str) -> Interval:
-    """Of the means of each seed."""
+    """Returns the interval of the means of each seed."""
     seeds: dict[int, list[float]] = {}
     for row in rows:
         seeds.setdefault(row["seed"], []).append(row[figure])
@@ -190,12 +194,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def number(value: float, digits: int) -> str:
-    """A value with so many digits after the point; a dash if there is none."""
+    """Returns a value with `digits` digits after the point; a dash if there is none."""
     # Without the sign of a zero.
     return f"{round(value, digits) + 0.0:.{digits}f}" if math.isfinite(value) else "–"
 
 
 def _interval(value: Mapping[str, float], digits: int, unit: float = 1.0) -> str:
-    """A mean ± half of its interval, where several seeds give one, in `unit`s: 100 for percent."""
+    """Returns a mean ± half of its interval, if several seeds give one, in `unit`s: 100 for percent."""
     half = value["high"] - value["mean"]
     return number(unit * value["mean"], digits) + (f" ± {unit * half:.{digits}f}" if math.isfinite(half) else "")

@@ -1,4 +1,4 @@
-"""How far the simulator is from kernel TCP: `ccarena fidelity`.
+"""Fidelity of the simulator to kernel TCP: `ccarena fidelity`.
 
 `recorded` compares it with the recorded runs that `cases` reads; `live` runs scenarios on this machine's kernel now.
 """

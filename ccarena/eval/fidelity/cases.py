@@ -1,4 +1,4 @@
-"""Recorded kernel runs: reads and checks a file of cases, and finds their traces.
+"""Recorded kernel runs: reading and checking a file of cases, and finding their traces.
 
 Every fault is a ConfigError that names the field (`cases[3].queue_args`); a missing trace is a TraceError.
 """
@@ -34,19 +34,19 @@ MTU_BYTES, LOGGED_BYTES = 1500, 1504
 
 @dataclass(frozen=True)
 class Case:
-    """One recorded setup and its runs."""
+    """Recorded setup and its runs."""
 
     fields: Mapping[str, Any]
-    """As it stands in the file."""
+    """Case as it is in the file."""
     where: str
-    """Its place in the file, for errors."""
+    """Place in the file, for errors."""
     name: str
     up: str
     """Path of the uplink's trace; `down` likewise."""
     down: str
     owd_ms: float
     queue: Mapping[str, Any]
-    """In the scenario's form."""
+    """Queue in the scenario's form."""
     loss: float
     schemes: tuple[str, ...]
     seconds: float
@@ -56,10 +56,11 @@ class Case:
 
 
 def load(path: Path, traces: Path | None = None, only: str = "") -> list[Case]:
-    """The cases of `path` whose names hold every word of `only`, traces found along `trace_folders(path, traces)`.
+    """Returns the cases of `path` whose names hold every word of `only`, with traces found in `trace_folders(path,
+    traces)`.
 
-    Raises ConfigError and TraceError, naming file and field; faults of cases that are not chosen are found as well, but
-    not their missing traces.
+    Raises ConfigError and TraceError, naming file and field. Faults of cases that are not chosen are found too, except
+    for missing traces.
     """
     try:
         document = parse_json(read_bytes(path), str(path))
@@ -76,8 +77,10 @@ def load(path: Path, traces: Path | None = None, only: str = "") -> list[Case]:
 
 
 def trace_folders(cases: Path, traces: Path | None = None) -> list[Path]:
-    """Where traces are looked up: `traces`, beside `cases`, in `../traces` and in CCARENA_TRACE_DIR (a colon list); and
-    in `mahimahi/` in each of these.
+    """Returns the folders in which traces are looked up.
+
+    They are `traces`, the folder of `cases`, `../traces` and CCARENA_TRACE_DIR (a colon list), and `mahimahi/` in each
+    of these.
     """
     configured = [Path(p) for p in os.environ.get("CCARENA_TRACE_DIR", "").split(os.pathsep) if p]
     folders = [*([traces] if traces else []), cases.parent, cases.parent.parent / "traces", *configured]
@@ -161,7 +164,7 @@ def _schemes(raw: Any, where: str) -> tuple[str, ...]:
 
 
 def _queue(kind: str, text: str, where: str) -> dict[str, Any]:
-    """A scenario's queue from mahimahi's `KEY=INTEGER, ...`."""
+    """Returns a scenario's queue from mahimahi's `KEY=INTEGER, ...`."""
     queue: dict[str, Any] = {"type": kind, **({"compat": "mahimahi"} if kind in DIFFERENT else {})}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = (word.strip() for word in part.partition("="))
@@ -180,7 +183,7 @@ def _queue(kind: str, text: str, where: str) -> dict[str, Any]:
 
 
 class _Reader:
-    """Takes fields from a mapping, with their place in errors."""
+    """Reader of a mapping's fields that names their place in errors."""
 
     def __init__(self, raw: Mapping[str, Any], where: str) -> None:
         self.raw, self.where = raw, where

@@ -1,4 +1,4 @@
-"""`ccarena fidelity --record`: the summary of a comparison as entries of docs/measurements.json."""
+"""Entries of docs/measurements.json for `ccarena fidelity --record`: the summary of a comparison."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ TITLES = {
     "emulated": "The emulator with kernel TCP against recorded kernel TCP over mahimahi",
     "live": "The simulator against this machine's kernel TCP over the emulator",
 }
-"""Kind of comparison and the heading of its table."""
+"""Kinds of comparison and the headings of their tables."""
 SHALLOW_PACKETS = 120
-"""A larger buffer counts as deep."""
+"""Largest shallow buffer; a larger one counts as deep."""
 
 Case = Mapping[str, Any]
 
 
 def entries(kind: str, result: Mapping[str, Any], source: Source) -> list[Entry]:
-    """The figures of what `recorded.summarise` returns; `kind` is one of [`TITLES`]. None if no case is valid."""
+    """Returns the figures of a result of `recorded.summarise`; `kind` is one of [`TITLES`]. None if no case is
+    valid.
+    """
     cases, bounds = result["cases"], result["bounds"]
     if not cases:
         return []
@@ -61,7 +63,7 @@ def entries(kind: str, result: Mapping[str, Any], source: Source) -> list[Entry]
 
 
 def _by_class(kind: str, cases: Sequence[Case], source: Source) -> list[Entry]:
-    """The same for each class of recorded cases."""
+    """Returns the same for each class of recorded cases."""
     classes: dict[str, list[Case]] = {}
     for case in cases:
         classes.setdefault(_class(case), []).append(case)
@@ -86,7 +88,7 @@ def _by_class(kind: str, cases: Sequence[Case], source: Source) -> list[Entry]:
 
 
 def _class(case: Case) -> str:
-    """Kind of link and buffer, and scheme."""
+    """Returns the kind of link and buffer, and the scheme."""
     schemes = case["cc"] if isinstance(case["cc"], list) else [case["cc"]]
     if len(schemes) > 1:
         return "two flows"

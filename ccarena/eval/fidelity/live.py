@@ -1,9 +1,10 @@
-"""The simulator against kernel TCP, measured now: each scenario simulated several times and run several times for real.
+"""Comparison of the simulator with kernel TCP now: each scenario is simulated several times and run several times for
+real.
 
-The kernel's runs are real sockets over the emulated link, in real time; the simulated ones have other seeds, other
-offsets on a trace, and `HOST_JITTER_MS` on their links, which is what the emulator's host takes to wake: nothing
-repeats to the nanosecond on a machine. Both are reduced to the same figures by the same code (`metrics`). Errors are
-those of `recorded.judge`. A learned flow whose scheme has a shipped record is also compared by its reward.
+The kernel's runs are real sockets over the emulated link, in real time. The simulated runs have other seeds, other
+offsets on a trace, and `HOST_JITTER_MS` on their links, the time that the emulator's host takes to wake: no real run
+repeats to the nanosecond. The same code (`metrics`) reduces both to the same figures. Errors are those of
+`recorded.judge`. If a learned flow's scheme has a shipped configuration, its reward is compared too.
 """
 
 from __future__ import annotations
@@ -33,46 +34,46 @@ __all__ = ["POLICY_REL", "Setup", "compare", "duration_s", "figures", "live", "s
 Real = Callable[[Mapping[str, Any]], tuple[Mapping[str, Any] | None, int]]
 
 HOST_JITTER_MS = 0.03
-"""Mean of what packets are late on an idle machine with two cores."""
+"""Mean lateness of packets on an idle machine with two cores."""
 
 POLICY_REL = 0.10
-"""By how much of the simulated value reward and mean queueing delay of a policy may differ on the kernel."""
+"""Largest difference of a policy's reward and mean queueing delay on the kernel, as a share of the simulated value."""
 POLICY_DELAY_MS = 0.5
-"""A tenth of ACCT's delay budget: smaller differences in delay are none."""
+"""Smallest difference in delay that counts: a tenth of ACCT's delay budget."""
 
 GRID = ((12.0, 40.0, 1.0), (24.0, 80.0, 0.5), (48.0, 20.0, 2.0), (96.0, 40.0, 1.0))
-"""Mbit/s, base RTT in ms, buffer in bandwidth-delay products."""
+"""Grid of links: Mbit/s, base RTT in ms, buffer in bandwidth-delay products."""
 SCHEMES = ("cubic", "bbr", "reno", "wcc-ai")
 LEARNED = "acct"
-"""The learned scheme beside them, if no policy of another is given."""
+"""Learned scheme among them, unless a policy of another is given."""
 WEIGHT = 3.0
-"""Of `wcc-ai`, which with 1 is Reno."""
+"""Weight of `wcc-ai`, which with 1 is Reno."""
 CONSTANT_ACTION = 5.0
-"""What that does without a policy."""
+"""Action of the learned scheme without a policy."""
 TRACE, PRESET = "Verizon-LTE-short.down", "lte-driving"
-"""The cellular link, and the synthetic one in its place if the trace is not here."""
+"""Cellular link, and the synthetic one that replaces it if the trace is missing."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """A scenario to hold the simulator against."""
+    """Scenario on which simulator and kernel are compared."""
 
     name: str
     document: Mapping[str, Any]
 
     @property
     def schemes(self) -> tuple[str, ...]:
-        """Of its flows, one by one."""
+        """Returns the schemes of its flows, one by one."""
         return tuple(flow["scheme"] for flow in self.document["flows"] for _ in range(int(flow.get("count") or 1)))
 
 
 def duration_s(setup: Setup) -> float:
-    """Of one run."""
+    """Returns the length of one run."""
     return float(setup.document.get("duration_s") or 30.0)
 
 
 def setups(policy: Path | None = None, duration_s: float = 15.0) -> list[Setup]:
-    """The usual ones: `GRID` and a cellular link, each with one bulk flow of each of `SCHEMES`."""
+    """Returns the usual scenarios: `GRID` and a cellular link, each with one bulk flow of each of `SCHEMES`."""
     paths: list[tuple[str, dict[str, Any], float, dict[str, float]]] = [
         (f"{rate:g} Mbit/s {rtt:g} ms {bdp:g} BDP", {"type": "constant", "rate_mbps": rate}, rtt, {"bdp": bdp})
         for rate, rtt, bdp in GRID
@@ -96,10 +97,10 @@ def live(
     progress: Progress | None = None,
     run: Real = recorded.timely,
 ) -> dict[str, Any]:
-    """Simulate every setup `offsets` times, `jobs` at once, and run it `repeats` times on the kernel, one at a time.
+    """Simulates every setup `offsets` times, `jobs` at once, and runs it `repeats` times on the kernel, one at a time.
 
     The result is that of `recorded.summarise`, with the fields of `compare`, `backend` and `kernel`. `run` is
-    `recorded.timely`, or does what it does. Raises what `cc_kernel_bridge.run.run_scenario` raises.
+    `recorded.timely` or a substitute. Raises what `cc_kernel_bridge.run.run_scenario` raises.
     """
     # First what may fail for the machine's sake. One at a time: in real time runs are in each other's way.
     real = [partial(_real, run, variant(setup.document, k)) for setup in chosen for k in range(repeats)]
@@ -120,10 +121,11 @@ def live(
 
 
 def compare(setup: Setup, kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
-    """`recorded.judge`'s findings; for a learned flow `policy`, too: medians of reward and queueing delay, and gaps.
+    """Returns the findings of `recorded.judge`; for a learned flow also `policy`: medians of reward and queueing delay,
+    and gaps.
 
-    Gaps are shares of the simulated value. `policy.within` is whether both are at most `POLICY_REL`, or the delays
-    `POLICY_DELAY_MS`, apart.
+    Gaps are shares of the simulated value. `policy.within` is true if both are at most `POLICY_REL` apart, or the
+    delays `POLICY_DELAY_MS`.
     """
     found = {"name": setup.name, **recorded.judge(setup.schemes, kernel, simulated)}
     if all("reward" in run for run in (*kernel, *simulated)):
@@ -132,9 +134,10 @@ def compare(setup: Setup, kernel: Sequence[Run], simulated: Sequence[Run]) -> di
 
 
 def figures(result: Mapping[str, Any]) -> Run:
-    """A run in the form of `recorded.reduce`, but exact: IP bytes, delays without packets' own serialisation.
+    """Returns a run in the form of `recorded.reduce`, but exact: IP bytes, delays without packets' own serialisation.
 
-    Of all flows together on the first link. With reports of learned flows also `reward`, the mean over their intervals.
+    The figures are of all flows together on the first link. With reports of learned flows there is also `reward`, the
+    mean over their intervals.
     """
     link, seconds = result["links"][0], float(result["duration_s"])
     log = metrics.PacketLog.from_arrays(link["log"])
@@ -161,7 +164,7 @@ def figures(result: Mapping[str, Any]) -> Run:
 
 @cache
 def _reward(scheme: str) -> Reward | None:
-    """The reward of the shipped record of `scheme`, if there is one that reports alone decide."""
+    """Returns the reward of the shipped configuration of `scheme`, if reports alone decide it."""
     if scheme not in shipped():
         return None
     record = load_config(scheme)
@@ -170,7 +173,7 @@ def _reward(scheme: str) -> Reward | None:
 
 
 def variant(document: Mapping[str, Any], k: int) -> dict[str, Any]:
-    """The document with all that is needed recorded, its k-th seed, and traces begun k steps later."""
+    """Returns the document with the needed recordings, its k-th seed, and traces that begin k steps later."""
     varied = copy.deepcopy(dict(document))
     varied["seed"] = int(varied.get("seed") or 1) + k
     varied["record"] = {**(varied.get("record") or {}), "packets": True, "reports": True}
@@ -212,7 +215,7 @@ def _policy(kernel: Sequence[Run], simulated: Sequence[Run]) -> dict[str, Any]:
 
 
 def _trained(policy: Path) -> dict[str, Any]:
-    """The fields of a flow that `policy` decides for: with the parameters of the scheme that it was trained with."""
+    """Returns the fields of a flow that `policy` decides for, with the parameters of its training."""
     from ccarena.policies import artifact
     from ccarena.policies.trained_by import scheme_of
 

@@ -1,4 +1,4 @@
-"""More scenarios for `ccarena fidelity --live`: what the usual ones, one bulk flow on a droptail link, leave out."""
+"""Further scenarios for `ccarena fidelity --live`, beyond one bulk flow on a droptail link."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ccarena.eval.fidelity.live import Setup
 __all__ = ["setups"]
 
 PACKETS = 200
-"""Of queues with management."""
+"""Packets of queues with active management."""
 RTTS_MS = (20.0, 40.0, 80.0, 30.0, 60.0)
 
 
 def setups(duration_s: float = 15.0) -> list[Setup]:
-    """All of them; flows that come and go do so in parts of `duration_s`."""
+    """Returns all of them; flows that come and go do so in parts of `duration_s`."""
     flows: dict[str, tuple[Mapping[str, Any], list[dict[str, Any]]]] = {}
     for queue in ("codel", "fq_codel", "pie", "red"):
         for scheme in ("cubic", "reno"):

@@ -1,4 +1,4 @@
-"""The page of `ccarena fidelity`: every case's errors in multiples of the bounds, and as a table."""
+"""Page of `ccarena fidelity`: every case's errors in multiples of the bounds, and as a table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OUTCOMES: Mapping[str, tuple[Style, State]] = {
     "missed": (Style("var(--vermilion)", symbol="x"), "bad"),
 }
 WIDEST = 4.0
-"""Multiples of the bound that are drawn at most; what lies farther out is seen to leave the chart."""
+"""Largest drawn multiple of the bound; larger ones leave the chart."""
 ROW_PX = 20
 
 
@@ -49,10 +49,10 @@ def save(
     findings: Sequence[str],
     repeat: Sequence[str],
 ) -> Path:
-    """Write the page, or an image of its figures, to `path` (see `images.save`, whose errors these are).
+    """Writes the page, or an image of its figures, to `path` (see `images.save`, whose errors these are).
 
-    `ours` says what stands beside the kernel: simulated or emulated. `head` and `rows` are the table that the terminal
-    shows, a row per case, and `findings` the lines below it.
+    `ours` names the other side of the comparison: simulated or emulated. `head` and `rows` are the table that the
+    terminal shows, a row per case, and `findings` the lines below it.
     """
     cases, bounds = result["cases"], result["bounds"]
     drawn = figures(cases, bounds, ours)
@@ -89,7 +89,9 @@ def save(
 
 
 def figures(cases: Sequence[Mapping[str, Any]], bounds: Mapping[str, float], ours: str = "simulated") -> list[Figure]:
-    """A figure for throughput and for each delay, of `compare`'s results; zero is the middle of the kernel's range."""
+    """Returns a figure for throughput and for each delay, of `compare`'s results; zero is the middle of the kernel's
+    range.
+    """
     return [Figure(title, [_chart(cases, key, _bound(bounds, key), ours)]) for key, title in PANELS]
 
 
@@ -121,7 +123,7 @@ def _chart(cases: Sequence[Mapping[str, Any]], key: str, unit: str, ours: str) -
 
 
 def _scaled(case: Mapping[str, Any], key: str, values: Sequence[float]) -> list[float]:
-    """From the middle of the kernel's range, in multiples of the bound."""
+    """Returns distances from the middle of the kernel's range, in multiples of the bound."""
     middle = sum(case["measured"][key]) / 2
     return [(value - middle) / case["bounds"][key] for value in values]
 

@@ -1,14 +1,17 @@
-"""How near the simulator comes to recorded kernel runs: each case is simulated from several start offsets and compared.
+"""Comparison of the simulator with recorded kernel runs: each case is simulated from several start offsets.
 With the backend `kernel`, the emulated link with kernel TCP is compared with the recordings instead, in real time.
 
-A case says how `iperf3` ran inside `mm-delay [mm-loss] mm-link` and what the uplink's log held (docs/fidelity.md). Its
-scenario is that setup; figures are counted as the log counts them: 4 bytes above the IP packet, whole milliseconds.
+A case describes a run of `iperf3` inside `mm-delay [mm-loss] mm-link` and the uplink's log (docs/fidelity.md). Its
+scenario is that setup. Figures are counted as in the log: 4 bytes above the IP packet, whole milliseconds.
 
 Mahimahi's shells sleep in whole milliseconds and wake late: by the kernel's timer slack (50 us), and by the time that
-waking takes (some 20 us, not always the same). So packets pass a shell in steps of `WAKES_MS` and `WAKE_JITTER_MS`,
-which drift through the trace's own milliseconds. It matters, and no transport detail does, where a path is otherwise
-perfectly periodic: without it BBR never overestimates the rate by the 1 % that its pacing margin hides, so it keeps no
-standing queue, HyStart's ACK trains never break, and two CUBIC flows stay apart (34 and 12 Mbit/s).
+waking takes (some 20 us, with variations). Packets therefore pass a shell in steps of `WAKES_MS` and `WAKE_JITTER_MS`,
+which drift through the trace's own milliseconds. If a path is otherwise perfectly periodic, this matters more than any
+transport detail. Without it,
+
+- BBR never overestimates the rate by the 1 % that its pacing margin hides, so it keeps no standing queue;
+- HyStart's ACK trains never break;
+- two CUBIC flows stay apart (34 and 12 Mbit/s).
 """
 
 from __future__ import annotations
@@ -36,18 +39,18 @@ __all__ = ["Bounds", "compare", "fidelity", "judge", "offsets_ms", "scenario", "
 
 WAKES_MS, WAKE_JITTER_MS = 1.05, 0.02
 OFFSET_STEP_MS = 7
-"""The distance between two starts: a prime number, so that starts fall on all phases of periodic traces."""
+"""Distance between two starts: a prime number, so that starts fall on all phases of periodic traces."""
 
 THROUGHPUT_REL = 0.05
 DELAY_REL = 0.15
 DELAY_MS = 5.0
 SHARES = 0.10
-"""By how much of what all flows get together a flow's part may be off, in the strict verdict."""
+"""Largest error of a flow's part of the total throughput, in the strict verdict."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The largest errors allowed: a share of the throughput; of a delay a share or a time, whichever is larger."""
+    """Largest errors allowed: a share of the throughput; of a delay a share or a time, whichever is larger."""
 
     throughput_rel: float = THROUGHPUT_REL
     delay_rel: float = DELAY_REL
@@ -56,14 +59,14 @@ class Bounds:
 
 SIMULATED = Bounds()
 EMULATED = Bounds(0.03, 0.10, 3.0)
-"""The bounds for kernel TCP over our emulator. They are tighter, because no model of TCP is involved."""
+"""Bounds for kernel TCP over our emulator. They are tighter, because no model of TCP is involved."""
 
 DELAYS = ("mean", "p95")
 SPREAD = (0.1, 0.9)
-"""The quantiles of the simulated runs that make their spread. The full range would grow with the number of offsets."""
+"""Quantiles of the simulated runs that make their spread. The full range would grow with the number of offsets."""
 
 LOG_HEADER_BYTES = 4
-"""How many bytes mahimahi's log counts in addition to the IP packet."""
+"""Bytes that mahimahi's log counts in addition to the IP packet."""
 
 Run = dict[str, Any]
 Array = NDArray[Any]
@@ -77,11 +80,14 @@ def fidelity(
     progress: Progress | None = None,
     backend: str = SIM,
 ) -> dict[str, Any]:
-    """Run every case from `offsets` starts, `jobs` at once (None: one per core), and compare it with its recorded runs.
+    """Runs every case from `offsets` starts, `jobs` at once (None: one per core), and compares it with its recorded
+    runs.
 
-    The result is that of `summarise`. It does not depend on `jobs` if it is simulated. `progress(done, total)` counts
-    runs. Raises ConfigError, and ScenarioError if a case is no possible scenario, before anything runs, and on the
-    backend `kernel` what `cc_kernel_bridge.run.run_scenario` raises.
+    The result is that of `summarise`. In the simulator it does not depend on `jobs`. `progress(done, total)` counts
+    runs.
+
+    Raises ConfigError, and ScenarioError if a case is no possible scenario, before anything runs. On the backend
+    `kernel` it also raises what `cc_kernel_bridge.run.run_scenario` raises.
     """
     if offsets < 1:
         raise ConfigError(f"--offsets {offsets}: expected at least 1")
@@ -106,7 +112,7 @@ def fidelity(
 def _compare_all(
     cases: Sequence[Case], groups: Sequence[Sequence[Run | None]], bounds: Bounds
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The cases compared, and the names of those without a single valid run."""
+    """Returns the compared cases, and the names of those without a single valid run."""
     compared, invalid = [], []
     for case, group in zip(cases, groups, strict=True):
         if valid := [run for run in group if run is not None]:
@@ -117,12 +123,12 @@ def _compare_all(
 
 
 def offsets_ms(count: int) -> list[int]:
-    """Where on the trace's clock the data starts, beyond where it started in the recorded run."""
+    """Returns the starts of the data on the trace's clock, relative to the recorded run's."""
     return [OFFSET_STEP_MS * k for k in range(count)]
 
 
 def scenario(case: Case, offset_ms: int, seed: int) -> dict[str, Any]:
-    """The case's setup: the trace's clock runs from mm-link's start, the simulation from the first data."""
+    """Returns the case's setup: the trace's clock runs from mm-link's start, the simulation from the first data."""
     service = {"type": "trace", "offset_ms": case.first_data_ms + offset_ms}
     up = {
         "name": "up",
@@ -153,12 +159,12 @@ def scenario(case: Case, offset_ms: int, seed: int) -> dict[str, Any]:
 
 
 def simulate(document: Mapping[str, Any], seconds: float) -> Run:
-    """One simulated run's figures, as `reduce` gives them."""
+    """Returns one simulated run's figures, as `reduce` gives them."""
     return reduce(_core.simulate(json.dumps(document)), seconds)
 
 
 def timely(document: Mapping[str, Any]) -> tuple[dict[str, Any] | None, int]:
-    """The result of a run in real time in which the emulator was not late, and how many late runs came before it.
+    """Returns the result of a real-time run whose emulator was not late, and the number of late runs before it.
 
     The result is None if the emulator was late in each of `backends.ATTEMPTS`.
     """
@@ -167,7 +173,7 @@ def timely(document: Mapping[str, Any]) -> tuple[dict[str, Any] | None, int]:
 
 
 def run_case(document: Mapping[str, Any], seconds: float, backend: str) -> tuple[Run | None, int]:
-    """The figures of one run on a backend (None if none is valid), and how many late runs came before it."""
+    """Returns the figures of one run on a backend (None if none is valid), and the number of late runs before it."""
     if backend == SIM:
         return simulate(document, seconds), 0
     result, late = timely(document)
@@ -175,7 +181,7 @@ def run_case(document: Mapping[str, Any], seconds: float, backend: str) -> tuple
 
 
 def reduce(result: Mapping[str, Any], seconds: float) -> Run:
-    """A run's figures, in the form of a recorded result; `goodput_mbps` is a list, of all flows.
+    """Returns a run's figures, in the form of a recorded result; `goodput_mbps` is a list, of all flows.
 
     `per_second` is float64 `[seconds, 2]`: throughput in Mbit/s and mean queueing delay in ms, NaN where nothing left.
     """
@@ -197,7 +203,7 @@ def reduce(result: Mapping[str, Any], seconds: float) -> Run:
 
 
 def per_second(departure_ms: Array, delay_ms: Array, size_mbit: Array, seconds: float) -> Array:
-    """Throughput in Mbit/s and mean queueing delay in ms, NaN where nothing left: float64 `[seconds, 2]`."""
+    """Returns throughput in Mbit/s and mean queueing delay in ms, NaN where nothing left: float64 `[seconds, 2]`."""
     second = (departure_ms // 1000).astype(np.int64)
     bins = int(np.ceil(seconds))
     packets = np.bincount(second, minlength=bins)[:bins]
@@ -207,18 +213,18 @@ def per_second(departure_ms: Array, delay_ms: Array, size_mbit: Array, seconds: 
 
 
 def compare(case: Case, runs: Sequence[Run], bounds: Bounds = SIMULATED) -> dict[str, Any]:
-    """The case's own fields, and how `judge` finds its runs."""
+    """Returns the case's own fields, and the findings of `judge` on its runs."""
     return {**case.fields, "name": case.name, **judge(case.schemes, case.runs, runs, bounds)}
 
 
 def judge(
     schemes: Sequence[str], kernel_runs: Sequence[Mapping[str, Any]], runs: Sequence[Run], bounds: Bounds = SIMULATED
 ) -> dict[str, Any]:
-    """Errors, `within`, `chaotic`, `strict_misses`, and what was `simulated` (median and spread).
+    """Returns errors, `within`, `chaotic`, `strict_misses`, and the `simulated` median and spread.
 
-    An error is the absolute distance from the median of `runs` to the range that the kernel's runs span, relative to
-    the nearer end of that range where it is relative. `strict_misses` holds median against median, allows for no
-    spread, excuses nothing as chaotic, and looks at the flows' shares as well.
+    An error is the absolute distance from the median of `runs` to the range of the kernel's runs. Relative errors refer
+    to the nearer end of that range. `strict_misses` compares median with median, allows for no spread, excuses nothing
+    as chaotic, and includes the flows' shares.
     """
     kernel, ours = _figures(kernel_runs), _figures(runs)
     median = {key: float(np.median(values)) for key, values in ours.items()}
@@ -254,7 +260,7 @@ def judge(
 
 
 def _strict_misses(kernel_runs: Sequence[Mapping[str, Any]], runs: Sequence[Run], bounds: Bounds) -> list[str]:
-    """The figures whose median is not within the bounds of the kernel's, `shares` among them."""
+    """Returns the figures whose median is not within the bounds of the kernel's, `shares` among them."""
     kernel, ours = (
         {key: float(np.median(values)) for key, values in _figures(of).items()} for of in (kernel_runs, runs)
     )
@@ -276,10 +282,10 @@ def _shares(run: Mapping[str, Any]) -> Array:
 def summarise(
     cases: Sequence[Mapping[str, Any]], invalid: Sequence[str] = (), late_runs: int = 0, bounds: Bounds = SIMULATED
 ) -> dict[str, Any]:
-    """`cases`, the median of their throughput errors, and the fraction that is within the bounds, also strictly.
+    """Returns `cases`, the median of their throughput errors, and the fraction within the bounds, also strictly.
 
-    `invalid` names the cases that are not among them, because the emulator was late in every attempt; `late_runs`
-    counts the runs in which it was, which are in no figure.
+    `invalid` names the cases that are missing because the emulator was late in every attempt. `late_runs` counts the
+    late runs, which are in no figure.
     """
     errors = [case["throughput_rel_error"] for case in cases]
     return {
@@ -314,17 +320,17 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _nearest(value: float, kernel: Sequence[float]) -> float:
-    """The end of the kernel's range that `value` is nearer to."""
+    """Returns the end of the kernel's range that is nearer to `value`."""
     return min(min(kernel), max(kernel), key=lambda end: abs(end - value))
 
 
 def _distance(value: float, kernel: Sequence[float]) -> float:
-    """How far `value` lies outside what the kernel's runs span."""
+    """Returns the distance of `value` from the range of the kernel's runs, 0 inside it."""
     return max(min(kernel) - value, value - max(kernel), 0.0)
 
 
 def run_all(work: Sequence[Callable[[], Result]], jobs: int, progress: Progress | None) -> list[Result]:
-    """What the calls return, in their order, `jobs` at once."""
+    """Returns the results of the calls, in their order, running `jobs` at once."""
     # Threads do: a simulation, which is nearly all of the work, runs without the interpreter's lock.
     with ThreadPoolExecutor(jobs) as pool:
         try:

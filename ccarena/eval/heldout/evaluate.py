@@ -1,4 +1,4 @@
-"""Runs a policy and the heuristics over the held-out links and reduces every run to a row of figures.
+"""Runs of a policy and the heuristics over the held-out links, each reduced to a row of figures.
 
 The same policy, link sets and seeds give the same `Evaluation` on any number of threads.
 
@@ -50,7 +50,7 @@ from ccarena.traces.recorded import TRAINED_ON_TESTED, seen_in_training
 __all__ = ["best_window", "evaluate", "run_lineup"]
 
 BASELINES = ("cubic", "bbr", "reno")
-"""What runs where no policy's configuration says otherwise."""
+"""Schemes of an evaluation if no policy's configuration names any."""
 WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Fixed windows that are tried, in bandwidth-delay products of the link's mean capacity."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
@@ -71,16 +71,20 @@ def evaluate(
     config: TrainConfig | None = None,
     executor: Executor | None = None,
 ) -> Evaluation:
-    """Run `policies`, the entrants `schemes` and each policy's scheme with one action always over held-out links.
+    """Runs `policies`, the entrants `schemes` and constant actions of each policy's scheme over held-out links.
 
-    `link_sets` and `schemes` of None are those of the policies' configurations; the constants are. Links `over` traces
-    are run beside the link sets that are named, and instead of the configurations' if none is. `seeds` repetitions per
-    link, `duration_s` of simulated or, with another backend, real time each (None: the link set's own). Without a
-    policy only the heuristics run. In the simulator each policy and its artifact's rules without learning are scored by
-    its config's objective, too. `config` is the configuration of the only policy, whose own code may be run for that;
-    an artifact's never is. `progress(done, total)` is called after every link. Links run on `executor`, in `threads`
-    threads if None. Raises ConfigError, PolicyError or TraceError, and in real time what
-    `cc_kernel_bridge.run.run_scenario` raises.
+    - `link_sets` and `schemes`: None takes those of the policies' configurations; constant actions are always theirs.
+    - `over`: links over traces, run beside the named link sets, or instead of the configurations'.
+    - `seeds`: repetitions per link.
+    - `duration_s`: simulated time of each run, or real time on another backend (None: the link set's own).
+    - `config`: the configuration of the only policy, whose own code may then be run for scores; an artifact's never is.
+    - `progress(done, total)`: called after every link.
+    - `executor`: what runs the links; None uses `threads` threads.
+
+    Without a policy only the heuristics run. In the simulator, each policy and its artifact's rules without learning
+    are also scored by its configuration's objective.
+
+    Raises ConfigError, PolicyError or TraceError, and in real time what `cc_kernel_bridge.run.run_scenario` raises.
     """
     backends.about(backend)
     judged = _judged(policies, config)
@@ -122,7 +126,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class _Judged:
-    """A policy that is evaluated."""
+    """Policy that is evaluated."""
 
     policy: Path
     trained: artifact.Artifact
@@ -130,17 +134,17 @@ class _Judged:
     spec: Spec
     sender: Entrant
     constants: tuple[Entrant, ...]
-    """Its scheme with one action always, as its configuration asks."""
+    """Constant actions of its scheme, from its configuration."""
     watched: _Watched
     own: bool = False
-    """Whether the configuration is the user's own configuration, whose code may be run."""
+    """The configuration is the user's own, so that its code may be run."""
     tested: tuple[str, ...] = ()
     """Recordings of the evaluation that it was trained on."""
     found: Sequence[Mapping[str, Any]] = ()
-    """The rules that were searched after its training, or another training of its configuration."""
+    """Rules found after its training, or after another training of its configuration."""
 
     def marked(self, links: Sequence[Link]) -> _Judged:
-        """With a label that says so in every table, if it was trained on what is tested."""
+        """Returns the policy with a label that marks it in every table, if it was trained on what is tested."""
         services = [service for link in links for service in link.services]
         seen = tuple(seen_in_training(self.trained.trained_on, services))
         if not seen:
@@ -149,7 +153,9 @@ class _Judged:
 
     @property
     def scored(self) -> _Scored | None:
-        """What scores it and its rules; None without rules, or where that would need an artifact's code."""
+        """Returns the scorer of the policy and its rules; None without rules, or if it would need an artifact's
+        code.
+        """
         rules = [rule for rule in self.rules if rule.found]
         known = self.config.reward.name in BUILT_IN and self.config.objective.name in objectives.BUILT_IN
         if not rules or not (self.own or known):
@@ -161,11 +167,11 @@ class _Judged:
 
     @property
     def rules(self) -> list[Rule]:
-        """The best ways to run its scheme without learning."""
+        """Returns the best rules without learning for its scheme."""
         return [Rule.of(each) for each in self.found]
 
     def about(self) -> dict[str, Any]:
-        """What `Evaluation.meta` says of it."""
+        """Returns the policy's entry in `Evaluation.meta`."""
         return {
             "scheme": self.sender.label,
             "spec": self.spec.name,
@@ -190,21 +196,21 @@ class _Judged:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Scores a policy and its rules on a link by the configuration's objective."""
+    """Scorer of a policy and its rules on a link, by the configuration's objective."""
 
     config: TrainConfig
     spec: Spec
     sender: Entrant
     candidates: dict[str, Candidate]
-    """By label."""
+    """Candidates by label."""
 
     @property
     def logarithmic(self) -> bool:
-        """Whether a difference of scores is a relative change."""
+        """Returns whether a difference of scores is a relative change."""
         return objectives.Objective(self.config.objective).logarithmic
 
     def __call__(self, link: Link) -> list[dict[str, Any]]:
-        """`scheme`, `score` and figures of each."""
+        """Returns `scheme`, `score` and figures of each candidate."""
         trials = Trials(self.config, self.spec, 1, held_out.scenario(link, self.sender.deciding(None)))
         about = {"policy": self.sender.label, "link_set": link.link_set, "link": link.name, "seed": link.seed}
         about |= {"synthetic": link.synthetic}
@@ -216,9 +222,10 @@ class _Scored:
 
 
 def _judged(policies: Sequence[Entrant], known: TrainConfig | None = None) -> list[_Judged]:
-    """The policies with their labels: unless the user chose another, a policy alone has its scheme's name.
+    """Returns the policies with their labels: unless the user chose another, a single policy has its scheme's name.
 
-    `known` is the configuration of the only policy, if the caller has it. Raises ConfigError for a label of a bound.
+    `known` is the configuration of the only policy, if the caller has it. Raises ConfigError for a label that a bound
+    has.
     """
     out: list[_Judged] = []
     for entrant in policies:
@@ -253,10 +260,10 @@ def _judged(policies: Sequence[Entrant], known: TrainConfig | None = None) -> li
 
 
 def _with_rules(judged: list[_Judged]) -> list[_Judged]:
-    """The policies; one that was not evaluated after its training has the rules of another training of its
-    configuration.
+    """Returns the policies; one that was not evaluated after its training gets the rules of another training.
 
-    The search would find them again: it depends on nothing else of a training, nor on its seed (`rules.search`).
+    That training has the same configuration. A search would find the same rules: it depends on nothing else of a
+    training, nor on its seed (`rules.search`).
     """
 
     def searched(each: _Judged) -> dict[str, Any]:
@@ -269,7 +276,7 @@ def _with_rules(judged: list[_Judged]) -> list[_Judged]:
 
 
 class _Watched:
-    """What is made of a learned flow's reports: figures of its decisions, and how often it chose what."""
+    """Reduction of a learned flow's reports to figures of its decisions and counts of its actions."""
 
     def __init__(self, config: TrainConfig, spec: Spec) -> None:
         shares = next(iter(config.progress.shares.items()), None)
@@ -285,7 +292,7 @@ class _Watched:
         self._reward = None if reward is None or reward.needs_privileged else reward
 
     def __call__(self, reports: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:
-        """(figures, counts [categories, actions] or None) of reports `[N, columns]`."""
+        """Returns (figures, counts [categories, actions] or None) of reports `[N, columns]`."""
         figures: dict[str, Any] = {"decisions": len(reports)}
         if self._reward is not None:
             figures["reward_mean"] = float(self._reward(reports).mean())
@@ -313,9 +320,9 @@ def run_lineup(
     backend: str = SIM,
     scored: Sequence[_Scored] = (),
 ) -> Evaluation:
-    """Run every scheme over every link. `meta` goes into the result as it is, with versions and the backend's.
+    """Runs every scheme over every link. `meta` is added to the result unchanged, with versions and the backend's.
 
-    `watched` says, by label, what is made of learned flows' reports.
+    `watched` has, by label, the reduction of learned flows' reports.
     """
     meta = {**meta, "versions": artifact.versions(), **backends.about(backend)}
     result = Evaluation(meta=meta, warnings=_warnings(chosen))
@@ -343,7 +350,7 @@ def run_lineup(
 
 @dataclass
 class _LinkRuns:
-    """All schemes over one link."""
+    """Runs of all schemes over one link."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     queue_ns: dict[str, np.ndarray] = field(default_factory=dict)
@@ -428,7 +435,7 @@ def _run_link(
 
 
 def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
-    """Rate and largest queueing delay of each bin."""
+    """Returns rate and largest queueing delay of each bin."""
     log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
     return {
         "rate_mbps": metrics.bin_throughput_mbps(log, link.duration_s, SERIES_BIN_S),
@@ -437,7 +444,7 @@ def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
 
 
 def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, dict[str, Any]]:
-    """The fixed window that has most power on this very link, in packets, and its run."""
+    """Returns the fixed window with the highest power on this link, in packets, and its run."""
     bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
     best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})
     for window in sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP}):
@@ -471,7 +478,7 @@ def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:
 
 
 def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning that names the groups in which seeds only repeat each other, and which therefore have no interval."""
+    """Returns a warning that names the groups whose seeds give equal results, and which therefore have no interval."""
     runs: dict[str, dict[tuple[str, str], list[Any]]] = {}
     for row in rows:
         found = (row["throughput_mbps"], row["queueing_delay_mean_ms"], row["goodput_mbps"])

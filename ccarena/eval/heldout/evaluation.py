@@ -1,5 +1,4 @@
-"""What an evaluation measured: the configuration from which the verdict, the page and the terminal's summary are
-made."""
+"""Results of an evaluation: the data from which the verdict, the page and the terminal's summary are made."""
 
 from __future__ import annotations
 
@@ -17,38 +16,51 @@ from ccarena.eval.measure.metrics import Figure, figures_for
 __all__ = ["BEST_WINDOW", "ORACLE", "Evaluation"]
 
 ORACLE = "oracle"
-"""The label of `ccarena.eval.heldout.oracle`, which is in the rows beside the schemes."""
+"""Label of `ccarena.eval.heldout.oracle`, which is in the rows beside the schemes."""
 BEST_WINDOW = "best fixed window"
-"""The label of the fixed window that has most power on each link, chosen with hindsight."""
+"""Label of the fixed window with the highest power on each link, chosen with hindsight."""
 
 
 @dataclass(repr=False)
 class Evaluation:
-    """What was measured. Plain data, so that it is its own JSON form (NaN is null there)."""
+    """Results of an evaluation. Plain data, so that it is its own JSON form (NaN is null there)."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """One per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of
-    `ccarena.eval.measure.metrics.FIGURES`. The oracle's rows also have `gain`."""
+    """Rows, one per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `metrics.FIGURES`.
+
+    The oracle's rows also have `gain`.
+    """
     series: list[dict[str, Any]] = field(default_factory=list)
-    """Every link of the first seed over time: `time_s`, `capacity_mbps`, and each scheme's rate and largest queueing
-    delay."""
+    """Series of every link of the first seed over time: `time_s`, `capacity_mbps`, and each scheme's rate and largest
+    delay.
+    """
     queue_ns: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    """By group and scheme: time for which k packets were queued, k = 0, 1, ..."""
+    """Time for which k packets were queued, k = 0, 1, ..., by group and scheme."""
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
-    """By group and learned scheme: how often each action was chosen after an interval of each category
-    `[categories][actions]`; empty if the configuration names no category or actions are continuous."""
+    """Counts of actions `[categories][actions]` by the category of the previous interval, by group and learned scheme.
+
+    Empty if the configuration names no category or actions are continuous.
+    """
     scores: list[dict[str, Any]] = field(default_factory=list)
-    """By its configuration's objective, of each `policy` and of the rules without learning: `link_set`, `link`, `seed`,
-    `scheme`, `score`, `throughput_mbps` and `signal_delay_p95_ms`."""
+    """Scores of each policy and its rules without learning, by the objective of the policy's configuration.
+
+    Fields: `policy`, `link_set`, `link`, `seed`, `scheme`, `score`, `throughput_mbps` and `signal_delay_p95_ms`.
+    """
     meta: dict[str, Any] = field(default_factory=dict)
-    """Policy, link sets, seeds, durations, versions. Of a policy also `scheme`, the label of its rows; `spec`, the name
-    of its scheme; `constants`, the labels of the scheme with one action always; `rules`, the best ones without
-    learning; `objective`, by which scores are, and whether it is `logarithmic`; `trained_on`, what of the tested links
-    is in that (`tested_in_training`), and how often they were opened for it before (`tests`); `expectations`, as in its
-    configuration; `categories` and `action_values` of `actions`; `shares`, as in its configuration's `progress`. Of
-    several, `policies` lists these."""
+    """Facts of the evaluation: policy, link sets, seeds, durations, versions.
+
+    A policy also has:
+    - `scheme`, the label of its rows, and `spec`, the name of its scheme;
+    - `constants`, the labels of constant actions, and `rules`, the best rules without learning;
+    - `objective`, which gives the scores, and whether it is `logarithmic`;
+    - `trained_on`, the tested links among it (`tested_in_training`), and how often they were opened before (`tests`);
+    - `expectations`, and `shares` of `progress`, as in its configuration;
+    - `categories` and `action_values` of `actions`.
+
+    With several policies, `policies` lists these.
+    """
     warnings: list[str] = field(default_factory=list)
-    """What a reader must know before believing a row."""
+    """Warnings that a reader needs to judge the rows."""
     repeat: list[str] = field(default_factory=list)
     """Shell lines that measure the same again."""
 
@@ -56,12 +68,12 @@ class Evaluation:
         return f"Evaluation of {len(self.rows)} runs of {len(self.schemes())} schemes: .rows, .series, .meta, .warnings"
 
     def save(self, path: Path) -> None:
-        """Write the file whole or not at all: a reader sees the old one or the new one."""
+        """Writes the file atomically: a reader sees the old one or the new one."""
         write_atomically(path, json.dumps(plain(asdict(self)), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Evaluation:
-        """Read what `save` wrote. Raises ConfigError if the file is not an evaluation."""
+        """Reads a file of `save`. Raises ConfigError if the file is not an evaluation."""
         try:
             return cls(**parse_json(read_bytes(path), str(path)))
         except OSError as error:
@@ -71,38 +83,38 @@ class Evaluation:
 
     @property
     def policies(self) -> list[str]:
-        """The labels of the rows of every policy."""
+        """Returns the labels of the rows of every policy."""
         return [str(each["scheme"]) for each in self.meta.get("policies", [self.meta] if "scheme" in self.meta else [])]
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """The figures of its tables: those of one scheme alone only if it takes part."""
+        """Returns the figures of its tables: those of one scheme alone only if it takes part."""
         specs = [each["spec"] for each in self.meta.get("policies", [self.meta]) if "spec" in each]
         return figures_for([*self.schemes(), *specs])
 
     def of_policy(self, label: str) -> Evaluation:
-        """The same evaluation with one of its policies as the one that is judged."""
+        """Returns the same evaluation with one of its policies as the judged one."""
         about = next(each for each in self.meta.get("policies", [self.meta]) if each["scheme"] == label)
         shared = {key: value for key, value in self.meta.items() if key != "policies"}
         return replace(self, meta={**shared, **about})
 
     @property
     def policy(self) -> str:
-        """The label of the rows of the policy that is judged; empty if there is none, or more than one."""
+        """Returns the label of the rows of the judged policy; empty if there is none, or more than one."""
         return str(self.meta.get("scheme", ""))
 
     def of(self, group: str, scheme: str) -> list[dict[str, Any]]:
-        """The valid rows of one scheme in one group."""
+        """Returns the valid rows of one scheme in one group."""
         return [row for row in self.valid_rows() if row["group"] == group and row["scheme"] == scheme]
 
     def valid_rows(self) -> list[dict[str, Any]]:
-        """All rows but those of runs that the emulator served late."""
+        """Returns all rows except those of runs with a late emulator."""
         return [row for row in self.rows if row.get("valid", True)]
 
     def groups(self) -> list[str]:
-        """Groups in the order of their first row."""
+        """Returns the groups in the order of their first row."""
         return list(dict.fromkeys(row["group"] for row in self.rows))
 
     def schemes(self) -> list[str]:
-        """Schemes in the order of their first row."""
+        """Returns the schemes in the order of their first row."""
         return list(dict.fromkeys(row["scheme"] for row in self.rows))

@@ -1,7 +1,7 @@
-"""What a policy's configuration expects of it, whether it did, and the verdict: "learned", or what is off.
+"""Expectations of a policy's configuration, their outcome, and the verdict: "learned", or the faults.
 
-Each expectation is stated beside what a baseline got and what a controller that knew capacity one RTT late could have
-got (`oracle`), so that a reader sees which part of a miss is physics.
+Each expectation is shown beside a baseline's figure and that of a controller that knows capacity one RTT late
+(`oracle`). A reader sees which part of a miss is physically unavoidable.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ccarena.eval.measure.metrics import FIGURES
 __all__ = ["Expectation", "State", "Verdict", "check_figures", "judge", "together"]
 
 State = Literal["holds", "fails", "not tested"]
-"""Of an expectation. It is not tested where its links were not run, have no valid run, or are made up."""
+"""State of an expectation. It is "not tested" if its links were not run, have no valid run, or are synthetic."""
 
 COLLAPSED_NATS = 0.02
 """Entropy below which a choice among actions is certain in practice; ln n is uniform over n of them."""
 CONSTANT_SHARE = 0.99
 """Share of one action in all decisions above which the policy is called constant."""
 VISITED = 10
-"""Decisions after which a category counts as visited."""
+"""Number of decisions from which a category counts as visited."""
 EXPECTED_OF = (*FIGURES, "decisions", "reward_mean")
-"""Figures of a run, or of its decisions, of which something may be expected."""
+"""Figures of a run, or of its decisions, that an expectation may name."""
 MARGIN = 0.005
-"""By how much, of itself, a constant has to be better in one judged figure to count as better."""
+"""Relative margin by which a constant has to be better in one judged figure to count as better."""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One claim, its target and what was measured, beside what others got, in words.
+    """Claim with its target and measured values, in words, beside those of others.
 
-    `constant` is the scheme with one action always, `Verdict.constant`: what its own rules leave possible.
+    `constant` is the best constant action of the scheme, `Verdict.constant`, which shows the reach of its base.
     """
 
     group: str
@@ -61,34 +61,39 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The expectations and everything else that is off. `line` is the sentence that ends a summary."""
+    """Verdict: the expectations and all other faults. `line` is the sentence that ends a summary."""
 
     expectations: list[Expectation]
     faults: list[str]
     notes: list[str]
     baseline: str = "cubic"
-    """Whose figures `Expectation.baseline` are."""
+    """Label of the scheme whose figures `Expectation.baseline` are."""
     constant: str = ""
-    """What `Expectation.constant` is of; empty if the configuration has none."""
+    """Label of the constant action whose figures `Expectation.constant` are; empty if the configuration has none."""
     gain: Gain | None = None
-    """The comparison with the best rules without learning; None if there was none."""
+    """Comparison with the best rules without learning; None if there was none."""
     is_rule: bool = False
     """Nothing is learned in the policy: it follows a rule (`ccarena policy rule`)."""
 
     @property
     def learned(self) -> bool:
-        """Every expectation that was tested holds, one at least; nothing else is off, and it is no rule."""
+        """Returns whether at least one expectation was tested, all tested ones hold, nothing else is wrong, and it is
+        no rule.
+        """
         return self.state == "learned" and not self.is_rule
 
     @property
     def words(self) -> tuple[str, str]:
-        """What it is called if nothing is off, and if something is."""
+        """Returns the words for a verdict without faults, and for one with faults."""
         return ("as expected, without learning", "not as expected") if self.is_rule else ("learned", "not learned")
 
     @property
     def state(self) -> Literal["learned", "not learned", "not tested"]:
-        """Not learned if anything is off, or a rule without learning does as well; else learned if an expectation was
-        tested. One that was not tested counts neither for nor against it."""
+        """Returns the verdict: "not learned" with any fault, or if a rule without learning does as well.
+
+        Else it is "learned" if an expectation was tested, and "not tested" if none was. Untested expectations have no
+        influence.
+        """
         if self.faults or any(e.state == "fails" for e in self.expectations):
             return "not learned"
         if self.gain is not None and self.gain.best is not None and not self.gain.better:
@@ -97,7 +102,7 @@ class Verdict:
 
     @property
     def untested(self) -> list[Expectation]:
-        """The expectations that were not tested."""
+        """Returns the expectations that were not tested."""
         return [e for e in self.expectations if e.state == "not tested"]
 
     @property
@@ -112,7 +117,7 @@ class Verdict:
 
     @property
     def line(self) -> str:
-        """One sentence: "learned", by how much more than the best rule, or what is off."""
+        """Returns one sentence: "learned", the gain over the best rule, or the faults."""
         gain = "" if self.gain is None else self.gain.line
         good, bad = self.words
         if self.state == "learned":
@@ -125,7 +130,7 @@ class Verdict:
         return f"verdict: {bad}: " + "; ".join([*off, *self.faults, *([gain] if gain else [])])
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Returns plain data, for JSON."""
         gain = self.gain and self.gain.as_dict()
         return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self), "gain": gain}
 
@@ -140,10 +145,10 @@ def check_figures(expectations: Sequence[ExpectationConfig]) -> None:
 
 
 def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
-    """Hold an evaluation against the expectations in its `meta`, and the training's progress against what is healthy.
+    """Compares an evaluation with the expectations in its `meta`, and checks the training's progress for faults.
 
-    `training` are the lines of `progress.jsonl`, oldest first. An expectation about links that were not run is there
-    too, as not tested.
+    `training` are the lines of `progress.jsonl`, oldest first. An expectation whose links were not run is included as
+    not tested.
     """
     expected = [ExpectationConfig.model_validate(each) for each in result.meta.get("expectations", [])]
     constants: list[str] = result.meta.get("constants", [])
@@ -172,7 +177,7 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
 
 
 def together(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """The verdicts of several policies as one: each claim, fault and note names its policy, by label."""
+    """Combines the verdicts of several policies: each claim, fault and note names its policy, by label."""
     if len(verdicts) == 1:
         return next(iter(verdicts.values()))
     named = [
@@ -187,7 +192,7 @@ def together(verdicts: Mapping[str, Verdict]) -> Verdict:
 
 
 def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
-    """The groups of links that an expectation is about, and of which the policy has rows."""
+    """Returns the groups of links that an expectation is about, and for which the policy has rows."""
     groups = []
     for group in result.groups():
         rows = result.of(group, result.policy)
@@ -203,14 +208,14 @@ def _not_run(result: Evaluation, expected: ExpectationConfig) -> Expectation:
 
 
 class _Claim:
-    """One expectation over one group of links."""
+    """Expectation over one group of links."""
 
     def __init__(self, result: Evaluation, group: str, expected: ExpectationConfig, constant: str) -> None:
         self._result, self.group, self._expected, self._constant = result, group, expected, constant
         self._signs = {name: 1.0 if t.at_least is not None else -1.0 for name, t in expected.figures.items()}
 
     def judged(self) -> Expectation:
-        """What was measured, and whether the claim holds."""
+        """Returns the measured values, and whether the claim holds."""
         expected, ours = self._expected, self._of(self._result.policy)
         if ours is None:
             measured = "no link has a valid run of both" if expected.relative_to else "no valid run"
@@ -236,11 +241,11 @@ class _Claim:
         return "holds" if all(self._holds(name, value) for name, value in ours.items()) else "fails"
 
     def made_up(self) -> bool:
-        """Whether synthetic links stand in for the recorded traces that the expectation is about."""
+        """Returns whether synthetic links replace the recorded traces that the expectation is about."""
         return any(row.get("synthetic") for row in self._result.of(self.group, self._result.policy))
 
     def no_worse(self, label: str) -> bool:
-        """Whether `label` beats the policy: no worse in any figure, and better in one of them."""
+        """Returns whether `label` beats the policy: no worse in any figure, and better in one of them."""
         ours, theirs = self._of(self._result.policy), self._of(label)
         if ours is None or theirs is None:
             return False
@@ -249,9 +254,10 @@ class _Claim:
         return all(gain >= 0 for gain in gains) and any(g > s for g, s in zip(gains, scales, strict=True))
 
     def _of(self, scheme: str) -> dict[str, float] | None:
-        """The figures of `scheme`: means over runs, or medians over links of ratios to the baseline. None: no run.
+        """Returns the figures of `scheme`: means over runs, or medians over links of ratios to the baseline. None: no
+        run.
 
-        They are NaN where one of them is not measured of the scheme at all, such as the oracle's signal delay.
+        A figure is NaN if it is never measured for the scheme, such as the oracle's signal delay.
         """
         rows = self._result.of(self.group, scheme)
         if rows and not all(any(name in row for row in rows) for name in self._signs):
@@ -265,9 +271,10 @@ class _Claim:
         return {name: _median([point[name] for point in points]) for name in self._signs}
 
     def _ratios(self, scheme: str) -> list[tuple[str, dict[str, float]]]:
-        """Per link on which the baseline has a valid run: (link, ratios of the scheme's means over seeds to its means).
+        """Returns (link, ratios of the scheme's means over seeds to the baseline's) for links with a valid run of the
+        baseline.
 
-        Of the oracle's gains the least one counts that meets the floors: what physics leaves at that throughput.
+        Of the oracle's gains, the least one that meets the floors counts: the physical limit at that throughput.
         """
         base = _by_link(self._result.of(self.group, str(self._expected.relative_to)))
         out = []
@@ -286,7 +293,9 @@ class _Claim:
         return out
 
     def _ratio(self, ours: Sequence[Row], base: Sequence[Row]) -> dict[str, float]:
-        """Over the seeds in which the baseline has every figure. What delivered nothing is infinitely bad there."""
+        """Returns ratios over the seeds in which the baseline has every figure; infinitely bad if nothing was
+        delivered.
+        """
         known = {row["seed"] for row in base if all(_finite(row.get(name)) for name in self._signs)}
         seeds = known & {row["seed"] for row in ours}
 
@@ -304,7 +313,7 @@ class _Claim:
         return target.at_most is not None and value <= target.at_most
 
     def target(self) -> str:
-        """What is expected, in words."""
+        """Returns the target, in words."""
         bounds = []
         for name, target in self._expected.figures.items():
             bound = f"≥ {self._number(name, target.at_least)}" if target.at_least is not None else ""
@@ -339,7 +348,7 @@ class _Claim:
         return _absolute(name, value)
 
     def _detail(self) -> str:
-        """The worst link of the first figure, and how often the policy was asked."""
+        """Returns the worst link of the first figure, and the number of the policy's decisions."""
         rows, name = self._result.of(self.group, self._result.policy), next(iter(self._signs))
         if self._expected.relative_to:
             points = self._ratios(self._result.policy)
@@ -363,7 +372,7 @@ def _policy_faults(result: Evaluation) -> list[str]:
 
 
 def _by_category(result: Evaluation) -> bool:
-    """Whether the policy acts differently in different categories: a certain one that does so is no constant."""
+    """Returns whether the policy acts differently in different categories; if so, a certain policy is not constant."""
     counts = [np.asarray(by[result.policy]) for by in result.actions.values() if result.policy in by]
     if not counts:
         return False
@@ -372,9 +381,10 @@ def _by_category(result: Evaluation) -> bool:
 
 
 def _training_faults(training: Sequence[Row], result: Evaluation) -> list[str]:
-    """The reward after exploration has calmed down should be higher than at first; medians, for its long lower tail.
+    """Returns a fault if the median reward after exploration has settled is not higher than at first.
 
-    Not evolution's: it climbs the objective, and the links of its generations differ by more than it gains.
+    Medians are used for the reward's long lower tail. Evolution is exempt: it maximises the objective, and the links of
+    its generations differ by more than it gains.
     """
     if len(training) < 10:
         return []
@@ -416,7 +426,9 @@ def _title(figure: str) -> str:
 
 
 def _absolute(figure: str, value: float) -> str:
-    """With as many digits as tell it from a target of a whole percent; rounded down, so that 98.996 is not 99 %."""
+    """Returns the value with enough digits to differ from a target of a whole percent; rounded down: 98.996 is not 99
+    %.
+    """
     if figure not in FIGURES:
         return f"{value:.4g}"
     unit = FIGURES[figure].unit

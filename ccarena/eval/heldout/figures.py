@@ -1,4 +1,4 @@
-"""`ccarena eval --record`: what a policy reached, and what others did, as entries of docs/measurements.json."""
+"""Entries of docs/measurements.json for `ccarena eval --record`: figures of a policy and of others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ GAIN = "Learned policies beside the best rule without learning, on links that ne
 
 
 def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[Entry]:
-    """Each expectation as a row; `scheme` trained with `seed`, CUBIC, no learning and a late oracle as columns.
+    """Returns each expectation as a row; columns are `scheme` trained with `seed`, CUBIC, no learning and a late
+    oracle.
 
-    The comparison with the best rule without learning is a row of a table of its own, with all schemes' beside it.
+    The comparison with the best rule without learning is a row of a separate table, shared by all schemes.
     """
     out = []
     if verdict.gain is not None and verdict.gain.best is not None:
@@ -41,8 +42,7 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
 
 
 def of_trainings(trainings: Trainings, source: Source) -> list[Entry]:
-    """Several trainings of a configuration together beside the best rule without learning, on all links and on each
-    kind."""
+    """Returns entries of several trainings of a configuration beside the best rule, on all links and on each kind."""
     name = f"learned/{trainings.config}/gain"
     what = f"{trainings.config}, training seeds {', '.join(map(str, sorted(trainings.seeds)))}"
     entries = [Entry(name, "learned", what, trainings.line, source, table=GAIN)]

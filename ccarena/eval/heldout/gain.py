@@ -1,16 +1,16 @@
-"""Whether a policy is worth its network: its score beside those of the best rules without learning, on links that
-neither saw.
+"""Gain of a policy over the best rules without learning, on links that neither has seen.
 
 The score is the configuration's `objective` over a whole run. The gain over a rule is the mean difference of scores
-over links and seeds, as a share of the rule's mean score, or as a relative change where the objective is a logarithm.
-Its interval (95 %) is a bootstrap over links, and over seeds within each link. The policy is held against the rule that
-does best on the very links of the test, and has to beat every other one as surely: a rule that does a little worse on
-the mean, but otherwise than the policy, may leave more to chance.
+over links and seeds, as a share of the rule's mean score. If the objective is a logarithm, it is a relative change. Its
+interval (95 %) is a bootstrap over links, and over seeds within each link.
 
-Beside the gain over all links stands that on each kind of them: where all senders do well there is little to gain.
+The policy is compared with the rule that does best on the tested links. It has to beat every other rule as surely,
+since a rule with a slightly lower mean can have a wider interval.
 
-One training may be lucky: several policies of one configuration, trained with other seeds, are also held against the
-rules together, and the bootstrap then draws trainings, too.
+The gain is also given for each kind of links: where all senders do well, little can be gained.
+
+One training may be lucky. Several policies of one configuration, trained with other seeds, are therefore also compared
+together, and the bootstrap then draws trainings, too.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = ["Beside", "Gain", "Part", "Trainings", "bootstrap", "gain_of", "over_
 
 RESAMPLES = 2000
 LEAST_SEEDS = 5
-"""Of a test whose interval is believed."""
+"""Least number of seeds for a trustworthy interval."""
 
 Floats = NDArray[np.float64]
 Rows = dict[str, list[Mapping[str, Any]]]
-"""Of one scheme's scores, by link; a row per seed."""
+"""Scores of one scheme by link; a row per seed."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A rule, or the policy itself, on the tested links."""
+    """Rule, or the policy itself, on the tested links."""
 
     label: str
     kind: str
@@ -48,24 +48,24 @@ class Beside:
     score: float = math.nan
     """Mean score on the tested links."""
     gain: float = math.nan
-    """Of the policy over it; 0.07 is 7 %."""
+    """Gain of the policy over the rule; 0.07 is 7 %."""
     low: float = math.nan
     high: float = math.nan
     """Ends of the gain's interval."""
     throughput_mbps: float = math.nan
     signal_delay_p95_ms: float = math.nan
     missing: str = ""
-    """Why there is no such rule."""
+    """Reason if there is no such rule."""
 
     @property
     def said(self) -> str:
-        """The gain and its interval in words."""
+        """Returns the gain and its interval in words."""
         return _said(self.gain, self.low, self.high) if math.isfinite(self.gain) else self.missing
 
 
 @dataclass(frozen=True)
 class Part:
-    """The policy beside the rule that decides, on the links of one set alone."""
+    """Gain of the policy over the deciding rule, on the links of one set alone."""
 
     link_set: str
     links: int
@@ -73,69 +73,72 @@ class Part:
     low: float
     high: float
     throughput: float
-    """The policy's mean over the rule's."""
+    """Ratio of the policy's mean throughput to the rule's."""
     signal_delay_p95: float
-    """Likewise."""
+    """Ratio of the policy's mean signal delay to the rule's."""
 
     @property
     def said(self) -> str:
-        """The gain and its interval in words."""
+        """Returns the gain and its interval in words."""
         return _said(self.gain, self.low, self.high)
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The comparison."""
+    """Comparison of a policy with the rules."""
 
     policy: Beside
     rules: list[Beside]
     objective: str
-    """By which scores are computed."""
+    """Objective that gives the scores."""
     links: int
     seeds: int
     notes: list[str] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
-    """By link set; empty if there is one alone."""
+    """Parts by link set; empty if there is only one."""
 
     @property
     def best(self) -> Beside | None:
-        """The rule that decides: the best on the tested links, of those that the policy does not beat by more than the
-        interval if there are any; None if no rule was found."""
+        """Returns the deciding rule; None if no rule was found.
+
+        It is the best on the tested links among the rules that the policy does not beat by more than the interval, or
+        among all if it beats all.
+        """
         return _deciding(self.rules)
 
     @property
     def better(self) -> bool:
-        """Whether the policy beats every rule by more than the interval."""
+        """Returns whether the policy beats every rule by more than the interval."""
         return self.best is not None and self.best.low > 0
 
     @property
     def line(self) -> str:
-        """The verdict in words."""
+        """Returns the verdict in words."""
         if self.best is None:
             return "not compared with rules: " + "; ".join(f"{rule.kind}: {rule.missing}" for rule in self.rules)
         return _line(self.best, self.rules)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Returns plain data, for JSON."""
         return {"line": self.line, "better": self.better, "best": self.best and asdict(self.best), **asdict(self)}
 
 
 @dataclass(frozen=True)
 class Trainings:
-    """Several trainings of one configuration beside its rules on the tested links."""
+    """Comparison of several trainings of one configuration with its rules on the tested links."""
 
     config: str
     seeds: list[int]
-    """Of the trainings."""
+    """Seeds of the trainings."""
     best: Beside
-    """The rule that decides, as `Gain.best`."""
+    """Deciding rule, as `Gain.best`."""
     rules: list[Beside]
     parts: list[Part]
-    """By link set; empty if there is one alone."""
+    """Parts by link set; empty if there is only one."""
 
     @property
     def line(self) -> str:
-        """The verdict in words."""
+        """Returns the verdict in words."""
         few = "" if len(self.seeds) >= LEAST_SEEDS else f"; an interval is believed from {LEAST_SEEDS} trainings on"
         return f"{_line(self.best, self.rules)}, {len(self.seeds)} trainings{few}"
 
@@ -156,7 +159,7 @@ def _deciding(rules: Sequence[Beside]) -> Beside | None:
 
 
 def _line(rule: Beside, rules: Sequence[Beside]) -> str:
-    """What `rule`, which decides among `rules`, says of the policy."""
+    """Returns a sentence about the policy and `rule`, which decides among `rules`."""
     if rule.low > 0:
         return f"{rule.said} over the best rule ({rule.label})"
     is_best = rule.score >= max(each.score for each in rules if math.isfinite(each.score))
@@ -165,7 +168,7 @@ def _line(rule: Beside, rules: Sequence[Beside]) -> str:
 
 
 def over_trainings(result: Evaluation) -> list[Trainings]:
-    """For each config of which several policies were evaluated: what they gain together over the best rule."""
+    """Returns the common gain over the best rule for each configuration with several evaluated policies."""
     about = [each for each in result.meta.get("policies", []) if each["rules"]]
     out = []
     for config in dict.fromkeys(each["record"] for each in about):
@@ -195,7 +198,7 @@ def over_trainings(result: Evaluation) -> list[Trainings]:
 
 
 def _parts(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> list[Part]:
-    """The gain on each set of links; `ours` and `theirs` hold an entry per training."""
+    """Returns the gain on each set of links; `ours` and `theirs` hold an entry per training."""
     sets = list(dict.fromkeys(rows[0]["link_set"] for rows in ours[0].values()))
     out = []
     for name in sets if len(sets) > 1 else []:
@@ -210,13 +213,13 @@ def _parts(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> l
 
 
 def _ratio(ours: Sequence[Rows], theirs: Sequence[Rows], figure: str) -> float:
-    """Of the means over trainings and links; NaN over nothing."""
+    """Returns the ratio of the means over trainings and links; NaN without values."""
     above, below = (float(np.mean([_means(each)[figure] for each in side])) for side in (ours, theirs))
     return above / below if below > 0 else math.nan
 
 
 def _scores(result: Evaluation, policy: str) -> dict[str, Rows]:
-    """Rows of the policy's and its rules' scores, by scheme and link, but for links that stand in for recordings."""
+    """Returns the scores of the policy and its rules, by scheme and link, without links that replace recordings."""
     scores: dict[str, Rows] = {}
     for row in (row for row in result.scores if row["policy"] == policy and not row.get("synthetic")):
         scores.setdefault(row["scheme"], {}).setdefault(f"{row['link_set']}: {row['link']}", []).append(row)
@@ -224,7 +227,7 @@ def _scores(result: Evaluation, policy: str) -> dict[str, Rows]:
 
 
 def _interval(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> tuple[float, float, float]:
-    """(gain, low, high) of one training or of several together."""
+    """Returns (gain, low, high) of one training or of several together."""
     if len(ours) > 1:
         mine, its = (np.stack([_table(each) for each in side]) for side in (ours, theirs))
         return _bootstrap_trainings(mine, its, logarithmic)
@@ -236,13 +239,13 @@ def _interval(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -
 
 
 def _table(rows: Rows) -> Floats:
-    """`[links, seeds]` scores; a link of fewer seeds repeats them."""
+    """Returns `[links, seeds]` scores; a link of fewer seeds repeats them."""
     most = max(len(each) for each in rows.values())
     return np.stack([np.resize([row["score"] for row in each], most) for each in rows.values()])
 
 
 def _bootstrap_trainings(ours: Floats, theirs: Floats, logarithmic: bool) -> tuple[float, float, float]:
-    """(gain, low, high) from scores `[trainings, links, seeds]`, drawing each of the three anew."""
+    """Returns (gain, low, high) from scores `[trainings, links, seeds]`, drawing each of the three anew."""
     rng = np.random.Generator(np.random.PCG64(0))
     trainings, links, seeds = ours.shape
     drawn = np.empty((2, RESAMPLES))
@@ -256,7 +259,7 @@ def _bootstrap_trainings(ours: Floats, theirs: Floats, logarithmic: bool) -> tup
 def bootstrap(
     ours: Sequence[Floats], theirs: Sequence[Floats], logarithmic: bool, seed: int = 0
 ) -> tuple[float, float, float]:
-    """(gain, low, high) from scores per link, `[seeds]` each, of the same links and seeds in the same order."""
+    """Returns (gain, low, high) from scores per link, `[seeds]` each, of the same links and seeds in the same order."""
     rng = np.random.Generator(np.random.PCG64(seed))
     most = max(len(scores) for scores in ours)
     links = rng.integers(0, len(ours), (RESAMPLES, len(ours)))
@@ -278,7 +281,7 @@ def _gain(ours: Floats, theirs: Floats, logarithmic: bool) -> Floats:
 
 
 def gain_of(result: Evaluation) -> Gain | None:
-    """The comparison from an evaluation's scores; None if there is no policy, or nothing was scored."""
+    """Returns the comparison from an evaluation's scores; None without a policy or without scores."""
     if not result.policy or not result.scores:
         return None
     meta = result.meta
@@ -312,7 +315,7 @@ def gain_of(result: Evaluation) -> Gain | None:
 
 
 def _means(rows: Rows) -> dict[str, Any]:
-    """Means over links of the means over seeds."""
+    """Returns means over links of the means over seeds."""
     return {
         figure: float(np.mean([np.mean([row[figure] for row in each]) for each in rows.values()]))
         for figure in ("score", "throughput_mbps", "signal_delay_p95_ms")

@@ -1,4 +1,4 @@
-"""The held-out links, in link sets, on which a policy is judged beside the heuristics.
+"""Held-out links, in link sets, on which policies and heuristics are judged.
 
 | link set          | capacity                                          | queue                  | from              |
 |-------------------|---------------------------------------------------|------------------------|-------------------|
@@ -11,15 +11,16 @@
 | `cellular-50ms`   | the same, 50 ms one way                           | 100 packets            | ABC, NSDI 2020    |
 | `cellular-uplink` | 20 ms, ACKs over the trace of the other direction | 100 packets            | 6.829's contest   |
 
-Every scheme gets the same links, with ACCT's router on them, which only ACCT's packets address. It knows the
-capacity at any time, but on `signals` it is late, measures now and then, errs, writes few bits, or is often or always
-silent, and on `silent` there is none. Stepped rates are drawn here, not by the simulator's random steps that training
-uses. The paper prints no RTTs for Fig. 4's small, medium and large BDP: 10, 40 and 100 ms are ours. Where none of the
-recorded traces is found, synthetic presets take their place, with seeds that training never draws, and each such link
-says so (`synthetic`).
+Every scheme gets the same links. They have ACCT's router, which only ACCT's packets address. The router knows the
+capacity at any time, with two exceptions. On `signals` it has faults: it is late, measures now and then, errs, writes
+few bits, or is often or always silent. On `silent` there is none.
 
-A user's own traces are the link set `traces`, with the buffers and delays that they are given, and acknowledgements
-over a trace of their own where there is one. What is expected of recorded cellular links is expected of them, too.
+Stepped rates are drawn here, not by the simulator's random steps that training uses. The paper prints no RTTs for
+Fig. 4's small, medium and large BDP: 10, 40 and 100 ms are ours. If none of the recorded traces is found, synthetic
+presets replace them, with seeds that training never draws, and each such link is marked (`synthetic`).
+
+A user's own traces are the link set `traces`, with the given buffers and delays, and optionally a second trace for
+acknowledgements. Expectations on recorded cellular links apply to them, too.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 TRACES = "traces"
-"""The link set of the traces that a user names."""
+"""Link set of the traces that a user names."""
 
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
@@ -76,50 +77,54 @@ CELLULAR_BUFFERS_PACKETS = (100, 1000)
 
 @dataclass(frozen=True)
 class Link:
-    """One link of a link set, for one seed."""
+    """Link of a link set, for one seed."""
 
     link_set: str
     name: str
-    """What it is, without the seed: rows of one name are repetitions."""
+    """Name without the seed: rows of one name are repetitions."""
     seed: int
     duration_s: float
     delay_ms: float
     """One-way propagation; the base RTT is twice that."""
     buffer_packets: int
     service: dict[str, Any]
-    """The scenario's `links[0].service`."""
+    """Service of the scenario's `links[0]`."""
     group: str = ""
-    """What one expectation is stated over: the link set, and for cellular the buffer."""
+    """Group that an expectation refers to: the link set, and for cellular the buffer."""
     synthetic: bool = False
-    """Made up in the place of a recorded trace that was not found."""
+    """The link replaces a recorded trace that was not found."""
     back: dict[str, Any] | None = None
-    """The `service` of the link that acknowledgements cross; None is pure delay."""
+    """Service of the link that acknowledgements cross; None is pure delay."""
     router: bool | dict[str, Any] = True
-    """The scenario's `links[0].router`: the router that advertises a rate."""
+    """Router of the scenario's `links[0]`, which advertises a rate."""
 
     @property
     def base_rtt_ms(self) -> float:
-        """Round-trip propagation delay."""
+        """Returns the round-trip propagation delay."""
         return 2.0 * self.delay_ms
 
     @property
     def capacity_window_ms(self) -> float:
-        """Over how long capacity has to be counted to be known: the router's 100 ms on a trace, else 0."""
+        """Returns the window over which capacity must be counted to be known: the router's 100 ms on a trace,
+        else 0.
+        """
         return 100.0 if self.recorded else 0.0
 
     @property
     def recorded(self) -> bool:
-        """Whether its capacity is a trace's, or was made up in the place of one."""
+        """Returns whether its capacity is a trace's, or replaces one."""
         return self.link_set.startswith("cellular") or self.link_set == TRACES
 
     @property
     def services(self) -> list[dict[str, Any]]:
-        """Of both directions, where they have one."""
+        """Returns the services of both directions that have one."""
         return [self.service, *([self.back] if self.back else [])]
 
 
 def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
-    """The scenario of one bulk flow of `entrant` over `link`, with packets and reports recorded, in 1 ms bins."""
+    """Returns the scenario of one bulk flow of `entrant` over `link`, with packets and reports recorded, in 1
+    ms bins.
+    """
     flow = entrant.as_flow(name="flow0", base_rtt_ms=link.base_rtt_ms)
     queue = {"type": "droptail", "packets": link.buffer_packets}
     one_way = {"queue": queue, "delay_ms": link.delay_ms}
@@ -140,11 +145,11 @@ def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
 def build(
     names: Sequence[str], seeds: int, duration_s: float | None = None, recordings: Sequence[str] = ()
 ) -> list[Link]:
-    """The links of the link sets called `names`, `seeds` repetitions each, in a fixed order.
+    """Returns the links of the link sets called `names`, `seeds` repetitions each, in a fixed order.
 
-    `duration_s` of each run; None is the link set's own (30 s, and 60 s for steps and cellular). `recordings` are those
-    that cellular links are made of, all that are held out if there are none. Raises ConfigError for an unknown link set
-    or recording, or an impossible number.
+    `duration_s` of each run: None is the link set's own (30 s, and 60 s for steps and cellular). `recordings` are those
+    of cellular links; if empty, all that are held out. Raises ConfigError for an unknown link set or recording, or an
+    impossible number.
     """
     _check(seeds, duration_s)
     check_recordings(recordings)
@@ -168,7 +173,8 @@ def _recording(link: Link) -> str:
 
 
 def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) -> list[Link]:
-    """The links over the traces that a user named, `seeds` repetitions each, of 60 s unless `duration_s` is given.
+    """Returns the links over the traces that a user named, `seeds` repetitions each, of 60 s unless `duration_s` is
+    given.
 
     Raises ConfigError for an impossible number.
     """
@@ -204,15 +210,15 @@ def _check(seeds: int, duration_s: float | None) -> None:
 
 
 def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:
-    """Packets of 1500 bytes in one bandwidth-delay product, rounded up, and at least 32.
+    """Returns packets of 1500 bytes in one bandwidth-delay product, rounded up, and at least 32.
 
-    Below 32 the burst of an initial window and its delayed ACKs would be what is measured.
+    Below 32, the figures would mostly show the burst of an initial window and its delayed ACKs.
     """
     return max(32, math.ceil(rate_mbps * rtt_ms * 125.0 / PACKET_BYTES))
 
 
 def _slides(seed: int, duration_s: float) -> list[Link]:
-    """The one link of Hyvar's slides, on which it needs no tuned period."""
+    """Returns the one link of Hyvar's slides, on which it needs no tuned period."""
     rate, rtt = 48.0, 30.0
     service = {"type": "constant", "rate_mbps": rate}
     name = f"{rate:g} Mbit/s, {rtt:g} ms"
@@ -220,7 +226,9 @@ def _slides(seed: int, duration_s: float) -> list[Link]:
 
 
 def _constant(seed: int, duration_s: float) -> list[Link]:
-    """A 3 x 3 grid of rates and RTTs that reaches the corners; later seeds draw within the grid's cells instead."""
+    """Returns a 3 x 3 grid of rates and RTTs that reaches the corners; later seeds draw within the grid's cells
+    instead.
+    """
     rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 1, seed]))
     out = []
     for i in range(3):
@@ -235,7 +243,7 @@ def _constant(seed: int, duration_s: float) -> list[Link]:
 
 
 def _silent(seed: int, duration_s: float) -> list[Link]:
-    """Bottlenecks that say nothing: ACCT sees neither its target nor the zones Yellow and Red."""
+    """Returns bottlenecks without a router: ACCT gets neither its target nor the zones Yellow and Red."""
     return [replace(link, link_set="silent", group="silent", router=False) for link in _constant(seed, duration_s)]
 
 
@@ -250,7 +258,7 @@ def _steps(seed: int, duration_s: float) -> list[Link]:
 
 
 def _signals(seed: int, duration_s: float) -> list[Link]:
-    """Steps of capacity under routers that each lack something, with RTTs as those of `constant`."""
+    """Returns steps of capacity under routers with one fault each, with RTTs as those of `constant`."""
     out = []
     for index, (lacking, router) in enumerate(ROUTERS.items()):
         rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 5, seed, index]))
@@ -261,7 +269,7 @@ def _signals(seed: int, duration_s: float) -> list[Link]:
 
 
 def _stepped(rng: np.random.Generator, duration_s: float, rtt_ms: float) -> tuple[dict[str, Any], int]:
-    """A capacity redrawn every 4 s, and one BDP of its mean."""
+    """Returns a capacity redrawn every 4 s, and one BDP of its mean."""
     rates = rng.uniform(*RATE_MBPS, size=math.ceil(duration_s / STEP_S)).round(2)
     steps = [{"at_s": k * STEP_S, "rate_mbps": float(rate)} for k, rate in enumerate(rates)]
     return {"type": "steps", "steps": steps}, bdp_packets(sum(RATE_MBPS) / 2, rtt_ms)
@@ -303,7 +311,9 @@ def _cellular_50ms(seed: int, duration_s: float) -> list[Link]:
 
 
 def _cellular_uplink(seed: int, duration_s: float) -> list[Link]:
-    """Of the recordings whose other direction is there, too; both start at the same moment, as they were made."""
+    """Returns links of the recordings whose other direction exists; both start at the same moment, as they were
+    recorded.
+    """
     out = []
     for link in _cellular(seed, duration_s):
         stem, _, direction = _recording(link).rpartition(".")
@@ -315,7 +325,9 @@ def _cellular_uplink(seed: int, duration_s: float) -> list[Link]:
 
 
 def trace_opportunities_ms(link: Link) -> np.ndarray | None:
-    """Delivery opportunities within the run over a recorded trace, in ms from its start; None for other links."""
+    """Returns delivery opportunities within the run over a recorded trace, in ms from its start; None for other
+    links.
+    """
     if link.service["type"] != "trace":
         return None
     stamps = traces.load(link.service["file"]).astype(np.int64)
@@ -335,4 +347,4 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "cellular-50ms": (_cellular_50ms, 60.0),
     "cellular-uplink": (_cellular_uplink, 60.0),
 }
-"""Each link set's maker and its own duration of a run, s."""
+"""Link sets: each one's maker and its own duration of a run, s."""

@@ -1,25 +1,25 @@
-"""What a controller would reach if it knew the capacity one RTT late: a bound on what any scheme can learn to do.
+"""Oracle that knows the capacity one RTT late: a bound on what any scheme can learn to do.
 
-No end-to-end sender can know more about a link than what a message from it tells one round trip later, so that a change
-of capacity costs every scheme a round trip of queue (capacity fell) or of idleness (it rose). The oracle is the sender
-that knows everything else: at each moment it has the link's capacity and the fate of its own packets, both exactly one
-base RTT old, and it does the obvious thing, to keep one bandwidth-delay product in flight, paced:
+An end-to-end sender learns of a link's state one round trip later at the earliest. A change of capacity therefore costs
+every scheme a round trip of queue (capacity fell) or of idleness (it rose). The oracle is the sender that knows
+everything else. At each moment it has the link's capacity and the fate of its own packets, both exactly one base RTT
+old. It keeps one bandwidth-delay product in flight, paced:
 
     a(t) = clip(S(t - RTT) + L(t - RTT) + g c(t - RTT) RTT - A(t), 0, g c(t - RTT) dt)
 
-with A sent, S served and L lost so far, c the capacity (its mean over `average_ms`, as a router that counts a
-trace's delivery opportunities sees it), and g = 1. The queue is fluid, FIFO, with a tail-drop limit:
+A is sent, S served and L lost so far, c the capacity, and g = 1. With `average_ms`, c is a mean, as measured by a
+router that counts a trace's delivery opportunities. The queue is fluid, FIFO, with a tail-drop limit:
 
     q(t + dt) = min(q(t) + a(t), limit) - served,  served = min(q(t) + a(t), c(t) dt)
 
-It is the bound for senders that trust the last capacity they heard of. Where capacity never stands still, throughput is
-traded for delay: `gain` g above 1 keeps more in flight, and a set of gains draws the curve that such a sender cannot
-cross (`trade_off`). One that predicts capacity is outside the bound, as is one that catches up faster than at g c after
+It is the bound for senders that trust the last known capacity. If capacity varies all the time, throughput is traded
+for delay: `gain` g above 1 keeps more in flight, and a set of gains draws the curve that such a sender cannot cross
+(`trade_off`). A sender that predicts capacity is outside the bound, as is one that catches up faster than at g c after
 a rise.
 
-A real scheme also pays the rounding to packets (2.4 ms at 5 Mbit/s), and where nothing is sent into an outage its end
-brings no news. So the senders of `trade_off` send whole packets, have one in flight at least, and send one beyond their
-window after a round trip in which they sent none.
+A real scheme also pays for the rounding to packets (2.4 ms at 5 Mbit/s). If it sends nothing into an outage, it does
+not learn of the outage's end. The senders of `trade_off` therefore send whole packets, have one in flight at least, and
+send one beyond their window after a round trip in which they sent none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PACKET_BYTES = 1500
 
 @dataclass(frozen=True)
 class Bound:
-    """What the oracle reaches on a link; figures named and defined as in `metrics.FIGURES`, delays byte-weighted."""
+    """Reach of the oracle on a link; figures named and defined as in `metrics.FIGURES`, delays byte-weighted."""
 
     throughput_mbps: float
     utilisation: float
@@ -57,7 +57,7 @@ class Bound:
     queueing_delay_ms: Floats
 
     def figures(self) -> dict[str, float]:
-        """The scalar figures, by name."""
+        """Returns the scalar figures, by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, float)}
 
 
@@ -71,11 +71,14 @@ def one_rtt_late(
     average_ms: float = 0.0,
     budget_ms: float = 5.0,
 ) -> Bound:
-    """Run the oracle over `capacity_mbps`, one value per slot of `slot_ms`.
+    """Runs the oracle over `capacity_mbps`, one value per slot of `slot_ms`.
 
-    `base_rtt_ms` is rounded to whole slots, at least one. `limit_bytes` is the queue's. `gain` is what is kept in
-    flight, in bandwidth-delay products. `average_ms` is the window over which capacity is seen (0: exactly). The result
-    has `rate_mbps` and `queueing_delay_ms` per slot. Raises ValueError without capacity, slot or RTT.
+    - `base_rtt_ms` is rounded to whole slots, at least one.
+    - `limit_bytes` is the queue's limit.
+    - `gain` is the data in flight, in bandwidth-delay products.
+    - `average_ms` is the window over which capacity is measured (0: exactly).
+
+    The result has `rate_mbps` and `queueing_delay_ms` per slot. Raises ValueError without capacity, slot or RTT.
     """
     capacity = np.asarray(capacity_mbps, dtype=np.float64)
     if capacity.size == 0 or slot_ms <= 0 or base_rtt_ms <= 0:
@@ -106,18 +109,17 @@ def one_rtt_late(
 
 
 GAINS = tuple(np.geomspace(0.5, 4.0, 13).tolist())
-"""What is kept in flight along the trade-off of delay and throughput, in bandwidth-delay products."""
+"""Data in flight along the trade-off of delay and throughput, in bandwidth-delay products."""
 AVERAGES_MS = (20.0, 100.0, 200.0)
-"""Windows over which capacity is seen there."""
+"""Windows over which capacity is measured along the trade-off."""
 
 
 @functools.lru_cache(maxsize=64)
 def trade_off(capacity_mbps: bytes, slot_ms: float, late: int, limit_bytes: float) -> tuple[Floats, Floats]:
-    """What utilisation costs such senders, in packets: utilisations, rising, and 95th percentiles of the signal delay
-    in ms.
+    """Returns the trade-off of such senders: utilisations, rising, and 95th percentiles of the signal delay in ms.
 
-    `capacity_mbps` is an array of float64 as bytes, `late` the base RTT in slots. Of all `GAINS` and `AVERAGES_MS`
-    those remain that no other sender betters in both.
+    The senders send whole packets. `capacity_mbps` is an array of float64 as bytes, `late` the base RTT in slots. Of
+    all `GAINS` and `AVERAGES_MS`, those remain that no other sender improves on in both.
     """
     served_most = np.frombuffer(capacity_mbps) * slot_ms * 125.0
     reached: list[tuple[float, float]] = []
@@ -136,7 +138,7 @@ def trade_off(capacity_mbps: bytes, slot_ms: float, late: int, limit_bytes: floa
 
 
 def _trailing_mean(values: Floats, window: int) -> Floats:
-    """Mean over the last `window` values, fewer at the start."""
+    """Returns the mean over the last `window` values, fewer at the start."""
     total = np.concatenate(([0.0], np.cumsum(values)))
     end = np.arange(1, values.size + 1)
     start = np.maximum(end - window, 0)
@@ -144,7 +146,7 @@ def _trailing_mean(values: Floats, window: int) -> Floats:
 
 
 def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
-    """How long what is accepted in each slot waits until it is served; to the end of the run if it never is."""
+    """Returns the time until the data accepted in each slot is served; to the end of the run if it never is."""
     # A millionth of a byte absorbs the rounding of two sums that are equal in exact arithmetic.
     done = np.searchsorted(served, accepted[1:] - 1e-6, side="left")
     slot = np.arange(1, accepted.size)
@@ -152,7 +154,7 @@ def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
 
 
 def _signal_delay_p95_ms(accepted: Floats, served: Floats, slot_ms: float) -> float:
-    """As `metrics.signal_delay_ms` of the packets that are served, between the first and the last one's arrival."""
+    """Returns `metrics.signal_delay_ms` of the served packets, between the first and the last one's arrival."""
     came = np.flatnonzero(np.diff(accepted) > 0)
     # The first packet of a slot is gone when all that came before it is, and itself.
     gone = np.searchsorted(served[1:], accepted[came] + _PACKET_BYTES - 1e-6, side="left")

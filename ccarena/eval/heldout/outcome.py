@@ -1,4 +1,4 @@
-"""`ccarena.evaluate`: policies and heuristics side by side, judged, as tables, plots and files."""
+"""Function `ccarena.evaluate`: policies and heuristics side by side, judged, as tables, plots and files."""
 
 from __future__ import annotations
 
@@ -40,39 +40,41 @@ __all__ = ["Outcome", "evaluate"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an evaluation measured, and what it says of each policy.
+    """Results of an evaluation and the verdict on each policy.
 
     Tables are pandas data frames; `polars` and `columns` give the same ones for Polars and as NumPy arrays. Rates are
-    in Mbit/s, times in the unit that ends a column's name, shares in [0, 1]; what is not known is NaN.
+    in Mbit/s, times in the unit that ends a column's name, shares in [0, 1]. Unknown values are NaN.
     """
 
     evaluation: Evaluation
-    """Every row, series and distribution, as plain data."""
+    """Rows, series and distributions, as plain data."""
     verdicts: dict[str, Verdict]
-    """By the policy's label: does it do what its configuration expects?"""
+    """Verdicts by the policy's label: does it meet its configuration's expectations?"""
     _name: str = "heuristics"
     _progress: list[dict[str, Any]] = field(default_factory=list)
     _config: str = ""
 
     @property
     def verdict(self) -> Verdict:
-        """All verdicts as one; without a policy one that says that nothing was tested."""
+        """Returns all verdicts as one; without a policy, the verdict that nothing was tested."""
         return together(self.verdicts) if self.verdicts else judge(self.evaluation)
 
     @property
     def trainings(self) -> list[Trainings]:
-        """What several policies of one configuration, trained with other seeds, gain together over the best rule."""
+        """Returns the common gain over the best rule of several policies of one configuration, trained with other
+        seeds.
+        """
         return over_trainings(self.evaluation)
 
     def rows(self) -> pd.DataFrame:
-        """A row per link, seed and scheme, with its figures (`ccarena.eval.measure.metrics.FIGURES`)."""
+        """Returns a row per link, seed and scheme, with its figures (`ccarena.eval.measure.metrics.FIGURES`)."""
         return as_pandas(self.columns("rows"))
 
     def summary(self) -> pd.DataFrame:
-        """A row per kind of links, scheme and figure: the mean over links and seeds, `n` runs, and an interval.
+        """Returns a row per kind of links, scheme and figure: the mean over links and seeds, `n` runs, and an interval.
 
-        `low` and `high` bound Student's 95 % interval of the mean over seeds, each seed's being that over links: how
-        much another draw would change, not how links differ. NaN with one seed.
+        `low` and `high` bound Student's 95 % interval of the mean over seeds, each seed's value being its mean over
+        links. The interval describes another draw, not differences between links. It is NaN with one seed.
         """
         return as_pandas(self.columns("summary"))
 
@@ -81,7 +83,7 @@ class Outcome:
         return as_polars(self.columns(table))
 
     def columns(self, table: str) -> Columns:
-        """The table `rows` or `summary` as NumPy arrays by column. Raises ConfigError for another name."""
+        """Returns the table `rows` or `summary` as NumPy arrays by column. Raises ConfigError for another name."""
         if table == "rows":
             alien = FIGURES.keys() - self.evaluation.figures
             rows = self.evaluation.rows
@@ -92,10 +94,10 @@ class Outcome:
         raise ConfigError(f'no table "{table}"{did_you_mean(table, ("rows", "summary"))}')
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
-        """Utilisation against queueing delay, a mark per run and scheme; written to `path` if given.
+        """Plots utilisation against queueing delay, a mark per run and scheme; writes the page to `path` if given.
 
         A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
-        Raises ConfigError for another one, MissingDependencyError without a browser.
+        Raises ConfigError for another suffix, MissingDependencyError without a browser.
         """
         drawn = throughput_delay(self.evaluation)
         page = Page(self._name, "evaluation", "", sections=[Section("Throughput against delay", "", [drawn])])
@@ -104,7 +106,9 @@ class Outcome:
         return page
 
     def write(self, folder: str | os.PathLike[str]) -> dict[str, Any]:
-        """Write tables, verdicts and page to `folder` (docs/results.md), and return the verdict and means in short."""
+        """Writes tables, verdicts and page to `folder` (docs/results.md), and returns the verdict and means in
+        short.
+        """
         path = Path(folder)
         for name, table in ((ROWS, "rows"), (SUMMARY, "summary")):
             write_atomically(path / name, as_csv(self.columns(table)))
@@ -136,7 +140,7 @@ def evaluate(
     executor: Executor | None = None,
     repeat: Sequence[str] | None = None,
 ) -> Outcome:
-    """Run policies and heuristics side by side on links that training does not draw, and judge the policies.
+    """Runs policies and heuristics side by side on links that training does not draw, and judges the policies.
 
     Arguments:
         entries: entrants (docs/entrants.md), such as `runs/acct`, `mine=runs/acct`, `cubic` or `cubic@hystart=0`, or

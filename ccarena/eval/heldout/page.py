@@ -1,4 +1,4 @@
-"""The page of an evaluation, `page.html`."""
+"""Page of an evaluation, `page.html`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATES: Mapping[str, State] = {"holds": "good", "fails": "bad", "not tested": "u
 
 
 def write_page(path: Path, result: Evaluation, verdict: Verdict, **about: Any) -> None:
-    """Write `evaluation_page`, which takes the keyword arguments, to `path`, whole or not at all."""
+    """Writes `evaluation_page`, which takes the keyword arguments, to `path`, atomically."""
     write(path, evaluation_page(result, verdict, **about))
 
 
@@ -218,7 +218,7 @@ def _configuration(result: Evaluation, config: str) -> Section:
 
 
 def repeat_command(entries: Sequence[Any], meta: Mapping[str, Any], over: TraceLinks | None = None) -> str:
-    """Returns the shell line that evaluates `entries` again as `meta` says, for a page that no command asked for."""
+    """Returns the shell line that evaluates `entries` again as `meta` says, for a page that no command requested."""
     named = [str(entry) for entry in entries]
     words = ["ccarena", "eval", *named]
     schemes = [name for name in meta["schemes"] if name not in named]

@@ -1,4 +1,4 @@
-"""The report's figures, from an `Evaluation` and a training's progress."""
+"""Plots of the page, from an `Evaluation` and a training's progress."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SPARE = (
 )
 COLOURS = {name: Style(f"var(--{name})") for name in ("green", "yellow", "vermilion", "blue")}
 CATEGORIES = COLOURS | {"red": COLOURS["vermilion"]}
-"""Of categories: a name that is a colour has it, others take them in turn."""
+"""Colours of categories: a name that is a colour has it, others take them in turn."""
 NAMES = {"cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one-RTT-late oracle"}
 BUDGET_MS = 5.0
 BLUES = ("#c6dbef", "#6baed6", "#2b7bba", "#08519c")
@@ -39,17 +39,17 @@ QUEUE_TICKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def name_of(scheme: str, policy: str = "") -> str:
-    """How a scheme is called in figures, `policy` being the one that is evaluated."""
+    """Returns the name of a scheme in plots; `policy` is the evaluated one."""
     return f"{scheme} (this policy)" if scheme == policy else NAMES.get(scheme, scheme)
 
 
 def look_of(category: str, index: int) -> Style:
-    """Of a category, the `index`th of its kind."""
+    """Returns the look of a category, the `index`th of its kind."""
     return CATEGORIES.get(category, tuple(COLOURS.values())[index % len(COLOURS)])
 
 
 def learning_curve(progress: Sequence[Mapping[str, Any]], shares: Mapping[str, Sequence[str]]) -> Figure:
-    """Reward and, where there are any, entropy and shares of categories, from the lines of `progress.jsonl`."""
+    """Plots reward and, if there are any, entropy and shares of categories, from the lines of `progress.jsonl`."""
     decisions, x = [row["decisions"] for row in progress], Axis("decisions")
     ink = Style(charts.INK)
     reward = charts.line("reward", decisions, [row.get("reward_mean") for row in progress], ink, width=2)
@@ -76,7 +76,7 @@ def learning_curve(progress: Sequence[Mapping[str, Any]], shares: Mapping[str, S
 
 
 def over_time(series: Mapping[str, Any], result: Evaluation) -> Figure:
-    """Rate beside capacity, and the largest queueing delay of each bin, of every scheme on one link."""
+    """Plots rate and capacity, and the largest queueing delay of each bin, of every scheme on one link."""
     time_s = series["time_s"]
     courses = [
         Course(
@@ -97,7 +97,7 @@ def over_time(series: Mapping[str, Any], result: Evaluation) -> Figure:
 
 
 def throughput_delay(result: Evaluation) -> Figure:
-    """Utilisation against p95 queueing delay: one small mark per run, one large mark per scheme at the median."""
+    """Plots utilisation against p95 queueing delay: one small mark per run, one large mark per scheme at the median."""
     parts = []
     for group in result.groups():
         traces = []
@@ -127,7 +127,7 @@ def throughput_delay(result: Evaluation) -> Figure:
 
 
 def queue_cdf(result: Evaluation) -> Figure:
-    """Share of the time with at most k packets queued, pooled over a group's runs (ACCT's Fig. 5a)."""
+    """Plots the share of the time with at most k packets queued, pooled over a group's runs (ACCT's Fig. 5a)."""
     parts = []
     for group in result.groups():
         traces = []
@@ -147,7 +147,7 @@ def queue_cdf(result: Evaluation) -> Figure:
 
 
 def category_shares(result: Evaluation) -> Figure:
-    """In which category decisions were taken, for the policy and for its scheme with one action always."""
+    """Plots the shares of categories in decisions, for the policy and for constant actions of its scheme."""
     parts = []
     for group in result.groups():
         counts = {
@@ -168,7 +168,7 @@ def category_shares(result: Evaluation) -> Figure:
 
 
 def action_map(result: Evaluation) -> Figure:
-    """How often the policy chooses each action after an interval of each category, in % of its decisions there."""
+    """Plots the frequency of each action after an interval of each category, in % of the policy's decisions there."""
     categories, actions = result.meta["categories"], result.meta["action_values"]
     seen = [np.asarray(by[result.policy]) for by in result.actions.values() if result.policy in by]
     counts = sum(seen, np.zeros((len(categories), len(actions))))
@@ -193,7 +193,7 @@ def action_map(result: Evaluation) -> Figure:
 
 
 def style_of(scheme: str, result: Evaluation) -> Style:
-    """The look of a scheme; those that are not listed share the spare ones, by name."""
+    """Returns the look of a scheme; those that are not listed share the spare ones, by name."""
     if scheme == result.policy:
         return POLICY
     constants = result.meta.get("constants", [])
@@ -203,7 +203,7 @@ def style_of(scheme: str, result: Evaluation) -> Style:
 
 
 def _oracle_curve(result: Evaluation, group: str) -> list[tuple[float, float, float]]:
-    """(p95 delay, utilisation, gain) of the oracle's median run for each gain."""
+    """Returns (p95 delay, utilisation, gain) of the oracle's median run for each gain."""
     rows = [row for row in result.of(group, ORACLE) if row["queueing_delay_p95_ms"] is not None]
     points = []
     for gain in sorted({row["gain"] for row in rows}):
@@ -214,7 +214,7 @@ def _oracle_curve(result: Evaluation, group: str) -> list[tuple[float, float, fl
 
 
 def _policy_last(schemes: Mapping[str, Any], policy: str) -> list[tuple[str, Any]]:
-    """What is drawn last lies on top."""
+    """Sorts the policy to the end, since the last one drawn lies on top."""
     return sorted(schemes.items(), key=lambda item: item[0] == policy)
 
 

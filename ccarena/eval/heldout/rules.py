@@ -1,14 +1,14 @@
-"""What a learned policy has to beat: the scheme without learning, at its best, found on training links alone.
+"""Rules without learning that a policy has to beat: the best use of its scheme, found on training links alone.
 
-- **one action always**: of discrete actions every one is tried, of continuous ones a grid that is then refined;
+- **constant action**: of discrete actions every one is tried, of continuous ones a grid that is then refined;
 - **an action per category** (zone, case) of the report's first column in `progress.shares`: from the best single
   action, one category after the other, until a round changes nothing;
 - **the base alone**: no action is ever put in force;
-- **the tuned law**: the parameters in `rules.law`, searched by CMA-ES with one action always, and a continuous
-  action with them.
+- **tuned parameters**: those in `rules.law`, searched by CMA-ES with a constant action, which is searched too if it is
+  continuous.
 
-All are scored by the configuration's `objective` over the same links of its training distribution. What cannot be found
-says why.
+All are scored by the configuration's `objective` over the same links of its training distribution. A rule that cannot
+be found has a reason.
 """
 
 from __future__ import annotations
@@ -30,59 +30,63 @@ from ccarena.policies.spec import Spec
 __all__ = ["Rule", "search", "search_constant"]
 
 GRID = 11
-"""Continuous actions that are tried first, evenly over the bounds; then as many between the neighbours of the best."""
+"""Number of continuous actions that are tried first, evenly over the bounds; then as many between the neighbours of the
+best.
+"""
 ROUNDS = 2
-"""Times that the actions of all categories are gone through, at most."""
+"""Most rounds over the actions of all categories."""
 SEED = 0x0000_52_55_4C_45
-"""Of the links that rules are searched on: one for all, so that policies of other seeds meet the same rules."""
+"""Seed of the links on which rules are searched: one for all, so that policies of other seeds meet the same rules."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A way to run the scheme without learning."""
+    """Rule that runs the scheme without learning."""
 
     kind: str
-    """`constant`, `by category`, `base` or `law`."""
+    """Kind: `constant`, `by category`, `base` or `law`."""
     label: str
-    """What tables call it."""
+    """Name in tables."""
     policy: Any = None
-    """A scenario's `policy`; None if the rule was not found."""
+    """Value of a scenario's `policy`; None if the rule was not found."""
     params: dict[str, float] = field(default_factory=dict)
     """Parameters of the spec that differ from the policy's."""
     score: float | None = None
-    """The mean objective on training links."""
+    """Mean objective on training links."""
     missing: str = ""
-    """Why there is none."""
+    """Reason if there is no such rule."""
 
     @property
     def found(self) -> bool:
-        """Whether there is such a rule."""
+        """Returns whether there is such a rule."""
         return not self.missing
 
     @property
     def candidate(self) -> Candidate:
-        """As what trials run."""
+        """Returns the rule as a candidate of trials."""
         return Candidate(answers_of(self.policy), self.params)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for an artifact's metadata."""
+        """Returns plain data, for an artifact's metadata."""
         return asdict(self)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Rule:
-        """From `as_dict`. Raises TypeError if it is of something else."""
+        """Builds a rule from the data of `as_dict`. Raises TypeError for other data."""
         return cls(**data)
 
 
 def answers_of(policy: Any) -> Answers:
-    """Who decides, as trials take it, from a rule's `policy`."""
+    """Returns the decider of trials for a rule's `policy`."""
     if policy == "none":
         return None
     return (policy["by"], list(policy["actions"])) if "by" in policy else float(policy["constant"])
 
 
 def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | None = None) -> list[Rule]:
-    """The best rule of each kind. Raises what `Trials` does; `progress(done, total)` is called after each kind."""
+    """Returns the best rule of each kind. Raises what `Trials` does; `progress(done, total)` is called after
+    each kind.
+    """
     score = _scored_once(Trials(config, spec, threads), config.rules.links)
 
     kinds: list[Callable[[], Rule]] = [
@@ -102,7 +106,7 @@ def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | N
 
 
 def search_constant(config: TrainConfig, spec: Spec, threads: int) -> Rule:
-    """The best single action alone, with the configuration's parameters. Raises what `Trials` does."""
+    """Returns the best constant action, with the configuration's parameters. Raises what `Trials` does."""
     found = _constant(spec, _scored_once(Trials(config, spec, threads), config.rules.links))
     return replace(found, params={**spec.values(config.params), **found.params})
 
@@ -111,7 +115,7 @@ Score = Callable[[Sequence[Candidate]], list[float]]
 
 
 def _scored_once(trials: Trials, links: int) -> Score:
-    """The mean objective over the links; a candidate that is asked about again, as climbing does, is not run again."""
+    """Returns a function for the mean objective over the links, which runs each candidate only once."""
     known: dict[str, float] = {}
 
     def score(candidates: Sequence[Candidate]) -> list[float]:
@@ -125,7 +129,7 @@ def _scored_once(trials: Trials, links: int) -> Score:
 
 
 def _actions(spec: Spec) -> list[float]:
-    """Actions to try, as a scenario's constant has them: indices, or values."""
+    """Returns the actions to try, as a scenario's constant has them: indices, or values."""
     if spec.bounds is None:
         return [float(index) for index in range(len(spec.actions))]
     return [float(value) for value in np.linspace(*spec.bounds, GRID)]
@@ -169,7 +173,9 @@ def _by_category(config: TrainConfig, spec: Spec, score: Score, constant: Rule) 
 
 
 def _occurring(spec: Spec, score: Score, column: str, table: list[float]) -> list[int]:
-    """Categories whose action matters: in others the largest and the smallest give exactly what `table` does."""
+    """Returns the categories whose action matters: in others the largest and the smallest give exactly what `table`
+    does.
+    """
     low, *_, high = _actions(spec)
     others = [[*table[:at], action, *table[at + 1 :]] for at in range(len(table)) for action in (low, high)]
     value, *scores = score([Candidate((column, each)) for each in (table, *others)])

@@ -1,4 +1,4 @@
-"""An evaluation in short: the summary table, the digest for a policy's metadata, and what the terminal shows."""
+"""Summary of an evaluation: the table, the digest for a policy's metadata, and the terminal's output."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ SUMMARY = (
 
 
 def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows): each group's schemes with the mean over links and seeds of the figures of `SUMMARY`, ± its
-    interval over seeds."""
+    """Returns (headings, rows): the means of `SUMMARY` for each group's schemes over links and seeds, ± the interval
+    over seeds.
+    """
     figures = [figure for figure in SUMMARY if figure in result.figures]
     head = ["links", "scheme", *(heading(figure) for figure in figures)]
     rows = []
@@ -60,7 +61,7 @@ def summary_table(result: Evaluation) -> tuple[list[str], list[list[str]]]:
 
 
 def mean_rows(result: Evaluation) -> list[dict[str, Any]]:
-    """A row per group, scheme and figure: mean over links and seeds, interval, and the number of runs."""
+    """Returns a row per group, scheme and figure: mean over links and seeds, interval, and the number of runs."""
     rows = []
     for group in result.groups():
         for scheme in result.schemes():
@@ -78,12 +79,12 @@ def mean_rows(result: Evaluation) -> list[dict[str, Any]]:
 
 
 def _counted(result: Evaluation, group: str, scheme: str) -> list[dict[str, Any]]:
-    """The valid rows that means are of: of the oracle's gains, that of one bandwidth-delay product."""
+    """Returns the valid rows that enter means; of the oracle's gains, that of one bandwidth-delay product."""
     return [row for row in result.of(group, scheme) if row.get("gain", 1.0) == 1.0]
 
 
 def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
-    """The evaluation in short: verdict, and each group's and scheme's means, for a policy's metadata."""
+    """Returns the evaluation in short: verdict, and each group's and scheme's means, for a policy's metadata."""
     means = {
         group: {
             scheme: {figure: mean_of(runs, figure) for figure in SUMMARY}
@@ -96,7 +97,7 @@ def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
 
 
 def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None = None) -> None:
-    """Print the summary table, warnings and expectations. The verdict's line is left to the caller, as the last."""
+    """Prints the summary table, warnings and expectations. The caller prints the verdict's line last."""
     from rich.console import Console
 
     seeds = result.meta["seeds"]
@@ -132,7 +133,9 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
 
 
 def gain_table(gain: Gain) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows): the policy, then each rule without learning, with scores and the policy's gain over it."""
+    """Returns (headings, rows): the policy, then each rule without learning, with scores and the policy's gain
+    over it.
+    """
     head = [
         "without learning",
         "objective, trained",
@@ -151,7 +154,9 @@ def gain_table(gain: Gain) -> tuple[list[str], list[list[str]]]:
 
 
 def parts_table(parts: Sequence[Part]) -> tuple[list[str], list[list[str]]]:
-    """(headings, rows): on each set of links the policy's gain over the rule that decides, and their means' ratios."""
+    """Returns (headings, rows): on each set of links the policy's gain over the deciding rule, and their means'
+    ratios.
+    """
     head = ["links", "policy's gain [95 %]", "throughput, of the rule's", "p95 signal delay, of the rule's"]
     rows = [
         [f"{part.link_set} ({part.links})", part.said, f"{part.throughput:.3g}", f"{part.signal_delay_p95:.3g}"]
@@ -161,19 +166,21 @@ def parts_table(parts: Sequence[Part]) -> tuple[list[str], list[list[str]]]:
 
 
 def label(scheme: str, policy: str = "") -> str:
-    """How a scheme is called in tables, `policy` being the one that is evaluated."""
+    """Returns the name of a scheme in tables; `policy` is the evaluated one."""
     known = {"cubic": "CUBIC", "bbr": "BBR", "reno": "Reno", ORACLE: "one RTT late"}
     return f"{scheme} (policy)" if scheme == policy else known.get(scheme, scheme)
 
 
 def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """The mean over `rows`, ± half of its 95 % confidence interval over its seeds (Student's t)."""
+    """Returns the mean over `rows`, ± half of its 95 % confidence interval over its seeds (Student's t)."""
     half = _half(figure, rows)
     return show(figure, mean_of(rows, figure)) + (f" ± {show(figure, half)}" if math.isfinite(half) else "")
 
 
 def _half(figure: str, rows: Sequence[Mapping[str, Any]]) -> float:
-    """Half of the interval of the mean over seeds, each seed's value being its mean over links; NaN of one seed."""
+    """Returns half of the interval of the mean over seeds, each seed's value being its mean over links; NaN of one
+    seed.
+    """
     seeds: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         seeds.setdefault(row["seed"], []).append(row)
@@ -182,6 +189,6 @@ def _half(figure: str, rows: Sequence[Mapping[str, Any]]) -> float:
 
 
 def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:
-    """The mean over the rows that have the figure, NaN if none has."""
+    """Returns the mean over the rows that have the figure, NaN if none has."""
     values = [row[figure] for row in rows if row.get(figure) is not None]
     return float(np.mean(values)) if values else math.nan

@@ -1,6 +1,6 @@
-"""The end of a training: evaluate the run's policy as its configuration says, and write what comes of it.
+"""End of a training: evaluation of the run's policy as its configuration says, with its files.
 
-`write_outcome` is what `ccarena eval` writes too.
+`ccarena eval` uses `write_outcome` too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = ["evaluate_run", "write_outcome"]
 
 
 def evaluate_run(run: Path, config: TrainConfig) -> str:
-    """Evaluate the policy in the folder `run` as `config.eval` says, judge it and the training, write and print both.
+    """Evaluates the policy in the folder `run` as `config.eval` says, judges it and the training, writes and prints
+    both.
 
     The files are those of `write_outcome`. Returns the verdict's line. Raises what `evaluate` raises.
     """
@@ -66,10 +67,10 @@ def write_outcome(
     progress: Sequence[Mapping[str, Any]],
     config: str,
 ) -> dict[str, Any]:
-    """Write an evaluation and its verdict to `folder`; the keyword arguments are those of `write_page`.
+    """Writes an evaluation and its verdict to `folder`; the keyword arguments are those of `write_page`.
 
-    The files are `results.json` (every row and series), `evaluation.json` (verdict and means, for the policy's
-    metadata, which is also what is returned) and `page.html`.
+    The files are `results.json` (every row and series), `evaluation.json` (verdict and means) and `page.html`. Returns
+    the content of `evaluation.json`, which is also the policy's metadata.
     """
     result.save(folder / RESULTS)
     short: dict[str, Any] = plain(digest(result, verdict))

@@ -1,1 +1,1 @@
-"""The table of figures: names, units, definitions and functions of what is measured."""
+"""Table of figures: names, units, definitions and functions of what is measured."""

@@ -1,4 +1,4 @@
-"""Figures as text, for tables and pages: headings with units, and values with the digits that `metrics` gives them."""
+"""Text of figures for tables and pages: headings with units, and values with the digits that `metrics` gives them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ UNKNOWN = "–"
 
 
 def heading(figure: str) -> str:
-    """A figure's title with its unit, for the head of a column."""
+    """Returns a figure's title with its unit, for the head of a column."""
     about = FIGURES[figure]
     return f"{about.title} ({'%' if about.unit == 'share' else about.unit})"
 
 
 def show(figure: str, value: float | None) -> str:
-    """A value in the figure's unit, shares in percent; a dash if there is none."""
+    """Returns a value in the figure's unit, shares in percent; a dash if there is none."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     about = FIGURES[figure]

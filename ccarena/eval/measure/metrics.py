@@ -63,7 +63,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PacketLog:
-    """The packets that one link delivered, in departure order: equally long arrays of int64.
+    """Packets that one link delivered, in departure order: equally long arrays of int64.
 
     `arrival_ns`, `departure_ns`: entering the queue, last bit sent. `flow`: index of the flow. `bytes`: IP bytes.
     `serialisation_ns`: own transmission time, 0 on a trace-driven link.
@@ -77,9 +77,10 @@ class PacketLog:
 
     @classmethod
     def from_arrays(cls, log: Mapping[str, ArrayLike]) -> PacketLog:
-        """From the simulator's `links[i]["log"]`, whose arrays are unsigned: differences of those would wrap.
+        """Builds a log from the simulator's `links[i]["log"]`, whose arrays are unsigned: differences of those would
+        wrap.
 
-        Where they have 64 bits, the log is a view of them.
+        If they have 64 bits, the log is a view of them.
         """
         return cls(**{name: _signed(np.asarray(log[name])) for name in cls.__dataclass_fields__})
 
@@ -87,12 +88,12 @@ class PacketLog:
         return len(self.arrival_ns)
 
     def of_flow(self, flow: int) -> PacketLog:
-        """Only the packets of `flow`."""
+        """Returns only the packets of `flow`."""
         mine = self.flow == flow
         return self if mine.all() else self.where(mine)
 
     def where(self, chosen: NDArray[np.bool_] | Ints) -> PacketLog:
-        """Only the packets that are `chosen`, by a mask or by their rows."""
+        """Returns only the packets that are `chosen`, by a mask or by their rows."""
         return PacketLog(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
 
 
@@ -101,7 +102,7 @@ def _signed(array: NDArray[Any]) -> Ints:
 
 
 class LinkPackets:
-    """The packets that one link of a run recorded, and what the figures of all of its flows share, each found once."""
+    """Packets that one link of a run recorded, with cached intermediate results that the figures of its flows share."""
 
     def __init__(self, record: Mapping[str, Any], duration_s: float) -> None:
         self.duration_s = duration_s
@@ -153,12 +154,12 @@ def link_packets(result: Mapping[str, Any]) -> list[LinkPackets]:
 
 
 def percentile(values: ArrayLike, q: float) -> float:
-    """The element at index floor(q n) of the n sorted values, NaN if there are none (mm-throughput-graph)."""
+    """Returns the element at index floor(q n) of the n sorted values, NaN if there are none (mm-throughput-graph)."""
     return percentiles(values, [q])[0]
 
 
 def percentiles(values: ArrayLike, shares: Sequence[float]) -> list[float]:
-    """`percentile` of several shares, in less time than one by one."""
+    """Returns `percentile` of several shares, in less time than one by one."""
     array = np.asarray(values, dtype=np.float64)
     if array.size == 0:
         return [math.nan] * len(shares)
@@ -167,29 +168,29 @@ def percentiles(values: ArrayLike, shares: Sequence[float]) -> list[float]:
 
 
 def throughput_mbps(log: PacketLog, start_s: float, end_s: float) -> float:
-    """Bytes that left the link in (start, end], over that time (mahimahi: departed bits / duration)."""
+    """Returns the rate of bytes that left the link in (start, end] (mahimahi: departed bits / duration)."""
     left = (log.departure_ns > start_s * 1e9) & (log.departure_ns <= end_s * 1e9)
     return float(log.bytes[left].sum()) * 8e-6 / (end_s - start_s) if end_s > start_s else math.nan
 
 
 def utilisation(delivered_bytes: float, capacity_bytes: float) -> float:
-    """Delivered over deliverable bytes, in [0, 1].
+    """Returns delivered over deliverable bytes, in [0, 1].
 
-    A trace's opportunities are 1504 bytes and a full packet has 1500, so that 0.997 is the most a trace allows.
+    A trace's opportunities are 1504 bytes and a full packet has 1500, so the maximum on a trace is 0.997.
     """
     return delivered_bytes / capacity_bytes if capacity_bytes > 0 else math.nan
 
 
 def queueing_delay_ms(log: PacketLog) -> Floats:
-    """Each packet's queueing delay, in log order: departure - arrival - own serialisation."""
+    """Returns each packet's queueing delay, in log order: departure - arrival - own serialisation."""
     return (log.departure_ns - log.arrival_ns - log.serialisation_ns) / 1e6
 
 
 def share_within_delay(log: PacketLog, budget_ms: float, start_s: float, end_s: float) -> float:
-    """Share of the time in [start, end) at which the queue held at most `budget_ms` of work (ACCT §III, Fig. 5b).
+    """Returns the share of the time in [start, end) with at most `budget_ms` of work in the queue (ACCT §III, Fig. 5b).
 
     The work at t is the virtual waiting time of queueing theory: how long a packet that arrived at t would wait until
-    all that arrived before it had left. Unlike a share of packets it counts idle time and does not favour fast phases.
+    all earlier packets had left. Unlike a share of packets it counts idle time and does not favour fast phases.
     """
     start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
     if end_ns <= start_ns:
@@ -205,7 +206,7 @@ def share_within_delay(log: PacketLog, budget_ms: float, start_s: float, end_s: 
 
 
 def time_in_queue_length_ns(log: PacketLog, start_s: float, end_s: float) -> Ints:
-    """How long, within [start, end), exactly k packets were queued, for k = 0, 1, ...
+    """Returns the time in [start, end) during which exactly k packets were queued, for k = 0, 1, ...
 
     A packet is queued from its arrival until its own transmission starts; the one on the wire is not in the queue (as
     ns-3 and Linux count it). On a trace-driven link it is queued until it departs.
@@ -228,7 +229,7 @@ def time_in_queue_length_ns(log: PacketLog, start_s: float, end_s: float) -> Int
 
 
 def queue_cdf(log: PacketLog, start_s: float, end_s: float) -> tuple[Ints, Floats]:
-    """(k, share of the time with at most k packets queued): ACCT's Fig. 5(a)."""
+    """Returns (k, share of the time with at most k packets queued): ACCT's Fig. 5(a)."""
     return _cdf(time_in_queue_length_ns(log, start_s, end_s))
 
 
@@ -238,19 +239,20 @@ def _cdf(spent: Ints) -> tuple[Ints, Floats]:
 
 
 def share_within_packets(log: PacketLog, packets: int, start_s: float, end_s: float) -> float:
-    """Share of the time with at most `packets` packets queued (ACCT §III: 5 packets, 80 % of the time)."""
+    """Returns the share of the time with at most `packets` packets queued (ACCT §III: 5 packets, 80 % of the time)."""
     _, share = queue_cdf(log, start_s, end_s)
     return float(share[min(packets, len(share) - 1)])
 
 
 def signal_delay_ms(log: PacketLog, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None) -> Floats:
-    """For each millisecond from the first to the last arrival: the least time in which news of then could get across.
+    """Returns the signal delay of each millisecond from the first to the last arrival.
 
-    mahimahi's definition, in whole milliseconds as mahimahi's: a message created at t crosses the queue with the first
-    packet that arrives at t or later, so that the delay grows by 1 ms per ms in which nothing arrives. Queue only.
+    The signal delay at t is the least time in which a message created at t can cross the queue (mahimahi's definition,
+    in whole milliseconds). The message crosses with the first packet that arrives at t or later, so the delay grows by
+    1 ms per ms without arrivals. Only the queue counts.
 
-    An application that has nothing to send has no news. Of a flow whose application pauses, `pauses_after_ms` is the
-    base RTT: the time between two arrivals is left out if the second comes only after all packets before it are
+    An application that has nothing to send has no message. For a flow whose application pauses, `pauses_after_ms` is
+    the base RTT. The time between two arrivals is left out if the second comes only after all packets before it are
     acknowledged. A packet that was dropped or lost (`gone_ns`) is outstanding until the next one arrives.
     """
     low, count = _signal_spans(log, pauses_after_ms, gone_ns)
@@ -261,12 +263,12 @@ def signal_delay_ms(log: PacketLog, pauses_after_ms: float = math.inf, gone_ns: 
 def signal_delay_percentile_ms(
     log: PacketLog, q: float, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None
 ) -> float:
-    """`percentile` of `signal_delay_ms`, in memory for the packets and not for the milliseconds."""
+    """Returns `percentile` of `signal_delay_ms`, in memory for the packets and not for the milliseconds."""
     return _percentile_of_spans(*_signal_spans(log, pauses_after_ms, gone_ns), q)
 
 
 def _signal_spans(log: PacketLog, pauses_after_ms: float, gone_ns: Ints | None) -> tuple[Ints, Ints]:
-    """(least delay, number of milliseconds) between two arrivals, where the delay falls by 1 ms per ms."""
+    """Returns (least delay, number of milliseconds) between two arrivals, where the delay falls by 1 ms per ms."""
     if len(log) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     order = np.argsort(log.arrival_ns, kind="stable")
@@ -284,7 +286,7 @@ def _signal_spans(log: PacketLog, pauses_after_ms: float, gone_ns: Ints | None) 
 
 
 def _percentile_of_spans(low: Ints, count: Ints, q: float) -> float:
-    """`percentile` of low, low + 1, ... low + count - 1 of every span."""
+    """Returns `percentile` of low, low + 1, ... low + count - 1 of every span."""
     total = int(count.sum())
     if total == 0:
         return math.nan
@@ -302,11 +304,11 @@ def _percentile_of_spans(low: Ints, count: Ints, q: float) -> float:
 def omniscient_signal_delay_ms(
     opportunities_ms: ArrayLike, start_ms: int | None = None, end_ms: int | None = None, q: float = 0.95
 ) -> float:
-    """The signal delay's q-quantile of a sender whose packets arrive exactly at each delivery opportunity of a trace.
+    """Returns the signal delay's q-quantile of a sender whose packets arrive exactly at each delivery opportunity.
 
-    Over the milliseconds from `start_ms` to `end_ms`, by default those of the first and the last opportunity.
-    Subtracting it from a scheme's gives Sprout's self-inflicted delay (Winstein et al., NSDI 2013, §5.1), provided that
-    both are over the same time: one long outage more or less decides a percentile. NaN if no opportunity follows.
+    It is over the milliseconds from `start_ms` to `end_ms`, by default those of the first and the last opportunity.
+    Subtracting it from a scheme's gives Sprout's self-inflicted delay (Winstein et al., NSDI 2013, §5.1). Both must be
+    over the same time, since a single long outage changes a percentile. NaN if no opportunity follows.
     """
     times = np.asarray(opportunities_ms, dtype=np.int64)
     if times.size == 0:
@@ -320,19 +322,21 @@ def omniscient_signal_delay_ms(
 
 
 def power(throughput: float, signal_delay_p95: float) -> float:
-    """Throughput (Mbit/s) over p95 signal delay (s), MIT 6.829 and Stanford CS244's contest figure; NaN at no delay."""
+    """Returns throughput (Mbit/s) over p95 signal delay (s), MIT 6.829 and Stanford CS244's contest figure; NaN at no
+    delay.
+    """
     return throughput / (signal_delay_p95 / 1e3) if signal_delay_p95 > 0 else math.nan
 
 
 def sage_score(throughput: float, delay_mean: float) -> float:
-    """S = throughput² (Mbit/s)² over mean one-way delay (ms), propagation included (Sage's league, ccBench)."""
+    """Returns S = throughput² (Mbit/s)² over mean one-way delay (ms), propagation included (Sage's league, ccBench)."""
     return throughput**2 / delay_mean if delay_mean > 0 else math.nan
 
 
 def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, float]:
-    """`loss_share` and `queue_drop_share` of packets of which queues `dropped` some and links `lost` some.
+    """Returns `loss_share` and `queue_drop_share` of packets, some `dropped` by queues and some `lost` by links.
 
-    A link loses packets at random or in an outage, before its queue. Loss is all of it, over the packets that came
+    A link loses packets at random or in an outage, before its queue. Loss is both together, over the packets that came
     (Pantheon: 1 - egress / ingress).
     """
     offered = dropped + lost + delivered
@@ -343,7 +347,7 @@ def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, floa
 def losses_of_flow(
     way: Sequence[LinkPackets], flow: int, from_s: float = -math.inf, to_s: float = math.inf
 ) -> dict[str, float]:
-    """`loss_shares` of one flow in (from, to] on its path: `way` are the packets of its links."""
+    """Returns `loss_shares` of one flow in (from, to] on its path: `way` are the packets of its links."""
 
     def count(times_ns: Ints) -> int:
         return int(np.count_nonzero((times_ns > from_s * 1e9) & (times_ns <= to_s * 1e9)))
@@ -353,7 +357,9 @@ def losses_of_flow(
 
 
 def jain_index(rates: ArrayLike) -> float:
-    """(sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has all (Jain, Chiu, Hawe, DEC-TR-301, 1984)."""
+    """Returns (sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has all (Jain, Chiu, Hawe,
+    DEC-TR-301, 1984).
+    """
     x = np.asarray(rates, dtype=np.float64)
     squares = float((x * x).sum())
     return float(x.sum()) ** 2 / (x.size * squares) if squares > 0 else math.nan
@@ -362,7 +368,8 @@ def jain_index(rates: ArrayLike) -> float:
 def convergence_time_s(
     rates_mbps: ArrayLike, target_mbps: ArrayLike, bin_s: float = 1.0, hold_s: float = 5.0, tolerance: float = 0.25
 ) -> float:
-    """The smallest t from which every bin of the next `hold_s` is within `tolerance` of its target; NaN if none is.
+    """Returns the smallest t from which every bin of the next `hold_s` is within `tolerance` of its target; NaN if none
+    is.
 
     PCC's forward-looking rule (Dong et al., NSDI 2015): 1 s bins, 5 s, 25 % of the ideal equal rate. `rates_mbps`
     starts at the event (arrival or change); `target_mbps` is a number or one per bin.
@@ -378,12 +385,12 @@ def convergence_time_s(
 
 
 def satisfaction(rate_mbps: float, required_mbps: float) -> float:
-    """x / a: a flow's rate over the least rate that it requires (Hercules, worst-case satisfaction, Fig. 5)."""
+    """Returns x / a: a flow's rate over the least rate that it requires (Hercules, worst-case satisfaction, Fig. 5)."""
     return rate_mbps / required_mbps if required_mbps > 0 else math.nan
 
 
 def bin_throughput_mbps(log: PacketLog, duration_s: float, bin_s: float) -> Floats:
-    """Rate of departures in each bin of `bin_s`, of the whole run: float64[ceil(duration / bin)]."""
+    """Returns the rate of departures in each bin of `bin_s`, of the whole run: float64[ceil(duration / bin)]."""
     bins = max(1, math.ceil(duration_s / bin_s - 1e-9))
     index = np.minimum(log.departure_ns // round(bin_s * 1e9), bins - 1)
     sent = np.bincount(index, weights=log.bytes, minlength=bins)
@@ -391,7 +398,7 @@ def bin_throughput_mbps(log: PacketLog, duration_s: float, bin_s: float) -> Floa
 
 
 def bin_queueing_delay_ms(log: PacketLog, duration_s: float, bin_s: float) -> Floats:
-    """The largest queueing delay among the packets that left in each bin, NaN where none did."""
+    """Returns the largest queueing delay among the packets that left in each bin, NaN where none did."""
     bins = max(1, math.ceil(duration_s / bin_s - 1e-9))
     index = np.minimum(log.departure_ns // round(bin_s * 1e9), bins - 1)
     worst = np.full(bins, -np.inf)
@@ -400,7 +407,7 @@ def bin_queueing_delay_ms(log: PacketLog, duration_s: float, bin_s: float) -> Fl
 
 
 def bin_capacity_mbps(capacity_mbps: ArrayLike, per_bin: int) -> Floats:
-    """Means over `per_bin` consecutive bins; the last may be shorter."""
+    """Returns means over `per_bin` consecutive bins; the last may be shorter."""
     capacity = np.asarray(capacity_mbps, dtype=np.float64)
     starts = np.arange(0, capacity.size, per_bin)
     return np.add.reduceat(capacity, starts) / np.diff(np.append(starts, capacity.size)) if capacity.size else capacity
@@ -408,7 +415,7 @@ def bin_capacity_mbps(capacity_mbps: ArrayLike, per_bin: int) -> Floats:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over `n` repetitions and its two-sided confidence interval [low, high]; NaN where it has none."""
+    """Mean over `n` repetitions and its two-sided confidence interval [low, high]; NaN where it has none."""
 
     mean: float
     low: float
@@ -425,10 +432,10 @@ _T_95 = (
 
 
 def confidence_interval(values: Sequence[float] | Floats) -> Interval:
-    """Student's t interval (95 %) of the mean over seeds; NaN values are left out.
+    """Returns Student's t interval (95 %) of the mean over seeds; NaN values are left out.
 
-    One value has no interval, and neither have values that are all the same: repetitions that change nothing do not
-    say how much others would change. Not the bootstrap: with three seeds its interval is the range of the three, far
+    A single value has no interval, and neither have equal values: repetitions that change nothing do not say how much
+    others would change. The bootstrap is no alternative: with three seeds its interval is the range of the three, far
     too narrow.
     """
     known = [float(value) for value in values if math.isfinite(value)]
@@ -447,14 +454,14 @@ def confidence_interval(values: Sequence[float] | Floats) -> Interval:
 
 @dataclass(frozen=True)
 class Figure:
-    """How a figure is shown: its heading, unit, digits after the point and definition with source."""
+    """Presentation of a figure: its heading, unit, digits after the point and definition with source."""
 
     title: str
     unit: str
     digits: int
     definition: str
     scheme: str = ""
-    """The scheme whose own figure it is; tables show it if this scheme takes part."""
+    """Scheme whose own figure it is; tables show it if this scheme takes part."""
 
 
 FIGURES: dict[str, Figure] = {
@@ -528,7 +535,7 @@ FIGURES: dict[str, Figure] = {
 
 
 def figures_for(schemes: Iterable[str]) -> dict[str, Figure]:
-    """Returns the `FIGURES` that tables over these schemes have: those of one scheme alone only beside it."""
+    """Returns the `FIGURES` of tables over these schemes: figures of one scheme alone only if it takes part."""
     there = {"", *schemes}
     return {name: figure for name, figure in FIGURES.items() if figure.scheme in there}
 
@@ -554,14 +561,17 @@ def summarise(
     path: Sequence[int] | None = None,
     pauses_after_ms: float = math.inf,
 ) -> dict[str, float]:
-    """The figures of one flow on one link of a run, by their names in `FIGURES`.
+    """Returns the figures of one flow on one link of a run, by their names in `FIGURES`.
 
-    `result` is `ccarena._core.simulate`'s. Throughput and delays are the flow's on the link, loss is that of its whole
-    `path` (numbers of links; the link alone if None); utilisation and the queue are the link's. `delay_ms` is the
-    link's propagation delay; `opportunities_ms` the trace, where there is one, for the self-inflicted delay (NaN
-    otherwise); `packets` is `link_packets` of the result, for who asks for several flows; `pauses_after_ms` is that of
-    `signal_delay_ms`. If no packets were recorded, the figures of `NEED_PACKETS` are NaN: a percentile does not follow
-    from counters.
+    `result` is `ccarena._core.simulate`'s. Throughput and delays are the flow's on the link. Loss is that of its whole
+    `path` (numbers of links; the link alone if None). Utilisation and the queue are the link's.
+
+    - `delay_ms`: the link's propagation delay;
+    - `opportunities_ms`: the trace, if there is one, for the self-inflicted delay (NaN otherwise);
+    - `packets`: `link_packets` of the result, to share it between several flows;
+    - `pauses_after_ms`: as for `signal_delay_ms`.
+
+    If no packets were recorded, the figures of `NEED_PACKETS` are NaN: a percentile does not follow from counters.
     """
     record, of_flow = result["links"][link], result["flows"][flow]
     end_s = float(result["duration_s"])

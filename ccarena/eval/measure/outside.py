@@ -1,4 +1,4 @@
-"""Observations outside of the range that a policy saw in training: when to warn of them, and how."""
+"""Warnings of observations outside of the range that a policy saw in training."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 __all__ = ["NOTABLE", "OUTSIDE", "outside_notes"]
 
 OUTSIDE = "observations_outside"
-"""The key in a flow's result: the share of its policy's decisions on such observations; None if that is not known."""
+"""Key in a flow's result: the share of its policy's decisions on such observations; None if it is unknown."""
 NOTABLE = 0.05
-"""The share from which a reader is warned."""
+"""Share from which a reader is warned."""
 
 
 def outside_notes(flows: Iterable[tuple[str, float | None]]) -> list[str]:
-    """A warning for each label whose mean share is notable, of (label, share) of each run."""
+    """Returns a warning for each label whose mean share is notable, from (label, share) of each run."""
     shares: dict[str, list[float]] = {}
     for label, share in flows:
         if share is not None:

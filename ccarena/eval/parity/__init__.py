@@ -1,1 +1,1 @@
-"""Whether a policy is the same one wherever it runs: `ccarena parity`, and what its integer form costs."""
+"""Parity of a policy's runtimes, `ccarena parity`, and the cost of its integer form."""

@@ -1,4 +1,4 @@
-"""A policy's runtimes: each decides on the same recorded observations, and is timed."""
+"""Runtimes of a policy: each decides on the same recorded observations, and is timed."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ from ccarena.quic.decide import decide
 __all__ = ["AGREEMENT", "REFERENCE", "RUNTIMES", "Runtime", "agreement", "compare"]
 
 AGREEMENT = 0.995
-"""The share of decisions that have to be the same as the reference's."""
+"""Least share of decisions that have to equal the reference's."""
 TOLERANCE = 0.01
-"""Continuous actions are the same if they differ by no more than this share of the action's range."""
+"""Largest difference of equal continuous actions, as a share of the action's range."""
 ROUNDS = 3
-"""Times that a runtime is timed; the quickest counts."""
+"""Repetitions of the timing; the quickest counts."""
 
 
 class Maker(NamedTuple):
-    """How a runtime decides."""
+    """Decision function of a runtime."""
 
     decide: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
-    """(what `prepare` gives, state `[N, numbers]`, replaced in place) -> actions `[N]`; in integers, outputs."""
+    """Function from the result of `prepare` and the state `[N, numbers]`, updated in place, to actions `[N]`; in
+    integers, to outputs.
+    """
     state_len: int
     kind: Any
-    """Of the state's numbers."""
+    """Type of the state's numbers."""
     prepare: Callable[[NDArray[np.float32]], NDArray[Any]] = lambda observations: observations
-    """Observations `[N, length]` in the form that the runtime gets them in; this is not timed."""
+    """Function that converts observations `[N, length]` to the runtime's form; this is not timed."""
     spent_ns: Callable[[], int] | None = None
-    """ns that the last `decide` took, of a runtime that times itself."""
+    """Time of the last `decide`, ns, for a runtime that times itself."""
 
 
 class Elsewhere(NamedTuple):
-    """A runtime in a program of its own, which times itself."""
+    """Runtime in a program of its own, which times itself."""
 
     replay: Callable[[], tuple[NDArray[Any], float]]
-    """Actions `[N]` and ns per decision."""
+    """Function that returns actions `[N]` and ns per decision."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,11 @@ class Runtime:
     runtime: str
     what: str
     agreement: float
-    """With `REFERENCE`."""
+    """Agreement with `REFERENCE`."""
     ns_per_decision: float
-    """CPU time in a batch of decisions."""
+    """CPU time per decision in a batch."""
     same_bits: bool | None
-    """Of the outputs, as those of NumPy in integers; None of a runtime that computes in float32."""
+    """Outputs have the same bits as those of NumPy in integers; None for a runtime that computes in float32."""
 
 
 def _python(policy: Artifact, _: Recording) -> Maker:
@@ -111,12 +113,12 @@ RUNTIMES: dict[str, tuple[str, bool, Callable[[Artifact, Recording], Maker | Els
     "bpf": ("BPF, integers: a test run in this kernel", True, _bpf),
     "quic": ("Rust, float32: QUIC's datapath, one decision after the other", False, _quic),
 }
-"""By name: what it is, whether it computes in integers (and answers with outputs), and how to make it."""
+"""Runtimes by name: a description, whether they compute in integers (and return outputs), and their constructor."""
 REFERENCE = "rust"
 
 
 def compare(policy: Artifact, recording: Recording) -> tuple[list[Runtime], dict[str, str]]:
-    """Every runtime that this machine and this policy have, and why the others are not there."""
+    """Runs every runtime that this machine and this policy have; also returns the reasons why others are missing."""
     found: list[Runtime] = []
     missing: dict[str, str] = {}
     expected: NDArray[Any] | None = None
@@ -138,7 +140,7 @@ def compare(policy: Artifact, recording: Recording) -> tuple[list[Runtime], dict
 
 
 def agreement(policy: Artifact, expected: NDArray[Any], actions: NDArray[Any]) -> float:
-    """The share of `actions` that are those `expected`: the same index, or within `TOLERANCE` of the range."""
+    """Returns the share of `actions` that equal `expected`: the same index, or within `TOLERANCE` of the range."""
     if policy.interface.bounds is None:
         return float(np.mean(expected == actions))
     low, high = policy.interface.bounds
@@ -146,7 +148,7 @@ def agreement(policy: Artifact, expected: NDArray[Any], actions: NDArray[Any]) -
 
 
 def _replay(runtime: Maker | Elsewhere, recording: Recording) -> tuple[NDArray[Any], float]:
-    """Answers to all observations in their order, and ns per decision."""
+    """Returns answers to all observations in their order, and ns per decision."""
     if isinstance(runtime, Elsewhere):
         return runtime.replay()
     x, starts = recording.observations, recording.starts

@@ -1,4 +1,4 @@
-"""What a policy's integer form costs in return: whole evaluation runs in float32 and in integers."""
+"""Return that a policy's integer form costs: whole evaluation runs in float32 and in integers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ccarena.scenarios.entrants import of_file
 __all__ = ["LOST", "Returns", "returns"]
 
 LOST = 0.01
-"""The share of the return that the integer form may lose."""
+"""Largest share of the return that the integer form may lose."""
 
 
 @dataclass(frozen=True)
 class Returns:
-    """Returns of whole runs: each the mean reward of a decision, and their mean over the runs."""
+    """Returns of whole runs: the mean reward of a decision in each, and their mean over the runs."""
 
     scenarios: int
     float32: float
@@ -36,7 +36,7 @@ class Returns:
 
     @property
     def lost(self) -> float:
-        """The share of the return that integers lose; negative if they gain."""
+        """Returns the share of the return that integers lose; negative if they gain."""
         return (self.float32 - self.integer) / max(abs(self.float32), 1e-9)
 
 
@@ -46,9 +46,8 @@ def returns(
     """Runs `policy` on the evaluation links of its configuration, or on `link_sets`, once in float32 and once in
     integers.
 
-    None if its reward cannot be computed from what a run reports: one of the user's own, which an artifact names and
-    does not carry, or one that takes what only a training's simulator tells. Raises PolicyError, ConfigError or
-    TraceError.
+    Returns None if a run's reports do not give the reward: if it is the user's own, which an artifact does not contain,
+    or takes privileged state. Raises PolicyError, ConfigError or TraceError.
     """
     trained = artifact.load(policy)
     config, spec = configuration_of(trained), Spec.of(_core.learned(trained.interface.spec))
@@ -69,6 +68,6 @@ def returns(
 
 
 def _return(result: dict[str, Any], reward: Reward) -> float:
-    """The mean reward of a decision; NaN if nothing was decided."""
+    """Returns the mean reward of a decision; NaN without decisions."""
     reports = np.asarray(result["flows"][0]["reports"], np.float32)
     return float(reward(reports).mean()) if len(reports) else float("nan")
