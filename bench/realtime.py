@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.sheet import Sheet
-from ccarena.cc_kernel_bridge.run import HONEST_MBPS, Runner, run_scenario
+from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.core import programs
 from ccarena.core.measurements import Target
+from ccarena.scenarios.real_time import HONEST_MBPS
 
 FLOWS = 200
 """Flows that one bridge daemon drives at once."""

@@ -18,7 +18,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.executors import Threads
 from ccarena.runs.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, shipped
-from ccarena.scenarios.backends import BACKENDS, REAL_TIME, SIM
+from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
 from ccarena.traces import given as given_traces
 from ccarena.traces.given import add_options, of_options
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if args.record is not None:
         check_file(args.record)
     over = of_options(args)
-    threads = args.threads or (1 if args.backend in REAL_TIME else 2)
+    threads = args.threads or BACKENDS[args.backend].at_once(2)
     if args.scenario is not None:
         _scenario(args)
         return 0

@@ -24,7 +24,7 @@ from ccarena.eval.fidelity import cases as recorded_cases
 from ccarena.eval.fidelity import figures
 from ccarena.eval.fidelity.recorded import SHARES, fidelity
 from ccarena.pages import images
-from ccarena.scenarios.backends import KERNEL, SIM
+from ccarena.scenarios.backends import BACKENDS, SIM
 
 __all__ = ["add_parser", "run"]
 
@@ -76,7 +76,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="runs at once (sim: one per core, kernel: 1)")
     parser.add_argument(
         "--backend",
-        choices=(SIM, KERNEL),
+        choices=[name for name, each in BACKENDS.items() if each.records],
         default=SIM,
         help="what is held against recordings; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
     )
@@ -113,10 +113,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         write_atomically(args.json, json.dumps(plain({**result, "command": command_line(args)}), indent=1) + "\n")
     if args.record is not None:
-        kind = "live" if args.live else "recorded" if args.backend == SIM else "emulated"
+        kind = "live" if args.live else "emulated" if BACKENDS[args.backend].real_time else "recorded"
         source = measurements.source(_repeat(args), datetime.date.today().isoformat())
         measurements.merge(args.record, figures.entries(kind, result, source))
-    ours = "simulated" if args.live or args.backend == SIM else "emulated"
+    ours = "emulated" if BACKENDS[args.backend].real_time and not args.live else "simulated"
     head, rows = table(result["cases"], ours)
     below = [*policies(result["cases"]), *summary(result)]
     print_table("cases", head, rows, left=2)
@@ -138,7 +138,7 @@ def _repeat(args: argparse.Namespace) -> str:
         if args.live
         else "CASES.json"
     )
-    return f"ccarena fidelity {where}" + (f" --backend {KERNEL}" if args.backend == KERNEL else "")
+    return f"ccarena fidelity {where}" + (f" --backend {args.backend}" if args.backend != SIM else "")
 
 
 def _recorded(args: argparse.Namespace) -> dict[str, Any]:
@@ -150,9 +150,9 @@ def _recorded(args: argparse.Namespace) -> dict[str, Any]:
     if args.traces is not None and not args.traces.is_dir():
         raise ConfigError(f"--traces {args.traces}: no such folder")
     cases = recorded_cases.load(args.cases[0], args.traces, args.filter)[: args.limit]
-    on_kernel = args.backend == KERNEL
-    offsets, jobs = args.offsets or (1 if on_kernel else 9), args.jobs or (1 if on_kernel else None)
-    if on_kernel:
+    real_time = BACKENDS[args.backend].real_time
+    offsets, jobs = args.offsets or (1 if real_time else 9), args.jobs or (1 if real_time else None)
+    if real_time:
         print(f"{len(cases)} cases in real time: {_time(sum(c.seconds for c in cases) * offsets)}", file=sys.stderr)
     with progress_bar("fidelity", "runs") as progress:
         return fidelity(cases, offsets, jobs, progress, args.backend)

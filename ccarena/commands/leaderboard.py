@@ -158,7 +158,7 @@ def _run(args: argparse.Namespace) -> int:
         args.meeting_seeds,
         args.backend,
     )
-    threads = args.threads if args.threads is not None else (2 if args.backend == SIM else 1)
+    threads = args.threads if args.threads is not None else BACKENDS[args.backend].at_once(2)
     try:
         with progress_bar("leaderboard", "cells") as bar:
             executor = executors.of_options(args, Threads(threads))

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ccarena.core.outputs import folder
-from ccarena.core.programs import find
+from ccarena.core.programs import QUIC, find
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.quic.run import PROGRAM
 
 __all__ = ["add_parser", "run"]
 
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace) -> NoReturn:
         words += _given(name, getattr(args, name))
     for name in ("param", "requirement", "weight"):
         words += _repeated(f"--{name}", getattr(args, name))
-    program = find(PROGRAM)
+    program = find(QUIC)
     sys.stdout.flush()
     os.execv(program, [program.name, args.what, *words])
 

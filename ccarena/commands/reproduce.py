@@ -15,13 +15,14 @@ from ccarena.core import measurements
 from ccarena.core.arguments import Unused, refuse
 from ccarena.core.files import check_file, write_atomically
 from ccarena.core.outputs import folder, kept
+from ccarena.core.programs import find
 from ccarena.core.terminal import again, command_line
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
 from ccarena.eval.reproduce.journal import Journal
 from ccarena.executors import Executor, Processes
 from ccarena.runs.run_folder import write_commands
-from ccarena.scenarios.backends import BACKENDS, REAL_TIME, SIM
+from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.traces.given import GivenTrace, read_traces
 
 __all__ = ["add_parser", "run"]
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
     if args.all and args.suites:
         raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
-    if args.backend in REAL_TIME and (args.jobs or 1) > 1:
+    if BACKENDS[args.backend].real_time and (args.jobs or 1) > 1:
         raise ConfigError(
             f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"
         )
@@ -164,8 +165,8 @@ def _reproduce(
 ) -> tuple[list[runner.Failure], list[tuple[dict[str, Any], Path]]]:
     """Runs the suites with these policies. Returns the failed runs, and the results with their folders."""
     loaded = [suite.load(name, args.backend, traces) for name in names]
-    if args.backend in REAL_TIME:
-        kernel.program(args.backend)
+    if program := BACKENDS[args.backend].program:
+        find(program)
     trained: dict[str, dict[str, policy.Policy]] = {}
     for one in loaded:
         try:
@@ -181,7 +182,7 @@ def _reproduce(
     wrong = [
         runs.expand(one, args.quick, 1, trained[one.name], wrong=True) if args.discriminate else [] for one in loaded
     ]
-    jobs = 1 if args.backend in REAL_TIME else args.jobs or os.cpu_count() or 1
+    jobs = BACKENDS[args.backend].at_once(args.jobs or os.cpu_count() or 1)
     executor = executors.of_options(args, Processes(jobs, runner.PRELOAD))
     failures: list[runner.Failure] = []
     digests = []
@@ -213,7 +214,7 @@ def _reproduce(
                     about["traces"] = args.traces
                 if missing := sorted({name for run in of_suite for name in run.spec.get("missing", [])}):
                     about["missing"] = missing
-                if args.backend in REAL_TIME:
+                if BACKENDS[args.backend].real_time:
                     about["machine"] = kernel.about(rows, args.backend)
                 digest = tables.write_suite(folder, one, judged, rows, about)
                 write_commands(folder, [command_line(args)])
@@ -302,13 +303,13 @@ def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:
 def _list(as_json: bool) -> int:
     from ccarena.core.terminal import print_table
 
-    rows = []
+    rows, others = [], [name for name in BACKENDS if name != SIM]
     for name in suite.shipped():
         one = suite.load(name)
         full, quick = (str(runs.size(one, flag)) for flag in (False, True))
-        there = [str(runs.size(suite.load(name, each))) if suite.runs_on(one, each) else "" for each in REAL_TIME]
+        there = [str(runs.size(suite.load(name, each))) if suite.runs_on(one, each) else "" for each in others]
         rows.append([name, one.suite.paper, one.suite.title, full, quick, *there])
-    head = ["suite", "paper", "title", "runs", "quick", *REAL_TIME]
+    head = ["suite", "paper", "title", "runs", "quick", *others]
     if as_json:
         print(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     else:

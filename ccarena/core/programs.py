@@ -12,8 +12,8 @@ __all__ = ["find", "lacking_packages"]
 PACKAGED = Path(__file__).parents[1] / "_bin"
 PREREQUISITES = Path(__file__).parents[1] / "prerequisites.sh"
 
-KERNEL_BRIDGE = "ccarena-kernel"
-"""Name of the one program that cannot be built everywhere."""
+KERNEL_BRIDGE, QUIC = "ccarena-kernel", "ccarena-quic"
+"""Names of the programs that carry scenarios in real time; only the first cannot be built everywhere."""
 
 
 def find(name: str) -> Path:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.core.files import scratch
-from ccarena.core.programs import find
+from ccarena.core.programs import QUIC, find
 from ccarena.errors import PolicyError
-from ccarena.quic.run import PROGRAM
 
 __all__ = ["decide"]
 
@@ -30,7 +29,7 @@ def decide(artifact: bytes, observations: NDArray[np.float32], starts: NDArray[n
     with scratch() as folder:
         file = folder / "policy.safetensors"
         file.write_bytes(artifact)
-        program = [str(find(PROGRAM)), "decide", str(file)]
+        program = [str(find(QUIC)), "decide", str(file)]
         done = subprocess.run(program, input=recording, capture_output=True, timeout=LIMIT_S)
     if done.returncode:
         raise PolicyError(f"QUIC does not run this policy: {done.stderr.decode(errors='replace').strip()}")

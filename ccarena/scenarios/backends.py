@@ -1,7 +1,7 @@
-"""Backends that run a scenario, and the fields of their results.
+"""The backends: where a scenario runs, and what its result says about the run.
 
-`simulate` and `execute` run a scenario document. `validity` says whether a real-time run is valid, and `timely` repeats
-one until it is.
+A backend is an entry of `BACKENDS`. `execute` runs a scenario document on one. `validity` says whether a run in real
+time may be believed, and `timely` repeats one until it may.
 """
 
 from __future__ import annotations
@@ -9,47 +9,115 @@ from __future__ import annotations
 import importlib
 import platform
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, ScenarioError, did_you_mean
+from ccarena.core import programs
+from ccarena.errors import CcarenaError, ConfigError, MachineError, MissingDependencyError, ScenarioError, did_you_mean
 
 __all__ = [
     "ATTEMPTS",
     "BACKENDS",
     "KERNEL",
-    "QUIC",
-    "REAL_TIME",
     "SIM",
-    "TITLES",
+    "Backend",
     "about",
     "execute",
+    "find",
     "simulate",
     "timely",
     "validity",
 ]
 
-SIM, KERNEL, QUIC = BACKENDS = ("sim", "kernel", "quic")
-"""Names of the backends: the simulator; and in real time over the emulated link, Linux TCP
-(`ccarena.cc_kernel_bridge.run`) and QUIC (`ccarena.quic.run`).
-"""
-REAL_TIME = (KERNEL, QUIC)
-TITLES = {SIM: "simulator", KERNEL: "Linux TCP, emulated link", QUIC: "QUIC, emulated link"}
 ATTEMPTS = 3
-"""Attempts of a real-time run before the emulator counts as too late for it."""
+"""Attempts at a run in real time before it counts as one in which the emulator is always late."""
+PACKAGE = Path(__file__).parents[1]
 
 
-def about(backend: str) -> dict[str, Any]:
-    """Returns where figures are measured: `backend` and, in real time, the version of the `kernel`.
+@dataclass(frozen=True)
+class Backend:
+    """Place where scenarios run."""
+
+    name: str
+    """Name on command lines and in results."""
+    title: str
+    """Name on pages."""
+    where: str
+    """Place in a sentence, such as "in the simulator"."""
+    run: str
+    """`MODULE:FUNCTION`, which takes a scenario document and returns a result of the simulator's layout."""
+    real_time: bool = True
+    """Takes as long as the scenario, is seldom exactly the same, and its results have `machine`."""
+    program: str = ""
+    """Program that carries a run; empty if this process does."""
+    code: tuple[str, ...] = ("scenarios/frames.py", "scenarios/real_time.py")
+    """Files of the package that decide a run's result, beside the module of `run`."""
+    records: bool = False
+    """Carries the schemes of a kernel as recordings have them (`ccarena fidelity`)."""
+    takes_over: bool = False
+    """Takes `bridge`, which drives even the kernel's own schemes by this package's code."""
+
+    def at_once(self, simulated: int) -> int:
+        """Returns how many runs go on at once: `simulated`, or one in real time, so that none makes another late."""
+        return 1 if self.real_time else simulated
+
+    def files(self) -> list[Path]:
+        """Returns the files that decide a run's result; without the program if it is not on this machine."""
+        module = self.run.partition(":")[0].removeprefix("ccarena.").replace(".", "/")
+        try:
+            program = [programs.find(self.program)] if self.program else []
+        except MachineError:
+            program = []
+        return [*program, *(PACKAGE / name for name in (*self.code, f"{module}.py"))]
+
+
+SIM, KERNEL = "sim", "kernel"
+"""The simulator; Linux TCP, with which some commands compare it."""
+BACKENDS = {
+    each.name: each
+    for each in (
+        Backend(
+            SIM,
+            "simulator",
+            "in the simulator",
+            "ccarena.scenarios.backends:simulate",
+            real_time=False,
+            code=("_core.abi3.so",),
+            records=True,
+        ),
+        Backend(
+            KERNEL,
+            "Linux TCP, emulated link",
+            "on kernel TCP",
+            "ccarena.cc_kernel_bridge.run:run_scenario",
+            program=programs.KERNEL_BRIDGE,
+            records=True,
+            takes_over=True,
+        ),
+        Backend("quic", "QUIC, emulated link", "over QUIC", "ccarena.quic.run:run_scenario", program=programs.QUIC),
+    )
+}
+"""Every backend by its name."""
+
+
+def find(name: str) -> Backend:
+    """Returns the backend called `name`. Raises ConfigError if there is none."""
+    if name not in BACKENDS:
+        raise ConfigError(f'unknown backend "{name}"{did_you_mean(name, BACKENDS)}')
+    return BACKENDS[name]
+
+
+def about(name: str) -> dict[str, Any]:
+    """Returns for a record where figures were measured: `backend` and, in real time, the version of the `kernel`.
 
     Raises ConfigError for an unknown backend.
     """
-    if backend not in BACKENDS:
-        raise ConfigError(f'unknown backend "{backend}"{did_you_mean(backend, BACKENDS)}')
-    return {"backend": backend, **({"kernel": platform.release()} if backend in REAL_TIME else {})}
+    return {"backend": name, **({"kernel": platform.release()} if find(name).real_time else {})}
 
 
 def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
+    """Run a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
     try:
         core = importlib.import_module("ccarena._core")
     except ImportError as error:
@@ -66,18 +134,17 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
         raise ScenarioError(str(error)) from error
 
 
-def execute(document: Mapping[str, Any], backend: str) -> dict[str, Any]:
-    """Runs a scenario document on a backend: `simulate`, or `run_scenario` of `cc_kernel_bridge.run` or `quic.run`."""
-    if backend == SIM:
-        return simulate(document)
-    package = "quic" if backend == QUIC else "cc_kernel_bridge"
-    return dict(importlib.import_module(f"ccarena.{package}.run").run_scenario(document))
+def execute(document: Mapping[str, Any], name: str, **options: Any) -> dict[str, Any]:
+    """Runs a scenario document on the backend called `name`; `options` go to its `run`.
+
+    Raises ScenarioError, TraceError or PolicyError; in real time MachineError or RunnerError.
+    """
+    module, _, function = find(name).run.partition(":")
+    return dict(getattr(importlib.import_module(module), function)(document, **options))
 
 
 def validity(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `valid` (the emulator kept its schedule) and `lateness_p99_ms` of a real-time run; {} of a
-    simulated one.
-    """
+    """Returns, for a run in real time, `valid` (whether the emulator kept its schedule) and `lateness_p99_ms`."""
     machine = result.get("machine")
     if machine is None:
         return {}
@@ -85,7 +152,7 @@ def validity(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def timely(run: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, list[float]]:
-    """Repeats a real-time run until the emulator keeps its schedule, at most `ATTEMPTS` times.
+    """Repeat a run in real time until the emulator keeps its schedule, at most `ATTEMPTS` times.
 
     Returns the valid result, or None if there was none, and the 99th percentile of lateness of each late run, in ms.
     """

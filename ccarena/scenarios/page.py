@@ -12,7 +12,7 @@ from ccarena.eval.measure.figure_text import UNKNOWN, heading
 from ccarena.eval.measure.metrics import figures_for
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
-from ccarena.scenarios.backends import TITLES
+from ccarena.scenarios.backends import BACKENDS
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.tables import (
     MOST_SHOWN,
@@ -78,7 +78,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         kind="scenarios",
         lead="What each flow of these scenarios got, and how the links' queues stood meanwhile.",
         facts={
-            "Backend": TITLES[runs[0].backend],
+            "Backend": BACKENDS[runs[0].backend].title,
             "Seeds": ", ".join(map(str, seeds)) if len(seeds) < 6 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
             "Runs": str(len(runs)),
         },

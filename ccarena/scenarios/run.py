@@ -19,7 +19,7 @@ from ccarena.errors import CcarenaError, ConfigError, ScenarioError
 from ccarena.executors import Executor, Threads
 from ccarena.policies.artifact import Artifact
 from ccarena.scenarios import backends
-from ccarena.scenarios.backends import REAL_TIME, SIM
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import PolicyLike, find_policy
 from ccarena.scenarios.flows import enter
 from ccarena.scenarios.one_run import Run
@@ -75,7 +75,7 @@ def run(
     Raises ConfigError for arguments; ScenarioError, TraceError or PolicyError for what cannot be run, naming scenario
     and key; in real time MachineError or RunnerError.
     """
-    backends.about(backend)
+    place = backends.find(backend)
     documents = _documents(scenario, names, duration_s)
     if threads is not None and threads < 1:
         raise ConfigError(f"threads = {threads}: expected at least 1")
@@ -89,7 +89,7 @@ def run(
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
         if out is not None:
             check_writable(Path(out))
-        at_once = threads or (1 if backend in REAL_TIME else _cores())
+        at_once = threads or place.at_once(_cores())
         report = _progress(progress, len(planned), stack)
         runs: dict[int, Run] = {}
         work = functools.partial(_run, backend=backend)

@@ -15,9 +15,9 @@ import pytest
 from ccarena.cli import main
 from ccarena.commands import quic as command
 from ccarena.core import programs
+from ccarena.core.programs import QUIC
 from ccarena.errors import PolicyError
 from ccarena.quic.decide import decide
-from ccarena.quic.run import PROGRAM
 from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.entrants import find_policy
 
@@ -63,7 +63,7 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_policy_sends_data_and_leaves_a_log(server: str, tmp_path: Path) -> None:
-    words = [programs.find(PROGRAM), "get", server, "--policy", "acct", "--bytes", "200000"]
+    words = [programs.find(QUIC), "get", server, "--policy", "acct", "--bytes", "200000"]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=True)
     [line] = map(json.loads, done.stdout.splitlines())
     assert line["received_bytes"] == 200_000 and line["error"] is None

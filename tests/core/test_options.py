@@ -429,7 +429,7 @@ STANDING_IN = (
     "ccarena.commands.fidelity.fidelity",
     "ccarena.eval.fidelity.live.live",
     "ccarena.eval.reproduce.runner.execute",
-    "ccarena.eval.reproduce.kernel.program",
+    "ccarena.commands.reproduce.find",
     "ccarena.eval.reproduce.pages.write",
     "ccarena.cc_kernel_bridge.bridge.attach",
     "ccarena.cc_kernel_bridge.bridge.set_weight",

@@ -9,10 +9,9 @@ import pytest
 from ccarena.eval.leaderboard import measure
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
-from ccarena.scenarios.backends import KERNEL, QUIC
 
 
-@pytest.mark.parametrize("backend", [KERNEL, QUIC])
+@pytest.mark.parametrize("backend", ["kernel", "quic"])
 def test_a_pair_in_real_time(
     backend: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,11 +7,11 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: loss is not tested (run make)")
 
 import ccarena
-from ccarena.scenarios.backends import REAL_TIME
+from ccarena.scenarios.backends import BACKENDS
 from ccarena.scenarios.tables import flow_rows
 
 
-@pytest.mark.parametrize("backend", REAL_TIME)
+@pytest.mark.parametrize("backend", [name for name, each in BACKENDS.items() if each.real_time])
 def test_loss_is_what_the_link_loses(backend: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(backend)
     link = {"service": {"type": "constant", "rate_mbps": 24}, "delay_ms": 5, "loss": 0.01}

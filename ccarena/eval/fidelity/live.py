@@ -100,7 +100,7 @@ def live(
     """Simulates every setup `offsets` times, `jobs` at once, and runs it `repeats` times on the kernel, one at a time.
 
     The result is that of `recorded.summarise`, with the fields of `compare`, `backend` and `kernel`. `run` is
-    `recorded.timely` or a substitute. Raises what `cc_kernel_bridge.run.run_scenario` raises.
+    `recorded.timely` or a substitute. Raises what `backends.execute` raises.
     """
     # First what may fail for the machine's sake. One at a time: in real time runs are in each other's way.
     real = [partial(_real, run, variant(setup.document, k)) for setup in chosen for k in range(repeats)]

@@ -33,7 +33,7 @@ from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval.fidelity.cases import Case
 from ccarena.eval.measure.metrics import percentile
 from ccarena.scenarios import backends
-from ccarena.scenarios.backends import KERNEL, SIM
+from ccarena.scenarios.backends import KERNEL, SIM, find
 
 __all__ = ["Bounds", "compare", "fidelity", "judge", "offsets_ms", "scenario", "simulate", "summarise"]
 
@@ -87,7 +87,7 @@ def fidelity(
     runs.
 
     Raises ConfigError, and ScenarioError if a case is no possible scenario, before anything runs. On the backend
-    `kernel` it also raises what `cc_kernel_bridge.run.run_scenario` raises.
+    `kernel` it also raises what `backends.execute` raises.
     """
     if offsets < 1:
         raise ConfigError(f"--offsets {offsets}: expected at least 1")
@@ -104,7 +104,7 @@ def fidelity(
     ran = run_all([partial(run_case, *each, backend) for each in work], min(jobs, len(work)), progress)
     runs, late = [run for run, _ in ran], sum(late for _, late in ran)
     groups = [runs[at : at + offsets] for at in range(0, len(runs), offsets)]
-    bounds = SIMULATED if backend == SIM else EMULATED
+    bounds = EMULATED if find(backend).real_time else SIMULATED
     compared, invalid = _compare_all(cases, groups, bounds)
     return {**summarise(compared, invalid, late, bounds), **backends.about(backend)}
 
@@ -163,20 +163,20 @@ def simulate(document: Mapping[str, Any], seconds: float) -> Run:
     return reduce(_core.simulate(json.dumps(document)), seconds)
 
 
-def timely(document: Mapping[str, Any]) -> tuple[dict[str, Any] | None, int]:
+def timely(document: Mapping[str, Any], backend: str = KERNEL) -> tuple[dict[str, Any] | None, int]:
     """Returns the result of a real-time run whose emulator was not late, and the number of late runs before it.
 
     The result is None if the emulator was late in each of `backends.ATTEMPTS`.
     """
-    result, late_ms = backends.timely(lambda: backends.execute(document, KERNEL))
+    result, late_ms = backends.timely(lambda: backends.execute(document, backend))
     return result, len(late_ms)
 
 
 def run_case(document: Mapping[str, Any], seconds: float, backend: str) -> tuple[Run | None, int]:
     """Returns the figures of one run on a backend (None if none is valid), and the number of late runs before it."""
-    if backend == SIM:
+    if not find(backend).real_time:
         return simulate(document, seconds), 0
-    result, late = timely(document)
+    result, late = timely(document, backend)
     return None if result is None else reduce(result, seconds), late
 
 

@@ -84,7 +84,7 @@ def evaluate(
     Without a policy only the heuristics run. In the simulator, each policy and its artifact's rules without learning
     are also scored by its configuration's objective.
 
-    Raises ConfigError, PolicyError or TraceError, and in real time what `cc_kernel_bridge.run.run_scenario` raises.
+    Raises ConfigError, PolicyError or TraceError, and in real time what `backends.execute` raises.
     """
     backends.about(backend)
     judged = _judged(policies, config)

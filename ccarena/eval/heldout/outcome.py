@@ -27,7 +27,7 @@ from ccarena.executors import Executor
 from ccarena.pages import Page, Section, images
 from ccarena.policies.artifact import count_test
 from ccarena.runs.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
-from ccarena.scenarios.backends import REAL_TIME, SIM
+from ccarena.scenarios.backends import SIM, find
 from ccarena.scenarios.entrants import EntrantLike, line_up
 from ccarena.traces.given import TraceLinks
 
@@ -191,7 +191,7 @@ def evaluate(
             beside,
             over=over,
             # Links that run side by side in real time make each other late.
-            threads=threads or (1 if backend in REAL_TIME else 2),
+            threads=threads or find(backend).at_once(2),
             progress=bar,
             backend=backend,
             executor=executor,

@@ -15,7 +15,7 @@ from ccarena.eval.heldout.gain import Gain
 from ccarena.eval.heldout.summary import SUMMARY, gain_table, label, parts_table, summary_table, with_interval
 from ccarena.eval.measure.figure_text import heading
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
-from ccarena.scenarios.backends import SIM, TITLES
+from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.traces.given import TraceLinks
 
 __all__ = ["evaluation_page", "repeat_command", "write_page"]
@@ -91,7 +91,7 @@ def _facts(result: Evaluation) -> dict[str, str]:
     meta = result.meta
     durations = sorted({row["duration_s"] for row in result.rows if "duration_s" in row})
     return {
-        "Backend": TITLES[meta.get("backend", SIM)],
+        "Backend": BACKENDS[meta.get("backend", SIM)].title,
         "Link sets": ", ".join([*meta.get("link_sets", []), *(["traces"] if "traces" in meta else [])]),
         "Seeds per link": str(meta.get("seeds", "")),
         "Time per run": f"{' or '.join(f'{s:g}' for s in durations)} s",
@@ -209,7 +209,7 @@ def _definitions(result: Evaluation) -> Section:
 
 
 def _configuration(result: Evaluation, config: str) -> Section:
-    simulated = result.meta.get("backend", SIM) == SIM
+    simulated = not BACKENDS[result.meta.get("backend", SIM)].real_time
     text = "The same configuration, seed and versions give the same figures." if simulated else ""
     blocks: list[Block] = [Details("Versions and seeds", [Code(json.dumps(result.meta, indent=1, ensure_ascii=False))])]
     if config:

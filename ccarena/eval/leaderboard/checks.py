@@ -7,7 +7,7 @@ what was found and what was expected.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ccarena.errors import ConfigError
@@ -47,13 +47,12 @@ def number(low: float, high: float, whole: bool = False) -> Check:
     return check
 
 
-def one_of(known: Iterable[str]) -> Check:
-    """One of the texts `known`."""
-    names = tuple(known)
+def one_of(known: Collection[str]) -> Check:
+    """Checks that a value is one of the texts `known`."""
 
     def check(value: Any, at: str) -> str:
-        if not isinstance(value, str) or value not in names:
-            raise ConfigError(f"{at}: got {_short(value)}; expected one of {', '.join(names)}")
+        if not isinstance(value, str) or value not in known:
+            raise ConfigError(f"{at}: got {_short(value)}; expected one of {', '.join(known)}")
         return value
 
     return check

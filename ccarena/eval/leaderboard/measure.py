@@ -61,7 +61,7 @@ def tasks_of(cells: Sequence[Cell]) -> list[Task]:
         for cell in mine:  # a pair's two cells are one run
             pairs.setdefault(_pair(cell), []).append(cell)
         each = list(pairs.values())
-        most = MOST_IN_REAL_TIME if mine[0].backend in backends.REAL_TIME else MOST_MEETINGS
+        most = MOST_IN_REAL_TIME if backends.find(mine[0].backend).real_time else MOST_MEETINGS
         for start in range(0, len(each), most):
             together = (cell for pair in each[start : start + most] for cell in pair)
             out.append(Task(mine[0].place, seed, tuple(together)))

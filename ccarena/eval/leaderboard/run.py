@@ -19,7 +19,7 @@ from ccarena.eval.leaderboard.ranking import describe, rank
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Executor, Threads
 from ccarena.scenarios import backends
-from ccarena.scenarios.backends import REAL_TIME, SIM
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import parse
 
 __all__ = ["Board", "Done", "run"]
@@ -54,19 +54,18 @@ class Board:
         In real time nobody takes part whose routers' words have no place in packets, and nobody who is computed. Raises
         ConfigError for an impossible number.
         """
-        real_time = self.backend in REAL_TIME
+        real_time = backends.find(self.backend).real_time
         meeting_seeds = self.meeting_seeds if self.meeting_seeds is not None else 0 if real_time else 2
         for name, value, least in (("seeds", self.seeds, 1), ("meeting-seeds", meeting_seeds, 0)):
             if not least <= value <= 10_000:
                 raise ConfigError(f"--{name} {value}: expected {least} to 10000")
-        backends.about(self.backend)
         if real_time:
             entrants = [entrant for entrant in entrants if not entrant.computed]
         return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), meeting_seeds)
 
     def entries(self) -> list[str]:
         """The schemes that take part. Raises ConfigError for one that the backend cannot have."""
-        if self.backend not in REAL_TIME:
+        if not backends.find(self.backend).real_time:
             return default_schemes() if self.schemes is None else list(self.schemes)
         lacking = {router["name"] for router in _core.routers() if not router["on_the_wire"]}
         if self.schemes is None:

@@ -31,7 +31,7 @@ from ccarena.pages.markdown import blocks_of
 from ccarena.pages.page import assets
 from ccarena.policies.curve import Curve, points_of
 from ccarena.policies.curve import read as read_curve
-from ccarena.scenarios.backends import TITLES
+from ccarena.scenarios.backends import BACKENDS
 
 __all__ = ["CELL", "MOST_CELLS", "RUN", "Site", "write_site"]
 
@@ -173,7 +173,7 @@ class Site:
                 "Links": str(len(self._places)),
                 "Runs": f"{counts['runs']:,}",
                 "Invalid": f"{counts['invalid']:,}",
-                "Backend": TITLES.get(self._backend, self._backend),
+                "Backend": BACKENDS[self._backend].title,
             },
             self._repeat,
             self._findings(groups, counts["invalid"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class Result:
     """What the combination of policies is called, where there are several."""
 
 
-def known(out: Path, names: Sequence[str], backends: Sequence[str]) -> list[Result]:
+def known(out: Path, names: Sequence[str], backends: Iterable[str]) -> list[Result]:
     """What is in the folder `out` of the suites `names`. Raises ConfigError if a file is damaged."""
     folders = dict.fromkeys(folder_of(out, name, backend) for name in names for backend in backends)
     return [Result(digest, folder) for folder in folders if (digest := read_folder(folder)) is not None]

@@ -13,14 +13,13 @@ from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_o
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
 from ccarena.runs.run_folder import read_commands
-from ccarena.scenarios.backends import KERNEL, QUIC, SIM
+from ccarena.scenarios.backends import BACKENDS
 
 __all__ = ["PAGE", "SHADES", "write_page"]
 
 PAGE = "page.html"
 SHADES: Mapping[str, State] = {"holds": "good", "does not hold": "bad"}
 """Every other state of a claim is neither."""
-WHERE = {SIM: "simulator", KERNEL: "Linux TCP, emulated link", QUIC: "QUIC, emulated link"}
 
 
 def write_page(
@@ -59,7 +58,7 @@ def write_page(
         kind="reproduction",
         lead=f"{digest['paper']}. {digest['summary']}",
         facts={
-            "Backend": WHERE[backend_of(digest)],
+            "Backend": BACKENDS[backend_of(digest)].title,
             "Runs": str(digest["runs"]),
             "Seeds per cell": str(seeds),
             "Software": str(digest["software"]),

@@ -19,15 +19,13 @@ from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window
 from ccarena.eval.reproduce.values import label_of
 from ccarena.scenarios import backends
-from ccarena.scenarios.backends import KERNEL, QUIC, REAL_TIME, SIM
+from ccarena.scenarios.backends import SIM
 
 __all__ = ["Run", "expand", "perform", "size", "software"]
 
-_SIMULATED = ("_core.abi3.so", "eval/metrics.py", "eval/reproduce/measures.py")
-_ON_KERNEL = ("cc_kernel_bridge/frames.py", "cc_kernel_bridge/run.py", *_SIMULATED[1:])
-_PATTERNS = {KERNEL: _ON_KERNEL, QUIC: ("quic/run.py", *_ON_KERNEL)}
+_MEASURED = ("eval/measure/*.py", "eval/reproduce/measures.py")
 _COMPUTED = ("eval/theory/*.py", "eval/reproduce/analytic*.py")
-"""The code that decides what is in a row."""
+"""The code that decides what is in a row, beside the backend's."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,10 @@ def software(computed: bool = False, backend: str = SIM) -> str:
     """Version and digest of the code that decides what is in a row, so that other code repeats its runs."""
     package = Path(__file__).parents[2]
     digest = hashlib.sha256()
-    patterns = _PATTERNS.get(backend, _COMPUTED if computed else _SIMULATED)
-    files = kernel.program(backend, required=False) if backend in REAL_TIME else []
-    for path in [*files, *(path for pattern in patterns for path in sorted(package.glob(pattern)))]:
+    files = [] if computed else backends.find(backend).files()
+    for pattern in _COMPUTED if computed else _MEASURED:
+        files += sorted(package.glob(pattern))
+    for path in files:
         digest.update(path.read_bytes())
     return f"{__version__}+{digest.hexdigest()[:12]}"
 
@@ -143,8 +142,9 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
             "series": seed == 1 and any(figure.kind == "over_time" for figure, _ in loaded.figures),
         }
         work = end_s * max((_rate_mbps(link) for link in document.get("links") or [{}]), default=1.0)
-        if loaded.backend in REAL_TIME:
-            spec |= {**backends.about(loaded.backend), **({"bridge": suite.bridge} if loaded.backend == KERNEL else {})}
+        backend = backends.find(loaded.backend)
+        if backend.real_time:
+            spec |= {**backends.about(backend.name), **({"bridge": suite.bridge} if backend.takes_over else {})}
             work = end_s
         if missing:
             spec["missing"] = missing
@@ -214,7 +214,6 @@ def perform(run: Run) -> dict[str, Any]:
     Raises what the backend does; in real time see `kernel.timely`.
     """
     from ccarena.core.plain_data import plain
-    from ccarena.scenarios.backends import simulate
 
     spec = run.spec
     backend = spec.get("backend", SIM)
@@ -229,10 +228,11 @@ def perform(run: Run) -> dict[str, Any]:
         row = computed.function(spec["compute"])(**spec["arguments"])
         return {**about, "run": {}, "flows": [], **plain(row)}
     document = located(spec["document"])
-    if backend in REAL_TIME:
-        result, about["machine"] = kernel.timely(document, backend, spec.get("bridge", False))
+    if backends.find(backend).real_time:
+        options = {"bridge": spec["bridge"]} if "bridge" in spec else {}
+        result, about["machine"] = kernel.timely(document, backend, **options)
     else:
-        result = simulate(document)
+        result = backends.execute(document, backend)
     window = measures.Window(*spec["window"])
     windows = {name: measures.Window(*edges) for name, edges in spec["windows"].items()}
     row = measures.row(document, result, window, windows, spec["measures"], spec["series"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -17,7 +17,7 @@ from ccarena.errors import ConfigError, did_you_mean, excerpt, several
 from ccarena.eval.reproduce import computed, kernel, measures, own_traces, policy
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, label_of, parse_value
-from ccarena.scenarios.backends import REAL_TIME, SIM
+from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.traces.given import GivenTrace
 
 __all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
@@ -98,10 +98,6 @@ class Suite(_Model):
     measures: dict[str, dict[str, Any]] = {}
     claims: list[ClaimModel] = Field(min_length=1, max_length=1000)
     figure: Figure | list[Figure] | None = None
-    kernel: dict[str, Any] | None = None
-    """What is other on kernel TCP; see `kernel.conditions`."""
-    quic: dict[str, Any] | None = None
-    """What is other over QUIC, likewise."""
     policies: list[Literal["hyvar", "orca", "aurora"]] = []
     """Schemes whose trained policies its scenario needs, in `policies`; ACCT's is `policy`, without a declaration."""
     aside: bool = False
@@ -123,6 +119,8 @@ class Loaded:
     figures: Sequence[tuple[Figure, Measured | None]]
     backend: str = SIM
     """Where it runs: as it is in the simulator, or with its section for another backend there."""
+    sections: frozenset[str] = frozenset()
+    """Other backends for which it has a section, whose fields replace its own (`kernel.conditions`)."""
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -133,7 +131,7 @@ class Loaded:
 
 def runs_on(loaded: Loaded, backend: str) -> bool:
     """Whether the suite has a section for the backend."""
-    return backend == SIM or getattr(loaded.suite, backend) is not None
+    return backend == SIM or backend in loaded.sections
 
 
 def shipped(backend: str = SIM) -> list[str]:
@@ -198,8 +196,9 @@ def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Seque
     data = parse_yaml(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping with `title`, `paper`, `sweep`, `scenario` and `claims`")
-    if backend in REAL_TIME:
-        data = kernel.conditions(data, source, backend)
+    sections = {each: given for each in BACKENDS if (given := data.pop(each, None)) is not None}
+    if backend != SIM:
+        data = kernel.conditions(data, sections.get(backend), source, backend)
     if traces:
         data = own_traces.over(data, traces, source)
     try:
@@ -208,18 +207,18 @@ def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Seque
         problems = map(_problem, error.errors(include_url=False))
         raise ConfigError(f"{source}: {several('the suite', problems)}") from None
     try:
-        return _checked(suite, name, source, backend)
+        return _checked(suite, name, source, backend, sections)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
 
 
-def _checked(suite: Suite, name: str, source: str, backend: str) -> Loaded:
+def _checked(suite: Suite, name: str, source: str, backend: str, sections: Collection[str]) -> Loaded:
     if (suite.scenario is None) == (suite.compute is None):
         raise ConfigError("expected one of `scenario` and `compute`")
     if suite.compute is not None:
         computed.function(suite.compute)
-        for key in ("overrides", "measures", "windows", "kernel", "quic"):
-            if getattr(suite, key):
+        for key in ("overrides", "measures", "windows", *sections):
+            if key in sections or getattr(suite, key):
                 raise ConfigError(f"{key}: only a suite with a `scenario` has them, this one has `compute`")
     axes = dict(_axes(suite))
     cells = math.prod(len(values) for values in axes.values()) * suite.seeds.full
@@ -246,7 +245,7 @@ def _checked(suite: Suite, name: str, source: str, backend: str) -> Loaded:
     claims = []
     for i, claim in enumerate(suite.claims):
         claims += parse_claim(claim.model_copy(update={"aside": suite.aside or claim.aside}), names, f"claims[{i}]")
-    return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)), backend)
+    return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)), backend, frozenset(sections))
 
 
 def _axes(suite: Suite) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -313,7 +312,7 @@ def _problem(error: Any) -> str:
         elif "[" not in part and part not in ("Figure", "float", "str"):
             path += f".{part}" if path else part
     if error["type"] == "extra_forbidden":
-        known = {**Suite.model_fields, **ClaimModel.model_fields, **Figure.model_fields}
+        known = {**BACKENDS, **Suite.model_fields, **ClaimModel.model_fields, **Figure.model_fields}
         return f"{path}: unknown key{did_you_mean(path.rpartition('.')[2], known)}"
     return f"{path}: {error['msg'][:1].lower()}{error['msg'][1:]}, got {_short(error['input'])}"
 

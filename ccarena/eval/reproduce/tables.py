@@ -15,7 +15,7 @@ from ccarena.core.plain_data import plain
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce.checks import Judged
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.scenarios.backends import KERNEL, QUIC, SIM
+from ccarena.scenarios.backends import BACKENDS, KERNEL, SIM
 
 __all__ = [
     "backend_of",
@@ -189,8 +189,8 @@ def read_folder(folder: Path) -> dict[str, Any] | None:
 
 def name_of(digest: Mapping[str, Any]) -> str:
     """`PAPER/NAME`, and where it ran if that was not the simulator."""
-    where = {SIM: "", KERNEL: " on kernel TCP", QUIC: " over QUIC"}[backend_of(digest)]
-    return f"{digest['suite']}{where}"
+    backend = backend_of(digest)
+    return f"{digest['suite']}" + (f" {BACKENDS[backend].where}" if backend != SIM else "")
 
 
 def backend_of(digest: Mapping[str, Any]) -> str:

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from ccarena import cli
-from ccarena.cc_kernel_bridge.run import check_rates
 from ccarena.errors import ConfigError, RunnerError
 from ccarena.eval.reproduce import checks, kernel, page, pages, runs, suite, tables
 from ccarena.scenarios import backends
-from ccarena.scenarios.backends import KERNEL, QUIC
+from ccarena.scenarios.backends import KERNEL
+from ccarena.scenarios.real_time import LATENESS_BOUND_MS, check_rates
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -52,20 +52,20 @@ def late(monkeypatch: pytest.MonkeyPatch, *lateness_ms: float) -> list[bool]:
     asked: list[bool] = []
     left = list(lateness_ms)
 
-    def run_scenario(document: Mapping[str, Any], *, lateness_bound_ms: float, bridge: bool = False) -> dict[str, Any]:
+    def run_scenario(document: Mapping[str, Any], *, bridge: bool = False) -> dict[str, Any]:
         asked.append(bridge)
         ms = left.pop(0)
         machine = {
             "kernel": platform.release(),
             "lateness": {"p99_ms": ms},
-            "valid": ms <= lateness_bound_ms,
+            "valid": ms <= LATENESS_BOUND_MS,
             "answer_latency_us": {"p99": 250 if bridge else None},
             "fallback_reports": 3 if bridge else 0,
         }
         return {**backends.simulate(document), "machine": machine}
 
-    monkeypatch.setattr(kernel.bridge, "run_scenario", run_scenario)
-    monkeypatch.setattr(kernel.quic, "run_scenario", run_scenario)
+    monkeypatch.setattr("ccarena.cc_kernel_bridge.run.run_scenario", run_scenario)
+    monkeypatch.setattr("ccarena.quic.run.run_scenario", run_scenario)
     return asked
 
 
@@ -196,12 +196,13 @@ def test_results_over_quic_have_a_column_and_a_section(
     on_kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_kernel.write_text(on_kernel.read_text("utf-8").replace("kernel:", "quic:"), "utf-8")
-    loaded = suite.load(str(on_kernel), QUIC)
+    loaded = suite.load(str(on_kernel), "quic")
     late(monkeypatch, 0.25, 0.5)
     rows = [runs.perform(run) for run in runs.expand(loaded)]
     judged = [checks.judge(claim, rows) for claim in loaded.claims]
-    about = {"quick": False, "seeds": 2, "runs": 2, "failed": [], "software": "1", "machine": kernel.about(rows, QUIC)}
-    folder = tables.folder_of(tmp_path, "own/mine", QUIC)
+    machine = kernel.about(rows, "quic")
+    about = {"quick": False, "seeds": 2, "runs": 2, "failed": [], "software": "1", "machine": machine}
+    folder = tables.folder_of(tmp_path, "own/mine", "quic")
     digest = tables.write_suite(folder, loaded, judged, rows, about)
     assert "QUIC, emulated link" in page.write_page(folder, loaded, judged, rows, digest).read_text("utf-8")
     summary, of_suite = written(tmp_path, tmp_path)
@@ -210,9 +211,9 @@ def test_results_over_quic_have_a_column_and_a_section(
 
 
 def test_the_papers_quic_suites_fit_the_time_that_the_makefile_says() -> None:
-    names = suite.find(["hercules"], QUIC)
-    assert names == suite.shipped(QUIC) == ["hercules/friendliness", "hercules/loss"]
-    work_s = [sum(run.work for run in runs.expand(suite.load(name, QUIC))) for name in names]
+    names = suite.find(["hercules"], "quic")
+    assert names == suite.shipped("quic") == ["hercules/friendliness", "hercules/loss"]
+    work_s = [sum(run.work for run in runs.expand(suite.load(name, "quic"))) for name in names]
     assert 45 * 60 < sum(work_s) < 55 * 60
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import struct
 
-import kernel_frames as wire
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccarena.cc_kernel_bridge.frames import Array, Decision, Decoder, Failure, Result, Started, assemble
 from ccarena.errors import RunnerError
+from ccarena.scenarios.frames import Array, Decision, Decoder, Failure, Result, Started, assemble
+from tests.cc_kernel_bridge import kernel_frames as wire
 
 STREAM = (
     wire.started()
