@@ -117,7 +117,7 @@ def about(name: str) -> dict[str, Any]:
 
 
 def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
+    """Runs a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
     try:
         core = importlib.import_module("ccarena._core")
     except ImportError as error:
@@ -152,7 +152,7 @@ def validity(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def timely(run: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, list[float]]:
-    """Repeat a run in real time until the emulator keeps its schedule, at most `ATTEMPTS` times.
+    """Repeats a real-time run until the emulator keeps its schedule, at most `ATTEMPTS` times.
 
     Returns the valid result, or None if there was none, and the 99th percentile of lateness of each late run, in ms.
     """

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["HONEST_MBPS", "LATENESS_BOUND_MS", "RealTimeRun", "check_rates"]
 
 HONEST_MBPS = 5000.0
-"""The fastest link that the emulator serves on schedule; faster ones are refused."""
+"""Fastest link that the emulator serves on schedule; faster ones are refused."""
 LATENESS_BOUND_MS = 1.0
 """The largest 99th percentile of a link's lateness in a valid run."""
 
 START_S = 20.0
 """Time limit for setting up a run."""
 SILENCE_S = 30.0
-"""Time after a run's end after which a silent process is given up."""
+"""Time after a run's end after which a silent process is given up, s."""
 STOP_S = 3.0
-"""Time limit for a process to stop when it is told to."""
+"""Time limit for a process to stop when asked, s."""
 
 ERRORS: dict[str, type[CcarenaError]] = {
     "scenario": ScenarioError,
@@ -138,7 +138,7 @@ class RealTimeRun:
                 raise RunnerError(f"{self._program} began twice")
 
     def drain(self) -> list[Decision]:
-        """The decisions that have become due since the last `wait`, without waiting for more."""
+        """Returns the decisions that have become due since the last `wait`, without waiting for more."""
         came = []
         while self._result is None and (self._frames or self._readable(0.0)):
             due = self.wait()
@@ -226,7 +226,7 @@ class RealTimeRun:
         )
 
     def _last_words(self) -> str:
-        """The last line that the process wrote to stderr, after a colon; empty if there is none."""
+        """Returns the last line that the process wrote to stderr, after a colon; empty if there is none."""
         written = os.pread(self._errors.fileno(), 4096, max(0, os.fstat(self._errors.fileno()).st_size - 4096))
         lines = [line.strip() for line in written.decode(errors="replace").splitlines() if line.strip()]
         return f": {lines[-1]}" if lines else ""

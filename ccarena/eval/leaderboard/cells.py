@@ -1,4 +1,4 @@
-"""The unit of work and of storage: an entrant on a link with a seed, alone or beside another."""
+"""Cell, the unit of work and of storage: an entrant on a link with a seed, alone or beside another."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ MEETING: Literal["meeting"] = "meeting"
 
 @dataclass(frozen=True)
 class Cell:
-    """What is run once and stored once: a row of the store."""
+    """Cell that is run once and stored once: a row of the store."""
 
     key: str
-    """Of everything that decides the figures: scenario, entrants, backend and version."""
+    """Digest of everything that decides the figures: scenario, entrants, backend and version."""
     place: Place
     entrant: Ranked
     opponent: Ranked | None
-    """None if it is alone."""
+    """Opponent; None for a run alone."""
     seed: int
     scenario: str
-    """The digest of links, queues, duration and seed."""
+    """Digest of links, queues, duration and seed."""
     backend: str
 
     @property
     def kind(self) -> Literal["solo", "meeting"]:
-        """Alone or beside another."""
+        """Returns "solo" or "meeting"."""
         return SOLO if self.opponent is None else MEETING
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A cell that was run."""
+    """Cell that was run."""
 
     cell: Cell
     figures: dict[str, float] = field(default_factory=dict)
     valid: bool = True
-    """False if the emulator was late: the figures count nowhere."""
+    """False if the emulator was late: the figures then count nowhere."""
     lateness_p99_ms: float | None = None
     series: dict[str, Any] | None = None
-    """Over time: `bin_s`, `capacity_mbps`, `rate_mbps`, `queueing_delay_ms`."""
+    """Series over time: `bin_s`, `capacity_mbps`, `rate_mbps`, `queueing_delay_ms`."""
     machine: str | None = None
-    """The machine that another store names; None for this one."""
+    """Machine that another store names; None for this one."""
 
 
 def cells_of(
@@ -64,7 +64,7 @@ def cells_of(
     meeting_places: Sequence[Place] = (),
     meeting_seeds: int = 0,
 ) -> list[Cell]:
-    """Every cell of a leaderboard: each entrant alone everywhere, and each beside each on the meeting places."""
+    """Returns every cell of a leaderboard: each entrant alone on all places, and each pair on the meeting places."""
     out = []
     for place in places:
         for seed in range(seeds):
@@ -81,19 +81,19 @@ def cells_of(
 def cell_of(
     place: Place, entrant: Ranked, opponent: Ranked | None, seed: int, scenario_name: str, backend: str
 ) -> Cell:
-    """One cell with its key."""
+    """Returns one cell with its key."""
     key = key_of(scenario_name, entrant.digest, opponent.digest if opponent else None, backend, __version__)
     return Cell(key, place, entrant, opponent, seed, scenario_name, backend)
 
 
 def key_of(scenario_name: str, entrant: str, opponent: str | None, backend: str, version: str) -> str:
-    """The key of a cell, from the digests of its scenario and entrants."""
+    """Returns the key of a cell, from the digests of its scenario and entrants."""
     what = [scenario_name, entrant, opponent or "", backend, version]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 
 def scenario_digest(place: Place, seed: int) -> str:
-    """Of the scenario but its flows, with a trace's content in the place of its file."""
+    """Returns the digest of the scenario without its flows, with a trace's content instead of its file name."""
     document = scenario(place.link(seed), Entrant("", {"scheme": ""}))
     for link, content in zip(document["links"], (place.trace.digest, place.trace.back_digest), strict=False):
         if "file" in link["service"]:

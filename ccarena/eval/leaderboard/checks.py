@@ -18,7 +18,7 @@ Check = Callable[[Any, str], Any]
 
 
 def text(longest: int = 200, markup: bool = True) -> Check:
-    """Text without control characters; without `markup` also without what HTML would take for a tag or a reference."""
+    """Checks text without control characters; without `markup` also without HTML tags and references."""
 
     def check(value: Any, at: str) -> str:
         if not isinstance(value, str):
@@ -35,7 +35,7 @@ def text(longest: int = 200, markup: bool = True) -> Check:
 
 
 def number(low: float, high: float, whole: bool = False) -> Check:
-    """A finite number in a range."""
+    """Checks a finite number in a range."""
 
     def check(value: Any, at: str) -> float | int:
         good = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -59,7 +59,7 @@ def one_of(known: Collection[str]) -> Check:
 
 
 def hexadecimal(digits: int, blank: bool = False) -> Check:
-    """A digest of so many hexadecimal digits. `blank` allows an empty text."""
+    """Checks a digest of `digits` hexadecimal digits. `blank` allows an empty text."""
     pattern = re.compile(rf"[0-9a-f]{{{digits}}}")
 
     def check(value: Any, at: str) -> str:
@@ -71,7 +71,7 @@ def hexadecimal(digits: int, blank: bool = False) -> Check:
 
 
 def or_none(other: Check) -> Check:
-    """None, or what `other` takes."""
+    """Checks None, or a value for `other`."""
 
     def check(value: Any, at: str) -> Any:
         return None if value is None else other(value, at)
@@ -80,19 +80,19 @@ def or_none(other: Check) -> Check:
 
 
 def flag(value: Any, at: str) -> bool:
-    """True or False."""
+    """Checks True or False."""
     if not isinstance(value, bool):
         raise ConfigError(f"{at}: got {_short(value)}; expected true or false")
     return value
 
 
 def anything(value: Any, at: str) -> Any:
-    """Any value: another function checks it."""
+    """Accepts any value: another function checks it."""
     return value
 
 
 def fields(value: Any, at: str, known: Mapping[str, Check]) -> dict[str, Any]:
-    """The fields of an object that are `known`, each checked. Other fields are left out."""
+    """Returns the `known` fields of an object, each checked. Other fields are left out."""
     if not isinstance(value, dict) or not known.keys() <= value.keys():
         raise ConfigError(f"{at}: expected an object with {', '.join(known)}")
     return {name: check(value[name], f"{at}.{name}") for name, check in known.items()}

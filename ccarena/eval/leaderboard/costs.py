@@ -1,9 +1,9 @@
-"""What a decision costs: CPU time of the native code, on the machine that measures.
+"""Cost of a decision: CPU time of the native code, on the machine that measures.
 
 A scheme decides with every acknowledgement. Its controller is driven through a long flow in its steady state
-(crates/ccarena-cc/src/steady_state.rs), and what `fixed`, which does nothing, takes for the same is taken off:
-nothing is left of a scheme as cheap as reno. A policy decides once per its clock's interval, and its decision is one
-run of its network in float32.
+(crates/ccarena-cc/src/steady_state.rs). The time of `fixed`, which does nothing, is subtracted, so that nothing is left
+of a scheme as cheap as reno. A policy decides once per its clock's interval, and its decision is one run of its network
+in float32.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from ccarena.scenarios.scenario import scenario_json
 __all__ = ["cpu_ns"]
 
 ACKS, INFERENCES, ROUNDS = 40_000, 2000, 5
-"""Of a batch; and batches, of which the quickest counts, because others may be disturbed."""
+"""Numbers per batch of acknowledgements and inferences; and batches, of which the quickest counts, since others may be
+disturbed.
+"""
 
 
 def cpu_ns(entrant: Ranked) -> float | None:
-    """What a decision of an entrant costs, ns of CPU; None of one that is computed from each link's capacity."""
+    """Returns the CPU time of an entrant's decision, ns; None if it is computed from each link's capacity."""
     if entrant.computed:
         return None
     if entrant.kind == "policy":

@@ -1,9 +1,11 @@
-"""Who is measured: schemes, policies, and the baselines that stand beside every learner.
+"""Entrants of the leaderboard: schemes, policies, and the baselines beside every policy.
 
-Each runs on one of two tracks: end to end, or router-assisted, where routers tell senders a rate. Controls beside the
-learners are found by the package: the best ways to run a policy's scheme without learning, from the artifact or
-searched on its training links (`ccarena.eval.heldout.rules`); on every link the fixed window that is best with
-hindsight; and what a sender would reach that knew capacity one RTT late.
+Each runs on one of two tracks: end to end, or router-assisted, where routers tell senders a rate. The package finds the
+baselines of policies:
+- the best rules without learning for a policy's scheme, from the artifact or searched on its training links
+  (`ccarena.eval.heldout.rules`);
+- on every link, the fixed window that is best with hindsight;
+- the reach of a sender that knows capacity one RTT late.
 """
 
 from __future__ import annotations
@@ -46,54 +48,56 @@ __all__ = [
 ]
 
 END_TO_END, ASSISTED, REFERENCE = TRACKS = ("end to end", "router-assisted", "reference")
-"""The tracks; a reference is computed with knowledge that no sender has, and has no rank."""
+"""Tracks; a reference is computed with knowledge that no sender has, and has no rank."""
 LATE = "one RTT late"
-"""The baseline that knows capacity one round trip late (`ccarena.eval.heldout.oracle`)."""
+"""Baseline that knows capacity one round trip late (`ccarena.eval.heldout.oracle`)."""
 LAW = "pilot=0"
 """The tuned law without a network that comes with the package."""
 LAW_TUNED_ON = (
     *(("preset", name) for name in ("lte-stationary", "lte-walking", "lte-bus", "sprout")),
     *(("trace", name) for name in ("trace-2925703-home1", "trace-3114405-bus", "trace-3199718-timessquare")),
 )
-"""What the numbers of `pilot` were searched on (docs/pilot.md, configs/pilot-law.yaml)."""
+"""Traces and presets on which the numbers of `pilot` were searched (docs/pilot.md, configs/pilot-law.yaml)."""
 SEARCH_LINKS = 16
 """Training links on which a constant action is searched for a policy whose artifact names none."""
 _OF_THE_NETWORK = ("advertised_mbps", "twnd_packets", "target_ratio", "zone", "zone_index")
-"""Signals of a learned scheme that are what routers advertise (crates/ccarena-cc/src/learned/signals)."""
+"""Signals of a learned scheme that routers advertise (crates/ccarena-cc/src/learned/signals)."""
 Kind = Literal["scheme", "policy", "baseline"]
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """An entrant that is measured, with what the leaderboard says of it."""
+    """Entrant of the leaderboard with its description."""
 
     label: str
     kind: Kind
     track: str
-    """One of `TRACKS`."""
+    """Track, one of `TRACKS`."""
     digest: str
-    """Of all that decides what it does: scheme or spec, parameters, policy."""
+    """Digest of all that decides its behaviour: scheme or spec, parameters, policy."""
     sender: Entrant
     policy_digest: str = ""
-    """Of the artifact's bytes."""
+    """Digest of the artifact's bytes."""
     of: str = ""
-    """The label of the policy that a baseline stands beside."""
+    """Label of the policy that a baseline belongs to."""
     trained_on: tuple[Mapping[str, str], ...] = ()
-    """Every trace, preset and distribution that it was trained or tuned on: `kind`, `name`, `digest`."""
+    """Traces, presets and distributions that it was trained or tuned on: `kind`, `name`, `digest`."""
     card: str = ""
-    """What is known of it, in Markdown."""
+    """Description in Markdown."""
     curve: Curve = field(default_factory=dict, repr=False)
-    """Of a policy: how its training went; empty if the artifact does not say."""
+    """Learning curve of a policy; empty if the artifact has none."""
     rules: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
-    """Of a policy: the best ways to run its scheme without learning."""
+    """Best rules without learning for a policy's scheme."""
 
     @property
     def computed(self) -> bool:
-        """Whether it is derived from each link's capacity instead of being run as a scheme."""
+        """Returns whether it is computed from each link's capacity instead of being run as a scheme."""
         return self.label in (LATE, BEST_WINDOW)
 
     def seen(self, trace: BoardTrace) -> bool:
-        """Whether it was trained on this trace, on its recording, or on what was fitted to the same recording."""
+        """Returns whether it was trained on this trace, on its recording, or on a preset fitted to the same
+        recording.
+        """
         return any(
             derives_from(each.get("name", "")) == trace.origin or each.get("digest") == trace.digest
             for each in self.trained_on
@@ -102,14 +106,15 @@ class Ranked:
 
 
 def default_schemes() -> list[str]:
-    """Every scheme that needs no policy, and the tuned law; a fixed window is a baseline."""
+    """Returns every scheme that needs no policy, and tuned `pilot`; a fixed window is a baseline."""
     return [*(name for name in heuristics() if name != "fixed"), LAW]
 
 
 def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[Entrant]:
-    """The entrants that `schemes` and `policies` name; policies may also be folders of them, the shipped ones if None.
+    """Returns the entrants that `schemes` and `policies` name; policies may also be folders of them (None: the shipped
+    ones).
 
-    A shipped baseline is left out, because its rule stands beside the policy that it is of. Raises ConfigError or
+    A shipped baseline is left out, because its rule is a baseline of its policy anyway. Raises ConfigError or
     PolicyError.
     """
     given = [parse(text) for text in dict.fromkeys(schemes)]
@@ -128,9 +133,9 @@ def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[
 
 
 def line_up(given: Iterable[Entrant], known: Mapping[str, Sequence[Mapping[str, Any]]], threads: int) -> list[Ranked]:
-    """Everyone: the entrants given, policies with their baselines, and the baselines of every link.
+    """Returns all entrants: the given ones, the baselines of policies, and the baselines of every link.
 
-    `known` are rules by the policies' digests that were found before. Raises ConfigError or PolicyError.
+    `known` are rules found before, by the policies' digests. Raises ConfigError or PolicyError.
     """
     out = []
     for entrant in given:
@@ -156,10 +161,10 @@ def line_up(given: Iterable[Entrant], known: Mapping[str, Sequence[Mapping[str, 
 def rules_of(
     trained: artifact.Artifact, known: Sequence[Mapping[str, Any]], threads: int
 ) -> tuple[Mapping[str, Any], ...]:
-    """The best ways to run a policy's scheme without learning: the artifact's, those `known`, else a search.
+    """Returns the best rules without learning for a policy's scheme: the artifact's, those `known`, else from a search.
 
-    The search tries constant actions on links of the training distribution. What keeps it from being made (a recording
-    that is not here, a record that needs code of its own) is in the rule, as why it is missing.
+    The search tries constant actions on links of the training distribution. If it is impossible (a missing recording, a
+    configuration that needs code of its own), the rule has the reason.
     """
     if trained.rules or known:
         return tuple(trained.rules or known)
@@ -231,7 +236,7 @@ def _baselines(policy: Ranked, trained: artifact.Artifact, rules: Iterable[Mappi
 
 
 def _track(scheme: str | Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """Whether routers tell it a rate, by its entry in the registry or its spec."""
+    """Returns the track, by the scheme's entry in the registry or its spec."""
     if about.get("assisted"):
         return ASSISTED
     shipped_specs = _core.shipped_specs()
@@ -245,7 +250,7 @@ def _track(scheme: str | Mapping[str, Any], about: Mapping[str, Any]) -> str:
 
 
 def _what(sender: Entrant, policy: str) -> dict[str, Any]:
-    """All that decides what a sender does, without its label or where its files are."""
+    """Returns all that decides a sender's behaviour, without its label or the place of its files."""
     scheme = sender.flow["scheme"]
     fields = {key: value for key, value in sender.flow.items() if key not in ("scheme", "policy")}
     return {"scheme": scheme, "spec": digest_of(scheme), "policy": policy or sender.policy, "fields": fields}

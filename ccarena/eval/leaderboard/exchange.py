@@ -1,4 +1,4 @@
-"""Writes results as tables for others, and takes the results of others after repeating a sample of them."""
+"""Export of results as tables, and import of others' results after repeating a sample of them."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ __all__ = ["Taken", "again", "export", "export_means", "take"]
 
 DIGITS = 6
 TOLERANCE = 1e-5
-"""Relative: figures are exported with `DIGITS` digits, which are exact to 5e-6."""
+"""Relative tolerance: figures are exported with `DIGITS` digits, which are exact to 5e-6."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What an import did."""
+    """Outcome of an import."""
 
     runs: int
-    """In the file."""
+    """Number of runs in the file."""
     new: int
     left_out: int = 0
     """Runs that cannot be repeated here."""
     sample: Sample | None = None
-    """The runs that were repeated, and agree; None if the file was trusted."""
+    """Runs that were repeated, and agree; None if the file was trusted."""
 
     @property
     def again(self) -> int:
-        """The number of repeated runs."""
+        """Returns the number of repeated runs."""
         return len(self.sample.chosen) if self.sample else 0
 
 
 def export(store: Store, out: Path) -> tuple[int, list[Path]]:
-    """Write every run to `out`, .csv or .parquet, and places and entrants to a .json beside it.
+    """Writes every run to `out`, .csv or .parquet, and places and entrants to a .json beside it.
 
     Returns the number of runs and the files. Raises ConfigError for another suffix, MissingDependencyError if Parquet
     needs Polars.
@@ -78,9 +78,9 @@ def export(store: Store, out: Path) -> tuple[int, list[Path]]:
 
 
 def export_means(store: Store, out: Path, backend: str = SIM) -> int:
-    """Write the means of every cell to the .csv file `out`, by names for people to read, and return how many there are.
+    """Writes the means of every cell to the .csv file `out`, with readable names, and returns their number.
 
-    A row is an entrant on a link, alone or beside another; Raises ConfigError.
+    A row is an entrant on a link, alone or beside another. Raises ConfigError.
     """
     if out.suffix != ".csv":
         raise ConfigError(f'{out}: cannot write means as "{out.suffix}"; expected .csv')
@@ -104,11 +104,11 @@ def export_means(store: Store, out: Path, backend: str = SIM) -> int:
 def take(
     store: Store, file: Path, sample: int, seed: int | None = None, policies: Sequence[str] | None = None
 ) -> Taken:
-    """Add the runs of a file that `export` wrote, after repeating a sample of them (`sampling.draw`).
+    """Adds the runs of a file that `export` wrote, after repeating a sample of them (`sampling.draw`).
 
-    Takes the runs that can be repeated here: simulated by this version, of schemes, `policies` (those that come with
-    the package if None) and traces that are here. Leaves the others out. A `sample` of 0 trusts the file: it takes all
-    runs, and repeats none. Nothing that is stored is replaced, and an error leaves the store as it was.
+    Takes the runs that can be repeated here, and leaves the others out: they must be simulated by this version, and
+    their schemes, `policies` (None: the shipped ones) and traces must be here. A `sample` of 0 trusts the file: it
+    takes all runs, and repeats none. Stored runs are never replaced, and an error leaves the store as it was.
 
     Raises ConfigError if the file cannot be used, if a run of the sample differs, or if none can be repeated here.
     """
@@ -138,7 +138,9 @@ def take(
 
 
 def again(runs: Sequence[tuple[Cell, Mapping[str, Any]]], said_by: str) -> None:
-    """Run cells again and hold them against what is said of them. Raises ConfigError for the first that differs."""
+    """Runs cells again and compares their figures with the given ones. Raises ConfigError for the first that
+    differs.
+    """
     said = {cell.key: row for cell, row in runs}
     for task in tasks_of([cell for cell, _ in runs]):
         for measured in measure(task):
@@ -157,7 +159,7 @@ def again(runs: Sequence[tuple[Cell, Mapping[str, Any]]], said_by: str) -> None:
 def _repeatable(
     said: tables.Tables, rules: Mapping[str, Any], policies: Sequence[str] | None
 ) -> Iterator[tuple[Cell, Mapping[str, Any]]]:
-    """Runs whose place and entrants are here; the key shows that they are the same."""
+    """Yields runs whose place and entrants are here; equal keys prove that they are the same."""
     entrants = {entrant.digest: entrant for entrant in _entrants_here(said.entrants.values(), rules, policies)}
     places: dict[str, Place | None] = {}
     digests: dict[tuple[str, int], str] = {}
@@ -183,7 +185,7 @@ def _entrants_here(
 ) -> list[Ranked]:
     """Returns the named entrants that this installation can run.
 
-    Rules are the artifacts' own or those that the store knows: a file from elsewhere could name worse ones.
+    Rules come from the artifacts or from the store: a file from elsewhere could name worse ones.
     """
     rows = list(named)
     schemes = [row["label"] for row in rows if row["kind"] == "scheme"]
@@ -195,7 +197,7 @@ def _entrants_here(
 
 
 def _place_here(row: Mapping[str, Any]) -> Place | None:
-    """The place that a row of another store names, if its trace is here."""
+    """Returns the place that a row of another store names, if its trace is here."""
     for given in (PRESETS, *sets()):
         try:
             found: list[BoardTrace] = traces_of([given] if given == PRESETS else [str(find(row["trace"]))])

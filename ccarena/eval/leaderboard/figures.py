@@ -1,4 +1,4 @@
-"""The figures of the leaderboard: what is stored of a run, what each means, and which way is better."""
+"""Figures of the leaderboard: what is stored of a run, its meaning, and the direction that is better."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ccarena.eval.measure.metrics import FIGURES, Figure
 __all__ = ["BESIDE", "DEFINITIONS", "MEETING", "RANGES", "SCORE", "SOLO", "STORED", "TERMS", "heading", "score_of"]
 
 SCORE = "score"
-"""By which ranks are."""
+"""Figure that decides ranks."""
 SOLO = (
     *(SCORE, "throughput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
     *("signal_delay_p95_ms", "self_inflicted_delay_ms", "power", "loss_share", "capacity_mbps"),
 )
-"""Of a flow alone on the link."""
+"""Figures of a flow alone on the link."""
 MEETING = (
     *("throughput_mbps", "share", "harm_throughput", "harm_delay", "jain_index", "queueing_delay_mean_ms"),
     *("queueing_delay_p95_ms", "loss_share", "utilisation"),
 )
-"""Of a flow beside another: means over both orders of starting."""
+"""Figures of a flow beside another: means over both orders of starting."""
 STORED = tuple(dict.fromkeys((*SOLO, *MEETING)))
 RANGES: Mapping[str, Check] = {
     **dict.fromkeys(STORED, number(0.0, 1e12)),
@@ -31,7 +31,7 @@ RANGES: Mapping[str, Check] = {
     # Capacity and delivery are counted over a whole run: a buffer that is full at its start adds a little.
     "utilisation": number(0.0, 2.0),
 }
-"""The values that each figure of a run can have."""
+"""Ranges of each figure of a run."""
 _OWN = {
     SCORE: Figure(
         "Score",
@@ -58,14 +58,14 @@ _OWN = {
     ),
 }
 DEFINITIONS: Mapping[str, Figure] = {name: _OWN.get(name) or FIGURES[name] for name in (*STORED, "cpu_ns")}
-"""Title, unit, digits and definition of each."""
+"""Title, unit, digits and definition of each figure."""
 BESIDE: Mapping[str, str] = {
     "Share beside others": "Mean over meetings with each other, where pairs met: 0.5 is fair.",
     "Fairness beside others": "Jain's index, mean over the same meetings: 1 is two equal flows, 0.5 one that has all.",
     "Harm to others' throughput": "What the others lose beside it, of what they have alone; over the same meetings.",
     "Harm to others' delay": "What is added to the others' round trips: mean over the same meetings.",
 }
-"""Figures of ranks that are of meetings, as the table of ranks calls them."""
+"""Figures of ranks over meetings, as the table of ranks calls them."""
 TERMS: Mapping[str, str] = {
     "Interval (low, high)": "95 %, a bootstrap over traces, and over seeds within each trace.",
     "Better": "A is better than B if its scores are, on average over traces, higher in a paired t-test of their "
@@ -75,17 +75,17 @@ TERMS: Mapping[str, str] = {
     "Rank": "1 plus the number of those on the same track that are better; what cannot be told apart so shares a rank.",
     "Win probability": "The share of runs, of the same link and seed, in which A's score is higher; a tie counts half.",
 }
-"""What ranks are made of."""
+"""Figures from which ranks are made."""
 
 
 def heading(figure: str) -> str:
-    """A figure's title with its unit; a share needs none."""
+    """Returns a figure's title with its unit; a share needs none."""
     about = DEFINITIONS[figure]
     return about.title if about.unit == "share" else f"{about.title} ({about.unit})"
 
 
 def score_of(figures: Mapping[str, float], base_rtt_ms: float) -> float:
-    """The score of a run by itself, in [0, 1]: see `DEFINITIONS`; 0 if nothing came through."""
+    """Returns the score of a single run, in [0, 1]: see `DEFINITIONS`; 0 if nothing came through."""
     delay_ms = figures.get("queueing_delay_mean_ms", math.nan)
     if not math.isfinite(delay_ms):
         return 0.0

@@ -1,9 +1,9 @@
-"""Where schemes are measured: traces, generated or recorded, with base delays and buffers.
+"""Links of the leaderboard: traces, generated or recorded, with base delays and buffers.
 
 The set `presets`, the default, needs no file: each cellular preset, and two models from the literature that no policy
-of this package is trained on. Any other set is one of the manifest's (`mahimahi`, `nyc-lte`), of which what was fetched
-is taken, or what `--traces` of the other commands takes. Where a recording of the other direction lies beside a trace,
-acknowledgements cross that.
+of this package is trained on. Any other set is one of the manifest's (`mahimahi`, `nyc-lte`) as far as it was fetched,
+or what `--traces` of other commands takes. If a recording of the other direction lies beside a trace, acknowledgements
+cross it.
 """
 
 from __future__ import annotations
@@ -30,40 +30,42 @@ from ccarena.traces.recorded import HELD_OUT_SEED, find_trace, started, trace_se
 __all__ = ["CLASSES", "PRESETS", "BoardTrace", "Place", "class_of", "place_name", "places", "traces_of"]
 
 PRESETS = "presets"
-"""The name of the set of generated traces."""
+"""Name of the set of generated traces."""
 MODEL, UNCLASSIFIED = "model", "unclassified"
 CLASSES = ("static", "walking", "driving", MODEL, UNCLASSIFIED)
-"""Movements of the receiver in the manifest of public recordings; `model` is for capacity that was fitted to no
-recording, `unclassified` for a recording of which nothing is known."""
+"""Movements of the receiver in the manifest of public recordings.
+
+`model` is for capacity that was fitted to no recording, `unclassified` for an unknown recording.
+"""
 _OTHER_WAY = {".down": ".up", ".up": ".down"}
 
 
 @dataclass(frozen=True)
 class BoardTrace:
-    """A trace, or what draws one for each seed."""
+    """Trace, or the generator of one for each seed."""
 
     name: str
     moves: str
-    """One of `CLASSES`."""
+    """Class, one of `CLASSES`."""
     digest: str
-    """Of the file's bytes, or of what says how it is drawn."""
+    """Digest of the file's bytes, or of the generator's description."""
     service: Callable[[float, int], dict[str, Any]]
-    """The scenario's `service` for a duration in s and a seed."""
+    """Function that returns the scenario's `service` for a duration in s and a seed."""
     back: Callable[[float, int], dict[str, Any]] | None = None
-    """The same of the way that acknowledgements take; None is pure delay."""
+    """Same function for the acknowledgements' direction; None is pure delay."""
     back_digest: str = ""
-    """Of that way's trace."""
+    """Digest of the acknowledgements' trace."""
     recorded: bool = False
 
     @property
     def origin(self) -> str:
-        """The recording that it is or was fitted to; itself if there is none."""
+        """Returns the recording that it is or was fitted to; itself if there is none."""
         return derives_from(self.name)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A trace with a base delay and a buffer: what the rows of one name are repetitions on."""
+    """Place: a trace with a base delay and a buffer. Rows of one place are repetitions."""
 
     trace: BoardTrace
     delay_ms: float
@@ -73,11 +75,11 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """Returns the name in tables."""
         return place_name(self.trace.name, self.delay_ms, self.buffer_packets, self.trace.back is not None)
 
     def link(self, seed: int) -> Link:
-        """The link of one seed."""
+        """Returns the link of one seed."""
         trace, length_s = self.trace, self.duration_s
         back = trace.back(length_s, seed) if trace.back else None
         kind = TRACES if trace.recorded else "cellular"
@@ -88,14 +90,14 @@ class Place:
 
 
 def place_name(trace: str, delay_ms: float, buffer_packets: int, uplink: bool) -> str:
-    """The name of a place in tables."""
+    """Returns the name of a place in tables."""
     return f"{trace}, {delay_ms:g} ms, {buffer_packets} packets{', ACKs over the uplink' if uplink else ''}"
 
 
 def places(
     of: Sequence[BoardTrace], delays_ms: Sequence[float], buffers_packets: Sequence[int], duration_s: float
 ) -> list[Place]:
-    """Every trace with every delay and buffer. Raises ConfigError for an impossible number."""
+    """Returns every trace with every delay and buffer. Raises ConfigError for an impossible number."""
     if not all(0 < ms <= 10_000 for ms in delays_ms) or not delays_ms:
         raise ConfigError(f"--delays-ms {list(delays_ms)}: expected one-way delays above 0 and at most 10000 ms")
     if not all(n >= 1 for n in buffers_packets) or not buffers_packets:
@@ -106,7 +108,7 @@ def places(
 
 
 def traces_of(given: Sequence[str]) -> list[BoardTrace]:
-    """The traces of sets and of single names or files, each once. Raises ConfigError or TraceError."""
+    """Returns the traces of sets and of single names or files, each once. Raises ConfigError or TraceError."""
     found: dict[str, BoardTrace] = {}
     for text in given:
         for trace in _set(text):
@@ -119,7 +121,7 @@ def traces_of(given: Sequence[str]) -> list[BoardTrace]:
 
 
 def class_of(file: Path) -> str:
-    """Returns how the receiver of a recording moved: the manifest's word for a file of these bytes."""
+    """Returns the movement of a recording's receiver: the manifest's word for a file of these bytes."""
     own = hashlib.sha256(file.read_bytes()).hexdigest()
     return next((entry.moves for entry in manifest() if entry.sha256 == own), UNCLASSIFIED)
 
@@ -180,11 +182,12 @@ def _preset(name: str, duration_s: float, seed: int) -> dict[str, Any]:
 
 
 def _pensieve(duration_s: float, seed: int) -> dict[str, Any]:
-    """Pensieve's synthetic traces (Mao, Netravali, Alizadeh, SIGCOMM 2017, section 5.1; the authors' `sim/`).
+    """Returns a link of Pensieve's synthetic traces (Mao, Netravali, Alizadeh, SIGCOMM 2017, section 5.1; the authors'
+    `sim/`).
 
-    A Markov chain over ten levels from 0.2 to 4.3 Mbit/s, a step a second. It stays with probability 1 - 1/T, T drawn
-    from 2 to 10 s, and else jumps with a geometric preference for near levels. Departure: Gaussian noise is 5 % of the
-    level, which the paper does not give.
+    A Markov chain over ten levels from 0.2 to 4.3 Mbit/s takes a step a second. It stays with probability 1 - 1/T, T
+    drawn from 2 to 10 s, and else jumps with a geometric preference for near levels. Departure: Gaussian noise is 5 %
+    of the level, which the paper does not give.
     """
     rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 4, seed]))
     levels = np.linspace(0.2, 4.3, 10)
@@ -200,10 +203,11 @@ def _pensieve(duration_s: float, seed: int) -> dict[str, Any]:
 
 
 def _genet(duration_s: float, seed: int) -> dict[str, Any]:
-    """Genet's congestion control links (Xia et al., SIGCOMM 2022, ranges): a rate for up to 15 s, then another.
+    """Returns one of Genet's congestion control links (Xia et al., SIGCOMM 2022, ranges): rates that change within 15
+    s.
 
     Departures: rates are drawn evenly in their logarithm from 1 to 50 Mbit/s, of the paper's 0.1 to 100, so that one
-    fast phase does not outweigh a run; a phase lasts 1 s at least.
+    fast phase does not dominate a run. A phase lasts 1 s at least.
     """
     rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 5, seed]))
     steps, at_s = [], 0.0

@@ -1,4 +1,4 @@
-"""Runs cells: entrants alone on a link, or beside each other. Functions of plain data, for any process to run."""
+"""Runs of cells: entrants alone on a link, or beside each other. Functions of plain data, for any process to run."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from ccarena.scenarios.entrants import Entrant
 __all__ = ["STAGGER_S", "Task", "measure", "tasks_of"]
 
 STAGGER_S = 5.0
-"""Between the starts of two flows that meet."""
+"""Time between the starts of two flows that meet, s."""
 BIN_S = 0.5
-"""Of what is kept over time."""
+"""Length of a bin of stored series, s."""
 MOST_MEETINGS, MOST_IN_REAL_TIME = 24, 4
-"""Pairs of a task: each entrant's runs alone are shared within a task, and what is finished is stored task by task."""
+"""Most pairs of a task: each entrant's runs alone are shared within a task, and results are stored task by task."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Cells of one place and seed that are run together, because they share runs."""
+    """Task of cells of one place and seed that are run together, because they share runs."""
 
     place: Place
     seed: int
     cells: tuple[Cell, ...]
     series: bool = False
-    """Whether to keep what happened over time."""
+    """Store series over time."""
 
 
 def tasks_of(cells: Sequence[Cell]) -> list[Task]:
-    """`cells` in tasks, in their order. The first seed of those alone is kept over time."""
+    """Returns `cells` in tasks, in their order. Series are stored of the first seed of entrants alone."""
     groups: dict[tuple[str, int, str], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.scenario, cell.seed, cell.kind), []).append(cell)
@@ -69,7 +69,7 @@ def tasks_of(cells: Sequence[Cell]) -> list[Task]:
 
 
 def measure(task: Task) -> list[Measured]:
-    """Run a task. The same task gives the same figures. Raises what the backend does."""
+    """Runs a task. The same task gives the same figures. Raises what the backend does."""
     if task.cells[0].opponent is not None:
         return _together(task)
     return _alone(task)
@@ -122,7 +122,9 @@ def _of_run(
 
 
 def _opportunities_ms(link: held_out.Link) -> NDArray[Any] | None:
-    """Delivery opportunities in ms from the start of the run, of a trace or a preset; None of a link with a rate."""
+    """Returns delivery opportunities of a trace or a preset in ms from the start of the run; None for a link with a
+    rate.
+    """
     if link.service["type"] == "cellular":
         return traces.generate(link.service["preset"], link.duration_s, link.service["seed"])
     return held_out.trace_opportunities_ms(link)
@@ -182,7 +184,7 @@ def _together(task: Task) -> list[Measured]:
 
 
 def _competitor(ranked: Ranked) -> Entrant:
-    """By its digest, because a label may hold what joins labels."""
+    """Returns the entrant labelled by its digest, because a label may contain the separator of labels."""
     return Entrant(ranked.digest, ranked.sender.flow)
 
 

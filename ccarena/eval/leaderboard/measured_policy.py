@@ -1,4 +1,4 @@
-"""One policy on one link with one seed, measured as the leaderboard measures everyone."""
+"""Measurement of one policy on one link with one seed, as of every entrant of the leaderboard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["measure_policy"]
 
 
 def measure_policy(policy: Path, claim: Claim) -> dict[str, float]:
-    """The figures of the policy in a file where `claim` says. Raises PolicyError, ConfigError or ScenarioError."""
+    """Returns the figures of the policy in a file on the link of `claim`. Raises PolicyError, ConfigError or
+    ScenarioError.
+    """
     ((place, seed),) = where([claim])
     entrant = Ranked("submitted", "policy", END_TO_END, "submitted", of_file(policy))
     cell = cell_of(place, entrant, None, seed, scenario_digest(place, seed), SIM)

@@ -1,4 +1,4 @@
-"""The leaderboard's pictures: throughput against delay, wins, competition, and cells over time."""
+"""Plots of the leaderboard: throughput against delay, wins, competition, and cells over time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _CIRCLE = np.linspace(0.0, 2 * math.pi, 33)
 
 
 def scatter(name: str, rows: Sequence[Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]]) -> Figure:
-    """Utilisation against queueing delay: a mark and an ellipse per entrant of a group's rows, and the Pareto front."""
+    """Plots utilisation against queueing delay: a mark and an ellipse per entrant of a group, and the Pareto front."""
     marked = [(entrants[row["entrant"]], row["mark"]) for row in rows if row["mark"]]
     return _against_delay(f"utilisation against delay, {name}", marked, "utilisation (share)")
 
 
 def cloud(name: str, runs: Sequence[Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]]) -> Figure:
-    """Throughput against queueing delay on one place: means and standard deviations over seeds."""
+    """Plots throughput against queueing delay on one place: means and standard deviations over seeds."""
     points: dict[int, list[tuple[float, float]]] = {}
     for run in runs:
         if run["queueing_delay_mean_ms"] is not None:
@@ -66,7 +66,7 @@ def _against_delay(label: str, marked: Sequence[tuple[Mapping[str, Any], Sequenc
 
 
 def _ellipse(mark: Sequence[float]) -> tuple[list[float], list[float]]:
-    """The points one standard deviation from a mark; delay is the exponential of its logarithm."""
+    """Returns the points one standard deviation from a mark; delay is the exponential of its logarithm."""
     values, vectors = np.linalg.eigh(np.array([[mark[2], mark[3]], [mark[3], mark[4]]]))
     axes = vectors * np.sqrt(np.maximum(values, 0.0))
     around = axes @ np.stack([np.cos(_CIRCLE), np.sin(_CIRCLE)])
@@ -74,7 +74,7 @@ def _ellipse(mark: Sequence[float]) -> tuple[list[float], list[float]]:
 
 
 def wins_of(group: Mapping[str, Any]) -> dict[tuple[int, int], float]:
-    """Win probabilities of the first over the second, both ways round."""
+    """Returns win probabilities of the first over the second, for both orders of each pair."""
     out = {}
     for one, other, share in group["wins"]:
         if share is not None:
@@ -83,7 +83,7 @@ def wins_of(group: Mapping[str, Any]) -> dict[tuple[int, int], float]:
 
 
 def win_map(name: str, group: Mapping[str, Any], label: Mapping[int, str]) -> HeatMap:
-    """Everyone against everyone, the best score first."""
+    """Returns the win probabilities of all pairs, the best score first."""
     wins = wins_of(group)
     order = [row["entrant"] for row in group["rows"] if any(row["entrant"] == one for one, _ in wins)]
     values = [[wins.get((one, other), math.nan) for other in order] for one in order]
@@ -91,7 +91,7 @@ def win_map(name: str, group: Mapping[str, Any], label: Mapping[int, str]) -> He
 
 
 def win_bars(entrant: int, group: Mapping[str, Any], label: Mapping[int, str]) -> Figure | None:
-    """How often one wins against each other, the strongest last; None if it met nobody."""
+    """Plots one entrant's win probabilities over all others, the strongest last; None if it met nobody."""
     wins = sorted((share, label[other]) for (one, other), share in wins_of(group).items() if one == entrant)
     if not wins:
         return None
@@ -103,7 +103,9 @@ def win_bars(entrant: int, group: Mapping[str, Any], label: Mapping[int, str]) -
 
 
 def where_it_stands(entrant: int, groups: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[str]] | None:
-    """(what is said, sentences): the traces on which its score is best and worst beside the median of all schemes."""
+    """Returns a summary and sentences: the traces on which its score is best and worst relative to the median of all
+    schemes.
+    """
     found = []
     for name, group in groups.items():
         row = next((row for row in group["rows"] if row["entrant"] == entrant), None)
@@ -124,7 +126,9 @@ def where_it_stands(entrant: int, groups: Mapping[str, Mapping[str, Any]]) -> tu
 def competition(
     means: Sequence[Mapping[str, Any]], places: Mapping[int, Mapping[str, Any]], label: Mapping[int, str]
 ) -> dict[str, Sequence[Block]]:
-    """A heat map of shares and two of harm for each place on which pairs met, by what the choice calls them."""
+    """Returns a heat map of shares and two of harm for each place where pairs met, by the place's name in the
+    choice.
+    """
     out: dict[str, Sequence[Block]] = {}
     for number in dict.fromkeys(mean["place"] for mean in means):
         pairs = {(mean["entrant"], mean["opponent"]): mean for mean in means if mean["place"] == number}
@@ -150,7 +154,7 @@ def _value(mean: Mapping[str, Any] | None, figure: str) -> float:
 def over_time_of(
     name: str, series: Mapping[int, Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]], shown: Sequence[int]
 ) -> Figure:
-    """Everyone's rate and delay on a place; those not `shown` wait in the legend."""
+    """Plots every entrant's rate and delay on a place; those not `shown` appear by a click in the legend."""
     first = next(iter(series.values()))
     courses = [
         Course(

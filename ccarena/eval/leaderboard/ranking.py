@@ -1,16 +1,19 @@
-"""Who is better, and how sure that is.
+"""Ranking of entrants, and its confidence.
 
 The score of a run is its normalised power (`figures.DEFINITIONS`); over links and seeds it is the geometric mean. Its
-interval (95 %) is a bootstrap over traces, and over seeds within each trace: all links of a trace are drawn together,
-because they share what the trace does, and all entrants meet the same draws. A is *better* than B if its scores are
-higher in a test that allows for the comparison of all pairs of their track (`better`): the probability of a single
-false "better" among them is 5 %. Its units are traces; of fewer than `FEW_TRACES` each trace with each seed, and then
-it is said of these traces alone. The rank of a scheme is 1 plus the number of those
-on its track that are better: schemes that nobody is better than share rank 1, and so on. The *win probability* of A
-over B is the share of runs, of the same link and seed, in which A's score is the higher one, ties counting half.
+interval (95 %) is a bootstrap over traces, and over seeds within each trace. All links of a trace are drawn together,
+because they share the trace's capacity, and all entrants meet the same draws.
+
+A is *better* than B if its scores are higher in a test that allows for the comparison of all pairs of their track
+(`better`). The probability of a single false "better" among them is 5 %. The test's units are traces. With fewer than
+`FEW_TRACES` traces, units are each trace with each seed, and the result holds for these traces alone.
+
+The rank of a scheme is 1 plus the number of better schemes on its track: all schemes without a better one share rank 1,
+and so on. The *win probability* of A over B is the share of runs, of the same link and seed, in which A's score is
+higher; ties count half.
 
 An entrant has a rank in a group of links if it ran on all of them with all seeds and was trained on none of them.
-Controls have scores and no ranks.
+Baselines have scores and no ranks.
 """
 
 from __future__ import annotations
@@ -33,20 +36,20 @@ OVERALL, UNSEEN = "all traces", "traces that nobody was trained on"
 RESAMPLES = 1000
 FEW_TRACES = 6
 LEAST_DELAY_MS = 0.1
-"""What is less counts as this in a logarithm."""
+"""Least delay in a logarithm; smaller ones are raised to it."""
 LEAST_SCORE = 1e-4
-"""A run that gets nothing through counts as this, so that it does not make a geometric mean zero by itself."""
+"""Least score, for a run that gets nothing through: a zero would make the geometric mean zero."""
 _NOTHING = 1e-12
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Row:
-    """An entrant in a group of links."""
+    """Entrant in a group of links."""
 
     entrant: int
     rank: int | None
-    """None without one; `why` then says why."""
+    """Rank; None without one, for the reason in `why`."""
     score: float
     low: float
     high: float
@@ -54,7 +57,7 @@ class Row:
     why: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns JSON data."""
         return {name: None if isinstance(x, float) and not math.isfinite(x) else x for name, x in vars(self).items()}
 
 
@@ -64,11 +67,11 @@ def rank(
     entrants: Sequence[Mapping[str, Any]],
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The ranking from `Store.scores`, `places` and `entrants`, as plain data.
+    """Returns the ranking from `Store.scores`, `places` and `entrants`, as plain data.
 
-    `groups` has by name the places, the rows (as `Row`) in the order of their scores, and, of those with a rank, `wins`
-    by pairs of entrants' numbers: the win probability of the first over the second, in groups of
-    several traces. The same input gives the same.
+    `groups` has by name the places and the rows (as `Row`) in the order of their scores. In groups of several traces,
+    `wins` has the win probability of the first over the second, by pairs of numbers of ranked entrants. The same input
+    gives the same ranking.
     """
     rows = np.array(list(scores), dtype=[("place", int), ("entrant", int), ("seed", int), ("score", float)])
     ran = set(rows["place"].tolist())
@@ -82,12 +85,12 @@ def rank(
 def describe(
     ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]], meetings: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Adds to each row of a `ranking` the `figures` of its entrant, means over the group's places, and its `mark`.
+    """Adds the `figures` of its entrant to each row of a `ranking`, means over the group's places, and its `mark`.
 
     `beside` has means over its meetings with all others on the group's places: its share, Jain's index, and the harm
-    that the others take. A mark is where it stands against delay: the natural logarithm of the mean queueing delay in
-    ms, the utilisation, and the variances and covariance of the two means over traces: `[x, y, xx, xy, yy]`. `means`
-    and `meetings` are the store's.
+    that the others take. A mark is its place in the plot against delay, `[x, y, xx, xy, yy]`. x is the natural
+    logarithm of the mean queueing delay in ms, y the utilisation; then come the variances and covariance of the two
+    means over traces. `means` and `meetings` are the store's.
     """
     of: dict[int, dict[int, Mapping[str, Any]]] = {}
     for mean in means:
@@ -129,7 +132,7 @@ def _mark(points: Sequence[tuple[float | None, float | None]]) -> list[float]:
 def groups_of(
     places: Sequence[Mapping[str, Any]], entrants: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """The groups of places in which there are ranks: all, those that nobody was trained on, classes and traces."""
+    """Returns the groups of places with ranks: all, those that no entrant was trained on, classes and traces."""
     fresh = [place for place in places if not any(seen_by(entrant, place) for entrant in entrants)]
     out: dict[str, list[Mapping[str, Any]]] = {OVERALL: list(places)} if places else {}
     if 0 < len(fresh) < len(places):
@@ -144,7 +147,9 @@ def groups_of(
 
 
 def seen_by(entrant: Mapping[str, Any], place: Mapping[str, Any]) -> bool:
-    """Whether an entrant was trained on a place's trace, its recording or what was fitted to the same recording."""
+    """Returns whether an entrant was trained on a place's trace, its recording or a preset fitted to the same
+    recording.
+    """
     return any(
         derives_from(each.get("name", "")) == place["origin"] or each.get("digest") == place["trace_digest"]
         for each in entrant["trained_on"]
@@ -196,11 +201,12 @@ def _rank_group(
 
 
 def better(scores: Floats, error: float = 0.05) -> NDArray[np.bool_]:
-    """Whether each is better than each other, `[n, n]`, from log scores `[units, n]` of independent units.
+    """Returns whether each is better than each other, `[n, n]`, from log scores `[units, n]` of independent units.
 
     Each pair has a paired t-test over units, and Holm's procedure allows for their number: the probability of one false
-    finding or more is at most `error` (Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian
-    Journal of Statistics 6(2), 1979). What never differs cannot be told apart, nor what was seen once.
+    finding or more is at most `error`. Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure",
+    Scandinavian Journal of Statistics 6(2), 1979. Entrants with equal scores, or with a single unit, cannot be told
+    apart.
     """
     units, count = scores.shape
     out = np.zeros((count, count), bool)
@@ -221,7 +227,7 @@ def better(scores: Floats, error: float = 0.05) -> NDArray[np.bool_]:
 
 
 def _two_sided(t: Floats, freedom: int) -> Floats:
-    """The probability that Student's t of so many degrees of freedom is further from 0 (Abramowitz and Stegun 26.7)."""
+    """Returns the probability that |Student's t| with `freedom` degrees is larger (Abramowitz and Stegun 26.7)."""
     angle = np.arctan(t / math.sqrt(freedom))
     sine, cosine = np.sin(angle), np.cos(angle)
     odd = freedom % 2
@@ -234,7 +240,7 @@ def _two_sided(t: Floats, freedom: int) -> Floats:
 
 
 def _units(table: Floats, columns: NDArray[Any], traces: Mapping[int, str]) -> Floats:
-    """Means of log scores over what is drawn together, `[units, entrants]`: see the module."""
+    """Returns means of log scores over what is drawn together, `[units, entrants]`: see the module."""
     of = [traces[place] for place in columns["place"].tolist()]
     few = len(set(of)) < FEW_TRACES
     units = list(zip(of, columns["seed"].tolist() if few else [0] * len(of), strict=True))
@@ -242,7 +248,7 @@ def _units(table: Floats, columns: NDArray[Any], traces: Mapping[int, str]) -> F
 
 
 def _weights(columns: Sequence[tuple[str, int]], seed: int) -> Floats:
-    """How often each column (trace, seed) counts in each resample, `[resamples, columns]`."""
+    """Returns the count of each column (trace, seed) in each resample, `[resamples, columns]`."""
     rng = np.random.Generator(np.random.PCG64(seed))
     at: dict[str, dict[int, list[int]]] = {}
     for column, (trace, number) in enumerate(columns):
@@ -258,7 +264,7 @@ def _weights(columns: Sequence[tuple[str, int]], seed: int) -> Floats:
 
 
 def _wins(table: Floats, one: int, other: int) -> float | None:
-    """The share of common runs in which `one` is better."""
+    """Returns the share of common runs in which `one` is better."""
     both = np.isfinite(table[one]) & np.isfinite(table[other])
     if not both.any():
         return None
@@ -267,7 +273,7 @@ def _wins(table: Floats, one: int, other: int) -> float | None:
 
 
 def _why(entrant: Mapping[str, Any], group: Sequence[Mapping[str, Any]], whole: bool) -> str:
-    """Why an entrant has no rank in a group; empty if it has."""
+    """Returns the reason why an entrant has no rank in a group; empty if it has one."""
     if entrant["kind"] == "baseline":
         return "a baseline"
     seen = sorted({str(place["trace"]) for place in group if seen_by(entrant, place)})

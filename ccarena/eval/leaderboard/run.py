@@ -1,4 +1,4 @@
-"""Runs what the store has not: `ccarena leaderboard run`."""
+"""Command `ccarena leaderboard run`: runs what the store lacks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = ["Board", "Done", "run"]
 
 @dataclass(frozen=True)
 class Board:
-    """What a leaderboard compares."""
+    """Board that defines what a leaderboard compares."""
 
     traces: Sequence[str] = (PRESETS,)
     """Sets, names, files or folders (`links.traces_of`)."""
     schemes: Sequence[str] | None = None
-    """Entrants such as `cubic@hystart=0`; every scheme that needs no policy, and the tuned law, if None."""
+    """Entrants such as `cubic@hystart=0`; None is every scheme that needs no policy."""
     policies: Sequence[str] | None = None
     """Entrants that are policies, or folders of policies; the shipped ones if None."""
     delays_ms: Sequence[float] = (20.0,)
@@ -41,18 +41,18 @@ class Board:
     duration_s: float = 60.0
     seeds: int = 5
     meeting_seeds: int | None = None
-    """Repetitions of every pair, on one place of each class; 0 for none, as in real time, else 2 if None."""
+    """Repetitions of every pair, on one place of each class; 0 for none. None is 0 in real time, else 2."""
     backend: str = SIM
 
     def places(self) -> list[Place]:
-        """Where everyone runs alone. Raises ConfigError or TraceError."""
+        """Returns the places where every entrant runs alone. Raises ConfigError or TraceError."""
         return places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s)
 
     def cells(self, where: Sequence[Place], entrants: Sequence[Ranked]) -> list[Cell]:
-        """Every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
+        """Returns every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
 
-        In real time nobody takes part whose routers' words have no place in packets, and nobody who is computed. Raises
-        ConfigError for an impossible number.
+        Real-time backends skip router-assisted schemes without a wire format, and references computed from the link's
+        capacity. Raises ConfigError for an impossible number.
         """
         real_time = backends.find(self.backend).real_time
         meeting_seeds = self.meeting_seeds if self.meeting_seeds is not None else 0 if real_time else 2
@@ -64,7 +64,7 @@ class Board:
         return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), meeting_seeds)
 
     def entries(self) -> list[str]:
-        """The schemes that take part. Raises ConfigError for one that the backend cannot have."""
+        """Returns the schemes of the board. Raises ConfigError for one that the backend cannot run."""
         if not backends.find(self.backend).real_time:
             return default_schemes() if self.schemes is None else list(self.schemes)
         lacking = {router["name"] for router in _core.routers() if not router["on_the_wire"]}
@@ -81,13 +81,13 @@ class Board:
 
 @dataclass(frozen=True)
 class Done:
-    """What a run did."""
+    """Outcome of a run of the board."""
 
     cells: int
-    """Of the board."""
+    """Number of cells of the board."""
     ran: int
     invalid: int
-    """Of those that ran, the ones whose emulator was late."""
+    """Number of new runs whose emulator was late."""
 
 
 def run(
@@ -98,12 +98,12 @@ def run(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> Done:
-    """Run the cells of `board` that the `store` lacks, and rank what is stored.
+    """Runs the cells of `board` that the `store` lacks, and ranks the store's results.
 
-    What is finished is stored at once, so that a run that is stopped goes on where it was. An invalid run is stored as
-    such and tried again, `backends.ATTEMPTS` times in all. `executor` runs tasks, `threads` of this process if None;
-    the files of policies and traces have to be where it runs them. `progress(done, total)` counts cells. Raises
-    ConfigError, PolicyError or TraceError before anything runs, and what the backend does.
+    Results are stored at once, so that an interrupted run continues where it stopped. An invalid run is stored as such
+    and tried again, `backends.ATTEMPTS` times in all. `executor` runs tasks (None: `threads` threads of this process);
+    it needs the files of policies and traces. `progress(done, total)` counts cells. Raises ConfigError, PolicyError or
+    TraceError before anything runs, and what the backend does.
     """
     if threads < 1:
         raise ConfigError(f"--threads {threads}: expected at least 1")
@@ -133,7 +133,7 @@ def run(
 
 
 def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:
-    """The ranking of everything in a store that was run on a backend."""
+    """Returns the ranking of everything in a store that was run on a backend."""
     ranking = {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
     describe(ranking, store.means(backend=backend), store.means(alone=False, backend=backend))
     return ranking

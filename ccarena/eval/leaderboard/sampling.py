@@ -1,7 +1,7 @@
-"""Draws the runs that a check repeats, and says which forgery the draw would have missed.
+"""Sample of runs that a check repeats, and the forgery that it would miss.
 
-The seed is secret until the check is over: whoever forges a file must not know which runs are repeated. At least one
-run of each part is drawn, so that no entrant and no class of traces goes unchecked.
+The seed is secret until the check is over: the author of a forged file must not know which runs are repeated. At least
+one run of each part is drawn, so that every entrant and every class of traces is checked.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 __all__ = ["Sample", "draw"]
 
 Part = tuple[str, str]
-"""Whose run it is, and on which class of traces."""
+"""Entrant of a run, and its class of traces."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The runs that are repeated."""
+    """Runs that are repeated."""
 
     chosen: tuple[int, ...]
-    """Their indices."""
+    """Indices of the runs."""
     seed: int
     missed: float
-    """The probability that the draw has no false run, if half of the runs of one entrant are false."""
+    """Probability that the draw has no false run, if half of the runs of one entrant are false."""
 
     def said(self, of: int) -> str:
         """Returns the text for a user: the numbers, their meaning, and the way to repeat the draw."""
@@ -39,7 +39,7 @@ class Sample:
 
 
 def draw(parts: Sequence[Part], count: int, seed: int | None = None) -> Sample:
-    """At least one run of each part, and `count` runs in all if there are as many.
+    """Draws at least one run of each part, and `count` runs in all if there are as many.
 
     `parts` has the part of each run. A `seed` repeats an earlier draw; without one it is drawn from the system's source
     of secrets.
@@ -58,10 +58,10 @@ def draw(parts: Sequence[Part], count: int, seed: int | None = None) -> Sample:
 
 
 def _missed(runs: Counter[Part], repeated: Counter[Part]) -> float:
-    """The greatest probability, over entrants, that half of an entrant's runs are false and none of them is repeated.
+    """Returns the highest probability, over entrants, of half the runs false and no false run repeated.
 
     The forger knows how many runs of each part are repeated, and chooses the false ones best: each next false run goes
-    to the part where it adds least to the risk. That is optimal, because in a part with `n` of `left` runs repeated the
+    to the part where it adds least to the risk. This is optimal, because in a part with `n` of `left` runs repeated the
     factor (left - n) / left falls with each false run.
     """
     worst = 0.0

@@ -1,7 +1,7 @@
-"""Shows the pages over a store as it is now, to this machine alone: `ccarena leaderboard serve`.
+"""Command `ccarena leaderboard serve`: shows the pages over the current store, to this machine alone.
 
-It reads only, unless it is told a folder for submissions. Then whoever has the token may send one by POST, and what is
-one is kept there; nothing of it is run, ranked or shown before `ccarena leaderboard verify`.
+It only reads, unless it has a folder for submissions. Then anyone with the token may send one by POST, and valid
+submissions are kept there. No submission is run, ranked or shown before `ccarena leaderboard verify`.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ HEADERS = {
 }
 """Headers of every answer, errors included."""
 SILENT_S, CONNECTION_S = 10.0, 120.0
-"""A client may be silent for so long, and a connection may last so long: a page over a slow tunnel takes a minute."""
+"""Longest silence of a client, and longest connection, s: a page over a slow tunnel takes a minute."""
 MOST_CONNECTIONS = 64
-"""At a time; each has a thread."""
+"""Most connections at a time; each has a thread."""
 TOKEN = "CCARENA_TOKEN"
-"""The environment variable that has the token; without it each start makes one."""
+"""Environment variable with the token; without it, each start makes one."""
 SHORTEST_TOKEN = 16
 MOST_SUBMISSIONS = 1000
-"""Kept at a time, so that no sender fills the disk."""
+"""Most submissions that are kept at a time, so that no sender fills the disk."""
 SUBMISSIONS = "submissions"
-"""The path that takes them."""
+"""Path of the address that takes submissions."""
 _HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 _DIGITS = re.compile(r"[0-9]+")
 
 
 @dataclass
 class Inbox:
-    """A folder that takes submissions from whoever has the token."""
+    """Inbox for submissions from anyone with the token."""
 
     folder: Path
     token: str
@@ -73,7 +73,7 @@ class Inbox:
 
     @classmethod
     def of(cls, folder: Path) -> Inbox:
-        """With the token that the environment has, else a new one. Raises ConfigError for one that is short."""
+        """Returns an inbox with the environment's token, else a new one. Raises ConfigError for a short token."""
         token = os.environ.get(TOKEN) or secrets.token_urlsafe(32)
         if len(token) < SHORTEST_TOKEN or not token.isascii():
             raise ConfigError(f"{TOKEN}: expected at least {SHORTEST_TOKEN} ASCII characters, got {len(token)}")
@@ -81,11 +81,11 @@ class Inbox:
         return cls(folder, token)
 
     def admits(self, authorisation: str) -> bool:
-        """Whether the header `Authorization` has the token."""
+        """Returns whether the header `Authorization` has the token."""
         return hmac.compare_digest(authorisation.encode(), f"Bearer {self.token}".encode())
 
     def take(self, data: bytes) -> tuple[HTTPStatus, str]:
-        """Keeps what is a submission; the answer's status and text. One at a time, as each takes memory."""
+        """Keeps a valid submission; returns the answer's status and text. One at a time, as each takes memory."""
         with self._one:
             try:
                 submission = check(data.decode("utf-8"))
@@ -101,9 +101,9 @@ class Inbox:
 
 
 def serve(where: str, port: int, started: Callable[[str, Inbox | None], None], submissions: Path | None = None) -> None:
-    """Serve the store `where` until Ctrl-C, and take `submissions` into that folder if it is given.
+    """Serves the store `where` until Ctrl-C, and takes submissions into the folder `submissions` if it is given.
 
-    `started` is called with the address, and with what takes them. Raises ConfigError.
+    `started` is called with the address and the inbox. Raises ConfigError.
     """
     inbox = Inbox.of(submissions) if submissions is not None else None
     with make_server(where, port, inbox) as server:
@@ -112,7 +112,7 @@ def serve(where: str, port: int, started: Callable[[str, Inbox | None], None], s
 
 
 def make_server(where: str, port: int, inbox: Inbox | None = None) -> ThreadingHTTPServer:
-    """The server, not yet serving. Raises ConfigError if the store is none, or the port cannot be had."""
+    """Returns the server, not yet serving. Raises ConfigError if the store is none, or the port is not available."""
     store = Store(where, read_only=True)
     Site(store)
     try:
@@ -123,7 +123,7 @@ def make_server(where: str, port: int, inbox: Inbox | None = None) -> ThreadingH
 
 
 class _Server(ThreadingHTTPServer):
-    """Ends connections that last too long, and takes so many at a time."""
+    """Server that ends long connections and limits their number."""
 
     def __init__(self, *args: Any) -> None:
         self._since_s: dict[socket.socket, float] = {}
@@ -154,14 +154,14 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Says nothing of a client that went away, and in one line what else failed."""
+        """Ignores a client that went away, and prints any other failure in one line."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             print(f"a request failed: {type(error).__name__}: {error}", file=sys.stderr)
 
 
 class _Refused(Exception):
-    """A request that is answered with an error."""
+    """Request that is answered with an error."""
 
     def __init__(self, status: HTTPStatus, said: str = "") -> None:
         super().__init__(said or status.description or status.phrase)
@@ -247,10 +247,10 @@ def _handler(store: Store, inbox: Inbox | None) -> type[BaseHTTPRequestHandler]:
 
 
 def _check_host(hosts: Sequence[str], version: str) -> None:
-    """Raises _Refused for a request to another name.
+    """Raises _Refused for a request to another host name.
 
-    A stranger's page may have its own name point here (DNS rebinding); its browser then names that host. The port may
-    be another one: that of a tunnel.
+    A stranger's page may have its own name point here (DNS rebinding); its browser then sends that name. The port may
+    differ: that of a tunnel.
     """
     if not hosts and version == "HTTP/1.0":
         return
@@ -261,7 +261,7 @@ def _check_host(hosts: Sequence[str], version: str) -> None:
 
 
 def _length(headers: Message) -> int:
-    """The number of bytes that follow the headers. Raises _Refused."""
+    """Returns the number of bytes that follow the headers. Raises _Refused."""
     if headers.get_all("Transfer-Encoding"):
         raise _Refused(HTTPStatus.BAD_REQUEST, "expected Content-Length, and no Transfer-Encoding")
     given = headers.get_all("Content-Length", [])
@@ -277,7 +277,7 @@ def _length(headers: Message) -> int:
 
 
 def _path(target: str) -> str:
-    """The path that a request asks for, decoded. Raises _Refused if there is none in it."""
+    """Returns the decoded path of a request. Raises _Refused if it has none."""
     path = target.partition("#")[0].partition("?")[0]
     try:
         decoded = unquote(path, errors="strict")

@@ -36,21 +36,21 @@ from ccarena.scenarios.backends import BACKENDS
 __all__ = ["CELL", "MOST_CELLS", "RUN", "Site", "write_site"]
 
 MOST_CELLS = 100_000
-"""Rows of the table of all cells, best first."""
+"""Most rows of the table of all cells, best first."""
 SHOWN = ("utilisation", "throughput_mbps", "queueing_delay_mean_ms", "queueing_delay_p95_ms", "signal_delay_p95_ms",
          "self_inflicted_delay_ms", "power", "loss_share")  # fmt: skip
-"""Figures beside the score."""
+"""Figures shown beside the score."""
 CELL = ("place", "entrant", "runs", "invalid", "score", *SHOWN, "capacity_mbps")
-"""What a table of cells reads of the store."""
+"""Columns of the store in a table of cells."""
 RUN = ("entrant", "seed", "valid", "version", "machine", *SOLO)
-"""What the page of a cell reads of its runs."""
+"""Columns of the store's runs on the page of a cell."""
 _PATHS = re.compile(r"(?:(entrant|trace)/([0-9]{1,18})\.html|data/place-([0-9]{1,18})\.js)")
 
 
 def write_site(store: Store, out: Path, command: str = "") -> int:
-    """Write all pages to the folder `out`, and return how many files that is. Raises ConfigError.
+    """Writes all pages to the folder `out`, and returns the number of files. Raises ConfigError.
 
-    `command` is the shell line that asked for them.
+    `command` is the shell line of the call, for the pages.
     """
     site = Site(store, command)
     paths = site.paths()
@@ -62,7 +62,7 @@ def write_site(store: Store, out: Path, command: str = "") -> int:
 
 
 class Site:
-    """The pages of what a store holds now. Raises ConfigError if nothing was ranked yet."""
+    """Site over the current content of a store. Raises ConfigError if nothing was ranked yet."""
 
     def __init__(self, store: Store, command: str = "") -> None:
         self._store = store
@@ -83,14 +83,14 @@ class Site:
 
     @cached_property
     def _traces(self) -> dict[str, list[int]]:
-        """Places by trace."""
+        """Returns places by trace."""
         out: dict[str, list[int]] = {}
         for number, place in self._places.items():
             out.setdefault(place["trace"], []).append(number)
         return out
 
     def paths(self) -> list[str]:
-        """Every file of the site."""
+        """Returns every file of the site."""
         return [
             *("index.html", "cell.html", "data/ranking.js", "data/cells.js"),
             *(f"entrant/{number}.html" for number in self._entrants),
@@ -100,7 +100,7 @@ class Site:
         ]
 
     def render(self, path: str) -> str | None:
-        """The file at `path`; None if there is none."""
+        """Returns the file at `path`; None if there is none."""
         whole: Mapping[str, Callable[[], str]] = {
             "index.html": lambda: render(self._index()),
             "cell.html": lambda: render(self._cell_page()),
@@ -202,7 +202,7 @@ class Site:
         return out
 
     def _beside(self, number: int, entrant: Mapping[str, Any], groups: Mapping[str, Any]) -> list[str]:
-        """How a policy does against its scheme without learning, over all traces."""
+        """Returns sentences that compare a policy with its baselines, over all traces."""
         if entrant["kind"] != "policy" or OVERALL not in groups:
             return []
         wins = drawing.wins_of(groups[OVERALL])
@@ -245,7 +245,7 @@ class Site:
         return self._means_rows("", most=MOST_CELLS)
 
     def _means_rows(self, up: str, **which: Any) -> Rows:
-        """Cells alone, the best first; `which` is as for `Store.columns_of_means`."""
+        """Returns cells alone, the best first; `which` is as for `Store.columns_of_means`."""
         means = self._store.columns_of_means(CELL, backend=self._backend, **{"most": MOST_CELLS} | which)
         who = [self._entrants[number] for number in means["entrant"]]
         where = [self._places[number] for number in means["place"]]
@@ -380,7 +380,7 @@ class Site:
         )
 
     def _place_script(self, number: int) -> str:
-        """What `cell.js` needs of a place: its figure, and everyone's runs."""
+        """Returns the data of a place for `cell.js`: its figure, and all runs."""
         place = self._places[number]
         series = self._store.courses_of(number, self._backend)
         runs: dict[int, list[list[Any]]] = {}
@@ -401,7 +401,7 @@ class Site:
 
 
 class _Place:
-    """A block that a script fills."""
+    """Block that a script fills."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,9 +1,8 @@
-"""Where results are kept: SQLite in a file, or PostgreSQL by its URL.
+"""Store of results: SQLite in a file, or PostgreSQL by its URL.
 
-The schema is versioned (`migrations/`) and brought up to date whenever a store is opened to be written. A run has a row
-of its own by the key of its cell, so that nothing is stored twice, however many processes write; only an invalid run
-gives way to a later one. `means` has the mean of the valid repetitions of every cell, so that pages need not read all
-runs.
+The schema is versioned (`migrations/`) and upgraded whenever a store is opened for writing. A run has a row of its own
+by the key of its cell. Any number of processes may write, and no cell is stored twice; only an invalid run is replaced
+by a later one. `means` has the mean of the valid repetitions of every cell, so that pages need not read all runs.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ __all__ = ["DEFAULT", "JSON", "OWN", "Store", "machine"]
 
 DEFAULT = "runs/leaderboard/results.db"
 OWN = "own"
-"""The origin of runs of this store's machines; imported ones have the name of what they came from."""
+"""Origin of runs of this store's machines; imported ones have the name of their source."""
 JSON = ("trained_on", "rules", "curve")
 """Columns of an entrant that hold JSON."""
 _RANKING = "ranking: "
-"""How the notes of a ranking begin; the rest is the group's name."""
+"""Prefix of the notes of a ranking, before the group's name."""
 _COMMANDS = "commands"
-"""The note that has the shell lines that filled the store."""
+"""Name of the note with the shell lines that filled the store."""
 _WRITERS = 0xCCA
-"""The lock of a PostgreSQL store."""
+"""Lock of a PostgreSQL store."""
 _CHUNK = 500
-"""Keys in one question: SQLite takes 999 values by default in older builds."""
+"""Most keys in one query: SQLite takes 999 values by default in older builds."""
 
 
 @cache
 def _schema() -> MetaData:
-    """The newest version, for queries; migrations make it."""
+    """Returns the newest version, for queries; migrations make it."""
     import sqlalchemy as sa
 
     meta = sa.MetaData()
@@ -87,12 +86,12 @@ def _schema() -> MetaData:
 
 
 class Store:
-    """An open store. Use it in a `with` block. Methods raise ConfigError for what the database refuses."""
+    """Open store. Use it in a `with` block. Methods raise ConfigError for errors of the database."""
 
     def __init__(self, where: str, read_only: bool = False, make: bool = True) -> None:
-        """Open the file or URL `where`. A store that is not there is made, if it may be and is not opened `read_only`.
+        """Opens the file or URL `where`. A missing store is created if `make` is set and `read_only` is not.
 
-        Raises ConfigError if it is not there or is none, MissingDependencyError without SQLAlchemy or a driver.
+        Raises ConfigError if the store is missing or no store, MissingDependencyError without SQLAlchemy or a driver.
         """
         try:
             import sqlalchemy as sa
@@ -134,7 +133,7 @@ class Store:
         self._engine.dispose()
 
     def missing(self, keys: Iterable[str], attempts: int) -> set[str]:
-        """Those of `keys` that no valid run has, and that were not tried in vain `attempts` times."""
+        """Returns those of `keys` without a valid run that were tried fewer than `attempts` times."""
         sa, runs = self._sa, self._tables["runs"]
         wanted = list(dict.fromkeys(keys))
         there: set[str] = set()
@@ -146,9 +145,9 @@ class Store:
         return set(wanted) - there
 
     def add(self, measured: Sequence[Measured], origin: str = OWN) -> int:
-        """Store runs, in one transaction, and return how many were new.
+        """Stores runs, in one transaction, and returns how many were new.
 
-        A key that has a valid run keeps it. Runs of another `origin` replace nothing, not even an invalid run.
+        A key with a valid run keeps it. Runs of another `origin` replace nothing, not even an invalid run.
         """
         new = 0
         with self._writing() as connection:
@@ -178,7 +177,7 @@ class Store:
         return new
 
     def keep(self, entrants: Iterable[Ranked], cpu_ns: Mapping[str, float]) -> None:
-        """Store who takes part, with what a decision costs by digest where that is known."""
+        """Stores the entrants, with the cost of a decision by digest if it is known."""
         table = self._tables["entrants"]
         with self._writing() as connection:
             for entrant in entrants:
@@ -188,24 +187,24 @@ class Store:
                     connection.execute(change)
 
     def rules(self) -> dict[str, list[dict[str, Any]]]:
-        """The rules of policies that were found before, by the policies' digests."""
+        """Returns the rules of policies that were found before, by the policies' digests."""
         table = self._tables["entrants"]
         query = self._sa.select(table.c.policy_digest, table.c.rules).where(table.c.kind == "policy")
         with self._reading() as connection:
             return {own: json.loads(text) for own, text in connection.execute(query) if text != "[]"}
 
     def places(self) -> list[dict[str, Any]]:
-        """Every place."""
+        """Returns every place."""
         return self._rows(self._sa.select(self._tables["places"]).order_by(self._tables["places"].c.id))
 
     def entrants(self) -> list[dict[str, Any]]:
-        """Every entrant, with what is JSON as data."""
+        """Returns every entrant, with JSON columns as data."""
         rows = self._rows(self._sa.select(self._tables["entrants"]).order_by(self._tables["entrants"].c.id))
         with self._refused():
             return [{**row, **{name: json.loads(row[name]) for name in JSON}} for row in rows]
 
     def counts(self) -> dict[str, int]:
-        """Numbers of `runs`, of the `invalid` ones among them, and of `cells`."""
+        """Returns numbers of `runs`, of the `invalid` ones among them, and of `cells`."""
         means = self._tables["means"]
         sa = self._sa
         query = sa.select(sa.func.sum(means.c.runs), sa.func.sum(means.c.invalid), sa.func.count()).select_from(means)
@@ -222,7 +221,10 @@ class Store:
         backend: str | None = None,
         most: int | None = None,
     ) -> list[dict[str, Any]]:
-        """Means over repetitions: of cells alone, best score first, or of meetings; of some places, of one entrant."""
+        """Returns means over repetitions: of cells alone, best score first, or of meetings.
+
+        `place` and `entrant` select some places and one entrant.
+        """
         return self._rows(self._means(None, place, entrant, alone, backend, most))
 
     def columns_of_means(
@@ -234,7 +236,7 @@ class Store:
         backend: str | None = None,
         most: int | None = None,
     ) -> dict[str, Sequence[Any]]:
-        """Some columns of `means` of cells alone, by name: of many rows several times as fast."""
+        """Returns some columns of `means` of cells alone, by name; for many rows several times as fast."""
         with self._reading() as connection:
             rows = connection.execute(self._means(names, place, entrant, True, backend, most)).all()
         return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
@@ -259,9 +261,9 @@ class Store:
     def runs_at(
         self, place: int, backend: str, entrant: int | None = None, names: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """The runs alone on a place, of one entrant or of all, by entrant and seed, invalid ones included.
+        """Returns the runs alone on a place, of one entrant or of all, by entrant and seed, invalid ones included.
 
-        `names` are the columns that are wanted; all if None.
+        `names` are the returned columns; all if None.
         """
         runs = self._tables["runs"]
         query = self._sa.select(*(runs.c if names is None else [runs.c[name] for name in names]))
@@ -270,7 +272,7 @@ class Store:
         return self._rows(query.order_by(runs.c.entrant, runs.c.seed))
 
     def courses_of(self, place: int, backend: str) -> dict[int, dict[str, Any]]:
-        """What was kept over time on a place, by entrant."""
+        """Returns the series on a place, by entrant."""
         runs, courses = self._tables["runs"], self._tables["courses"]
         query = (
             self._sa.select(runs.c.entrant, courses.c.series)
@@ -281,7 +283,7 @@ class Store:
             return {entrant: json.loads(series) for entrant, series in connection.execute(query)}
 
     def scores(self, backend: str) -> list[tuple[int, int, int, float]]:
-        """(place, entrant, seed, score) of every valid run alone."""
+        """Returns (place, entrant, seed, score) of every valid run alone."""
         runs = self._tables["runs"]
         query = self._sa.select(runs.c.place, runs.c.entrant, runs.c.seed, runs.c.score)
         query = query.where(runs.c.valid, runs.c.opponent.is_(None), runs.c.backend == backend)
@@ -289,7 +291,7 @@ class Store:
             return [(p, e, s, x) for p, e, s, x in connection.execute(query) if x is not None]
 
     def all_runs(self) -> Iterator[dict[str, Any]]:
-        """Every run with its place, entrant and opponent by digest, in the order of the keys."""
+        """Yields every run with its place, entrant and opponent by digest, in the order of the keys."""
         sa, tables = self._sa, self._tables
         runs, places, entrants = tables["runs"], tables["places"], tables["entrants"]
         other = entrants.alias("other")
@@ -316,7 +318,7 @@ class Store:
         entrants: Sequence[Mapping[str, Any]],
         runs: Sequence[Mapping[str, Any]],
     ) -> int:
-        """Store what `places`, `entrants` and `all_runs` of another store gave, in one transaction.
+        """Stores the results of `places`, `entrants` and `all_runs` of another store, in one transaction.
 
         Replaces nothing that is stored. Returns how many runs were new.
         """
@@ -334,15 +336,15 @@ class Store:
         return new
 
     def ranking(self) -> dict[str, Any] | None:
-        """The ranking that was stored last, without its groups, whose `names` it has."""
+        """Returns the last stored ranking without its groups; `names` lists them."""
         return self._note(_RANKING)
 
     def group(self, name: str) -> dict[str, Any] | None:
-        """One group of that ranking."""
+        """Returns one group of that ranking."""
         return self._note(_RANKING + name)
 
     def keep_ranking(self, ranking: Mapping[str, Any]) -> None:
-        """Store a ranking in the place of the last one."""
+        """Stores a ranking, which replaces the last one."""
         groups = ranking["groups"]
         notes = {_RANKING: {**{k: v for k, v in ranking.items() if k != "groups"}, "names": list(groups)}}
         notes |= {_RANKING + name: group for name, group in groups.items()}
@@ -421,7 +423,7 @@ class Store:
 
     @contextmanager
     def _refused(self) -> Iterator[None]:
-        """Turns what the database refuses, and JSON that is damaged in it, into ConfigError."""
+        """Turns errors of the database, and damaged JSON in it, into ConfigError."""
         try:
             yield
         except self._sa.exc.SQLAlchemyError as error:
@@ -432,7 +434,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """A transaction. Writers take turns, so that means are of what is there, and a new store is made once."""
+        """Opens a transaction. Writers take turns, so that means are current, and a new store is created once."""
         with self._refused(), self._engine.begin() as connection:
             # Python's sqlite3 would begin after the first reads, and not at all for a change of the schema.
             begin = "BEGIN IMMEDIATE" if self._sqlite else f"SELECT pg_advisory_xact_lock({_WRITERS})"
@@ -461,7 +463,7 @@ class Store:
         return self._known(connection, "entrants", row)
 
     def _known(self, connection: Connection, table: str, row: Mapping[str, Any]) -> int:
-        """The id of what has this digest, which is stored if need be."""
+        """Returns the id of the row with this digest, which is stored if it is new."""
         at = self._tables[table]
         wanted = self._sa.select(at.c.id).where(at.c.digest == row["digest"])
         found = connection.scalar(wanted)
@@ -472,9 +474,9 @@ class Store:
         return int(found)
 
     def _insert_run(self, connection: Connection, row: Mapping[str, Any]) -> int | None:
-        """The id of the run as it is stored now; None if the one that was there before stays.
+        """Returns the id of the run as stored now; None if an earlier one stays.
 
-        An own run takes the place of an invalid one.
+        An own run replaces an invalid one.
         """
         runs = self._tables["runs"]
         insert = self._insert()(runs).values(row)
@@ -503,7 +505,7 @@ class Store:
         return sqlite.insert if self._sqlite else postgresql.insert
 
     def _average(self, connection: Connection, touched: Iterable[tuple[int, int]]) -> None:
-        """Brings `means` up to date for entrants on places."""
+        """Updates `means` for entrants on places."""
         sa, runs, means = self._sa, self._tables["runs"], self._tables["means"]
         opponent = sa.func.coalesce(runs.c.opponent, 0)
         good = sa.case((runs.c.valid, 1), else_=0)
@@ -528,7 +530,7 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 
 @cache
 def machine() -> str:
-    """This machine in words: architecture, system, processor and cores; no name of it."""
+    """Returns a description of this machine: architecture, system, processor and cores; not its name."""
     model = ""
     cpus = Path("/proc/cpuinfo")
     if cpus.is_file():
@@ -540,7 +542,7 @@ def machine() -> str:
 
 
 def _prepare(connection: Any, _: Any) -> None:
-    """SQLite with several writers: readers do not wait for them, and they wait for each other."""
+    """Configures SQLite for several writers: readers do not wait for them, and they wait for each other."""
     cursor = connection.cursor()
     for setting in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=60000", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {setting}")
@@ -552,7 +554,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _shown(where: str) -> str:
-    """Without a password."""
+    """Returns the address without a password."""
     head, at, host = where.rpartition("@")
     scheme, _, user = head.partition("://")
     return f"{scheme}://{user.partition(':')[0]}@{host}" if at else where

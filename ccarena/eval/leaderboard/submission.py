@@ -1,9 +1,8 @@
-"""Submissions: one file with a policy, its card and the scores that it claims, and the check of what others submit.
+"""Submissions: one file with a policy, its card and its claimed scores, and the check of such files.
 
 A submission is one JSON document, the artifact in base64. Nothing is packed or unpacked, no name in it becomes a path,
-and nothing in it is executed: an artifact is data, checked by the native code before anything uses it. All that is
-shown to others is plain text of bounded length. What the claims say is run again by `trial`, in a process that may use
-so much time and memory and no more.
+and nothing in it is executed: an artifact is data, checked by the native code before anything uses it. All text that is
+shown to others is plain and of bounded length. `trial` repeats the claims in a process with limited time and memory.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["FORMAT", "LARGEST_BYTES", "Claim", "Submission", "SubmissionError", 
 
 FORMAT = 1
 LARGEST_BYTES = 16_000_000
-"""Of a submission's file."""
+"""Largest submission file."""
 LARGEST_POLICY_BYTES = 8_000_000
 MOST_CLAIMS = 10_000
 LONGEST_TEXT = 2_000
@@ -41,44 +40,44 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 class SubmissionError(ConfigError):
-    """A submission that is refused: damaged, hostile, or not true."""
+    """Submission that is refused: damaged, hostile, or with false claims."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a policy is said to reach on one link with one seed."""
+    """Claimed figures of a policy on one link with one seed."""
 
     trace: str
-    """One of the generated traces, which everybody has."""
+    """Name of a generated trace, which everybody has."""
     delay_ms: float
     buffer_packets: int
     duration_s: float
     seed: int
     figures: dict[str, float]
-    """By the names of `figures.SOLO`."""
+    """Figures by the names of `figures.SOLO`."""
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What was submitted, checked."""
+    """Checked submission."""
 
     name: str
     author: str
     note: str
     version: str
-    """Of the package that measured the claims."""
+    """Version of the package that measured the claims."""
     policy: bytes
-    """The artifact's file."""
+    """File of the artifact."""
     claims: tuple[Claim, ...]
 
     def card(self) -> str:
-        """The policy's card, from the artifact alone: what a submission says of itself is not taken for it."""
+        """Returns the policy's card, from the artifact alone: a submission's own text is not trusted."""
         with scratch() as folder:
             return card(load(self.policy, folder), self.name)
 
 
 def where(claims: Sequence[Claim]) -> list[tuple[Place, int]]:
-    """The link and the seed of each claim. Raises SubmissionError if there is no such link."""
+    """Returns the link and the seed of each claim. Raises SubmissionError if there is no such link."""
     out = []
     for claim in claims:
         try:
@@ -95,7 +94,7 @@ def write(submission: Submission, out: Path) -> None:
 
 
 def checked_text(submission: Submission) -> str:
-    """The file's text, which a reader would take. Raises SubmissionError if none would."""
+    """Returns the file's text, checked as a reader would. Raises SubmissionError for a wrong one."""
     written = json.dumps(
         {
             "ccarena_submission": FORMAT,
@@ -113,7 +112,7 @@ def checked_text(submission: Submission) -> str:
 
 
 def read(file: Path) -> Submission:
-    """A submission's file, checked. Raises SubmissionError, naming what was wrong and what was expected."""
+    """Reads and checks a submission's file. Raises SubmissionError, naming the fault and the expectation."""
     try:
         size = file.stat().st_size
         if size > LARGEST_BYTES or not file.is_file():
@@ -133,7 +132,7 @@ def read(file: Path) -> Submission:
 
 
 def check(written: str) -> Submission:
-    """The submission that a file says. Raises SubmissionError."""
+    """Returns the submission in a file's text. Raises SubmissionError."""
     try:
         return _checked(written)
     except SubmissionError:
@@ -176,7 +175,7 @@ def _checked(written: str) -> Submission:
 
 
 def load(policy: bytes, folder: Path) -> artifact.Artifact:
-    """The artifact of these bytes. Raises PolicyError; the file that is made in `folder` has a name of ours."""
+    """Returns the artifact of these bytes. Raises PolicyError. The file written to `folder` has a fixed name."""
     file = folder / "policy.safetensors"
     file.write_bytes(policy)
     return artifact.load(file)

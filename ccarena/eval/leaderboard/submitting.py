@@ -1,4 +1,4 @@
-"""`ccarena leaderboard submit` and `verify`: claims are measured, and held against what another run says."""
+"""Commands `ccarena leaderboard submit` and `verify`: claims are measured, and compared with a second run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ __all__ = ["keep", "links_of", "submit", "verify"]
 def links_of(
     delays_ms: Sequence[float], buffers: Sequence[int], duration_s: float, seeds: int, traces: Sequence[str] = ()
 ) -> list[Claim]:
-    """What a submission claims figures for: generated traces (all, or those named), delays, buffers and seeds."""
+    """Returns the claims of a submission, without figures: generated traces (all, or those named), delays, buffers and
+    seeds.
+    """
     names = list(traces) or [trace.name for trace in traces_of([PRESETS])]
     return [
         Claim(name, delay_ms, buffer, duration_s, seed, {"score": 0.0})

@@ -1,4 +1,4 @@
-"""Reads what `ccarena leaderboard export` wrote, possibly by a stranger: a table of runs and the .json beside it.
+"""Reader of files from `ccarena leaderboard export`, possibly a stranger's: a table of runs and the .json beside it.
 
 Every field is checked by itself and against the others before anything is run or stored. A file that is too large, is
 no table or contradicts itself is refused with the place of the fault.
@@ -28,17 +28,17 @@ from ccarena.scenarios.backends import BACKENDS, SIM
 __all__ = ["Tables", "read"]
 
 LARGEST_BYTES = 200_000_000
-"""The longest table, and the longest .json beside it."""
+"""Largest table, and largest .json beside it, in bytes."""
 MOST_RUNS = 500_000
 MOST_NAMED = 50_000
-"""Places, and entrants."""
+"""Most places, and most entrants."""
 LONGEST_CARD = 100_000
 DIGITS = 1e-4
-"""Relative: figures are exported with six digits, and a score follows from others."""
+"""Relative tolerance: figures are exported with six digits, and a score follows from others."""
 
 
 def _listed(most: int, **known: Check) -> Check:
-    """A list of objects, with those of the `known` fields that each has."""
+    """Checks a list of objects, and returns the `known` fields of each."""
 
     def check(value: Any, at: str) -> list[dict[str, Any]]:
         if not isinstance(value, list) or len(value) > most or not all(isinstance(each, dict) for each in value):
@@ -52,7 +52,7 @@ def _listed(most: int, **known: Check) -> Check:
 
 
 def _short(value: Any, at: str) -> Any:
-    """Any JSON of a few kilobytes."""
+    """Checks any JSON of a few kilobytes."""
     if len(json.dumps(value)) > 10_000:
         raise ConfigError(f"{at}: expected at most 10,000 characters of JSON")
     return value
@@ -110,17 +110,17 @@ _TEXT = frozenset(("key", "place", "entrant", "opponent", "scenario", "backend",
 
 @dataclass(frozen=True)
 class Tables:
-    """The checked contents of a file."""
+    """Checked contents of a file."""
 
     places: dict[str, dict[str, Any]]
-    """Descriptions by digest."""
+    """Descriptions of places by digest."""
     entrants: dict[str, dict[str, Any]]
-    """Descriptions by digest."""
+    """Descriptions of entrants by digest."""
     runs: list[dict[str, Any]]
 
 
 def read(file: Path) -> Tables:
-    """The runs in `file`, .csv or .parquet, and what the .json beside it says of their places and entrants.
+    """Reads the runs in `file`, .csv or .parquet, and the descriptions of places and entrants in the .json beside it.
 
     Raises ConfigError for a file that cannot be used, MissingDependencyError if Parquet needs Polars.
     """
@@ -166,7 +166,7 @@ def _check_size(file: Path) -> None:
 def _described(
     given: Any, known: Mapping[str, Check], at: str, consistent: Callable[[dict[str, Any], str], None]
 ) -> dict[str, dict[str, Any]]:
-    """Places or entrants by digest."""
+    """Returns places or entrants by digest."""
     if not isinstance(given, list) or len(given) > MOST_NAMED:
         raise ConfigError(f"{at}: expected a list of at most {MOST_NAMED:,} objects")
     found: dict[str, dict[str, Any]] = {}
@@ -201,7 +201,7 @@ def _check_entrant(row: dict[str, Any], at: str) -> None:
 
 
 class _Book:
-    """The descriptions of the runs so far, which the next run has to agree with."""
+    """Descriptions of the runs so far, which the next run has to agree with."""
 
     def __init__(self, places: Mapping[str, Any], entrants: Mapping[str, Any], beside: str) -> None:
         self._places, self._entrants, self._beside = places, entrants, beside
@@ -245,7 +245,7 @@ def _check_figures(run: Mapping[str, Any], place: Mapping[str, Any], at: str) ->
 
 
 def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
-    """The rows of the table, by column. Raises ConfigError."""
+    """Yields the rows of the table, by column. Raises ConfigError."""
     try:
         _check_size(file)
         yield from _parquet(file) if file.suffix == ".parquet" else _csv(file)
@@ -272,7 +272,7 @@ def _csv(file: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _value(name: str, written: str) -> Any:
-    """A field of a .csv as the value that it is written for; what is none stays text, for its check to refuse."""
+    """Parses a field of a .csv; a wrong value stays text, which its check refuses."""
     if name in _TEXT or not written:
         return _known(name, written)
     if name == "valid":
@@ -284,7 +284,7 @@ def _value(name: str, written: str) -> Any:
 
 
 def _known(name: str, value: Any) -> Any:
-    """None for the opponent of a run alone, and for a figure that a run has not."""
+    """Returns None for the opponent of a run alone, and for a missing figure of a run; else the value."""
     blank = value == "" and (name == "opponent" or name not in _TEXT)
     return None if blank or (isinstance(value, float) and math.isnan(value)) else value
 

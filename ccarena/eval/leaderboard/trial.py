@@ -1,8 +1,8 @@
-"""Runs of a submitted policy, each in a process of its own that may use so much time and memory and no more.
+"""Runs of a submitted policy, each in a process of its own with limited time and memory.
 
 `python -m ccarena.eval.leaderboard.trial` is that process. It takes a request in JSON, limits itself before it touches
-the policy, and answers with figures. It runs the simulator alone, writes no file, and ends with its parent's patience
-at the latest.
+the policy, and answers with figures. It runs the simulator alone, writes no file, and ends when its parent stops
+waiting.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ from ccarena.eval.leaderboard.submission import Claim, SubmissionError
 __all__ = ["Limits", "figures_of"]
 
 PACKETS = 0.1
-"""Of the simulator's own limits (docs/scenario.md): packets and memory that a run may ask for."""
+"""Factor on the simulator's own limits (docs/scenario.md) on packets and memory of a run."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one run."""
+    """Limits of one run."""
 
     cpu_s: int = 120
     memory_mb: int = 2048
 
 
 def figures_of(policy: Path, claim: Claim, limits: Limits) -> dict[str, float]:
-    """What the policy in a file reaches where `claim` says. Raises SubmissionError if it takes more than `limits`."""
+    """Returns the figures of the policy in a file on the link of `claim`. Raises SubmissionError if it exceeds
+    `limits`.
+    """
     request = {"policy": str(policy), "claim": vars(claim), "limits": vars(limits)}
     # No variable of ours but what a run needs: nothing of the caller's session reaches it.
     kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG") if key in os.environ}

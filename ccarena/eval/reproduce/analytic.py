@@ -13,7 +13,8 @@ __all__ = ["objectives"]
 def objectives(
     objective: str, capacity_mbps: float, requirements: Sequence[Sequence[float]], **_: Any
 ) -> dict[str, Any]:
-    """What one bandwidth-sharing objective gives flows with `requirements` [[min, max], ...] (Mbit/s) on one link.
+    """Returns the rates of one bandwidth-sharing objective for flows with `requirements` [[min, max], ...] (Mbit/s) on
+    one link.
 
     `equal` is Hercules' "MMF": every flow gets the largest rate that all can have, and no more.
     """

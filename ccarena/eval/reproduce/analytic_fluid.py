@@ -18,13 +18,18 @@ _POINTS = 600
 def fluid_model(
     model: str, weights: Sequence[float], w_bar: Mapping[str, float], duration: float, **_: Any
 ) -> dict[str, Any]:
-    """One setting of a fluid model: shares of the capacity, and where windows go in `duration` full-queue round trips.
+    """Returns one setting of a fluid model: shares of the capacity, and windows over `duration` full-queue round trips.
 
-    `w_bar` is {at: packets} or {above: packets over the threshold}; zero above is the threshold itself. Of the run:
-    `threshold` and `w_bar` in packets; `ratio`, TP_1 / TP_n; `from_roots`, `from_weights` and `from_equal`, the largest
-    relative distance of TP_i / TP_n from the ratios of the weights' roots, of the weights, and from 1; `swing`, by how
-    much the windows' sum varies over a cycle, as a share of w̄ (0 at a fixed point). Of each flow: `share`, and
-    `window_least` and `window_most` in packets over a cycle. Curves: windows over time from W = 1.
+    `w_bar` is {at: packets} or {above: packets over the threshold}; zero above is the threshold itself.
+
+    Measures of the run:
+    - `threshold` and `w_bar`, in packets, and `ratio`, TP_1 / TP_n;
+    - `from_roots`, `from_weights` and `from_equal`: the largest relative distance of TP_i / TP_n from the ratios of the
+      weights' roots, of the weights, and from 1;
+    - `swing`: the variation of the windows' sum over a cycle, as a share of w̄ (0 at a fixed point).
+
+    Measures of each flow: `share`, and `window_least` and `window_most` in packets over a cycle. Curves: windows over
+    time from W = 1.
     """
     edge = fluid.threshold(model, weights)
     packets = float(w_bar["at"]) if "at" in w_bar else edge + float(w_bar["above"])
@@ -69,12 +74,16 @@ def fluid_model(
 def fluid_surface(
     quantity: str, model: str, w_bar: float, weights: Mapping[str, float], beyond: Sequence[float], **_: Any
 ) -> dict[str, Any]:
-    """A quantity of two flows over a grid of their weights: {least, most, points} of `weights`, for both alike.
+    """Returns a quantity of two flows over a grid of their weights: {least, most, points} of `weights`, for both alike.
 
-    `quantity` is `radius`, the spectral radius of the paper's matrix Z; `ratio`, TP_1 / TP_2; or `multiplier`, the
-    largest magnitude of the delayed system's own characteristic multipliers, at the weights `beyond` only. Of the run:
-    `least` and `most` of it, and over the grid `monotonic`: 1 if it grows with a_1 for each a_2, else 0. Curves: over
-    a_1, one for each a_2.
+    `quantity` is one of these:
+    - `radius`, the spectral radius of the paper's matrix Z;
+    - `ratio`, TP_1 / TP_2;
+    - `multiplier`, the largest magnitude of the delayed system's own characteristic multipliers, at the weights
+      `beyond` only.
+
+    Measures of the run: its `least` and `most`, and over the grid `monotonic`: 1 if it grows with a_1 for each a_2,
+    else 0. Curves: over a_1, one for each a_2.
     """
     if quantity == "multiplier":
         values = stability.multipliers(model, beyond, w_bar)

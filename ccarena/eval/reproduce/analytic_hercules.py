@@ -11,9 +11,9 @@ POINTS = 121
 
 
 def requirement_penalty(d: float, normalised: list[float], **_: Any) -> dict[str, Any]:
-    """H = arctan(D (x̄ - 1/2))/π + 1/2 (Hercules, equation (1)) for x̄ from `normalised[0]` to `normalised[1]`.
+    """Returns H = arctan(D (x̄ - 1/2))/π + 1/2 (Hercules, equation (1)) for x̄ from `normalised[0]` to `normalised[1]`.
 
-    x̄ is 0 at the least rate that is required and 1 at the largest. Of the run: H there, and its slope between.
+    x̄ is 0 at the least required rate and 1 at the largest. Measures of the run: H at both ends, and its slope between.
     """
 
     def h(x: float) -> float:

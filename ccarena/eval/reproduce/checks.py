@@ -54,7 +54,7 @@ STATES: dict[str, str] = {
 
 
 class Part(BaseModel):
-    """One of `all_of`."""
+    """Requirement of `all_of`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     measured: Any
@@ -64,7 +64,7 @@ class Part(BaseModel):
 
 
 class ClaimModel(BaseModel):
-    """A claim as it stands in the file."""
+    """Claim as written in the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     claim: str
@@ -79,23 +79,23 @@ class ClaimModel(BaseModel):
     differs_in: str = ""
     note: str = ""
     headline: bool = False
-    """Whether `ccarena reproduce --write-docs` puts it among the project's measured figures."""
+    """Figure to include in the project's measured figures by `ccarena reproduce --write-docs`."""
     aside: bool = False
     """The paper measured nothing of the kind."""
     under: dict[str, dict[str, Any]] = {}
-    """Axis -> label -> the label whose cells show what keeps the claim from holding."""
+    """Axes with their labels, and for each label another one whose cells show the reason for a failed claim."""
 
 
 Test = Callable[[Result, "Result | None", Sequence[Row], Mapping[str, str]], bool]
-"""(measured, paper's numbers, rows, chosen) -> whether it holds."""
+"""Function of (measured, paper's numbers, rows, chosen) that returns whether the requirement holds."""
 
 ParsedPart = tuple[Measured, Test, "Test | None", "Result | None"]
-"""What is measured, whether it holds, whether at least the direction does, and the paper's numbers."""
+"""Parsed requirement: the measured value, tests of the claim and of its direction, and the paper's numbers."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A parsed claim of one combination of its `for_each`."""
+    """Claim of one combination of its `for_each`, parsed."""
 
     model: ClaimModel
     text: str
@@ -106,7 +106,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judged:
-    """A judged claim, as it stands in tables and in claims.json."""
+    """Claim with its judgement, as in tables and in claims.json."""
 
     claim: str
     paper: str
@@ -118,17 +118,18 @@ class Judged:
     headline: bool = False
     aside: bool = False
     discriminates: bool | None = None
-    """Whether it fails where it should, with CUBIC in the place of the paper's schemes; None if that was not tried, or
-    what is measured has nothing to do with these schemes."""
+    """The claim fails, as it should, with CUBIC instead of the paper's schemes.
+
+    None if that was not tried, or if the measured values do not involve these schemes.
+    """
     under: str = ""
-    """The other condition under which the claim holds or differs, and what is measured there; empty if it differs, or
-    does not hold, as it stands."""
+    """Other condition under which the claim holds or differs, with the values measured there; else empty."""
     direction: bool = False
-    """Nobody can tell whether the claim holds or differs, but it is one of the two, whichever seeds are drawn."""
+    """The claim is undecided between holding and differing, but is one of the two, whichever seeds are drawn."""
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
-    """The claims that one entry stands for. Raises ConfigError led by `path`."""
+    """Returns the claims that one entry stands for. Raises ConfigError led by `path`."""
     if (model.measured is None) == (model.all_of is None) or (model.holds is None) != (model.measured is None):
         raise ConfigError(f"{path}: expected `measured` and `holds`, or `all_of`")
     axes = []
@@ -173,11 +174,11 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
 
 
 _ORDER: Sequence[State] = ("not tested", "does not hold", "undecided", "differs", "holds")
-"""From the state of a claim's part that decides the claim's first to that which decides it last."""
+"""States of a claim's parts, from the one that decides the claim first to the one that decides it last."""
 
 
 def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
-    """The claim against the rows. If these are of a `partial` sweep, only what is there is compared."""
+    """Judges the claim against the rows. If these are of a `partial` sweep, only existing cells are compared."""
     judged = _judge(claim, rows, partial)
     undecided = judged.state == "undecided" and not judged.direction
     if not claim.model.under or not (undecided or judged.state == "does not hold"):
@@ -197,7 +198,9 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
 
 
 def _standing_in(rows: Sequence[Row], under: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """The rows with those of the other labels in the place of what they are to stand for, and where they are, too."""
+    """Returns the rows with those of other labels instead of the labels that `under` replaces, and in their own
+    place.
+    """
     out = list(rows)
     for axis, others in under.items():
         names = {label_of(label): label_of(to) for label, to in others.items()}
@@ -212,7 +215,7 @@ def _standing_in(rows: Sequence[Row], under: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
-    """The claim as it stands."""
+    """Judges the claim itself, without another condition."""
     samples = resamples.resamples(rows)
     judged = [_judge_part(part, claim.chosen, rows, samples, partial) for part in claim.parts]
     results = [result for result, *_ in judged]
@@ -233,10 +236,10 @@ def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
 
 
 def held_against(claim: Claim, judged: Judged, rows: Sequence[Row], wrong: Sequence[Row], partial: bool) -> Judged:
-    """The judgement with what the runs of a `wrong` scheme say of the claim itself.
+    """Returns the judgement completed with the outcome of the claim on runs of a `wrong` scheme.
 
-    Runs in which there was nothing to replace are among both `rows` and `wrong`; a claim about these alone has nothing
-    to do with the paper's schemes.
+    Runs in which there was nothing to replace are among both `rows` and `wrong`; a claim about these alone does not
+    involve the paper's schemes.
     """
     if judged.state != "holds" or not wrong:
         return judged
@@ -251,7 +254,7 @@ def held_against(claim: Claim, judged: Judged, rows: Sequence[Row], wrong: Seque
 def _judge_part(
     part: ParsedPart, chosen: Mapping[str, str], rows: Sequence[Row], samples: Sequence[Sequence[Row]], partial: bool
 ) -> tuple[Result, State, bool]:
-    """What was measured, what it says in most of the `samples` of the rows, and whether it holds or differs in most."""
+    """Returns the measured value, its state in most of the `samples`, and whether most say that it holds or differs."""
     value, test, weaker, paper = part
 
     def measured(rows: Sequence[Row]) -> tuple[Result, Result | None]:
@@ -276,7 +279,7 @@ def _judge_part(
 
 
 def _present(result: Result, paper: Result | None) -> tuple[Result, Result | None]:
-    """Both without the elements that are NaN, which a partial sweep has left out."""
+    """Returns both without the elements that are NaN, which a partial sweep has left out."""
     kept = [i for i, value in enumerate(result.values) if not math.isnan(value)]
     if paper is not None and len(paper.values) == len(result.values):
         paper = replace(paper, values=tuple(paper.values[i] for i in kept))
@@ -378,7 +381,7 @@ def _extreme(form: str, wanted: str, path: str) -> Test:
 
 
 def _share(given: Any, path: str) -> float:
-    """`10 %` or 0.1."""
+    """Reads `10 %` or 0.1."""
     try:
         if isinstance(given, str) and given.strip().endswith("%"):
             return float(given.strip()[:-1]) / 100

@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, str] = {
 
 
 def function(name: str) -> Function:
-    """The function behind `compute: NAME`. Raises ConfigError."""
+    """Returns the function behind `compute: NAME`. Raises ConfigError."""
     if name not in FUNCTIONS:
         raise ConfigError(f'compute: unknown "{name}"{did_you_mean(name, FUNCTIONS)}')
     module, _, attribute = FUNCTIONS[name].partition(":")

@@ -1,4 +1,4 @@
-"""A suite's figures as the paper draws them, with its points: bars, lines, rates over time, curves of a model."""
+"""Plots of a suite like the paper's, with its points: bars, lines, rates over time, curves of a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATES = {
 
 
 def figures(loaded: Loaded, rows: Sequence[Row]) -> list[Figure]:
-    """The figures that the suite's file asks for and `rows` have something for."""
+    """Returns the plots of the suite's file for which `rows` have data."""
     out = []
     for spec, value in loaded.figures:
         parts = list(_charts(loaded, spec, value, rows))
@@ -38,7 +38,7 @@ def figures(loaded: Loaded, rows: Sequence[Row]) -> list[Figure]:
 
 
 def beside_the_paper(loaded: Loaded, judged: Sequence[Judged]) -> Figure | None:
-    """What was measured over what the paper says, a row per claim that has numbers; None if none has."""
+    """Plots measured values over the paper's, a row per claim with numbers; None if no claim has any."""
     found: dict[str, list[tuple[str, float, str]]] = {}
     names: list[str] = []
     for number, (claim, result) in enumerate(zip(loaded.claims, judged, strict=True), start=1):
@@ -115,7 +115,7 @@ def _matching(rows: Sequence[Row], chosen: Mapping[str, str]) -> list[Row]:
 
 
 def _series(loaded: Loaded, spec: Spec, value: Measured, rows: Sequence[Row], chosen: Mapping[str, str]) -> list[Trace]:
-    """Lines or bars: `y` over the labels of `x`, one series per label of `by`, and the paper's points."""
+    """Returns lines or bars: `y` over the labels of `x`, one series per label of `by`, and the paper's points."""
     present = _matching(rows, chosen)
     names = {axis: _labels(loaded, present, axis) for axis in (spec.x, spec.by) if axis}
     _, measure = _measure(spec.y)
@@ -151,7 +151,7 @@ def _series(loaded: Loaded, spec: Spec, value: Measured, rows: Sequence[Row], ch
 
 @dataclass(frozen=True)
 class _Said:
-    """Numbers that the paper gives for a measure, by the label of an axis (by "" for a single one)."""
+    """Numbers of the paper for a measure, by the label of an axis ("" for a single one)."""
 
     measure: tuple[Any, ...]
     fixed: Mapping[str, str]
@@ -159,7 +159,7 @@ class _Said:
     numbers: Mapping[str, float]
 
     def at(self, measure: tuple[Any, ...] | None, x: str, point: Mapping[str, str]) -> float | None:
-        """The number of a figure's point, at whose x axis `x` is; None if the paper gives none for it."""
+        """Returns the paper's number for a point of a plot, at whose x axis `x` is; None if the paper has none."""
         if measure != self.measure or any(point.get(axis) != label for axis, label in self.fixed.items()):
             return None
         if self.along:
@@ -168,7 +168,7 @@ class _Said:
 
 
 def _quoted(claims: Sequence[Claim], rows: Sequence[Row]) -> list[_Said]:
-    """What the claims quote of the paper in numbers."""
+    """Returns the paper's numbers in the claims."""
     out = []
     for claim in claims:
         nodes = [part.measured for part in claim.model.all_of] if claim.model.all_of else [claim.model.measured]
@@ -187,7 +187,7 @@ def _quoted(claims: Sequence[Claim], rows: Sequence[Row]) -> list[_Said]:
 
 
 def _measure(node: Any) -> tuple[Mapping[str, Any], tuple[Any, ...] | None]:
-    """(the selection in a claim's or figure's value, what tells measures apart); None for a computed value."""
+    """Returns (selection of a claim's or plot's value, key that identifies the measure); None for a computed value."""
     unit = ""
     if isinstance(node, Mapping) and list(node) == ["percent"]:
         node, unit = node["percent"], "percent"
@@ -198,7 +198,9 @@ def _measure(node: Any) -> tuple[Mapping[str, Any], tuple[Any, ...] | None]:
 
 
 def _over_time(spec: Spec, rows: Sequence[Row]) -> tuple[list[Trace], str]:
-    """The series of the first seed, and the y axis: rates of each flow before capacity, its periods, or the delay."""
+    """Returns the series of the first seed, and the y axis: rates of each flow and the capacity, its periods, or the
+    delay.
+    """
     series = next((row["series"] for row in rows if "series" in row), None)
     if series is None:
         return [], ""
@@ -216,7 +218,7 @@ def _over_time(spec: Spec, rows: Sequence[Row]) -> tuple[list[Trace], str]:
 
 
 def _curves(rows: Sequence[Row]) -> list[Trace]:
-    """The curves that a computed suite's rows bring along."""
+    """Returns the curves in a computed suite's rows."""
     curves = [(row, name, curve) for row in rows for name, curve in (row.get("curves") or {}).items()]
     traces = []
     for number, (row, name, curve) in enumerate(curves):

@@ -1,4 +1,4 @@
-"""The page that leads to those of the suites: how many claims of each hold, and policies side by side."""
+"""Index page of the suites: states of their claims, and policies side by side."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ Digest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Result:
-    """A suite that was run."""
+    """Result of a suite that was run."""
 
     digest: Digest
     folder: Path
-    """Of its results."""
+    """Folder of its results."""
     policies: str = ""
-    """What the combination of policies is called, where there are several."""
+    """Name of the combination of policies, if there are several."""
 
 
 def known(out: Path, names: Sequence[str], backends: Iterable[str]) -> list[Result]:
-    """What is in the folder `out` of the suites `names`. Raises ConfigError if a file is damaged."""
+    """Returns the results in the folder `out` of the suites `names`. Raises ConfigError if a file is damaged."""
     folders = dict.fromkeys(folder_of(out, name, backend) for name in names for backend in backends)
     return [Result(digest, folder) for folder in folders if (digest := read_folder(folder)) is not None]
 
 
 def side_by_side(results: Sequence[Result]) -> list[tuple[str, list[str], list[list[tuple[str, str]]]]]:
-    """Of each suite that was run with several policies: its name, their names, and rows for a table.
+    """Returns the name, the policies' names and table rows of each suite that was run with several policies.
 
-    A row has a claim and then what was measured with each of them, each with its state.
+    A row has a claim and the values measured with each policy, each with its state.
     """
     out = []
     for suite in dict.fromkeys(name_of(result.digest) for result in results):
@@ -56,7 +56,7 @@ def side_by_side(results: Sequence[Result]) -> list[tuple[str, list[str], list[l
 
 
 def write_index(out: Path, results: Sequence[Result]) -> Path:
-    """Write the page to the folder `out`, and return its path."""
+    """Writes the page to the folder `out`, and returns its path."""
     about = papers.about()
     counted = {result.folder: _counts(result.digest) for result in results}
     states = [state for state in STATES if any(counts[state] for counts in counted.values())]

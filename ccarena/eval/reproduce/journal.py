@@ -1,4 +1,4 @@
-"""The rows of a suite on disk: JSON lines, one appended for each finished run, so that a kill loses only what ran."""
+"""Journal of a suite's rows: JSON lines, one appended for each finished run, so that a kill loses only running ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FILE = "rows.jsonl"
 
 
 class Journal:
-    """The rows in `folder`, by key; locked against a second process while it is open.
+    """Rows in `folder`, by key; locked against a second process while it is open.
 
-    A last line that a kill or a full disk has torn is dropped. Raises ConfigError if the folder cannot be written or is
+    A last line that a kill or a full disk has cut is dropped. Raises ConfigError if the folder cannot be written or is
     in use, or the file holds something else.
     """
 
@@ -57,7 +57,7 @@ class Journal:
             os.truncate(self.path, whole)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Adds a finished run. Raises CcarenaError if the disk is full; what is in the file stays whole."""
+        """Adds a finished run. Raises CcarenaError if the disk is full; the file's content stays complete."""
         data = json.dumps(row, separators=(",", ":")).encode() + b"\n"
         end = os.fstat(self._file).st_size
         try:
@@ -72,7 +72,7 @@ class Journal:
         self.rows[str(row["key"])] = dict(row)
 
     def settle(self, keys: Iterable[str]) -> None:
-        """Replaces the file by one with the rows of these keys, in this order. Nothing can be appended after it."""
+        """Replaces the file by one with the rows of these keys, in this order. Afterwards nothing can be appended."""
         kept = [self.rows[key] for key in dict.fromkeys(keys) if key in self.rows]
         write_atomically(self.path, "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in kept))
 

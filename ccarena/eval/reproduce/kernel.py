@@ -61,7 +61,9 @@ def timely(document: Mapping[str, Any], backend: str, **options: Any) -> tuple[d
 
 
 def about(rows: Sequence[Mapping[str, Any]], backend: str) -> dict[str, Any]:
-    """For claims.json: the rows' sums and largest values (None without any), `backend`, `kernel` and `bound_ms`."""
+    """Returns fields of claims.json: the rows' sums and largest values (None without any), `backend`, `kernel` and
+    `bound_ms`.
+    """
     machines = [row["machine"] for row in rows]
 
     def largest(name: str) -> float | None:

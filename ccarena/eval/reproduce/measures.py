@@ -1,8 +1,8 @@
-"""One run's row: named measures of the run and of each flow, from the run's result.
+"""Row of one run: named measures of the run and of each flow, from the run's result.
 
-Rates come in both normalisations: `throughput_mbps` counts IP bytes that reached the receiver, `goodput_mbps` payload,
-each byte once. A flow's window is the part of the suite's window in which it is active. Windows shorter than the run
-need `record: {series: true}` in the scenario, and their edges are rounded to its bins.
+Rates have two normalisations: `throughput_mbps` counts IP bytes that reached the receiver, `goodput_mbps` payload, each
+byte once. A flow's window is the part of the suite's window in which it is active. Windows shorter than the run need
+`record: {series: true}` in the scenario, and their edges are rounded to its bins.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ PACKETS = {
     "signal_p95_ms": "95th percentile of the signal delay (`metrics.signal_delay_ms`) of packets that left the link",
     "power": "`total_mbps` over `signal_p95_ms` in s",
 }
-"""Run measures with `record: {packets: true}`, over the window."""
+"""Measures of a run with `record: {packets: true}`, over the window."""
 
 KINDS: dict[str, tuple[dict[str, Any], str]] = {
     # kind: (parameters with defaults, None for one that must be given; meaning)
@@ -123,14 +123,14 @@ KINDS: dict[str, tuple[dict[str, Any], str]] = {
 
 @dataclass(frozen=True)
 class Window:
-    """[from_s, to_s) of the run."""
+    """Window [from_s, to_s) of the run."""
 
     from_s: float
     to_s: float
 
 
 def names(declared: Mapping[str, Any], windows: Sequence[str]) -> dict[str, str]:
-    """Every measure of a suite's rows -> "run" or "flow"; a measure in a named window is `MEASURE@WINDOW`."""
+    """Returns every measure of a suite's rows -> "run" or "flow"; a measure in a named window is `MEASURE@WINDOW`."""
     both = {**dict.fromkeys(FLOW, "flow"), **dict.fromkeys([*RUN, *PACKETS], "run")}
     for window in windows:
         both |= dict.fromkeys((f"{name}@{window}" for name in WINDOWED_FLOW), "flow")
@@ -139,7 +139,7 @@ def names(declared: Mapping[str, Any], windows: Sequence[str]) -> dict[str, str]
 
 
 def check(spec: Mapping[str, Any], path: str) -> None:
-    """Refuses a declared measure of an unknown kind or parameter, with a ConfigError led by `path`."""
+    """Raises ConfigError, led by `path`, for a declared measure of an unknown kind or parameter."""
     kind = spec.get("kind")
     if kind not in KINDS:
         raise ConfigError(f'{path}.kind: unknown "{kind}"{did_you_mean(str(kind), KINDS)}')
@@ -158,7 +158,7 @@ def row(
     declared: Mapping[str, Mapping[str, Any]],
     series: bool,
 ) -> dict[str, Any]:
-    """`run`, `flows` and, if asked for, `series` of one run of `document`."""
+    """Returns `run`, `flows` and, if asked for, `series` of one run of `document`."""
     view = _View(document, result)
     run: dict[str, Any] = {}
     flows: list[dict[str, Any]] = [{"name": flow["name"], "scheme": flow["scheme"]} for flow in result["flows"]]
@@ -189,12 +189,12 @@ def _totals(flow: Mapping[str, Any], duration_s: float) -> dict[str, Any]:
 
 @dataclass
 class _View:
-    """A run's record beside its document."""
+    """View of a run's result with its document."""
 
     document: Mapping[str, Any]
     result: Mapping[str, Any]
     entries: list[Mapping[str, Any]] = field(init=False)
-    """The document's flows, each as often as its `count` says."""
+    """Flows of the document, each as often as its `count` says."""
 
     def __post_init__(self) -> None:
         self.entries = [flow for flow in self.document["flows"] for _ in range(int(flow.get("count") or 1))]
@@ -204,7 +204,7 @@ class _View:
         self._log: metrics.PacketLog | None = None
 
     def flows(self, window: Window) -> Iterator[dict[str, float]]:
-        """Each flow's windowed measures."""
+        """Yields each flow's windowed measures."""
         rates, payload = self.rates(window, "wire_bytes"), self.rates(window, "payload_bytes")
         total = sum(rates)
         for entry, rate, goodput in zip(self.entries, rates, payload, strict=True):
@@ -218,7 +218,7 @@ class _View:
             }
 
     def rates(self, window: Window, what: str) -> list[float]:
-        """Mbit/s of each flow over its time in the window."""
+        """Returns Mbit/s of each flow over its time in the window."""
         out = []
         for flow in self.result["flows"]:
             stop = flow.get("stop_s")
@@ -239,7 +239,7 @@ class _View:
         return window.from_s <= 0 and window.to_s >= self.duration_s
 
     def of(self, part: Mapping[str, Any], what: str) -> Floats:
-        """A series of a flow or link, float64 per bin."""
+        """Returns a series of a flow or link, float64 per bin."""
         if "series" not in part:
             raise ScenarioError(
                 "record.series: false, but the suite has a window, a convergence time or a figure over time, which "
@@ -252,7 +252,7 @@ class _View:
         return series[first:last]
 
     def run(self, window: Window, flows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-        """The run's windowed measures."""
+        """Returns the run's windowed measures."""
         length_s = min(window.to_s, self.duration_s) - window.from_s
         if self.whole(window):
             capacity, left = float(self.link["capacity_bytes"]), float(self.link["delivered_bytes"])
@@ -276,11 +276,11 @@ class _View:
         }
 
     def percent(self, seconds: float | None) -> float:
-        """Of the run's time; NaN for None."""
+        """Returns a time in percent of the run's; NaN for None."""
         return math.nan if seconds is None else 100 * seconds / self.duration_s
 
     def queue(self, window: Window, total_mbps: float) -> dict[str, float]:
-        """What the first link's queue did, and what it cost."""
+        """Returns measures of the first link's queue: delay, drops and marks."""
         link = self.link
         machine = self.result.get("machine") or {}
         out = {
@@ -315,7 +315,7 @@ class _View:
         return self._log
 
     def declared(self, spec: Mapping[str, Any], window: Window) -> float:
-        """A measure of the suite's `measures`."""
+        """Returns a measure of the suite's `measures`."""
         kind = spec["kind"]
         if kind == "convergence":
             return self.convergence(spec)
@@ -341,8 +341,11 @@ class _View:
         return float(lengths[min(int(np.searchsorted(share, float(spec["quantile"]) - 1e-12)), len(lengths) - 1)])
 
     def over_late_knowledge(self) -> float:
-        """Of the whole run, for the oracle's curve says what a utilisation costs on all of the link; its round trip
-        is the shortest that the first flow has seen."""
+        """Returns the delay over that of the oracle that knows capacity one RTT late, at the same utilisation, for the
+        whole run.
+
+        The oracle's curve needs the whole link. Its round trip is the shortest that the first flow has measured.
+        """
         queue, rtt_ms = self.document["links"][0]["queue"], float(self.result["flows"][0]["rtt_min_ms"] or math.nan)
         if not rtt_ms > 0:
             return math.nan
@@ -357,7 +360,9 @@ class _View:
         return float(metrics.percentile(delays, 0.95) / least) if delays.size and least > 0 else math.nan
 
     def periods(self, flow: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
-        """Of each of a flow's reports: when it came, what time it covers, and the mean period in it; none of others."""
+        """Returns for each of a flow's reports its time, the time it covers, and the mean period in it; none for other
+        flows.
+        """
         columns = report_of(flow["scheme"]) if len(flow.get("reports", ())) else ()
         if "periods" not in columns:
             return np.empty(0), np.empty(0), np.empty(0)
@@ -368,7 +373,7 @@ class _View:
         return time_s, interval_ms, interval_ms / np.maximum(periods, 1)
 
     def period_share(self, spec: Mapping[str, Any]) -> float:
-        """Of the time that reports cover, NaN without any."""
+        """Returns a share of the time that reports cover, NaN without reports."""
         if (self.document.get("record") or {}).get("reports") is not True:
             raise ScenarioError("record.reports: false, but the suite measures the periods' length; set it to true")
         time_s, interval_ms, period_ms = self.periods(self.result["flows"][int(spec["flow"])])
@@ -378,7 +383,7 @@ class _View:
         return float(spent[chosen].sum() / spent.sum()) if spent.any() else math.nan
 
     def convergence(self, spec: Mapping[str, Any]) -> float:
-        """The latest of the flows' convergence times (`metrics.convergence_time_s`), of IP bytes per bin."""
+        """Returns the latest of the flows' convergence times (`metrics.convergence_time_s`), of IP bytes per bin."""
         event_s, until_s = float(spec["event_s"]), spec["until_s"]
         window = Window(event_s, self.duration_s if until_s is None else float(until_s))
         known = [flow["name"] for flow in self.result["flows"]]
@@ -403,7 +408,7 @@ class _View:
         return max(1, round(float(spec["bin_s"]) / self.bin_s))
 
     def binned_rates(self, spec: Mapping[str, Any], from_s: float) -> tuple[list[str], list[Floats]]:
-        """The names of a measure's `flows`, and of each its IP Mbit/s in bins of `bin_s` up to `until_s`."""
+        """Returns the names of a measure's `flows`, and the IP Mbit/s of each in bins of `bin_s` up to `until_s`."""
         until_s = spec["until_s"]
         window = Window(from_s, self.duration_s if until_s is None else float(until_s))
         known = [flow["name"] for flow in self.result["flows"]]
@@ -420,7 +425,9 @@ class _View:
         return chosen, rates
 
     def targets(self, given: Any, known: Sequence[str], chosen: Sequence[str], window: Window) -> list[float]:
-        """Mbit/s for each chosen flow; `fair` and `weights` share what the chosen flows carried in the window."""
+        """Returns Mbit/s for each chosen flow; `fair` and `weights` divide what the chosen flows carried in the
+        window.
+        """
         if isinstance(given, (int, float)):
             return [float(given)] * len(chosen)
         if isinstance(given, list):
@@ -441,8 +448,7 @@ class _View:
         return [rate * weight / sum(weights) for weight in weights]
 
     def series(self) -> dict[str, Any]:
-        """Rates of each flow, capacity, queueing delay, and periods of flows with reports over time, in bins of about
-        1/150 of the run."""
+        """Returns series in bins of about 1/150 of the run: flows' rates and periods, capacity, queueing delay."""
         per_bin = max(1, round(self.duration_s / 150 / self.bin_s))
         bin_s = per_bin * self.bin_s
         flows = {}

@@ -1,4 +1,4 @@
-"""A suite over the traces that a user names, in the place of its own."""
+"""Suite over the traces that a user names, instead of its own."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ccarena.traces.given import GivenTrace
 __all__ = ["AXIS", "over", "takes"]
 
 AXIS = "trace"
-"""The axis of a suite's recorded links: names to mappings with the `file` that the scenario's `service` has."""
+"""Axis of a suite's recorded links: names to mappings with the `file` that the scenario's `service` has."""
 
 
 def takes(sweep: Mapping[str, Any]) -> bool:
-    """Whether a suite's `sweep` has such an axis."""
+    """Returns whether a suite's `sweep` has such an axis."""
     axis = sweep.get(AXIS)
     return isinstance(axis, Mapping) and all(isinstance(value, Mapping) and "file" in value for value in axis.values())
 
 
 def over(data: Mapping[str, Any], traces: Sequence[GivenTrace], source: str) -> dict[str, Any]:
-    """The suite `data` with `traces` as its axis; claims about single recordings of its own are left out.
+    """Returns the suite `data` with `traces` as its axis; claims about single recordings of its own are left out.
 
     Raises ConfigError for a suite without recorded links, and for a trace with one for acknowledgements.
     """

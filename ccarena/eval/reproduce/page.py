@@ -1,4 +1,4 @@
-"""The page of a suite's results: its claims with the paper's and the measured values, and its figures."""
+"""Page of a suite's results: its claims with the paper's and the measured values, and its plots."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["PAGE", "SHADES", "write_page"]
 
 PAGE = "page.html"
 SHADES: Mapping[str, State] = {"holds": "good", "does not hold": "bad"}
-"""Every other state of a claim is neither."""
+"""Colours of the states of a claim; a state that is missing has none."""
 
 
 def write_page(
     folder: Path, loaded: Loaded, judged: Sequence[Judged], rows: Sequence[Row], digest: Mapping[str, Any]
 ) -> Path:
-    """Write the page of what `tables.write_suite` returned (`digest`) to `folder`, and return its path."""
+    """Writes the page for the result of `tables.write_suite` (`digest`) to `folder`, and returns its path."""
     claims = digest["claims"]
     table = [
         [

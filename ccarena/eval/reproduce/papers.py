@@ -1,4 +1,4 @@
-"""What suites/papers.yaml says of each paper, by the name of its folder of suites."""
+"""Facts of each paper, from suites/papers.yaml, by the name of its folder of suites."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["about", "schemes"]
 
 @functools.cache
 def about() -> Mapping[str, Mapping[str, Any]]:
-    """`title`, `summary` and `schemes` of each."""
+    """Returns `title`, `summary` and `schemes` of each."""
     file = resources.files("ccarena.eval").joinpath("suites").joinpath("papers.yaml")
     return dict(parse_yaml(file.read_bytes(), str(file)))
 
 
 def schemes(suite: str) -> Collection[str]:
-    """The schemes that the paper of the suite `PAPER/NAME` is about; of a suite of somebody's own, all but CUBIC."""
+    """Returns the schemes of the paper of the suite `PAPER/NAME`; for a user's own suite, all but CUBIC."""
     paper = about().get(suite.partition("/")[0])
     return paper["schemes"] if paper else [entry["name"] for entry in _core.schemes() if entry["name"] != "cubic"]

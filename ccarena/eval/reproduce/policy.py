@@ -1,6 +1,6 @@
-"""The trained policies of a suite's flows: in its scenario `${policy}` is ACCT's, `${policies.SCHEME}` another's.
+"""Trained policies of a suite's flows: in its scenario `${policy}` is ACCT's, `${policies.SCHEME}` another's.
 
-A row depends on a policy's content, so that its digest goes into the keys of runs, and not where the file lies.
+A row depends on a policy's content. The keys of runs therefore contain its digest, not the place of the file.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ __all__ = ["ACCT", "CONFIGS", "Policy", "as_trained", "bound", "choose", "combin
 
 ACCT = "acct"
 CONFIGS = {ACCT: ("acct-wired", "acct"), "hyvar": ("hyvar",), "orca": ("orca",), "aurora": ("aurora",)}
-"""By scheme: configurations whose newest run is taken by default, the first that has one. ACCT's paper trained on
-wired links."""
+"""Configurations by scheme whose newest run is the default policy, the first that has one. ACCT's paper trained on
+wired links.
+"""
 
 _EXPRESSION = re.compile(r"\$\{[^{}]*\bpolicy\b[^{}]*\}")
 
 
 @dataclass(frozen=True)
 class Policy:
-    """A trained policy."""
+    """Trained policy."""
 
     scheme: str
     file: Path
     sha256: str
     params: Mapping[str, float]
-    """Of the scheme, as in training: a flow has them wherever it does not give its own."""
+    """Parameters of the scheme in training: a flow has them unless it gives its own."""
     config: str
     """Name of the configuration that trained it."""
     seed: int
@@ -44,11 +45,11 @@ class Policy:
 
     @property
     def mark(self) -> str:
-        """What stands for the file until the run's key is made."""
+        """Returns the text that stands for the file until the run's key is made."""
         return f"sha256:{self.sha256}"
 
     def about(self) -> dict[str, Any]:
-        """Its provenance, for claims.json."""
+        """Returns its provenance, for claims.json."""
         links = list(self.links)
         return {
             "scheme": self.scheme,
@@ -60,17 +61,19 @@ class Policy:
 
 
 Policies = Mapping[str, Policy]
-"""By scheme."""
+"""Policies by scheme."""
 
 
 def bound(policies: Policies, declared: Iterable[str]) -> dict[str, Any]:
-    """`policy` and `policies`, with the schemes that a suite declares, for its expressions; null without a policy."""
+    """Returns `policy` and `policies`, with the schemes that a suite declares, for its expressions; null without a
+    policy.
+    """
     marks = {scheme: policy.mark for scheme, policy in policies.items()}
     return {"policy": marks.get(ACCT), "policies": {scheme: marks.get(scheme) for scheme in declared}}
 
 
 def placed(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
-    """The scenario with the policies' files in the place of their marks, and the parameters of their trainings."""
+    """Returns the scenario with the policies' files instead of their marks, and the parameters of their trainings."""
     known = {policy.mark: policy for policy in policies.values()}
     flows = []
     for flow in spec["flows"]:
@@ -81,9 +84,9 @@ def placed(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
 
 
 def as_trained(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
-    """The scenario with the parameters of a scheme's training for flows of it that a constant decides for.
+    """Returns the scenario with the parameters of a scheme's training for its flows with a constant action.
 
-    Such a flow is a control of the trained policy: it differs in who answers, and in what it sets itself.
+    Such a flow is a baseline of the trained policy: only the decider and the flow's own settings differ.
     """
     flows = []
     for flow in spec.get("flows") or []:
@@ -95,7 +98,7 @@ def as_trained(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
 
 
 def used(node: Any) -> bool:
-    """Whether an expression in `node`, such as a suite's scenario, names ACCT's policy."""
+    """Returns whether an expression in `node`, such as a suite's scenario, names ACCT's policy."""
     if isinstance(node, Mapping):
         return any(used(value) for value in node.values())
     if isinstance(node, list):
@@ -104,9 +107,10 @@ def used(node: Any) -> bool:
 
 
 def given(words: Sequence[str]) -> dict[str, Policy]:
-    """The policies that words mean (files, runs' folders, or names of runs), by the scheme that each was trained for.
+    """Returns the policies that words mean (files, runs' folders, or names of runs), by the scheme that each was
+    trained for.
 
-    Raises PolicyError if there is no such policy, or if two are one scheme's.
+    Raises PolicyError if there is no such policy, or if two are of one scheme.
     """
     combinations = combined(words)
     if len(combinations) > 1:
@@ -115,10 +119,10 @@ def given(words: Sequence[str]) -> dict[str, Policy]:
 
 
 def combined(words: Sequence[str]) -> dict[str, dict[str, Policy]]:
-    """The policies that words mean, by scheme: where a scheme has several, a combination with each of them.
+    """Returns combinations of the policies that words mean, by scheme: one for each of several policies of a scheme.
 
-    Combinations are called by the runs or files of those schemes; without any there is one, called "". Raises
-    PolicyError if there is no such policy, or if two are the same or are called the same.
+    Combinations are named after the runs or files of those schemes; a single one is called "". Raises PolicyError if
+    there is no such policy, or if two are the same or have the same name.
     """
     by_scheme: dict[str, dict[str, Policy]] = {}
     for word in words:
@@ -142,7 +146,7 @@ def combined(words: Sequence[str]) -> dict[str, dict[str, Policy]]:
 
 
 def choose(schemes: Iterable[str], given: Policies | None = None) -> dict[str, Policy]:
-    """A policy for each scheme: one of those `given`, else of the newest run of its configuration.
+    """Returns a policy for each scheme: one of those `given`, else of the newest run of its configuration.
 
     Raises PolicyError, which says how to train what is missing.
     """

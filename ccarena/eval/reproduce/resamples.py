@@ -1,4 +1,4 @@
-"""Other draws of a suite's seeds: how a claim would have been judged had chance drawn others like them."""
+"""Resamples of a suite's seeds: the judgement of a claim under other draws of the seeds."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CONFIDENCE = 0.95
 
 
 def resamples(rows: Sequence[Row]) -> list[Drawn]:
-    """The bootstrap's samples of `rows`: seeds drawn with replacement, each with all of its rows.
+    """Returns the bootstrap's samples of `rows`: seeds drawn with replacement, each with all of its rows.
 
-    A seed is drawn as a whole because it may be the same chance in every cell. Where there are fewer different samples
-    than [`COUNT`], as of up to four seeds, each comes as often as it would; the same rows give the same samples.
+    A seed is drawn as a whole because it may be the same draw in every cell. If there are fewer different samples than
+    [`COUNT`], as of up to four seeds, each is weighted by its probability. The same rows give the same samples.
     """
     by_seed: dict[int, list[Row]] = {}
     for row in rows:
@@ -32,7 +32,7 @@ def resamples(rows: Sequence[Row]) -> list[Drawn]:
 
 @functools.lru_cache(maxsize=64)
 def _draws(seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Seeds of each sample, sorted."""
+    """Returns the seeds of each sample, sorted."""
     n = len(seeds)
     if n < 2:
         return [seeds]
@@ -43,6 +43,6 @@ def _draws(seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def agreeing(verdicts: Sequence[bool]) -> bool | None:
-    """What at least [`CONFIDENCE`] of the verdicts say; None if they say neither so often."""
+    """Returns the verdict of at least [`CONFIDENCE`] of the samples; None if no verdict is as frequent."""
     share = sum(verdicts) / len(verdicts)
     return True if share >= CONFIDENCE else False if share <= 1 - CONFIDENCE + 1e-12 else None

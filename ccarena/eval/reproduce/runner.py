@@ -1,4 +1,6 @@
-"""Runs what a suite's journal lacks, on all cores: a failing run is set aside with its scenario, the rest goes on."""
+"""Runner of what a suite's journal lacks, on all cores: a failing run is stored with its scenario, the rest
+continues.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ from ccarena.executors import Executor
 __all__ = ["PRELOAD", "Failure", "Progress", "execute", "progress"]
 
 PRELOAD = ("ccarena.eval.reproduce.runs", "ccarena.eval.heldout.evaluate")
-"""What a process that performs runs imports."""
+"""Modules that a process imports before it performs runs."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that did not finish, why, and the file with its scenario."""
+    """Failed run: the reason, and the file with its scenario."""
 
     run: Run
     reason: str
@@ -37,10 +39,10 @@ class Failure:
 def execute(
     runs: Sequence[Run], journal: Journal, folder: Path, executor: Executor, progress: Progress
 ) -> list[Failure]:
-    """Performs the runs that the journal lacks on `executor`, and appends each as it finishes.
+    """Performs the runs that the journal lacks on `executor`, and appends each when it is finished.
 
-    Returns the runs that failed; each has its scenario in `folder/failed/KEY.yaml`. Raises CcarenaError if a row cannot
-    be written.
+    Returns the failed runs; each has its scenario in `folder/failed/KEY.yaml`. Raises CcarenaError if a row cannot be
+    written.
     """
     failed = folder / "failed"
     for run in runs:
@@ -71,9 +73,10 @@ def _set_aside(failure: Failure) -> None:
 
 
 class Progress:
-    """How far a command is, and how long the rest takes: a bar on a terminal, a line every few seconds elsewhere.
+    """Progress of a command with the remaining time: a bar on a terminal, a line every few seconds elsewhere.
 
-    The estimate counts simulated traffic, not runs, so that a suite of 10 Gbit/s after one of 10 Mbit/s is no surprise.
+    The estimate counts simulated traffic, not runs, so that it also holds for a suite of 10 Gbit/s after one of 10
+    Mbit/s.
     """
 
     def __init__(self, runs: Sequence[Run]) -> None:
@@ -85,14 +88,14 @@ class Progress:
         self._suite = ""
 
     def skip(self, runs: Sequence[Run]) -> None:
-        """Runs that were finished before."""
+        """Counts runs that were finished before."""
         self._done += len(runs)
         self._left -= sum(run.work for run in runs)
         if runs:
             print(f"{runs[0].suite}: {len(runs)} runs are there already", file=sys.stderr, flush=True)
 
     def done(self, run: Run) -> None:
-        """One more run is over."""
+        """Counts a finished run."""
         self._done += 1
         self._left -= run.work
         self._earned += run.work
@@ -134,7 +137,7 @@ class Progress:
 
 @contextlib.contextmanager
 def progress(runs: Sequence[Run]) -> Iterator[Progress]:
-    """A [`Progress`] over all runs of a command."""
+    """Shows a [`Progress`] over all runs of a command during the block."""
     shown = Progress(runs)
     shown.start()
     try:

@@ -1,4 +1,4 @@
-"""From a suite to its runs: one per cell of the sweep and seed, with a key made of all that its row depends on."""
+"""Runs of a suite: one per cell of the sweep and seed, with a key made of all that its row depends on."""
 
 from __future__ import annotations
 
@@ -30,28 +30,31 @@ _COMPUTED = ("eval/theory/*.py", "eval/reproduce/analytic*.py")
 
 @dataclass(frozen=True)
 class Run:
-    """One simulation or computation, in plain data that can be sent to another process."""
+    """Simulation or computation, in plain data that can be sent to another process."""
 
     key: str
     suite: str
     cell: Mapping[str, str]
-    """Axis -> label."""
+    """Axes with their labels."""
     seed: int
     spec: Mapping[str, Any]
-    """`document`, `window`, `windows`, `measures`, `series`, `missing` (traces), and in real time `backend`,
-    `kernel`, `bridge`; or `compute` and `arguments`."""
+    """Specification of the run.
+
+    Keys: `document`, `window`, `windows`, `measures`, `series`, `missing` (traces), and in real time `backend`,
+    `kernel`, `bridge`; or `compute` and `arguments`.
+    """
     work: float
-    """For the estimate: simulated Mbit, or seconds in real time."""
+    """Work for the estimate: simulated Mbit, or seconds in real time."""
 
     @property
     def title(self) -> str:
-        """The cell in words."""
+        """Returns the cell in words."""
         return ", ".join([*(f"{axis} {value}" for axis, value in self.cell.items()), f"seed {self.seed}"])
 
 
 @functools.cache
 def software(computed: bool = False, backend: str = SIM) -> str:
-    """Version and digest of the code that decides what is in a row, so that other code repeats its runs."""
+    """Returns version and digest of the code that decides the content of a row; other code repeats its runs."""
     package = Path(__file__).parents[2]
     digest = hashlib.sha256()
     files = [] if computed else backends.find(backend).files()
@@ -69,10 +72,10 @@ def expand(
     policies: Policies | None = None,
     wrong: bool = False,
 ) -> list[Run]:
-    """Every run of the suite, cell by cell, seeds 1 to N. Raises ConfigError led by the suite's file and path.
+    """Returns every run of the suite, cell by cell, seeds 1 to N. Raises ConfigError led by the suite's file and path.
 
     Without `policies`, those of its expressions are null: enough to list and to check a suite, not to run it. `wrong`
-    puts CUBIC in the place of the paper's schemes; of a suite that computes, nothing is left then.
+    replaces the paper's schemes by CUBIC; a suite that computes then has no runs.
     """
     if wrong and loaded.suite.compute is not None:
         return []
@@ -89,7 +92,7 @@ def expand(
 
 
 def size(loaded: Loaded, quick: bool = False) -> int:
-    """How many runs `expand` gives."""
+    """Returns the number of runs of `expand`."""
     return sum(1 for _ in _cells(loaded, quick)) * (loaded.suite.seeds.quick if quick else loaded.suite.seeds.full)
 
 
@@ -155,7 +158,7 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
 
 
 def _with_cubic(document: dict[str, Any], schemes: Collection[str]) -> dict[str, Any]:
-    """The scenario with CUBIC in the place of `schemes`. What only they understand goes with them."""
+    """Returns the scenario with CUBIC instead of `schemes`, without fields that only they understand."""
     theirs = ("policy", "environment", "params")
     flows = [
         {key: value for key, value in flow.items() if key not in theirs} | {"scheme": "cubic"}
@@ -198,7 +201,7 @@ def _window(window: Window, names: Mapping[str, Any], end_s: float, path: str) -
 
 
 def _rate_mbps(link: Any) -> float:
-    """About how fast a link is; only the estimate of the time that is left depends on it."""
+    """Returns the approximate rate of a link, for the estimate of the remaining time."""
     service = link.get("service") if isinstance(link, Mapping) else None
     if not isinstance(service, Mapping):
         return 1.0
@@ -209,7 +212,8 @@ def _rate_mbps(link: Any) -> float:
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """The run's row: `key`, `suite`, `cell`, `seed`, `run`, `flows` and, for some, `series`, `curves` or `machine`.
+    """Returns the run's row: `key`, `suite`, `cell`, `seed`, `run`, `flows` and, for some, `series`, `curves` or
+    `machine`.
 
     Raises what the backend does; in real time see `kernel.timely`.
     """
@@ -240,7 +244,7 @@ def perform(run: Run) -> dict[str, Any]:
 
 
 def standing_in(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The scenario with `otherwise` in the place of each trace that has it and is not there, and those traces."""
+    """Returns the scenario with `otherwise` instead of each missing trace that has one, and those traces."""
     links, missing = [], []
     for link in document.get("links") or []:
         service = link.get("service") if isinstance(link, Mapping) else None
@@ -258,7 +262,7 @@ def standing_in(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
 
 
 def located(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The scenario with traces that are given by name replaced by their files. Raises TraceError."""
+    """Returns the scenario with named traces replaced by their files. Raises TraceError."""
     links = []
     for link in document.get("links") or []:
         service = link.get("service") if isinstance(link, Mapping) else None
@@ -269,5 +273,5 @@ def located(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(error: BaseException) -> str:
-    """An error of a run in one line."""
+    """Returns an error of a run in one line."""
     return str(error) if isinstance(error, CcarenaError) else f"{type(error).__name__}: {error}"

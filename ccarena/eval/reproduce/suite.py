@@ -1,4 +1,4 @@
-"""A suite: what is run, measured, claimed and drawn for one figure or table of a paper; and where suites are found."""
+"""Suite: runs, measures, claims and plots for one figure or table of a paper; and the search for suites."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ class _Model(BaseModel):
 
 
 class Seeds(_Model):
-    """How often each cell of the sweep is repeated: seeds 1, 2, ..."""
+    """Number of repetitions of each cell of the sweep: seeds 1, 2, ..."""
 
     full: int = Field(1, ge=1, le=10_000)
     quick: int = Field(1, ge=1, le=10_000)
 
 
 class Quick(_Model):
-    """What a quick run leaves out: axis -> labels that stay; constants with other values, such as a duration."""
+    """Reductions of a quick run: axis -> labels that stay; constants with other values, such as a duration."""
 
     sweep: dict[str, list[Any]] = {}
     constants: dict[str, Any] = {}
 
 
 class Override(_Model):
-    """Parts of the scenario that differ where the cell matches: mappings are merged, everything else replaced."""
+    """Parts of the scenario that differ if the cell matches: mappings are merged, everything else replaced."""
 
     where: dict[str, Any]
     scenario: dict[str, Any]
 
 
 class Window(_Model):
-    """A part of the run, in seconds; numbers or expressions of the cell."""
+    """Part of the run, in seconds; numbers or expressions of the cell."""
 
     from_s: float | str = 0.0
     to_s: float | str | None = None
 
 
 class Figure(_Model):
-    """What is drawn; see docs/suites.md."""
+    """Plot of a suite; see docs/suites.md."""
 
     kind: Literal["lines", "bars", "over_time", "curves"]
     title: str = ""
@@ -79,7 +79,7 @@ class Figure(_Model):
 
 
 class Suite(_Model):
-    """The fields of a suite's file."""
+    """Fields of a suite's file."""
 
     title: str = Field(min_length=1)
     paper: str = Field(min_length=1)
@@ -103,12 +103,12 @@ class Suite(_Model):
     aside: bool = False
     """The paper measured nothing of the kind: all of its claims are counted apart."""
     bridge: bool = False
-    """On kernel TCP: even the kernel's own schemes are this package's, driven from user space."""
+    """Drive the kernel's own schemes too by this package's controllers, from user space, on kernel TCP."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A checked suite with its name (`PAPER/NAME`), the file that it came from, and its parsed claims and figures."""
+    """Checked suite with its name (`PAPER/NAME`), its file, and its parsed claims and figures."""
 
     name: str
     source: str
@@ -118,24 +118,24 @@ class Loaded:
     claims: Sequence[Claim]
     figures: Sequence[tuple[Figure, Measured | None]]
     backend: str = SIM
-    """Where it runs: as it is in the simulator, or with its section for another backend there."""
+    """Backend: the simulator, or another one, for which the suite has a section."""
     sections: frozenset[str] = frozenset()
     """Other backends for which it has a section, whose fields replace its own (`kernel.conditions`)."""
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Schemes whose trained policies its scenario needs."""
+        """Returns schemes whose trained policies its scenario needs."""
         acct = policy.used([self.suite.scenario, *(override.scenario for override in self.suite.overrides)])
         return (*([policy.ACCT] if acct else []), *self.suite.policies)
 
 
 def runs_on(loaded: Loaded, backend: str) -> bool:
-    """Whether the suite has a section for the backend."""
+    """Returns whether the suite has a section for the backend."""
     return backend == SIM or backend in loaded.sections
 
 
 def shipped(backend: str = SIM) -> list[str]:
-    """`PAPER/NAME` of every suite in the package that runs on the backend."""
+    """Returns `PAPER/NAME` of every suite in the package that runs on the backend."""
     folder = resources.files("ccarena.eval").joinpath("suites")
     if not folder.is_dir():
         return []
@@ -150,9 +150,9 @@ def shipped(backend: str = SIM) -> list[str]:
 
 
 def find(words: Sequence[str], backend: str = SIM) -> list[str]:
-    """The suites that words mean, each `PAPER/NAME`, `PAPER` or the path of a file. Raises ConfigError.
+    """Returns the suites that words mean, each `PAPER/NAME`, `PAPER` or the path of a file. Raises ConfigError.
 
-    A paper's are those that run on the backend.
+    `PAPER` means its suites that run on the backend.
     """
     known = shipped()
     papers = sorted({name.partition("/")[0] for name in known})
@@ -176,7 +176,7 @@ def find(words: Sequence[str], backend: str = SIM) -> list[str]:
 
 
 def load(name: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Loaded:
-    """The suite `PAPER/NAME`, or that of a file, for a backend, over `traces` in the place of its own if there are any.
+    """Loads the suite `PAPER/NAME`, or that of a file, for a backend, with `traces`, if given, instead of its own.
 
     Raises ConfigError that starts with `FILE: PATH:`.
     """
@@ -192,7 +192,7 @@ def load(name: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Lo
 
 
 def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Loaded:
-    """The suite in `text`; `source` leads its errors."""
+    """Returns the suite in `text`; `source` leads its errors."""
     data = parse_yaml(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping with `title`, `paper`, `sweep`, `scenario` and `claims`")
@@ -303,7 +303,7 @@ def _known_names(given: Any, known: Any, path: str, what: str) -> None:
 
 
 def _problem(error: Any) -> str:
-    """One of pydantic's errors as `PATH: what was expected`."""
+    """Returns one of pydantic's errors as `PATH: EXPECTATION`."""
     path = ""
     for part in error["loc"]:
         # Branches of unions, such as `list[any]`, are pydantic's names and not the file's.

@@ -1,4 +1,4 @@
-"""What `ccarena reproduce` writes for each suite: a folder of results with a table of claims. `pages` writes docs/."""
+"""Files of `ccarena reproduce` for each suite: a folder of results with a table of claims. `pages` writes docs/."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD = ("claim", "paper", "measured", "holds?")
 
 
 def folder_of(out: Path, name: str, backend: str = SIM) -> Path:
-    """Where the results of the suite `PAPER/NAME` are: in the folder of that name; another backend's in one within."""
+    """Returns the folder of results of the suite `PAPER/NAME`; another backend's is a folder within."""
     return out / name if backend == SIM else out / name / backend
 
 
@@ -49,10 +49,10 @@ def write_suite(
     rows: Sequence[Mapping[str, Any]],
     about: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Writes claims.json, claims.md and rows.csv; returns what is in claims.json.
+    """Writes claims.json, claims.md and rows.csv; returns the content of claims.json.
 
-    `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policies` (their provenance),
-    `missing` (recorded traces, where others stood in for them), and in real time `machine` (`kernel.about`).
+    `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policies` (their provenance), `missing`
+    (recorded traces that others replaced), and in real time `machine` (`kernel.about`).
     """
     suite = loaded.suite
     digest = {
@@ -76,7 +76,7 @@ def _entry(claim: Judged) -> dict[str, Any]:
 
 
 def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
-    """A suite's claims as Markdown: what was run, the table, and a note wherever a claim does not hold."""
+    """Returns a suite's claims as Markdown: its conditions, the table, and a note for each claim that does not hold."""
     runs = f"{digest['runs']} runs, {digest['seeds']} seed{'s' if digest['seeds'] != 1 else ''} per cell"
     lines = [f"{'#' * level} {name_of(digest)}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
     if digest["quick"]:
@@ -98,7 +98,7 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
 
 
 def beside_state(claim: Mapping[str, Any]) -> str:
-    """What is to be known beside a claim's state, in words that follow it."""
+    """Returns qualifications of a claim's state, in words that follow it."""
     words = [
         *(["not measured in the paper"] if claim.get("aside") else []),
         *([claim["under"]] if claim.get("under") else []),
@@ -109,7 +109,7 @@ def beside_state(claim: Mapping[str, Any]) -> str:
 
 
 def technical(digest: Mapping[str, Any]) -> list[str]:
-    """Which policies decided, and how the machine kept time, in sentences."""
+    """Returns sentences on the deciding policies, and on the machine's lateness."""
     lines = []
     for trained in digest.get("policies", []):
         links = " and ".join(trained["links"]) or "unknown"
@@ -136,7 +136,7 @@ def technical(digest: Mapping[str, Any]) -> list[str]:
 
 
 def remarks(claims: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The notes, each with the claims that it is about: one that several share stands once."""
+    """Returns the notes, each with its claims; a note that several share appears once."""
     about: dict[str, list[str]] = {}
     for claim in claims:
         for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"]):
@@ -146,7 +146,7 @@ def remarks(claims: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _noted(claims: Sequence[Mapping[str, Any]]) -> list[str]:
-    """`remarks` as lines of a list."""
+    """Returns `remarks` as lines of a list."""
     lines = []
     for text, names in remarks(claims).items():
         if len(names) == 1:
@@ -157,7 +157,9 @@ def _noted(claims: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def print_suite(digest: Mapping[str, Any], files: Sequence[Path], policies: str = "") -> None:
-    """Prints a suite's table of claims, its notes and where its files are; `policies` name what decided, if given."""
+    """Prints a suite's table of claims, its notes and the place of its files; `policies` name the deciding ones, if
+    given.
+    """
     from rich.console import Console
 
     from ccarena.core.terminal import print_table
@@ -177,7 +179,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path], policies: str 
 
 
 def read_folder(folder: Path) -> dict[str, Any] | None:
-    """A suite's claims.json, None if it was never run. Raises ConfigError if the file is damaged."""
+    """Returns a suite's claims.json, None if it was never run. Raises ConfigError if the file is damaged."""
     path = folder / CLAIMS
     if not path.is_file():
         return None
@@ -188,19 +190,19 @@ def read_folder(folder: Path) -> dict[str, Any] | None:
 
 
 def name_of(digest: Mapping[str, Any]) -> str:
-    """`PAPER/NAME`, and where it ran if that was not the simulator."""
+    """Returns `PAPER/NAME`, with the backend if it is not the simulator."""
     backend = backend_of(digest)
     return f"{digest['suite']}" + (f" {BACKENDS[backend].where}" if backend != SIM else "")
 
 
 def backend_of(digest: Mapping[str, Any]) -> str:
-    """Where a suite ran."""
+    """Returns the backend of a suite's results."""
     machine = digest.get("machine")
     return str(machine.get("backend", KERNEL)) if machine else SIM
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line per run, and one per flow of each run; empty where a measure is not that line's."""
+    """Returns a line per run, and one per flow of each run; empty where a measure is not that line's."""
     flat = []
     for row in rows:
         about = {**row["cell"], "seed": row["seed"]}
@@ -222,5 +224,5 @@ def _cell_csv(value: Any) -> Any:
 
 
 def cell(text: str) -> str:
-    """Text for a cell of a Markdown table."""
+    """Returns text for a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,7 +1,7 @@
-"""`${...}` in a suite's YAML: names, fields and arithmetic, evaluated without `eval`, and lists that repeat an item.
+"""Template language of a suite's YAML: `${...}` with names, fields and arithmetic, without `eval`, and repeated items.
 
-`${rate_mbps * 1.5}` standing alone keeps its type; within other text it becomes text. A list item that is a mapping
-with the key `for_each: {NAME: VALUES}` stands once for each value, bound to NAME (and its number, from 0, to `index`).
+A single `${rate_mbps * 1.5}` keeps its type; within other text it becomes text. A list item that is a mapping with the
+key `for_each: {NAME: VALUES}` is repeated for each value, bound to NAME (and its number, from 0, to `index`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "str": str,
     "sum": sum,
 }
-"""What an expression may call; a run adds `uniform(low, high)`, see [`seeded`]."""
+"""Functions that an expression may call; a run adds `uniform(low, high)`, see [`seeded`]."""
 
 _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -58,7 +58,7 @@ LONGEST = 10_000  # items of a list and characters of text that an expression ma
 
 
 def seeded(seed: int) -> dict[str, Any]:
-    """The names that depend on the seed: `seed`, and `uniform(low, high)`, drawn anew at each use.
+    """Returns the names that depend on the seed: `seed`, and `uniform(low, high)`, drawn anew at each use.
 
     The n-th use draws the same in every cell of the sweep, so that schemes are compared under equal conditions.
     """
@@ -66,7 +66,7 @@ def seeded(seed: int) -> dict[str, Any]:
 
 
 def expand(node: Any, names: Names, path: str) -> Any:
-    """`node` with every expression replaced by its value. Raises ConfigError, led by the item's `path`."""
+    """Returns `node` with every expression replaced by its value. Raises ConfigError, led by the item's `path`."""
     if isinstance(node, str):
         return _text(node, names, path)
     if isinstance(node, Mapping):
@@ -172,7 +172,7 @@ def _member(value: Any, key: Any) -> Any:
 
 
 def _bounded(kind: ast.operator, left: Any, right: Any) -> Any:
-    """Repetition (`[0] * n`) is bounded, so that a typing error cannot fill the memory."""
+    """Repeats a list (`[0] * n`) within a limit, so that a typing error cannot fill the memory."""
     if isinstance(kind, ast.Mult):
         for many, times in ((left, right), (right, left)):
             if isinstance(many, (list, str)) and isinstance(times, int) and len(many) * times > LONGEST:

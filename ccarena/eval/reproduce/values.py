@@ -37,14 +37,16 @@ from ccarena.eval.measure import metrics
 __all__ = ["Drawn", "Measured", "Names", "Result", "Row", "label_of", "parse_value"]
 
 Row = Mapping[str, Any]
-"""`cell` (axis -> label), `seed`, `run` (measure -> number) and `flows` (each with `name`, `scheme` and measures)."""
+"""Row with `cell` (axis -> label), `seed`, `run` (measure -> number) and `flows` (each with `name`, `scheme`,
+measures).
+"""
 
 
 @dataclass(frozen=True)
 class Drawn(Sequence[Row]):
-    """Rows of seeds that were drawn from `by_seed`, some several times: one of many samples of the same rows.
+    """Rows of seeds drawn from `by_seed`, some several times: one of many samples of the same rows.
 
-    What a value takes from each seed is found once and kept in `known`, which all samples of these rows share.
+    A value's numbers for each seed are computed once and kept in `known`, which all samples of these rows share.
     """
 
     by_seed: Mapping[int, Sequence[Row]]
@@ -60,7 +62,7 @@ class Drawn(Sequence[Row]):
 
 @dataclass(frozen=True)
 class Names:
-    """What a value may refer to: axes with their labels, and measures (None: not known before the run)."""
+    """Names that a value may use: axes with their labels, and measures (None: not known before the run)."""
 
     axes: Mapping[str, Sequence[str]]
     measures: Mapping[str, str] | None
@@ -69,7 +71,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Result:
-    """Numbers, the label of each, and where they are aggregates over seeds their 95 % interval."""
+    """Numbers with their labels and, if they are aggregates over seeds, their 95 % intervals."""
 
     values: tuple[float, ...]
     labels: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ class Result:
 
 
 Measured = Callable[[Sequence[Row], Mapping[str, str]], Result]
-"""A parsed value: (rows, axes chosen from outside -> label) -> result."""
+"""Value, parsed into a function of (rows, axes chosen from outside -> label) -> result."""
 
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 _REDUCE: dict[str, Callable[..., Any]] = {
@@ -96,7 +98,7 @@ _SELECT_KEYS = ("value", "where", "flow", "along", "pool", "over")
 
 
 def parse_value(node: Any, names: Names, path: str, chosen: Sequence[str] = ()) -> Measured:
-    """Checks a value; the axes in `chosen` will be given from outside. Raises ConfigError led by `path`."""
+    """Parses and checks a value; the axes in `chosen` will be given from outside. Raises ConfigError led by `path`."""
     if isinstance(node, (int, float)) and not isinstance(node, bool):
         return _constant((float(node),), scalar=True)
     if isinstance(node, list) and all(isinstance(x, (int, float)) for x in node) and node:
@@ -167,13 +169,13 @@ def _reduced(function: Callable[..., Any], operand: Measured) -> Measured:
 
 @dataclass(frozen=True)
 class _Select:
-    """`{value: ...}`."""
+    """Parsed form of `{value: ...}`."""
 
     path: str
     measure: str
     where: Mapping[str, tuple[str, ...]]
     flows: tuple[str | int, ...] | None
-    """None: the run's own measure; empty: all flows."""
+    """Chosen flows. None: the run's own measure; empty: all flows."""
     along: tuple[str, ...]
     over: str
     labels: Mapping[str, Sequence[str]] = field(repr=False)
@@ -228,7 +230,7 @@ class _Select:
         return Result(values, tuple(labels), tuple(intervals), scalar=not self.along)
 
     def _of_seeds(self, drawn: Drawn, chosen: Mapping[str, str]) -> tuple[list[str], list[dict[int, list[float]]]]:
-        """The labels of all points, and for each point what every seed has there."""
+        """Returns the labels of all points, and each point's numbers by seed."""
         labels: list[str] = []
         of_seeds: list[dict[int, list[float]]] = []
         for seed, rows in drawn.by_seed.items():
@@ -241,7 +243,7 @@ class _Select:
         return labels, of_seeds
 
     def _points(self, rows: Sequence[Row], chosen: Mapping[str, str]) -> tuple[list[str], list[list[float]]]:
-        """The label of each point of `along`, and its sample."""
+        """Returns the label of each point of `along`, and its sample."""
         fixed = {**{axis: (label,) for axis, label in chosen.items() if axis != "flow"}, **self.where}
         rows = [row for row in rows if all(row["cell"].get(axis) in labels for axis, labels in fixed.items())]
         flows: Sequence[str | int] = (chosen["flow"],) if "flow" in chosen else self.flows or ()
@@ -288,7 +290,9 @@ class _Select:
 
 
 def _aggregate(sample: Sequence[float], over: str) -> float:
-    """NaN (not measured) without any value; a NaN within makes means NaN: nothing is left out in silence."""
+    """Returns NaN (not measured) without any value; a NaN within makes means NaN, so that nothing is left out
+    silently.
+    """
     if not sample:
         return math.nan
     if match := _PERCENTILE.fullmatch(over):
@@ -300,9 +304,10 @@ def _aggregate(sample: Sequence[float], over: str) -> float:
 
 
 def _interval(sample: Sequence[float], over: str) -> tuple[float, float]:
-    """95 %: of a mean Student's; of a median the order statistics' (binomial), from 6 values on; else unknown (NaN).
+    """Returns the 95 % interval: Student's for a mean; for a median the order statistics' (binomial), from 6 values on.
 
-    It is unknown if all values are the same, too: seeds that change nothing say nothing of others.
+    It is NaN (unknown) for other aggregates, and if all values are equal: seeds that change nothing say nothing of
+    others.
     """
     if len(set(sample)) < 2:
         return math.nan, math.nan
@@ -329,7 +334,7 @@ def _names(given: Any) -> tuple[str, ...]:
 
 
 def label_of(value: Any) -> str:
-    """How a value of an axis is called in `where`, rows and tables."""
+    """Returns the name of an axis's value in `where`, rows and tables."""
     return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)
 
 

@@ -1,1 +1,1 @@
-"""The store's schema, version by version: Alembic's environment."""
+"""Schema of the store, version by version: Alembic's environment."""

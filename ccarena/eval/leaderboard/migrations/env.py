@@ -1,4 +1,4 @@
-"""What Alembic runs: the upgrades, over the connection that the store gives it."""
+"""Upgrades that Alembic runs, over the connection that the store gives it."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""One file per version of the schema."""
+"""Versions of the schema, one file each."""

@@ -1,4 +1,4 @@
-"""Places, entrants, runs with what happened over time, and means of repetitions."""
+"""First version: places, entrants, runs with their series, and means of repetitions."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The learning curve of each policy."""
+"""Second version: the learning curve of each policy."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,5 @@ down_revision = "1"
 
 
 def upgrade() -> None:
-    """Adds the curve; entrants of before have none."""
+    """Adds the curve; existing entrants have none."""
     op.add_column("entrants", sa.Column("curve", sa.Text, nullable=False, server_default="{}"))
